@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "database": frozenset({"errors", "model"}),
     "files": frozenset({"errors", "model", "session.ports", "database"}),
     "audit": frozenset({"errors", "model", "session.ports", "database"}),
-    "lineage": frozenset({"errors", "model", "sql", "plan", "reader.port", "database"}),
+    "lineage": frozenset({"errors", "model", "sql", "plan", "policy.laundering", "reader.port", "database"}),
     "admin": frozenset({"errors", "model", "session", "pipeline", "policy", "database", "lineage"}),
     # The form of the record is that of `audit` and `lineage`; jobs read it where it lies. Replays judge.
     "jobs": frozenset(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from gateway.app.accepted_tags import kept_tags
 from gateway.app.catalogs import SparkCatalogs
-from gateway.app.combining import closed_part
 from gateway.app.endpoints import require_connect
 from gateway.app.metalakes import Metalakes
 from gateway.app.procedures import shipped_procedures
@@ -38,6 +37,7 @@ from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.model.table_formats import LISTED_EXTENSIONS, formats_of
 from gateway.pipeline import Rules, judge
 from gateway.policy.engine import engine_for
+from gateway.policy.parts import closed_part
 from gateway.policy.reserved import ReservedPlace, reserved_place
 from gateway.reader.extension_jars import find_extension_jars
 from gateway.reader.java_runtime import find_spark_home, find_spark_of, spark_version

@@ -15,7 +15,6 @@ import structlog
 from gateway.admin.listener import Check
 from gateway.app.catalogs import SparkCatalogs, first_context
 from gateway.app.certificates import Certificates
-from gateway.app.combining import closed_part
 from gateway.app.datasets_metrics import DatasetsCollector
 from gateway.app.descriptors import raise_limit
 from gateway.app.endpoints import Address, GatewayParts, start_endpoints
@@ -62,6 +61,7 @@ from gateway.model.principal import Principal
 from gateway.model.spark_minors import minor_of
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.policy.engine import engine_for
+from gateway.policy.parts import closed_part
 from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.reader.pool import ReaderPool
 from gateway.session.dependencies import Dependencies

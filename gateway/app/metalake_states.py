@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from gateway.app.combining import Part
 from gateway.app.metalakes import Metalakes, MetalakeState, metalake_path
 from gateway.model.spark_minors import NEWEST, Minor, minor_of
+from gateway.policy.parts import Part
 from gateway.settings import Settings
 from gateway.settings.catalogs import CatalogEntry
 from gateway.sources.cache import CacheTrouble

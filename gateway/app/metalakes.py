@@ -16,7 +16,6 @@ from pathlib import Path
 
 import structlog
 
-from gateway.app.combining import Part
 from gateway.app.opening_metalakes import open_metalake
 from gateway.app.providers import shipped_providers
 from gateway.app.revealing import HIDDEN
@@ -36,6 +35,7 @@ from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.metalakes import NONE_LISTED, RELATIONAL, ListedCatalogs, MetadataObject, Metalake
 from gateway.model.secret_values import ToldSecrets
 from gateway.model.spark_minors import Minor
+from gateway.policy.parts import Part
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.metalakes import MetalakeSettings, metalake_settings
 from gateway.settings.models import Settings

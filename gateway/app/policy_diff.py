@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 
 from gateway.app.accepted_tags import accepted_part, accepted_path
-from gateway.app.combining import Part, closed_part, combine
 from gateway.app.metalake_states import kept_metalakes
 from gateway.app.rule_files import load_rules, read_rules
 from gateway.audit.search import EventQuery, Found, search
@@ -35,6 +34,7 @@ from gateway.policy.documents import parse_document
 from gateway.policy.engine import DEFAULT_SERVICE, engine_for
 from gateway.policy.hierarchy import hierarchy_to
 from gateway.policy.packs.files import load_people
+from gateway.policy.parts import Part, closed_part, combine
 from gateway.policy.probing import Probe, resources_of
 from gateway.policy.resource_names import NotAResource, resource_of_service, service_of_catalog
 from gateway.settings.loading import load_settings

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 from gateway.app.accepted_tags import kept_tags
-from gateway.app.combining import closed_part
 from gateway.app.explaining import asking, make_reader
 from gateway.app.files import make_promotion
 from gateway.app.metalake_states import kept_metalakes
@@ -31,6 +30,7 @@ from gateway.model.decision import Decision
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import engine_for
+from gateway.policy.parts import closed_part
 from gateway.session.ports import BackendError
 from gateway.settings.models import Settings
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from gateway.app import logs
 from gateway.app.accepted_tags import accepted_path
-from gateway.app.combining import says_anything
 from gateway.app.policy_diff import (
     DiffReport,
     diff,
@@ -45,6 +44,7 @@ from gateway.model.tags import Tag
 from gateway.policy.diagnostics import hint
 from gateway.policy.engine import engine_for
 from gateway.policy.matching import fold
+from gateway.policy.parts import says_anything
 from gateway.policy.resource_names import (
     CATALOG,
     NotAResource,

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from gateway.app.catalogs import SparkCatalogs
-from gateway.app.combining import Part
 from gateway.app.files import reserved_urls
 from gateway.app.metalake_states import kept_metalakes
 from gateway.app.metalakes import Metalakes, MetalakeState, asked_metalake
@@ -29,6 +28,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.spark_minors import NEWEST, Minor
 from gateway.policy.engine import engine_for
+from gateway.policy.parts import Part
 from gateway.settings.catalogs import CatalogConnection, CatalogEntry
 from gateway.settings.loading import parse_settings
 from gateway.settings.models import Settings

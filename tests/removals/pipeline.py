@@ -1095,14 +1095,14 @@ REMOVALS = (
     ),
     Removal(
         "a text that the parser never ends with holds nothing back",
-        "app.proving",
+        "pipeline.policy_reading",
         "if _was_not_asked(other):",
         "if True:",
         "app.test_rules",
     ),
     Removal(
         "a text that the parser never ends with is not asked again",
-        "app.proving",
+        "pipeline.policy_reading",
         "self._endless |=",
         "_ =",
         "app.test_rules",
