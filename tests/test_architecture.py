@@ -258,6 +258,18 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         raise AssertionError(" imports ".join(reversed(error.args[1]))) from None
 
 
+def test_only_commands_import_commands() -> None:
+    """The demo prints as they do."""
+    wrong = [
+        str(found)
+        for found in all_imports()
+        if found.module.startswith("gateway.cli.")
+        and found.room not in ("cli", "__main__")
+        and not (found.room == "demo" and found.module.startswith("gateway.cli.terminal."))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_pure_rooms_have_no_clock_no_files_no_sockets_and_no_logs() -> None:
     wrong = [
         str(found)

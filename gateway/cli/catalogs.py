@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gateway.app import exit_codes
 from gateway.app.catalog_access import CatalogAccess, FoundCatalog
 from gateway.app.explaining import minor_of_spark
 from gateway.app.metalake_states import metalake_states
@@ -23,7 +24,6 @@ from gateway.catalog.readable import (
     NoSuchTable,
     ReadableCatalog,
 )
-from gateway.cli import exit_codes
 from gateway.cli.settings import settings_of
 from gateway.cli.spark_conf import spark_conf
 from gateway.cli.terminal import DIM, GREEN, RED, Terminal
