@@ -7,7 +7,7 @@ edit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.model.catalog import TableKind, TableName
@@ -80,35 +80,39 @@ async def rewrite_and_prove_plan(plan: DecidedPlan) -> RewrittenPlan | NotRewrit
     sources = await plan.find_sources()
     if isinstance(sources, NotRewritten):
         return sources
-    guards = await plan.guard_reads(sources)
+    guards = await plan.guard(sources)
     if isinstance(guards, NotRewritten):
         return guards
-    governed = await plan.rewrite_texts()
-    if isinstance(governed, NotRewritten):
-        return governed
-    records = scan_records(plan.seen[0], plan.evaluation)
-    if (found := plan.refuse_disclosure(sources, guards, governed, records)) is not None:
+    if (found := plan.refuse_disclosure(guards)) is not None:
         return found
-    inside = plan.inside(sources, guards, governed)
-    checkpoint = plan.find_checkpoint(sources, guards, governed, (*records, *_scans_of(inside)))
-    if isinstance(checkpoint, Unsupported):
-        return not_governable(checkpoint)
-    written = await plan.write(sources, guards, governed, checkpoint)
+    written = await plan.write(guards)
+    if isinstance(written, Unsupported):
+        return not_governable(written)
     if (unproved := await plan.prove(written)) is not None:
         return not_governable(unproved)
-    changing = plan.uncacheable_reason(sources, inside)
-    if (uncached := plan.refuse_caching(sources, changing)) is not None:
+    # The proof has undone the edits: the plan is again as it came.
+    changing = plan.uncacheable_reason(guards)
+    if (uncached := plan.refuse_caching(guards, changing)) is not None:
         return not_governable(uncached)
-    findings = plan.findings(sources, guards, governed, records, written, changing)
-    return plan.rewritten(guards, governed, written, findings.merge(inside))
+    return plan.rewritten(guards, written, changing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlanGuards:
     """What stands in for what a plan reads."""
 
+    sources: ReadSources
     metrics: WrittenReads
     reads: tuple[Guarding, ...]
+    texts: Sequence[RewrittenStatement]
+    records: tuple[ScanRecord, ...]
+    """Of the plan's own reads."""
+
+    @property
+    def inside(self) -> tuple[RewrittenStatement, ...]:
+        """The texts within the plan, and those of the views that it reads."""
+        metrics = (body for _, body in self.metrics.queries.values())
+        return (*self.texts, *self.sources.bodies.values(), *metrics)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,8 +191,9 @@ class DecidedPlan:
             return bodies
         return await sources_of(reads, bodies, alone=self._may_place())
 
-    async def guard_reads(self, sources: ReadSources) -> _PlanGuards | NotRewritten:
-        """Say what stands in for each read, with conditions below barriers and metric views written out."""
+    async def guard(self, sources: ReadSources) -> _PlanGuards | NotRewritten:
+        """Say what stands in for each read, with conditions below barriers and metric views written out; and
+        guard and prove each text."""
         facts, judging = self.facts, self.judging
         views = sources.queried
         placed = await in_turn(lambda: self._placed(sources, views))
@@ -203,24 +208,15 @@ class DecidedPlan:
         reads = await guard_reads(facts, sources, narrowed, placed.below, metrics.queries, judging)
         if isinstance(reads, Unsupported):
             return not_governable(reads)
-        return _PlanGuards(metrics=metrics, reads=reads)
-
-    async def rewrite_texts(self) -> list[RewrittenStatement] | NotRewritten:
-        """Guard and prove each text of the plan."""
-        governed: list[RewrittenStatement] = []
+        texts: list[RewrittenStatement] = []
         for prepared, seen, meaning in zip(self.texts.all, self.seen[1:], self.meanings, strict=True):
             usage = self.usage if isinstance(self.usage, Usage) else self.texts.usage(prepared)
             outcome = await rewrite_and_prove(prepared, usage, seen, self.evaluation, self.judging, meaning)
             if not isinstance(outcome, RewrittenStatement):
                 return outcome
-            governed.append(outcome)
-        return governed
-
-    def inside(
-        self, sources: ReadSources, guards: _PlanGuards, governed: Sequence[RewrittenStatement]
-    ) -> tuple[RewrittenStatement, ...]:
-        """Return the texts within the plan, and those of the views that it reads."""
-        return (*governed, *sources.bodies.values(), *(body for _, body in guards.metrics.queries.values()))
+            texts.append(outcome)
+        records = scan_records(self.seen[0], self.evaluation)
+        return _PlanGuards(sources=sources, metrics=metrics, reads=reads, texts=texts, records=records)
 
     def _placed(self, sources: ReadSources, views: QueriedViews) -> Placed:
         """Return what stands with the filters of the reads, and in the texts of views, by their places."""
@@ -268,40 +264,28 @@ class DecidedPlan:
 
     # -- what would tell of it ---------------------------------------------------------------------------
 
-    def refuse_disclosure(
-        self,
-        sources: ReadSources,
-        guards: _PlanGuards,
-        governed: Sequence[RewrittenStatement],
-        records: tuple[ScanRecord, ...],
-    ) -> NotRewritten | None:
+    def refuse_disclosure(self, guards: _PlanGuards) -> NotRewritten | None:
         """Deny what would tell of guarded relations past their guard; ask for tables whose columns of this
         moment count."""
-        required, evaluation, bodies = self.facts.commanded, self.evaluation, sources.bodies
+        required, evaluation, bodies = self.facts.commanded, self.evaluation, guards.sources.bodies
         of_now = self.seen[0].versions
         if self.reading.analysis in LAYING_OPEN:
             of_now = read_by_lists(self.seen, bodies)
         if old := to_describe_anew(required, evaluation, of_now, self.judging.snapshot):
             return NeedsCatalog(old, promotes=False, anew=True)
-        refusal = self._refuse_unguarded_access(guards.reads, governed, bodies, records)
+        refusal = self._refuse_unguarded_access(guards)
         refusal = evaluation.commanded(required, undisclosed_names(bodies)) or refusal
         if isinstance(refusal, Denied):
             return access_denied(refusal, evaluation)
         return None if refusal is None else not_governable(refusal)
 
-    def _refuse_unguarded_access(
-        self,
-        guarding: tuple[Guarding, ...],
-        governed: Sequence[RewrittenStatement],
-        bodies: Mapping[TableName, RewrittenStatement],
-        records: tuple[ScanRecord, ...],
-    ) -> Denied | Unsupported | None:
+    def _refuse_unguarded_access(self, guards: _PlanGuards) -> Denied | Unsupported | None:
         """Deny what would tell of guarded relations past their guard: plans, files, metadata, kept names."""
-        facts, texts = self.facts, self.texts
+        facts, texts, governed, bodies = self.facts, self.texts, guards.texts, guards.sources.bodies
         with_obligations = [
-            one.table.name for one in guarding if one.has_obligations and self.judging.exists(one.table)
+            one.table.name for one in guards.reads if one.has_obligations and self.judging.exists(one.table)
         ]
-        scans = records
+        scans = guards.records
         for one in governed:
             with_obligations += one.guarded
             scans += one.scans
@@ -327,63 +311,50 @@ class DecidedPlan:
             return Unsupported("a view or a kept result cannot rest on metadata or changes of a table")
         return shown_only(scans if keeps else (), bodies.values(), self.judging)
 
-    def uncacheable_reason(self, sources: ReadSources, inside: Sequence[RewrittenStatement]) -> str:
+    def uncacheable_reason(self, guards: _PlanGuards) -> str:
         """Return why its rows are not the same for everybody and at any time, in words, or nothing."""
         changing = varying_plan(self.reading, self.facts, self.names)
-        return changing or sources.policies.varying or varying_bodies(inside)
+        return changing or guards.sources.policies.varying or varying_bodies(guards.inside)
 
-    def refuse_caching(self, sources: ReadSources, changing: str) -> Unsupported | None:
+    def refuse_caching(self, guards: _PlanGuards, changing: str) -> Unsupported | None:
         """Refuse to have Spark cache rows that another user, or another time, must not be shown."""
         if changing and self.reading.analysis == "persist":
             return not_cached(changing)
-        found = (cached_view_refusal(name, sources.bodies) for name in self.facts.cached)
+        found = (cached_view_refusal(name, guards.sources.bodies) for name in self.facts.cached)
         return next((one for one in found if one is not None), None)
 
     # -- what Spark gets ---------------------------------------------------------------------------------
 
-    def find_checkpoint(
-        self,
-        sources: ReadSources,
-        guards: _PlanGuards,
-        governed: Sequence[RewrittenStatement],
-        scans: Sequence[ScanRecord],
-    ) -> tuple[str, Checkpoint] | Unsupported | None:
-        """Return where the checkpoint is of the stream that the plan starts, and the option that says so."""
-        start = started_stream(self.reading)
-        if start is None:
-            return None
-        return checkpoint_of(
-            start, self.facts, self.texts, guards.reads, governed, sources, scans, self.judging
-        )
-
-    async def write(
-        self,
-        sources: ReadSources,
-        guards: _PlanGuards,
-        governed: Sequence[RewrittenStatement],
-        checkpoint: tuple[str, Checkpoint] | None,
-    ) -> _WrittenPlan:
+    async def write(self, guards: _PlanGuards) -> _WrittenPlan | Unsupported:
         """Write guards, texts, full names and the user's name into the plan; every edit is undone by the
         proof."""
-        reading, facts = self.reading, self.facts
+        reading, facts, governed, judging = self.reading, self.facts, guards.texts, self.judging
+        start, checkpoint = started_stream(reading), None
+        if start is not None:
+            scans = (*guards.records, *(scan for one in guards.inside for scan in one.scans))
+            placed = checkpoint_of(
+                start, facts, self.texts, guards.reads, governed, guards.sources, scans, judging
+            )
+            if isinstance(placed, Unsupported):
+                return placed
+            checkpoint = placed
         command = reading.command
         original_relation = b""
         if command is not None and command.WhichOneof("command_type") == "sql_command":
             original_relation = bytes_of(command.sql_command.input)
         edits = Edits()
-        words = write_guards(facts, guards.reads, edits, self.judging.exists)
+        words = write_guards(facts, guards.reads, edits, judging.exists)
         self.texts.write(governed, edits)
         guards.metrics.write(edits)
         if self.exists:
             edits.pin(facts.names)
-        start = started_stream(reading)
         if start is not None and checkpoint is not None:
             edits.place_checkpoint(start, checkpoint[0], checkpoint[1].url)
             words = (*words, (checkpoint[1].url, checkpoint[1].chosen))
         identities = bool(self.words) or any(is_identity(call) for call in reading.functions)
         if identities:
-            bind_identities(reading.message, self.judging.principal.user, self.words, edits)
-        answer = self._answer(governed, sources.bodies)
+            bind_identities(reading.message, judging.principal.user, self.words, edits)
+        answer = self._answer(guards)
         if not self.exists:
             relation = reading.catalog_calls[0].relation
             edits.keep(relation)
@@ -393,13 +364,9 @@ class DecidedPlan:
         message = await in_turn(lambda: bytes_of(reading.message))
         text = self.rendering.text
         if edits.changed:
+            measures = guards.metrics.measures
             elsewhere = bool(
-                governed
-                or facts.names
-                or identities
-                or checkpoint
-                or guards.metrics.measures
-                or not self.exists
+                governed or facts.names or identities or checkpoint or measures or not self.exists
             )
             again = self.rendering.again
             text = await in_turn(lambda: render(reading.message) if elsewhere else again())
@@ -422,33 +389,23 @@ class DecidedPlan:
             )
         return None
 
-    def _answer(
-        self, governed: Sequence[RewrittenStatement], bodies: Mapping[TableName, RewrittenStatement]
-    ) -> AnswerRule:
+    def _answer(self, guards: _PlanGuards) -> AnswerRule:
         """Return what is done with the answer's rows: those of a catalog call, or of a command in SQL."""
         for part in self.facts.parts:
             if part.required.answer is RELAY:
                 continue
-            rule = self.evaluation.answer(part.required, undisclosed_names(bodies))
+            rule = self.evaluation.answer(part.required, undisclosed_names(guards.sources.bodies))
             if part.details is not None and not self.evaluation.holds(part.details):
                 rule = replace(rule, details=False)
             return rule
-        return next((one.answer for one in governed if one.answer is not RELAY), RELAY)
+        return next((one.answer for one in guards.texts if one.answer is not RELAY), RELAY)
 
     # -- what is said of it ------------------------------------------------------------------------------
 
-    def findings(
-        self,
-        sources: ReadSources,
-        guards: _PlanGuards,
-        governed: Sequence[RewrittenStatement],
-        records: tuple[ScanRecord, ...],
-        written: _WrittenPlan,
-        changing: str,
-    ) -> Findings:
+    def _findings(self, guards: _PlanGuards, written: _WrittenPlan, changing: str) -> Findings:
         """Return what was found out about the plan itself."""
-        facts, evaluation, judging = self.facts, self.evaluation, self.judging
-        policies, authors, bodies = sources.policies, sources.authors, sources.bodies
+        facts, evaluation, judging, governed = self.facts, self.evaluation, self.judging, guards.texts
+        sources, bodies = guards.sources, guards.sources.bodies
         hides_target = (
             evaluation.hides_target(facts.commanded)
             or any(one.hides_target for one in governed)
@@ -459,17 +416,17 @@ class DecidedPlan:
         has_reads = bool(facts.reads) or any(p.scans for p in self.texts.all)
         return Findings(
             decisions=tuple(evaluation.decisions),
-            scans=records,
-            names=authors.names.union(name.folded() for name in self._judged_by(sources)),
+            scans=guards.records,
+            names=sources.authors.names.union(name.folded() for name in self._judged_by(sources)),
             answer=written.answer,
             readers_agree=agreement(self.usage) if has_reads else None,
             provisional=bool(absent)
             or any(evaluation.catalog.table(name) is None for name in commanded(facts.commanded)),
-            context_dependencies=frozenset(evaluation.context_dependencies) | policies.context_dependencies,
+            context_dependencies=sources.context_dependencies(evaluation),
             substitutions=written.substitutions,
             temp_views_read=facts.temp_views.union(*(one.temp_views_read for one in governed)),
             varying=changing,
-            policy_tables=policies.tables,
+            policy_tables=sources.policies.tables,
             hides_columns=any(one.hides_columns for one in self.seen),
             hides_target=hides_target,
             # INVARIANT (no values under obligations): as for a text.
@@ -483,20 +440,15 @@ class DecidedPlan:
                 )
             ),
             rewritten=tuple(text for one in governed for text in one.rewritten),
-            definers=authors.principals,
+            definers=sources.authors.principals,
             definition=next((one.definition for one in governed if one.definition is not None), None),
         )
 
-    def rewritten(
-        self,
-        guards: _PlanGuards,
-        governed: Sequence[RewrittenStatement],
-        written: _WrittenPlan,
-        found: Findings,
-    ) -> RewrittenPlan:
+    def rewritten(self, guards: _PlanGuards, written: _WrittenPlan, changing: str) -> RewrittenPlan:
         """Return the plan with all that was found out about it."""
         reading = self.reading
         narrowed = [one.body for one in guards.reads if one.body is not None]
+        found = self._findings(guards, written, changing).merge(guards.inside)
         return RewrittenPlan(
             text=written.text,
             root=reading.root,
@@ -506,7 +458,7 @@ class DecidedPlan:
             code=self.facts.code,
             effects=(
                 *self.facts.effects,
-                *(effect for one in governed for effect in one.required.effects),
+                *(effect for one in guards.texts for effect in one.required.effects),
                 *([PersistFrame()] if reading.analysis == "persist" else []),
             ),
             checkpoint=written.checkpoint,
@@ -520,7 +472,3 @@ class DecidedPlan:
         yield from commanded(self.facts.commanded)
         yield from wanted_tables(self.facts.required)
         yield from sources.policies.tables
-
-
-def _scans_of(inside: Sequence[RewrittenStatement]) -> Iterator[ScanRecord]:
-    return (scan for one in inside for scan in one.scans)

@@ -68,20 +68,21 @@ async def rewrite_and_prove(
     guards = await text.guard_scans(sources)
     if isinstance(guards, NotRewritten):
         return guards
-    if (found := text.refuse_disclosure(sources, guards)) is not None:
+    if (found := text.refuse_disclosure(guards)) is not None:
         return found
-    written = text.write(sources, guards)
+    written = text.write(guards)
     if isinstance(written, Refusal):
         return written
     if (unproved := await text.prove(written)) is not None:
         return unproved
-    return text.rewritten(sources, guards, written)
+    return text.rewritten(guards, written)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TextGuards:
     """What stands in for what a text reads."""
 
+    sources: ReadSources
     scans: Sequence[guard.GuardedRelation]
     placed: Placed
     narrowed: Mapping[Span, RewrittenStatement]
@@ -184,6 +185,7 @@ class _Text:
         if default_collation(prepared.reading) and any(scan.query is not None for scan in scans):
             return not_governable(collated("the statement"))
         return _TextGuards(
+            sources=sources,
             scans=scans,
             placed=placed,
             narrowed=narrowed,
@@ -194,10 +196,10 @@ class _Text:
             ),
         )
 
-    def refuse_disclosure(self, sources: ReadSources, guards: _TextGuards) -> NotRewritten | None:
+    def refuse_disclosure(self, guards: _TextGuards) -> NotRewritten | None:
         """Deny what would tell of guarded relations past their guard; ask for tables whose columns of this
         moment count."""
-        reading, required, bodies = self.prepared.reading, self.prepared.required, sources.bodies
+        reading, required, bodies = self.prepared.reading, self.prepared.required, guards.sources.bodies
         evaluation, judging, records = self.evaluation, self.judging, guards.records
         of_now = read_by_lists([self.seen], bodies) if required.explains else self.seen.versions
         if old := to_describe_anew(required, evaluation, of_now, judging.snapshot):
@@ -212,7 +214,7 @@ class _Text:
 
     # -- what Spark gets ---------------------------------------------------------------------------------
 
-    def write(self, sources: ReadSources, guards: _TextGuards) -> _WrittenText | Refusal:
+    def write(self, guards: _TextGuards) -> _WrittenText | Refusal:
         """Write guards, full names and the user's name into the text."""
         prepared, reading, required = self.prepared, self.prepared.reading, self.prepared.required
         guarded = guard.splices(prepared.text, reading, guards.scans)
@@ -225,15 +227,10 @@ class _Text:
         bound = identities(prepared, self.evaluation, self.judging, self.meaning)
         if isinstance(bound, Unsupported):
             return not_governable(bound)
-        changing = varying_text(
-            prepared.text,
-            reading,
-            prepared.names,
-            sources.policies.varying,
-            sources.bodies,
-            unbound=bool(reading.identities) and not bound,
-        )
-        uncached = cached_refusal(reading, required, changing, sources.bodies)
+        varying, bodies = guards.sources.policies.varying, guards.sources.bodies
+        unbound = bool(reading.identities) and not bound
+        changing = varying_text(prepared.text, reading, prepared.names, varying, bodies, unbound=unbound)
+        uncached = cached_refusal(reading, required, changing, bodies)
         if uncached is not None:
             return not_governable(uncached)
         metrics = guards.metrics
@@ -250,7 +247,7 @@ class _Text:
         return _WrittenText(
             forwarded=guard.apply(prepared.text, splices),
             splices=splices,
-            allowed=self._allowed(sources, guards, pinned[1], temporary),
+            allowed=self._allowed(guards) | pinned[1] | temporary,
             substitutions=(*guarded[1], *metrics.words),
             temporary=temporary,
             binds_user=bool(bound),
@@ -278,20 +275,14 @@ class _Text:
             and relation.parts[0].lower() in in_session
         )
 
-    def _allowed(
-        self,
-        sources: ReadSources,
-        guards: _TextGuards,
-        targets: frozenset[tuple[str, ...]],
-        temporary: frozenset[tuple[str, ...]],
-    ) -> frozenset[tuple[str, ...]]:
+    def _allowed(self, guards: _TextGuards) -> frozenset[tuple[str, ...]]:
+        """Return the relations that may stand in what is written, beside its targets and temporary views."""
+        bodies = (*guards.sources.bodies.values(), *guards.metrics.bodies)
         return frozenset(
             {guard.pinned_parts(scan.table) for scan in guards.scans}
-            | targets
-            | temporary
-            | sources.policies.relations
+            | guards.sources.policies.relations
             | {one.parts for _, one in self.prepared.metadata}
-            | {parts for body in (*sources.bodies.values(), *guards.metrics.bodies) for parts in body.allowed}
+            | {parts for body in bodies for parts in body.allowed}
         )
 
     async def prove(self, written: _WrittenText) -> Refusal | None:
@@ -331,13 +322,11 @@ class _Text:
 
     # -- what is said of it ------------------------------------------------------------------------------
 
-    def rewritten(
-        self, sources: ReadSources, guards: _TextGuards, written: _WrittenText
-    ) -> RewrittenStatement:
+    def rewritten(self, guards: _TextGuards, written: _WrittenText) -> RewrittenStatement:
         """Return the text with all that was found out about it."""
-        prepared, bodies, seen = self.prepared, sources.bodies, self.seen
-        within = (*bodies.values(), *guards.metrics.bodies)
-        found = self._findings(sources, guards, written).merge(bodies.values())
+        prepared, sources, metrics, placed = self.prepared, guards.sources, guards.metrics, guards.placed
+        bodies = tuple(sources.bodies.values())
+        found = self._findings(guards, written).merge(bodies)
         return RewrittenStatement(
             text=written.forwarded,
             reading=prepared.reading,
@@ -345,30 +334,28 @@ class _Text:
             allowed=written.allowed,
             has_obligations=any(scan.has_obligations for scan in guards.scans),
             guarded=guards.with_obligations,
-            personal=written.binds_user or any(body.personal for body in within),
-            lends_to=seen.lends_to,
-            stands_in=bool(sources.barred or guards.placed.below or guards.narrowed or guards.metrics.queries)
-            or any(body.walled for body in bodies.values()),
-            listed=self._listed(guards).union(*(body.listed for body in bodies.values())),
-            opened=guards.placed.opened,
-            **found.with_substitutions_of((*guards.narrowed.values(), *guards.metrics.bodies)).found(),
+            personal=written.binds_user or any(body.personal for body in (*bodies, *metrics.bodies)),
+            lends_to=self.seen.lends_to,
+            stands_in=bool(sources.barred or placed.below or guards.narrowed or metrics.queries)
+            or any(body.walled for body in bodies),
+            listed=self._listed(guards).union(*(body.listed for body in bodies)),
+            opened=placed.opened,
+            **found.with_substitutions_of((*guards.narrowed.values(), *metrics.bodies)).found(),
         )
 
-    def _findings(self, sources: ReadSources, guards: _TextGuards, written: _WrittenText) -> Findings:
+    def _findings(self, guards: _TextGuards, written: _WrittenText) -> Findings:
         prepared, required, evaluation = self.prepared, self.prepared.required, self.evaluation
-        policies, bodies, judging = sources.policies, sources.bodies, self.judging
-        records, undisclosed = guards.records, undisclosed_names(bodies)
+        sources, judging, records = guards.sources, self.judging, guards.records
+        undisclosed = undisclosed_names(sources.bodies)
         if required.shares:
             # What is stored has none of them: they are laid on each who reads it.
             records = tuple(replace(record, obligations=()) for record in records)
         absent = [scan for scan in guards.scans if not judging.exists(scan.table)]
-        hiding = any(
-            scan.has_obligations or scan.query for scan in guards.scans if judging.exists(scan.table)
-        )
+        hiding = any(scan.has_obligations or scan.query for scan in guards.scans if scan not in absent)
         hides_target = (
             evaluation.hides_target(required)
             # What a view's text names is as little the reader's to know as the names of a target.
-            or hidden_within(bodies.values())
+            or hidden_within(sources.bodies.values())
             or (prepared.place.depth > 0 and self.seen.lends)
         )
         temporary = frozenset(parts[0].lower() for parts in written.temporary)
@@ -379,11 +366,11 @@ class _Text:
             answer=evaluation.answer(required, undisclosed),
             readers_agree=agreement(self.usage) if prepared.scans else None,
             provisional=any(not evaluation.catalog.table(name) for name in prepared.tables),
-            context_dependencies=frozenset(evaluation.context_dependencies) | policies.context_dependencies,
+            context_dependencies=sources.context_dependencies(evaluation),
             substitutions=written.substitutions,
             temp_views_read=temporary - prepared.place.aliases,
             varying=written.uncacheable_reason,
-            policy_tables=policies.tables,
+            policy_tables=sources.policies.tables,
             hides_columns=self.seen.hides_columns,
             hides_target=hides_target,
             # INVARIANT (no values under obligations): all of Spark's words are told where nothing stands in

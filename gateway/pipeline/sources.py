@@ -12,6 +12,7 @@ from gateway.pipeline.barriers import Placed, QueriedViews
 from gateway.pipeline.judging import NotRewritten, RewrittenStatement, refuse_unsupported
 from gateway.pipeline.policies import Policies, policies_of
 from gateway.pipeline.views import ReadViews
+from gateway.sql.evaluate import Evaluation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,10 @@ class ReadSources:
     @property
     def queried(self) -> QueriedViews:
         return self.reads.queried(self.bodies, self.barred, self.opened)
+
+    def context_dependencies(self, evaluation: Evaluation) -> frozenset[str]:
+        """Return the fields of the context that decisions and policies depend on."""
+        return frozenset(evaluation.context_dependencies) | self.policies.context_dependencies
 
     async def narrowed(self, placed: Placed) -> dict[Span, RewrittenStatement] | NotRewritten:
         """Return the texts of views for the places where they are others than elsewhere."""

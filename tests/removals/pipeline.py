@@ -107,8 +107,8 @@ REMOVALS = (
     Removal(
         "a view around one with a barrier is written out",
         "pipeline.rewrite_texts",
-        "stands_in=bool(sources.barred or guards.placed.below",
-        "stands_in=bool(guards.placed.below",
+        "stands_in=bool(sources.barred or placed.below",
+        "stands_in=bool(placed.below",
         "pipeline.test_view_barriers",
     ),
     Removal(
