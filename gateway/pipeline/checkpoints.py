@@ -111,8 +111,7 @@ def _leaves(
     found: dict[int, str] = {}
     for one in guarding:
         read = one.read.read
-        query = lasting_query(one, sources.bodies, sources.policies)
-        told = [_table(one.table), read.streaming, read.changes, query]
+        told = [_table(one.table), read.streaming, read.changes, lasting_query(one, sources)]
         found[id(read.relation)] = f"table {_steady(json.dumps(told))}"
     for (text, _), guarded in zip(texts.statements, governed, strict=False):
         tables = [judging.snapshot.catalog.table(scan.table) for scan in guarded.scans]
