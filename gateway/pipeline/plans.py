@@ -91,7 +91,7 @@ class _Plan:
         self.evaluation: Evaluation = judging.evaluation()
         self.accessing = Accessing(own_rights(judging.principal), self.evaluation)
         self.evaluation.context = replace(self.evaluation.context, request_data=rendering.text)
-        if reading.analysis:
+        if reading.analysis:  # RULE (analysis-visible-columns)
             # It returns no rows: the schema of a table is what may be seen of it.
             self.evaluation.star_shows_visible = True
 
@@ -140,10 +140,11 @@ class _Plan:
     def _ask(self, facts: PlanFacts, texts: PlanTexts) -> bool | Refusal | NeedsCatalog:
         """Put everything that is wanted to the policies; return whether what is asked for may be known."""
         evaluation, judging = self.evaluation, self.judging
-        evaluation.require(facts.required)
+        evaluation.require(facts.required)  # RULE (plan-privileges)
+        # RULE (plan-tables-visible)
         evaluation.visibility(one.name for one in facts.reads if one.name is not None)
         for prepared in texts.all:
-            authorize_required(prepared, self.accessing)
+            authorize_required(prepared, self.accessing)  # RULE (plan-texts-privileges)
         secrets = [part.secret for part in facts.parts if part.secret is not None]
         known = [evaluation.knows_of(secret) for secret in secrets]
         if (denied := evaluation.denied()) is not None:
@@ -153,7 +154,7 @@ class _Plan:
         tables += [name for p in texts.all for name in to_promote(p.required)]
         if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(tables)))):
             return unknown_tables(unknown, [p.required for p in texts.all])
-        return all(known)
+        return all(known)  # RULE (plan-unknown-is-absent)
 
     def _see(
         self, facts: PlanFacts, texts: PlanTexts, usage: Usage | Silent

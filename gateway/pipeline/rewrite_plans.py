@@ -248,6 +248,7 @@ class DecidedPlan:
                 {c.name: c.type if sure and c.name.lower() not in unsure else "" for c in table.columns}
             )
         all_known = len(columns) == len(facts.reads)
+        # RULE (dataframe-column-one-type)
         alone = not found.by_plan or (all_known and found.of_one_type(columns))
         exact = not found.by_plan or (all_known and found.of_one_table(columns))
         query = Query(found.tree, "", scans)
@@ -260,6 +261,7 @@ class DecidedPlan:
         rows by what stands for the reads in it, and in all plans the same stands for them.
         """
         plain = not (self.reading.handles or self.reading.code or self.texts.statements)
+        # RULE (persisted-one-guard)
         return self.reading.shown is not None and plain and PERSISTED not in self.context.handles
 
     # -- what would tell of it ---------------------------------------------------------------------------
@@ -270,11 +272,11 @@ class DecidedPlan:
         required, evaluation, bodies = self.facts.commanded, self.evaluation, guards.sources.bodies
         of_now = self.seen[0].versions
         if self.reading.analysis in LAYING_OPEN:
-            of_now = read_by_lists(self.seen, bodies)
+            of_now = read_by_lists(self.seen, bodies)  # RULE (input-files-columns-of-now)
         if old := to_describe_anew(required, evaluation, of_now, self.judging.snapshot):
             return NeedsCatalog(old, promotes=False, anew=True)
         refusal = self._refuse_unguarded_access(guards)
-        refusal = evaluation.commanded(required, undisclosed_names(bodies)) or refusal
+        refusal = evaluation.commanded(required, undisclosed_names(bodies)) or refusal  # RULE (plan-raw-rows)
         if isinstance(refusal, Denied):
             return access_denied(refusal, evaluation)
         return None if refusal is None else not_governable(refusal)
@@ -291,9 +293,11 @@ class DecidedPlan:
             scans += one.scans
         user = self.judging.principal.user
         kept = bool(facts.temp_views or any(one.temp_views_read for one in governed) or self.reading.handles)
-        if self.reading.analysis in LAYING_OPEN:
+        if self.reading.analysis in LAYING_OPEN:  # RULE (guarded-plan-told)
             # A plan has the names of all that a view reads.
+            # RULE (view-plans-explained)
             undisclosed = [*with_obligations, *sorted(undisclosed_names(bodies), key=str)]
+            # RULE (view-plan-texts-explained)
             undisclosed += [one.scans[0].table for one in governed if one.hides_target and one.scans]
             if undisclosed:
                 return plan_shown(undisclosed[0], user)
@@ -302,14 +306,14 @@ class DecidedPlan:
         named = plan_names_metadata(self.reading) or any(
             names_metadata(column.parts) for prepared in texts.all for column in prepared.reading.columns
         )
-        if named and with_obligations:
+        if named and with_obligations:  # RULE (guarded-plan-metadata)
             return metadata_shown(with_obligations[0], user)
-        if named and kept:
+        if named and kept:  # RULE (temp-view-metadata)
             return Unsupported("`_metadata` of a temporary view could tell where its rows are stored")
         keeps = any(part.keeps for part in facts.parts)
         if (keeps or self.reading.analysis == "persist") and any(map(of_files, texts.all)):
             return Unsupported("a view or a kept result cannot rest on metadata or changes of a table")
-        return shown_only(scans if keeps else (), bodies.values(), self.judging)
+        return shown_only(scans if keeps else (), bodies.values(), self.judging)  # RULE (kept-plan-show-only)
 
     def uncacheable_reason(self, guards: _PlanGuards) -> str:
         """Return why its rows are not the same for everybody and at any time, in words, or nothing."""
@@ -347,12 +351,12 @@ class DecidedPlan:
         self.texts.write(governed, edits)
         guards.metrics.write(edits)
         if self.exists:
-            edits.pin(facts.names)
+            edits.pin(facts.names)  # RULE (plan-full-names)
         if start is not None and checkpoint is not None:
             edits.place_checkpoint(start, checkpoint[0], checkpoint[1].url)
             words = (*words, (checkpoint[1].url, checkpoint[1].chosen))
         identities = bool(self.words) or any(is_identity(call) for call in reading.functions)
-        if identities:
+        if identities:  # RULE (plan-identities)
             bind_identities(reading.message, judging.principal.user, self.words, edits)
         answer = self._answer(guards)
         if not self.exists:
@@ -383,6 +387,7 @@ class DecidedPlan:
     async def prove(self, written: _WrittenPlan) -> Unsupported | None:
         """Look at the bytes that Spark would get again: with the edits undone they must be the original."""
         reading, original, message, edits = self.reading, self.original, written.message, written.edits
+        # RULE (plan-proof)
         if await in_turn(lambda: proved(reading, original, message, edits)) is not None:
             return Unsupported(
                 "the guarded plan could not be proved equal to the original; write it in a simpler form"
@@ -395,7 +400,7 @@ class DecidedPlan:
             if part.required.answer is RELAY:
                 continue
             rule = self.evaluation.answer(part.required, undisclosed_names(guards.sources.bodies))
-            if part.details is not None and not self.evaluation.holds(part.details):
+            if part.details is not None and not self.evaluation.holds(part.details):  # RULE (answer-details)
                 rule = replace(rule, details=False)
             return rule
         return next((one.answer for one in guards.texts if one.answer is not RELAY), RELAY)
@@ -430,9 +435,9 @@ class DecidedPlan:
             hides_columns=any(one.hides_columns for one in self.seen),
             hides_target=hides_target,
             # INVARIANT (no values under obligations): as for a text.
-            plain=not (hiding or hides_target or undisclosed_names(bodies))
+            plain=not (hiding or hides_target or undisclosed_names(bodies))  # RULE (whole-errors-plan)
             and evaluation.shows_all(commanded(facts.commanded))
-            and all(one.plain for one in governed),
+            and all(one.plain for one in governed),  # RULE (whole-errors-plan-texts)
             missing=tuple(
                 dict.fromkeys(
                     [(pinned_parts(one.table), tuple(one.read.read.parts)) for one in absent]
@@ -462,13 +467,14 @@ class DecidedPlan:
                 *([PersistFrame()] if reading.analysis == "persist" else []),
             ),
             checkpoint=written.checkpoint,
+            # RULE (plan-effects-final)
             read_only=reading.command is None and not reading.catalog_calls and reading.analysis != "persist",
             **found.with_substitutions_of(narrowed).found(),
         )
 
     def _judged_by(self, sources: ReadSources) -> Iterator[TableName]:
         """Return every table that the verdict on a plan rests on, but for what its texts and views read."""
-        yield from self._read
+        yield from self._read  # RULE (plan-rests-on-reads)
         yield from commanded(self.facts.commanded)
         yield from wanted_tables(self.facts.required)
         yield from sources.policies.tables

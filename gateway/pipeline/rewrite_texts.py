@@ -6,7 +6,7 @@ first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.model.catalog import TableName
@@ -182,6 +182,7 @@ class _Text:
         scans = guarded_scans(prepared, sources, narrowed, placed.below, metrics, evaluation, judging)
         if isinstance(scans, Unsupported):
             return not_governable(scans)
+        # RULE (collation-beside-policies)
         if default_collation(prepared.reading) and any(scan.query is not None for scan in scans):
             return not_governable(collated("the statement"))
         return _TextGuards(
@@ -201,13 +202,15 @@ class _Text:
         moment count."""
         reading, required, bodies = self.prepared.reading, self.prepared.required, guards.sources.bodies
         evaluation, judging, records = self.evaluation, self.judging, guards.records
+        # RULE (explained-columns-of-now)
         of_now = read_by_lists([self.seen], bodies) if required.explains else self.seen.versions
         if old := to_describe_anew(required, evaluation, of_now, judging.snapshot):
             return NeedsCatalog(old, promotes=False, anew=True)
         unexplained = _unexplained(required, bodies)
         denied = (
-            evaluation.commanded(required, undisclosed_names(bodies))
+            evaluation.commanded(required, undisclosed_names(bodies))  # RULE (command-past-guard)
             or refuse_unguarded_access(reading, required, [*guards.with_obligations, *unexplained], judging)
+            # RULE (kept-view-show-only)
             or shown_only(records if keeps(reading) or required.shares else (), bodies.values(), judging)
         )
         return None if denied is None else access_denied(denied, evaluation)
@@ -236,6 +239,7 @@ class _Text:
         metrics = guards.metrics
         columns = (one for one in guarded[0] if one.kind == "guard" or not metrics.within(one.span))
         splices: tuple[Splice, ...] = (*columns, *metrics.splices, *inner, *pinned[0], *bound)
+        # RULE (reset-names-settings)
         if any(isinstance(effect, ResetSettings) for effect in required.effects):
             splices = (guard.reset_nothing(prepared.text),)
         defined = self._define_view(splices)
@@ -272,7 +276,7 @@ class _Text:
             for relation in self.prepared.reading.relations
             if relation.role is RelationRole.SCAN
             and len(relation.parts) == 1
-            and relation.parts[0].lower() in in_session
+            and relation.parts[0].lower() in in_session  # RULE (proof-lost-scan)
         )
 
     def _allowed(self, guards: _TextGuards) -> frozenset[tuple[str, ...]]:
@@ -294,7 +298,7 @@ class _Text:
             loose = [
                 r for r in relations if r.role is not RelationRole.CTE and r.parts not in written.allowed
             ]
-            if not loose:
+            if not loose:  # RULE (text-unchanged-proof)
                 return None
             return not_governable(Unsupported(f"`{'.'.join(loose[0].parts)}` is not accounted for"))
         texts = prepared.text, written.forwarded, written.splices, written.allowed
@@ -304,7 +308,7 @@ class _Text:
             proof = await judging.reader.prove(*texts)
         if proof.not_read is not None:
             return refuse_unread(proof.not_read)
-        if proof.holds:
+        if proof.holds:  # RULE (text-proof)
             return None
         if judging.seeds_while_parsing and "Sample" in prepared.reading.nodes:
             return not_governable(
@@ -336,6 +340,7 @@ class _Text:
             guarded=guards.with_obligations,
             personal=written.binds_user or any(body.personal for body in (*bodies, *metrics.bodies)),
             lends_to=self.seen.lends_to,
+            # RULE (outer-view-written-out)
             stands_in=bool(sources.barred or placed.below or guards.narrowed or metrics.queries)
             or any(body.walled for body in bodies),
             listed=self._listed(guards).union(*(body.listed for body in bodies)),
@@ -356,7 +361,7 @@ class _Text:
             evaluation.hides_target(required)
             # What a view's text names is as little the reader's to know as the names of a target.
             or hidden_within(sources.bodies.values())
-            or (prepared.place.depth > 0 and self.seen.lends)
+            or (prepared.place.depth > 0 and self.seen.lends)  # RULE (lent-not-told)
         )
         temporary = frozenset(parts[0].lower() for parts in written.temporary)
         return Findings(
@@ -375,7 +380,8 @@ class _Text:
             hides_target=hides_target,
             # INVARIANT (no values under obligations): all of Spark's words are told where nothing stands in
             # them that the user may not see, and nowhere else.
-            plain=not (hiding or hides_target or undisclosed)
+            plain=not (hiding or hides_target or undisclosed)  # RULE (whole-errors-unguarded)
+            # RULE (whole-errors-command)
             and evaluation.shows_all((*commanded(required), *(pin.table for pin in required.pins))),
             missing=tuple(
                 dict.fromkeys((guard.pinned_parts(scan.table), scan.relation.parts) for scan in absent)
@@ -397,8 +403,8 @@ class _Text:
         """Return every table that the verdict on a text rests on, but for what its views read."""
         prepared, policies = self.prepared, sources.policies
         yield from prepared.tables
-        yield from wanted_tables(prepared.required.privileges)
-        yield from policies.tables
+        yield from wanted_tables(prepared.required.privileges)  # RULE (rests-on-privileges)
+        yield from policies.tables  # RULE (rests-on-policy-tables)
 
     def _never_there(self) -> TableName | None:
         """Return a table that a new view would read and that is not there: the view would keep for ever what
@@ -426,6 +432,7 @@ class _Text:
         return None
 
 
-def _unexplained(required: Required, bodies: Mapping[TableName, RewrittenStatement]) -> Iterable[TableName]:
-    """Return the views whose plan may not be shown: it has the names of all that they read."""
-    return sorted(undisclosed_names(bodies), key=str) if required.explains else ()
+def _unexplained(required: Required, bodies: Mapping[TableName, RewrittenStatement]) -> Iterator[TableName]:
+    """Yield the views whose plan may not be shown: it has the names of all that they read."""
+    if required.explains:
+        yield from sorted(undisclosed_names(bodies), key=str)  # RULE (view-plans-told)

@@ -79,6 +79,7 @@ async def _govern(prepared: Prepared, judging: Judging) -> JudgingOutcome:
     note_attempts(prepared, evaluation)
     if isinstance(seen, Denied):
         return access_denied(seen, evaluation)
+    # RULE (hidden-name-in-text)
     denied = accessing.denied(judging) or misread_text(prepared, usage, evaluation)
     if denied is not None:
         return access_denied(denied, evaluation)
@@ -107,6 +108,7 @@ async def prepare(
         )
     if isinstance(reading, NotRead):
         return refuse_unread(reading)
+    # RULE (literal-names-written)
     found: Prepared | Refusal | Unsupported = _classified(
         reading.written or text, reading, context, judging, place
     )
@@ -156,7 +158,7 @@ def _classified(
     required = classify(reading, names, parameters=place.arguments, procedures=judging.rules.procedures)
     if isinstance(required, Unsupported):
         return required
-    if reading.commands and not place.commands:
+    if reading.commands and not place.commands:  # RULE (nested-commands)
         where = "the text of a view" if place.depth else "SQL within a plan"
         return Unsupported(f"{where} is not a query")
     scans = scans_of(reading, names, text)
@@ -173,7 +175,7 @@ def _classified(
         return changes
     if changes.read and (place.depth or place.expression or keeps(reading) or required.shares):
         return Unsupported("a view, a kept result or an expression cannot rest on changes of a table")
-    if keeps(reading) and _bound_scans(reading, place):
+    if keeps(reading) and _bound_scans(reading, place):  # RULE (dataframe-view-one-query)
         return Unsupported("a temporary view cannot rest on a DataFrame that one query binds to a name")
     return Prepared(
         text=text,
@@ -200,5 +202,5 @@ def _bound_scans(reading: Reading, place: TextScope) -> bool:
 def authorize_required(prepared: Prepared, accessing: Accessing) -> None:
     """Ask the policies for the privileges that a text requires, and whether its tables may be known."""
     for evaluation in accessing.accessors():
-        evaluation.require((*prepared.required.privileges, *prepared.functions))
-        evaluation.visibility(names_of(prepared.scans))
+        evaluation.require((*prepared.required.privileges, *prepared.functions))  # RULE (text-privileges)
+        evaluation.visibility(names_of(prepared.scans))  # RULE (text-tables-visible)

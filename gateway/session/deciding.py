@@ -170,7 +170,7 @@ class Deciding(Generic[S, E]):
         """Judge a statement by tables that Spark's session knows as they are, and by what the session
         forbids it."""
         verdict = await self._freshness.judge_with_fresh_tables(session, statement, client)
-        verdict = self._verdicts.without_streams(verdict, session.judged_by)
+        verdict = self._verdicts.without_streams(verdict, session.judged_by)  # RULE (stream-of-walked-files)
         return await self._endpoint.restrict(session, verdict, client)
 
     async def let_others_end(self, session: S) -> None:
@@ -209,6 +209,7 @@ class Deciding(Generic[S, E]):
         until = _now() + self._limits.catalog_wait_s
         while isinstance(verdict, Cleared):
             request = LockRequest.of(verdict, session.judged_by(verdict))
+            # RULE (names-held)
             locks = await self._locks.acquire(request, until=until, by=session.number)
             if locks is None:
                 return _busy(verdict, request), NO_LOCKS
@@ -254,7 +255,7 @@ class Deciding(Generic[S, E]):
     ) -> None:
         """Make durable what was decided; of what was decided before only where its event says otherwise."""
         if earlier is not None:
-            if is_as_recorded(verdict, earlier):
+            if is_as_recorded(verdict, earlier):  # RULE (lost-files-connect-policies)
                 return
             if earlier.ran_again:
                 await self._recorder.completed(earlier, "failed", RUN_AGAIN)

@@ -172,12 +172,13 @@ class Freshness(Generic[S]):
         verdict = without_ended_views(session, await self._verdicts.judge(statement, client))
         if isinstance(verdict, Cleared) and not view.inlined:
             # Spark looks the names in it up again whenever it is read, by what its session knows.
-            stale = session.changed_tables(verdict, self._changed)
+            stale = session.changed_tables(verdict, self._changed)  # RULE (text-view-renewed)
             await self._refresh(session, stale, statement, verdict, client)
             session.judged(verdict, generation, dict.fromkeys((name.folded() for name in stale), generation))
         origin = CachedRelation(
             basis=view.basis, policies_version=view.policies_version, statement_id=view.statement_id
         )
+        # RULE (plan-view-renewed)
         same = view.made.same(verdict) and not session.is_outdated(view, self._changed)
         if same and await self._is_current(origin, version, client):
             session.view_still_right(view, version)

@@ -77,6 +77,7 @@ class References(ABC):
                 continue
             parts = tuple(part.lower() for part in piece)
             attribute, shown = self.shown_as(parts, place)
+            # RULE (lineage-type-for-name)
             if attribute is None or (column.plain and not is_plain(self.typed(parts, place))):
                 return None
             if len(shown) > 1 and len(column.pieces) == 1:
