@@ -37,6 +37,7 @@ import yaml
 from gateway.errors import Faults, UnreadableFiles
 from gateway.frontends.tokens import HASH, ID, MAX_LABEL_CHARS, Token, new_token, parse_expiry, written_expiry
 from gateway.model.principal import Principal
+from gateway.session.settling import settled
 
 T = TypeVar("T")
 _log = structlog.get_logger(__name__)
@@ -542,6 +543,7 @@ class UserFile:
         async with self._lock:
             self._looking_since_s = self._clock()
             try:
+                await settled(lambda: _stamp(self._path), self._stamp)
                 await asyncio.to_thread(self.look)
             except Exception:
                 self._at_fault()

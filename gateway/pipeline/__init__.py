@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gateway.model.catalog import Table, TableName, dotted, quote
+from gateway.model.catalog import FUNCTION, Table, TableName, dotted, quote
 from gateway.model.reading_settings import may_be_set
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import (
@@ -170,7 +170,9 @@ def _list_checkpoints(statement: Statement, checkpoint: Checkpoint, snapshot: Sn
 
 
 def _known(names: Iterable[TableName], snapshot: Snapshot) -> tuple[Table, ...]:
-    return tuple(t for name in sorted(names, key=str) if (t := snapshot.catalog.table(name)) is not None)
+    # RULE (function-no-table)
+    tables = (name for name in sorted(names, key=str) if name.version != FUNCTION)
+    return tuple(t for name in tables if (t := snapshot.catalog.table(name)) is not None)
 
 
 async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judging) -> Verdict | NeedsCatalog:

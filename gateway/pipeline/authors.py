@@ -3,7 +3,7 @@
 Somebody who may write policies on some resources alone would read any other by a mask of his own. What he
 wrote counts for no more than he may select himself, whole, at the moment at which it is used: when he may not
 any more, the table that it is for is closed until he may, or somebody who may writes it again. A function in
-SQL reads what its body does, whoever calls it, so that bodies are looked into.
+SQL reads what its body does, whoever calls it, so that bodies are looked into (`pipeline/functions.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from gateway.model.catalog import FUNCTION, CatalogSnapshot, Table, TableName, V
 from gateway.model.principal import Principal, principal_of
 from gateway.model.reading import Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, SessionContext
+from gateway.pipeline.functions import MAX_BODIES, read_body
 from gateway.pipeline.judging import Judging, RewrittenStatement
 from gateway.pipeline.metrics import metrics_of
 from gateway.pipeline.seeing import ColumnAccess, TextScope
@@ -23,8 +24,6 @@ from gateway.reader.port import ReaderPort
 from gateway.sql.policy_text import asked_of_author, called_of_author
 from gateway.sql.required import Unsupported
 
-MAX_BODIES = 64
-"""Functions and views that one text leads to."""
 _IN_A_CATALOG: Final = 3
 """Parts of a name that begins with its catalog."""
 
@@ -184,7 +183,7 @@ async def asked_for(text: str, reader: ReaderPort, catalog: CatalogSnapshot) -> 
         if one.name in seen or one.view is None:
             continue  # code is what `execute` decides on
         seen.add(one.name)
-        body = await _body(one.view.text, reader)
+        body = await read_body(one.view.text, reader)
         named = bodies.body(body, one) if body is not None and len(seen) <= MAX_BODIES else None
         if named is None:
             return None
@@ -192,11 +191,3 @@ async def asked_for(text: str, reader: ReaderPort, catalog: CatalogSnapshot) -> 
     if bodies.unknown:
         return NeedsCatalog(tuple(bodies.unknown), promotes=False)
     return Asked(tuple(asked), frozenset(bodies.names))
-
-
-async def _body(text: str, reader: ReaderPort) -> Reading | None:
-    """Read the body of a function, which is an expression or a query, or the text of a view."""
-    for reading in (await reader.read_expression(text), await reader.read(text)):
-        if isinstance(reading, Reading) and not reading.commands:
-            return reading
-    return None

@@ -73,10 +73,11 @@ def checkpoint_of(
     if isinstance(streamed, Unsupported):
         return streamed
     chosen = start.options[key]
-    user = judging.principal.user
+    # INVARIANT (a name is nobody): who was removed and added again goes on with nothing of the first one's.
+    who = judging.principal.identity  # RULE (checkpoint-identity)
     # RULE (checkpoint-sources, checkpoint-expression-policies)
     rest = [FORM, streamed, sorted(_obligations(scan) for scan in scans)]
-    directory = f"{root.url.rstrip('/')}/{_name(FORM, user, chosen)}"  # RULE (checkpoint-principal)
+    directory = f"{root.url.rstrip('/')}/{_name(FORM, who, chosen)}"  # RULE (checkpoint-principal)
     # RULE (checkpoint-one-stream)
     return key, Checkpoint(chosen=chosen, directory=directory, name=_name(*rest))
 

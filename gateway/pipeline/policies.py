@@ -11,6 +11,7 @@ from gateway.model.meaning_settings import Influence, influence
 from gateway.model.principal import Principal
 from gateway.model.reading import ExpressionNode, Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, ScanRecord, SessionContext
+from gateway.pipeline.functions import called_in, read_by, tables_among
 from gateway.pipeline.judging import Judging, RewrittenStatement
 from gateway.pipeline.seeing import ColumnAccess
 from gateway.policy.engine import TableView
@@ -40,6 +41,8 @@ class Policies:
     choosing: frozenset[TableName] = frozenset()
     """Those of the text's tables (folded) whose filters may choose a row by more than what stands in it: by
     the rows before it, by chance, or by a function that is not Spark's own."""
+    called: frozenset[TableName] = frozenset()
+    """The tables that functions in SQL read which masks and filters call."""
     trees: Mapping[str, ExpressionNode | None] = field(default_factory=dict)
     """The texts as they are written → as Spark's parser reads them."""
     varying: str = ""
@@ -52,7 +55,8 @@ class Policies:
 
     @property
     def tables(self) -> frozenset[TableName]:
-        return frozenset(TableName.of(parts) for parts in self.relations)
+        # RULE (policy-functions-period)
+        return self.called.union(TableName.of(parts) for parts in self.relations)
 
 
 def plan_shown(name: TableName, user: str) -> Denied:
@@ -108,6 +112,7 @@ async def policies_of(seen: ColumnAccess, judging: Judging) -> Policies | Unsupp
     relations: set[tuple[str, ...]] = set()
     reading: set[TableName] = set()
     choosing: set[TableName] = set()
+    called: set[TableName] = set()
     trees: dict[str, ExpressionNode | None] = {}
     changing = ""
     for name, one in seen.tables.items():
@@ -129,7 +134,8 @@ async def policies_of(seen: ColumnAccess, judging: Judging) -> Policies | Unsupp
                 texts[text] = checked.text
                 trees[checked.text] = checked.tree
                 relations |= checked.relations
-                if checked.relations:
+                called |= checked.called
+                if checked.relations or checked.called:
                     reading.add(name.folded())
                 if checked.by_row and view.row_filter is not None and text == view.row_filter.expression:
                     choosing.add(name.folded())
@@ -143,6 +149,7 @@ async def policies_of(seen: ColumnAccess, judging: Judging) -> Policies | Unsupp
         relations=frozenset(relations),
         reading=frozenset(reading),
         choosing=frozenset(choosing),
+        called=frozenset(called),
         trees=trees,
         varying=changing,
     )
@@ -155,6 +162,8 @@ class _Checked:
     text: str
     relations: frozenset[tuple[str, ...]]
     """The tables that it reads."""
+    called: frozenset[TableName]
+    """The tables that functions in SQL read which it calls."""
     varying: bool
     by_row: bool
     """Whether it may vary by row (`varying_by_row`)."""
@@ -329,13 +338,17 @@ async def _checked(
     ):
         # A session that registered a function of that name would have it called in the other's place.
         return Unsupported(f"a policy for {table.name} calls a function without its catalog and database")
+    within = await read_by(called_in(reading), judging.reader, judging.snapshot.catalog)
+    if isinstance(within, NeedsCatalog):
+        return within
+    called = tables_among(within, judging.snapshot.catalog)
     changes = bool(read) or varying(text, reading) is not None
     by_row = varying_by_row(reading.functions)
     if not reading.identities:
-        return _Checked(text, frozenset(read), changes, by_row, reading.tree)
+        return _Checked(text, frozenset(read), called, changes, by_row, reading.tree)
     # RULE (policy-subjects)
     splices = identity_splices(reading, principal.user, (table, *tables), named=False)
     if isinstance(splices, Unsupported):
         return Unsupported(f"a policy for {table.name} asks who the user is: {splices.why}")
-    # RULE (policy-identities)
-    return _Checked(guard.apply(text, splices), frozenset(read), changes, by_row, reading.tree)
+    text = guard.apply(text, splices)  # RULE (policy-identities)
+    return _Checked(text, frozenset(read), called, changes, by_row, reading.tree)

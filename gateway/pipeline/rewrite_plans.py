@@ -189,7 +189,7 @@ class DecidedPlan:
         bodies = await reads.bodies((*self._read, *commanded(self.facts.commanded)))
         if isinstance(bodies, NotRewritten):
             return bodies
-        return await sources_of(reads, bodies, alone=self._may_place())
+        return await sources_of(reads, bodies, self.facts.required, alone=self._may_place())
 
     async def guard(self, sources: ReadSources) -> _PlanGuards | NotRewritten:
         """Say what stands in for each read, with conditions below barriers and metric views written out; and
@@ -422,7 +422,7 @@ class DecidedPlan:
         return Findings(
             decisions=tuple(evaluation.decisions),
             scans=guards.records,
-            names=sources.authors.names.union(name.folded() for name in self._judged_by(sources)),
+            names=sources.names.union(name.folded() for name in self._judged_by(sources)),
             answer=written.answer,
             readers_agree=agreement(self.usage) if has_reads else None,
             provisional=bool(absent)

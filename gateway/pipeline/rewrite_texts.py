@@ -155,7 +155,8 @@ class _Text:
                 return whole
             if whole is not None:
                 bodies[required.pins[0].table.folded()] = whole
-        return await sources_of(reads, bodies, alone=prepared.place.alone and not required.shares)
+        alone = prepared.place.alone and not required.shares
+        return await sources_of(reads, bodies, prepared.functions, alone=alone)
 
     async def guard_scans(self, sources: ReadSources) -> _TextGuards | NotRewritten:
         """Say what stands in for each scan, with conditions below barriers and metric views written out."""
@@ -367,7 +368,7 @@ class _Text:
         return Findings(
             decisions=tuple(evaluation.decisions),
             scans=records,
-            names=sources.authors.names.union(name.folded() for name in self._judged_by(sources)),
+            names=sources.names.union(name.folded() for name in self._judged_by(sources)),
             answer=evaluation.answer(required, undisclosed),
             readers_agree=agreement(self.usage) if prepared.scans else None,
             provisional=any(not evaluation.catalog.table(name) for name in prepared.tables),

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gateway.model.catalog import TableName
 from gateway.model.reading import Span
+from gateway.model.statement import NeedsCatalog
 from gateway.pipeline.authors import Authors, authors_of
 from gateway.pipeline.barriers import Placed, QueriedViews
+from gateway.pipeline.functions import called_by, read_by
 from gateway.pipeline.judging import NotRewritten, RewrittenStatement, refuse_unsupported
 from gateway.pipeline.policies import Policies, policies_of
 from gateway.pipeline.views import ReadViews
 from gateway.sql.evaluate import Evaluation
+from gateway.sql.required import Privilege
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +31,14 @@ class ReadSources:
     """The views with a barrier above them."""
     opened: Mapping[Span, RewrittenStatement]
     """The texts of views without barriers, where nothing in them can fail."""
+    called: frozenset[TableName]
+    """The functions in SQL that are called, and what their bodies read."""
+
+    @property
+    def names(self) -> frozenset[TableName]:
+        """What of the catalog it rests on beside what is named: functions, of policies too, and what they
+        read."""
+        return self.authors.names | self.called  # RULE (functions-looked-at)
 
     @property
     def queried(self) -> QueriedViews:
@@ -43,11 +54,15 @@ class ReadSources:
 
 
 async def sources_of(
-    reads: ReadViews, bodies: Mapping[TableName, RewrittenStatement], *, alone: bool
+    reads: ReadViews,
+    bodies: Mapping[TableName, RewrittenStatement],
+    required: Iterable[Privilege],
+    *,
+    alone: bool,
 ) -> ReadSources | NotRewritten:
     """Find the policies of what is read, whose access they rest on, and where views have barriers.
 
-    `alone`: the text is all that is asked.
+    `required`: with the functions that are called. `alone`: the text is all that is asked.
     """
     policies: Policies | NotRewritten = refuse_unsupported(await policies_of(reads.seen, reads.judging))
     if isinstance(policies, NotRewritten):
@@ -55,6 +70,10 @@ async def sources_of(
     authors: Authors | NotRewritten = refuse_unsupported(await authors_of(reads.seen, reads.judging))
     if isinstance(authors, NotRewritten):
         return authors
+    judging = reads.judging
+    called = await read_by(called_by(required), judging.reader, judging.snapshot.catalog)
+    if isinstance(called, NeedsCatalog):
+        return called
     barred = reads.barred(bodies)
     return ReadSources(
         reads=reads,
@@ -62,5 +81,6 @@ async def sources_of(
         policies=policies,
         authors=authors,
         barred=barred,
+        called=called,
         opened=await reads.opened(bodies, barred, alone=alone),
     )

@@ -43,6 +43,7 @@ class JudgesStatements(Protocol):
     @property
     def catalog_version(self) -> int: ...
     async def judge(self, statement: Statement, client: Client) -> Verdict: ...
+    async def can_be_read(self, names: Iterable[TableName]) -> bool: ...
 
 
 class RunsStatements(Protocol[N_contra]):
@@ -176,7 +177,10 @@ class Freshness(Generic[S]):
             await self._refresh(session, stale, statement, verdict, client)
             session.judged(verdict, generation, dict.fromkeys((name.folded() for name in stale), generation))
         origin = CachedRelation(
-            basis=view.basis, policies_version=view.policies_version, statement_id=view.statement_id
+            basis=view.basis,
+            policies_version=view.policies_version,
+            statement_id=view.statement_id,
+            sources=view.sources,
         )
         # RULE (plan-view-renewed)
         same = view.made.same(verdict) and not session.is_outdated(view, self._changed)
@@ -204,7 +208,8 @@ class Freshness(Generic[S]):
     async def _is_current(self, relation: CachedRelation, version: int, client: Client) -> bool:
         """Whether everything that it was computed from would be computed in the same way now."""
         if relation.basis is None:
-            return relation.policies_version == version
+            # RULE (links-below-many-statements)
+            return relation.policies_version == version and await self._verdicts.can_be_read(relation.sources)
         return await gives_the_same(relation.basis, self._verdicts, client)
 
 

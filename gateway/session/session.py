@@ -92,6 +92,8 @@ class TempView:
     """What of the catalog it was judged by, what it was made from included: Spark may look it up again."""
     statement_id: str = ""
     """The statement that made it, as the record knows it."""
+    sources: frozenset[TableName] = frozenset()
+    """What of the catalog its rows may come from, by cached relations too."""
     of: Literal["text", "frame", "stream"] = "text"
     """As CreateTempView has it."""
     judged_in: int = 0
@@ -120,6 +122,8 @@ class CachedRelation:
     policies_version: int
     statement_id: str
     """The statement that computed it, as the record knows it."""
+    sources: frozenset[TableName] = frozenset()
+    """What of the catalog its rows may come from: some are computed when others read them."""
 
 
 class KnownTable(NamedTuple):
@@ -245,6 +249,11 @@ class NameResolution:
     def judged_by(self, cleared: Cleared) -> frozenset[TableName]:
         """Return what of the catalog a statement was judged by, and the temporary views that it reads."""
         return cleared.names.union(*(view.names for view in self._views_read(cleared)))
+
+    def _sources_of(self, cleared: Cleared) -> frozenset[TableName]:
+        views = (view.sources for view in self._views_read(cleared))
+        relations = (one.sources for handle, one in self.relations.items() if handle in cleared.handles)
+        return cleared.names.union(*views, *relations)  # RULE (view-files-of-sources)
 
     def names_in_force(self) -> SavedNames:
         """Return what `restore` puts back."""
@@ -372,7 +381,10 @@ class NameResolution:
             if len(basis) > most:
                 basis = None
         self.relations[handle] = CachedRelation(
-            basis=basis, policies_version=policies_version, statement_id=statement_id
+            basis=basis,
+            policies_version=policies_version,
+            statement_id=statement_id,
+            sources=self._sources_of(cleared),
         )
         self.context = replace(self.context, handles=self.context.handles | {handle})
 
@@ -480,6 +492,7 @@ class NameResolution:
             policies_version=policies_version,
             reads=cleared.temp_views_read,
             names=self.judged_by(cleared),
+            sources=self._sources_of(cleared),
             statement_id=statement_id,
             judged_in=self.judged_in,
         )

@@ -107,4 +107,10 @@ REMOVALS = (
         Statement("if self._unreadable:\n    ..."),
         "frontends.test_users",
     ),
+    Removal(
+        "files-settled",
+        "files that are still written to are not read",
+        Becomes("range(0)"),
+        "session.test_settling",
+    ),
 )

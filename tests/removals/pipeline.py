@@ -446,7 +446,7 @@ REMOVALS = (
         Becomes("False"),
         "pipeline.test_plans",
     ),
-    Removal("policy-identities", "identities of policies", Argument(0, "text"), "pipeline.test_plans"),
+    Removal("policy-identities", "identities of policies", Deleted(), "pipeline.test_plans"),
     # Texts within plans
     Removal("plan-text-arguments", "arguments of texts within plans", Becomes("None"), "pipeline.test_plans"),
     Removal("plan-text-schemas", "schemas that are arguments", Deleted(), "pipeline.test_plans"),
@@ -839,5 +839,36 @@ REMOVALS = (
         "names given as literals are written out",
         DropOperand(0),
         "pipeline.test_pipeline",
+    ),
+    # What functions in SQL read, and whose things are
+    Removal(
+        "functions-looked-at",
+        "what functions of a text or a plan read is looked at again",
+        DropOperand(1),
+        "pipeline.test_functions",
+    ),
+    Removal(
+        "policy-functions-period",
+        "what functions of policies read is looked at once a period",
+        Becomes("frozenset(TableName.of(parts) for parts in self.relations)"),
+        "pipeline.test_functions",
+    ),
+    Removal(
+        "function-no-table",
+        "a function is no table to be looked at",
+        Becomes("sorted(names, key=str)"),
+        "pipeline.test_functions",
+    ),
+    Removal(
+        "checkpoint-identity",
+        "who has the name of another has nothing of his checkpoints",
+        Becomes("judging.principal.user"),
+        "pipeline.test_checkpoints",
+    ),
+    Removal(
+        "policy-of-user-id",
+        "a policy is of a user and not of his name",
+        Condition('{policy.get("createdBy"), policy.get("updatedBy")} == {principal.user}'),
+        "admin.ranger.test_authors",
     ),
 )

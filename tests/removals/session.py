@@ -198,4 +198,16 @@ REMOVALS = (
         Deleted(),
         "session.test_changed_tables",
     ),
+    Removal(
+        "links-below-many-statements",
+        "links are looked for below what too many statements made",
+        DropOperand(1),
+        "session.test_datasets",
+    ),
+    Removal(
+        "view-files-of-sources",
+        "a view has the files of the views and relations that it was made of",
+        Becomes("cleared.names"),
+        "session.test_datasets",
+    ),
 )

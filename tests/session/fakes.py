@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -492,6 +492,9 @@ class FakeEndpoint:
 
     async def judge(self, statement: Statement, client: Client) -> Verdict:
         return await self._judge(statement)
+
+    async def can_be_read(self, names: Iterable[TableName]) -> bool:
+        return True
 
     def own(self, session: NameResolution, text: str) -> Statement:
         return Statement(text=text, principal=session.principal, context=session.context)
