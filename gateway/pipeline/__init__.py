@@ -170,7 +170,7 @@ def _list_checkpoints(statement: Statement, checkpoint: Checkpoint, snapshot: Sn
 
 
 def _known(names: Iterable[TableName], snapshot: Snapshot) -> tuple[Table, ...]:
-    # RULE (function-no-table)
+    # RULE (functions-no-tables)
     tables = (name for name in sorted(names, key=str) if name.version != FUNCTION)
     return tuple(t for name in tables if (t := snapshot.catalog.table(name)) is not None)
 

@@ -55,7 +55,7 @@ class Policies:
 
     @property
     def tables(self) -> frozenset[TableName]:
-        # RULE (policy-functions-period)
+        # RULE (policy-functions-read)
         return self.called.union(TableName.of(parts) for parts in self.relations)
 
 
@@ -350,5 +350,6 @@ async def _checked(
     splices = identity_splices(reading, principal.user, (table, *tables), named=False)
     if isinstance(splices, Unsupported):
         return Unsupported(f"a policy for {table.name} asks who the user is: {splices.why}")
-    text = guard.apply(text, splices)  # RULE (policy-identities)
+    # RULE (policy-identities)
+    text = guard.apply(text, splices)
     return _Checked(text, frozenset(read), called, changes, by_row, reading.tree)

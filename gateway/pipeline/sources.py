@@ -38,7 +38,7 @@ class ReadSources:
     def names(self) -> frozenset[TableName]:
         """What of the catalog it rests on beside what is named: functions, of policies too, and what they
         read."""
-        return self.authors.names | self.called  # RULE (functions-looked-at)
+        return self.authors.names | self.called  # RULE (functions-read)
 
     @property
     def queried(self) -> QueriedViews:

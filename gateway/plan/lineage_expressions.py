@@ -14,7 +14,7 @@ from gateway.model.lineage import Clause
 from gateway.plan.analyse_expressions import EXISTS, parts_of, pattern_of
 from gateway.plan.lineage_generators import GENERATORS, generated
 from gateway.plan.lineage_names import column_name
-from gateway.plan.lineage_structs import built_type
+from gateway.plan.lineage_structs import built_field, built_type
 from gateway.plan.rendering import render
 from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.functions import AGGREGATES
@@ -285,6 +285,8 @@ class PlanLineageExpressions(References):
                     for attribute in place.frame.shown:
                         work += found.take(attribute.value, AGGREGATED if way.direct else way)
                     grouped(place, found)
+                case "unresolved_extract_value" if (built := built_field(expression)) is not None:
+                    stack.append((built, way, windowed))
                 case _:
                     stack += [(child, way, windowed) for child in reversed(_operands(expression, case))]
         self.spend(work)

@@ -17,7 +17,7 @@ from gateway.session.conditions import NO_PARAMETERS_SHOWN, Own
 from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
 from gateway.session.endpoint import DecidedStatement
-from gateway.session.failures import StatementFailed, overtaken
+from gateway.session.failures import StatementFailed, StatementRefused, overtaken
 from gateway.session.identifiers import new_handle
 from gateway.session.locks import NO_LOCKS
 from gateway.session.operation import (
@@ -75,7 +75,8 @@ class Execution:
         """Run one statement; return when Spark has it, or has no room for it yet, or with `wait` when Spark
         has ended it.
 
-        Raises StatementRefused, StatementFailed, LedgerUnavailable, LimitExceeded, BackendUnavailable.
+        What is refused is an operation that has failed, or with `wait` a StatementRefused. Raises
+        StatementFailed, LedgerUnavailable, LimitExceeded, BackendUnavailable.
         """
         await session.lock.acquire()
         waits = False
@@ -85,11 +86,26 @@ class Execution:
                 # The lock goes along: what is judged next in the session comes after it.
                 waits = True
                 self._waiting.begin(operation, timeout_s)
+        except StatementRefused as refused:
+            if wait:
+                raise
+            operation = self._refused(session, refused)
         finally:
             if not waits:
                 session.lock.release()
         if wait:
             await self._wait(operation)
+        return operation
+
+    def _refused(self, session: Session, refused: StatementRefused) -> ThriftOperation:
+        """Return a refusal, which is on record, as the operation that Spark has of a statement in the
+        background, also of one that it does not parse."""
+        session.require_open()
+        operation = ThriftOperation(session, new_handle(), refused.statement_id, EXECUTE_STATEMENT)
+        operation.completed = True  # what is refused has no end on record
+        operation.error = refused
+        operation.life.on(Event.FAIL)
+        session.operations[operation.handle.guid] = operation
         return operation
 
     async def _begin(

@@ -253,7 +253,7 @@ class NameResolution:
     def _sources_of(self, cleared: Cleared) -> frozenset[TableName]:
         views = (view.sources for view in self._views_read(cleared))
         relations = (one.sources for handle, one in self.relations.items() if handle in cleared.handles)
-        return cleared.names.union(*views, *relations)  # RULE (view-files-of-sources)
+        return cleared.names.union(*views, *relations)  # RULE (view-made-of-files)
 
     def names_in_force(self) -> SavedNames:
         """Return what `restore` puts back."""

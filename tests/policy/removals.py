@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gateway.errors import Faults
-from tests.policy.ranger_cases import Case, differences, worlds
+from tests.policy.ranger.cases import Case, differences, worlds
 from tests.removals.operations import (
     Add,
     Always,
@@ -404,7 +404,7 @@ def holds(case: Case, policies: Any, evaluate: Evaluate) -> bool:
     except Exception:  # noqa: BLE001  # a rule taken out may leave any error behind
         return False
     if "keeps" in case.expect:
-        from tests.policy.test_ranger_cases import kept
+        from tests.policy.ranger.test_cases import kept
 
         try:
             return bool(kept(answer["rowFilter"]) == case.expect["keeps"])

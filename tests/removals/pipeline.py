@@ -842,21 +842,21 @@ REMOVALS = (
     ),
     # What functions in SQL read, and whose things are
     Removal(
-        "functions-looked-at",
+        "functions-read",
         "what functions of a text or a plan read is looked at again",
         DropOperand(1),
         "pipeline.test_functions",
     ),
     Removal(
-        "policy-functions-period",
+        "policy-functions-read",
         "what functions of policies read is looked at once a period",
         Becomes("frozenset(TableName.of(parts) for parts in self.relations)"),
         "pipeline.test_functions",
     ),
     Removal(
-        "function-no-table",
+        "functions-no-tables",
         "a function is no table to be looked at",
-        Becomes("sorted(names, key=str)"),
+        Always(),
         "pipeline.test_functions",
     ),
     Removal(
@@ -866,7 +866,7 @@ REMOVALS = (
         "pipeline.test_checkpoints",
     ),
     Removal(
-        "policy-of-user-id",
+        "policy-of-user",
         "a policy is of a user and not of his name",
         Condition('{policy.get("createdBy"), policy.get("updatedBy")} == {principal.user}'),
         "admin.ranger.test_authors",

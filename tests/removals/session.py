@@ -205,7 +205,7 @@ REMOVALS = (
         "session.test_datasets",
     ),
     Removal(
-        "view-files-of-sources",
+        "view-made-of-files",
         "a view has the files of the views and relations that it was made of",
         Becomes("cleared.names"),
         "session.test_datasets",

@@ -837,7 +837,7 @@ REMOVALS = (
     Removal(
         "lineage-type-for-name",
         "a type is asked for where Spark's name hangs on it",
-        DropOperand(3),
+        Always(),
         "sql.test_lineage_names",
     ),
     Removal(
