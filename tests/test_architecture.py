@@ -36,7 +36,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "pipeline": frozenset({"errors", "model", "sql", "plan", "policy", "reader.port"}),
     "reader": frozenset({"errors", "model"}),
     "catalog": frozenset({"errors", "model", "wire", "sql.metric_views"}),
-    "sources": frozenset({"errors", "model", "policy"}),
+    "sources": frozenset(
+        {"errors", "model", "policy", "catalog.gravitino", "catalog.providers", "catalog.spark_settings"}
+    ),
     "session": frozenset({"errors", "model", "pipeline", "wire"}),
     "frontends": frozenset({"errors", "model", "wire", "session"}),
     "backends": frozenset({"errors", "model", "wire", "session.ports"}),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gateway.app.accepted_tags import kept_tags
 from gateway.app.catalogs import SparkCatalogs
 from gateway.app.endpoints import require_connect
-from gateway.app.metalakes import Metalakes
+from gateway.app.metalakes import metalakes_of
 from gateway.app.procedures import shipped_procedures
 from gateway.app.rules import PolicyRegistry
 from gateway.app.upstream import Queries, Upstream
@@ -47,6 +47,7 @@ from gateway.reader.pool import ReaderPool
 from gateway.session.ports import BackendError, Catalog, Judge
 from gateway.session.verdicts import VerdictInputs, Verdicts
 from gateway.settings.models import BackendSettings, ReaderSettings, Settings
+from gateway.sources.metalakes import Metalakes
 
 if TYPE_CHECKING:
     from gateway.backends.embedded_spark import EmbeddedSpark
@@ -339,7 +340,7 @@ async def verdicts_without_sessions(
     async with await make_reader(settings) as reader:
         # Beside a gateway, whose caches they are.
         accepted = kept_tags(settings)
-        metalakes = Metalakes(settings, minor_of(reader.spark_version), read_only=True)
+        metalakes = metalakes_of(settings, minor_of(reader.spark_version), read_only=True)
         in_force = PolicyRegistry(
             settings.policies,
             reader,

@@ -32,7 +32,7 @@ from gateway.app.files import dataset_owners, make_listening, make_promotion, ma
 from gateway.app.gateway_requests import GatewayRequests
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower
-from gateway.app.metalakes import Metalakes
+from gateway.app.metalakes import metalakes_of
 from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.openlineage import open_sinks
 from gateway.app.policy_authors import AuthorRights, PolicyAuthors
@@ -200,7 +200,7 @@ class Gateway:
         ledger = await self._start_ledger(dsn)
         accepted = Accepted(dsn)
         self._stack.callback(accepted.close)
-        metalakes = Metalakes(settings, minor_of(reader.spark_version))
+        metalakes = metalakes_of(settings, minor_of(reader.spark_version))
         self._stack.push_async_callback(metalakes.close)
         propagation = TagPropagation(settings.tag_propagation, dsn, lambda: rules.current)
         unmatched = UnmatchedPolicies(lambda: rules.current)
