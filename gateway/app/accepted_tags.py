@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.app.combining import Part
+from gateway.policy.parts import Part
 from gateway.settings.models import Settings
 from gateway.sources.accepted_tags import NAME, AcceptedList, AcceptedTags, from_file
 

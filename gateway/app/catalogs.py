@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from gateway.app.metalakes import Metalakes
 from gateway.app.providers import shipped_providers
-from gateway.app.revealing import HIDDEN, revealed
+from gateway.app.revealing import revealed
 from gateway.catalog.providers import secrets_of
 from gateway.catalog.spark_settings import NamedCatalog, extensions_for, session_settings, start_settings
 from gateway.errors import Faults
 from gateway.model.catalog import levels
-from gateway.model.secret_values import SecretValues, ToldSecrets
+from gateway.model.secret_values import HIDDEN, SecretValues, ToldSecrets
 from gateway.model.spark_minors import Minor
 from gateway.model.statement import SessionContext
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.metalakes import SET, metalake_settings
 from gateway.settings.models import Settings
 from gateway.settings.section import Secret
+from gateway.sources.metalakes import Metalakes
 
 _PLUGIN = "org.apache.gravitino.spark.connector.plugin.GravitinoSparkPlugin"
 _CONNECTOR_LOGINS: Mapping[str, Mapping[str, str]] = {

@@ -9,13 +9,11 @@ from pathlib import Path
 import orjson
 
 from gateway.app.classifying import classifiers
-from gateway.app.combining import closed_part, combine
 from gateway.app.endpoints import require_connect
 from gateway.app.explaining import make_upstream, named_parsers, parsers_for, reader_of
 from gateway.app.procedures import procedures
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.providers import PROVIDER_KEYS, load_providers
-from gateway.app.proving import unparsable
 from gateway.app.rule_files import (
     RULE_PATTERNS,
     RuleFiles,
@@ -27,15 +25,17 @@ from gateway.app.rule_files import (
 )
 from gateway.app.site_checks import DatabaseAnswer, ask_database, check_site, dsn_fault
 from gateway.app.spark_checks import ask_spark
-from gateway.app.table_checks import Tree, against_tables, meaningless_masks
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
 from gateway.jobs.classification.rules import CLASSIFIER_KEYS
 from gateway.model.policy import PolicySet
 from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration, SparkConfiguration
+from gateway.pipeline.policy_reading import unparsable
+from gateway.pipeline.table_checks import Tree, against_tables, meaningless_masks
 from gateway.policy.diagnostics import hint
 from gateway.policy.documents import parse_document
 from gateway.policy.packs.files import PACK_KEYS
+from gateway.policy.parts import closed_part, combine
 from gateway.policy.procedures import PROCEDURE_KEYS
 from gateway.policy.propagation import PROPAGATION_KEYS
 from gateway.policy.service_defs import parse_service_def

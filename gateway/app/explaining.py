@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from gateway.app.accepted_tags import kept_tags
 from gateway.app.catalogs import SparkCatalogs
-from gateway.app.combining import closed_part
 from gateway.app.endpoints import require_connect
-from gateway.app.metalakes import Metalakes
+from gateway.app.metalakes import metalakes_of
 from gateway.app.procedures import shipped_procedures
 from gateway.app.rules import PolicyRegistry
 from gateway.app.upstream import Queries, Upstream
@@ -38,6 +37,7 @@ from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.model.table_formats import LISTED_EXTENSIONS, formats_of
 from gateway.pipeline import Rules, judge
 from gateway.policy.engine import engine_for
+from gateway.policy.parts import closed_part
 from gateway.policy.reserved import ReservedPlace, reserved_place
 from gateway.reader.extension_jars import find_extension_jars
 from gateway.reader.java_runtime import find_spark_home, find_spark_of, spark_version
@@ -47,6 +47,7 @@ from gateway.reader.pool import ReaderPool
 from gateway.session.ports import BackendError, Catalog, Judge
 from gateway.session.verdicts import VerdictInputs, Verdicts
 from gateway.settings.models import BackendSettings, ReaderSettings, Settings
+from gateway.sources.metalakes import Metalakes
 
 if TYPE_CHECKING:
     from gateway.backends.embedded_spark import EmbeddedSpark
@@ -339,7 +340,7 @@ async def verdicts_without_sessions(
     async with await make_reader(settings) as reader:
         # Beside a gateway, whose caches they are.
         accepted = kept_tags(settings)
-        metalakes = Metalakes(settings, minor_of(reader.spark_version), read_only=True)
+        metalakes = metalakes_of(settings, minor_of(reader.spark_version), read_only=True)
         in_force = PolicyRegistry(
             settings.policies,
             reader,

@@ -14,7 +14,6 @@ import asyncpg
 import structlog
 
 from gateway.app.explaining import own_places
-from gateway.app.metalakes import MetalakeState
 from gateway.app.upstream import Queries
 from gateway.backends.unprivileged import run_as, state_place
 from gateway.catalog.live import Owners
@@ -39,6 +38,7 @@ from gateway.session.ports import BackendError, Catalog, Ledger
 from gateway.settings.metalakes import SET
 from gateway.settings.models import Settings
 from gateway.settings.section import Secret
+from gateway.sources.metalakes import MetalakeState
 
 log = structlog.get_logger(__name__)
 

@@ -15,7 +15,6 @@ import structlog
 from gateway.admin.listener import Check
 from gateway.app.catalogs import SparkCatalogs, first_context
 from gateway.app.certificates import Certificates
-from gateway.app.combining import closed_part
 from gateway.app.datasets_metrics import DatasetsCollector
 from gateway.app.descriptors import raise_limit
 from gateway.app.endpoints import Address, GatewayParts, start_endpoints
@@ -33,7 +32,7 @@ from gateway.app.files import dataset_owners, make_listening, make_promotion, ma
 from gateway.app.gateway_requests import GatewayRequests
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower
-from gateway.app.metalakes import Metalakes
+from gateway.app.metalakes import metalakes_of
 from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.openlineage import open_sinks
 from gateway.app.policy_authors import AuthorRights, PolicyAuthors
@@ -62,6 +61,7 @@ from gateway.model.principal import Principal
 from gateway.model.spark_minors import minor_of
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.policy.engine import engine_for
+from gateway.policy.parts import closed_part
 from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.reader.pool import ReaderPool
 from gateway.session.dependencies import Dependencies
@@ -200,7 +200,7 @@ class Gateway:
         ledger = await self._start_ledger(dsn)
         accepted = Accepted(dsn)
         self._stack.callback(accepted.close)
-        metalakes = Metalakes(settings, minor_of(reader.spark_version))
+        metalakes = metalakes_of(settings, minor_of(reader.spark_version))
         self._stack.push_async_callback(metalakes.close)
         propagation = TagPropagation(settings.tag_propagation, dsn, lambda: rules.current)
         unmatched = UnmatchedPolicies(lambda: rules.current)

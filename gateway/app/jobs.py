@@ -20,6 +20,7 @@ from typing import Any
 
 import structlog
 
+from gateway.app import exit_codes
 from gateway.app.accepted_tags import accepted_path
 from gateway.app.classifying import classify_options, gateway_session
 from gateway.app.explaining import (
@@ -40,8 +41,6 @@ from gateway.app.seal_keys import seal_keys
 from gateway.app.tag_propagation import accepted_list
 from gateway.app.verifying import verify_options
 from gateway.catalog.spark_settings import NamedCatalog, session_settings, start_settings
-from gateway.cli import exit_codes
-from gateway.cli.submitted import PY_FILE
 from gateway.database.asking import TROUBLE
 from gateway.errors import Faults
 from gateway.jobs.archive import ArchiveOptions, archive
@@ -56,7 +55,7 @@ from gateway.jobs.replay.job import replay
 from gateway.jobs.rollup_texts import FingerprintOf
 from gateway.jobs.rollups import RollupOptions, rollups
 from gateway.jobs.schedules import parse_cron
-from gateway.jobs.spark import SparkOptions
+from gateway.jobs.spark import PY_FILE, SparkOptions
 from gateway.jobs.verifying import verify
 from gateway.reader.java_runtime import find_java
 from gateway.settings.jobs import JobsSettings, ScheduleSettings

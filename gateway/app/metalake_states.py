@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from gateway.app.combining import Part
-from gateway.app.metalakes import Metalakes, MetalakeState, metalake_path
+from gateway.app.metalakes import metalake_path, metalakes_of
 from gateway.model.spark_minors import NEWEST, Minor, minor_of
+from gateway.policy.parts import Part
 from gateway.settings import Settings
 from gateway.settings.catalogs import CatalogEntry
 from gateway.sources.cache import CacheTrouble
 from gateway.sources.metalake import kept
+from gateway.sources.metalakes import Metalakes, MetalakeState
 
 
 async def metalake_states(settings: Settings) -> list[tuple[CatalogEntry, MetalakeState]]:
@@ -27,7 +28,7 @@ async def kept_metalakes(settings: Settings) -> tuple[Metalakes, list[Part]]:
     """Return the metalakes as the files of the gateway of these settings hold them, for the Spark behind it,
     and what policies get of each: for a command beside it."""
     minor = await asyncio.to_thread(_minor_of_gateway, settings)
-    metalakes = Metalakes(settings, minor, read_only=True)
+    metalakes = metalakes_of(settings, minor, read_only=True)
     parts: dict[str, Part] = {}
 
     async def take(name: str, part: Part) -> None:

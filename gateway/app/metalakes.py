@@ -1,550 +1,85 @@
-"""The metalakes of the settings: their catalogs that are in force, and what Spark and policies get of them.
-
-A catalog has one metalake: of two that name the same, whoever had it first keeps it. What changes is put in
-force in an order in which nothing can be named before policies speak for it.
-"""
+"""The metalakes of the settings."""
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import structlog
-
-from gateway.app.combining import Part
 from gateway.app.opening_metalakes import open_metalake
 from gateway.app.providers import shipped_providers
-from gateway.app.revealing import HIDDEN
 from gateway.catalog.gravitino import GravitinoMetalake
-from gateway.catalog.providers import (
-    ForSpark,
-    NotForSpark,
-    Wishes,
-    is_secret,
-    secrets_in,
-    secrets_of,
-    spark_catalog,
-)
-from gateway.catalog.spark_settings import NamedCatalog
-from gateway.errors import Faults, SluiceError
-from gateway.model.catalog import Table, TableKind, TableName
-from gateway.model.metalakes import NONE_LISTED, RELATIONAL, ListedCatalogs, MetadataObject, Metalake
-from gateway.model.secret_values import ToldSecrets
+from gateway.catalog.providers import Wishes, is_secret
+from gateway.errors import Faults
+from gateway.model.metalakes import Metalake
+from gateway.model.secret_values import HIDDEN
 from gateway.model.spark_minors import Minor
+from gateway.policy.parts import Part
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.metalakes import MetalakeSettings, metalake_settings
 from gateway.settings.models import Settings
 from gateway.settings.section import Secret
-from gateway.sources.metalake import Fetch, MetalakeOptions, MetalakeSource, digest, without_secrets
-from gateway.sources.metalake_rules import MetalakeRules, rules_of
-
-log = structlog.get_logger(__name__)
-
-Take = Callable[[str, Part], Awaitable[None]]
-"""Puts a source of policies in force. Raises Faults, and then nothing has changed."""
-
-OwnCatalogs = Callable[[], Awaitable[Mapping[str, str]]]
-"""Asks Spark which catalogs it has by itself: name → class. Raises BackendUnavailable."""
-
-SPARK_POLL_S = 30.0
-"""Seconds between questions for these: a Spark that was started anew may have others."""
-MAX_TOLD = 20
-"""Catalogs and privileges that one log line names."""
-OWNERS_KEPT = 50_000
-GONE_KEPT = 10_000
+from gateway.sources.metalake import Fetch, MetalakeOptions, MetalakeSource
+from gateway.sources.metalakes import Lake, Metalakes, MetalakeState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
-    """A catalog of a metalake that Spark is not told of."""
+def metalakes_of(
+    settings: Settings,
+    minor: Minor,
+    *,
+    read_only: bool = False,
+    only: CatalogEntry | None = None,
+    make_source: Callable[..., MetalakeSource] = MetalakeSource,
+) -> Metalakes:
+    """Return the metalakes of the settings, for a Spark of this minor.
 
-    name: str
-    provider: str
-    why: str
-    expected: bool = False
-    """Whether nobody has to be told: it holds no tables, or is switched off."""
+    `read_only`: files are read and not written, and no server is asked; `only`: one server is asked, and no
+    file is read or written. Both are for commands beside the gateway.
+    """
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetalakeState:
-    """How one metalake is doing."""
-
-    name: str
-    catalogs: tuple[NamedCatalog, ...]
-    """In force, or refused because they are too old."""
-    properties: tuple[Mapping[str, str], ...] = field(repr=False)
-    """As the server tells them, of all catalogs that hold tables: also what only it tells Spark, and of those
-    that Spark is not told of."""
-    left_out: tuple[LeftOut, ...]
-    unmapped_privileges: Mapping[str, int]
-    """What its tags, privileges and properties cannot mean here → how often."""
-    hidden_roles: tuple[str, ...] = ()
-    """Roles that the server does not show; whoever has one is denied everything."""
-    age_s: float | None
-    trouble: str
-    stale: str | None
-
-
-@dataclass(slots=True, kw_only=True)
-class _Lake:
-    """One metalake with what has become of it."""
-
-    entry: CatalogEntry
-    settings: MetalakeSettings
-    source: MetalakeSource
-    client: GravitinoMetalake | None = None
-    held: Metalake = field(default_factory=Metalake)
-    left_out: tuple[LeftOut, ...] = ()
-    not_told: Counter[str] = field(default_factory=Counter)
-    """Properties that Spark is not told, though they are meant for it."""
-    rules: MetalakeRules = field(default_factory=MetalakeRules)
-    part: Part | None = None
-
-    @property
-    def unmapped_privileges(self) -> Mapping[str, int]:
-        """What of it cannot mean here what it means there → how often."""
-        return {**self.rules.unmapped_privileges, **dict(sorted(self.not_told.items()))}
-
-    @property
-    def name(self) -> str:
-        return self.entry.name
-
-
-@dataclass(frozen=True, slots=True)
-class _InForce:
-    lake: str
-    catalog: NamedCatalog
-    """Secrets of the settings stand as `***`."""
-    revision: int
-
-
-class Metalakes:
-    """Polls every metalake, and keeps the list of their catalogs."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        minor: Minor,
-        *,
-        read_only: bool = False,
-        only: CatalogEntry | None = None,
-        make_source: Callable[..., MetalakeSource] = MetalakeSource,
-    ) -> None:
-        """`minor`: of the Spark that is told. `read_only`: files are read and not written, and no server is
-        asked; `only`: one server is asked, and no file is read or written. Both are for commands beside the
-        gateway."""
-        self._only = only
-        self._minor = minor
-        self._providers = shipped_providers()
-        self._read_only = read_only
-        self._reserved = reserved_names(settings)
-        self._lakes = [
-            self._made(entry, settings.ledger.directory, make_source)
-            for entry in settings.metalakes
-            if only in (None, entry)
-        ]
-        self._take: Take | None = None
-        self._own: OwnCatalogs | None = None
-        self._of_spark: Mapping[str, str] | None = None
-        """Spark's own catalogs: name, lower case → class; None while they are not known."""
-        self._changing = asyncio.Lock()
-        self._in_force: dict[str, _InForce] = {}
-        self._gone: OrderedDict[str, str] = OrderedDict()
-        self._numbers = itertools.count(1)
-        self._listed = NONE_LISTED
-        self._shown: tuple[ListedCatalogs, frozenset[str], ListedCatalogs] = (
-            NONE_LISTED,
-            frozenset(),
-            NONE_LISTED,
-        )
-        self._owners: OrderedDict[TableName, str | None] = OrderedDict()
-        self._secrets = ToldSecrets()
-
-    # -- what others ask -------------------------------------------------------------------------------------
-
-    def listed(self) -> ListedCatalogs:
-        """Return the catalogs that can be used now, and those that cannot; the same object while nothing
-        changes."""
-        stale = {lake.name: why for lake in self._lakes if (why := lake.source.stale()) is not None}
-        listed, lakes, shown = self._shown
-        if listed is not self._listed or lakes != stale.keys():
-            refused = {
-                name: stale[one.lake]
-                for name, one in self._in_force.items()
-                if one.lake in stale and name in self._listed.revisions
-            }
-            left = {name: n for name, n in self._listed.revisions.items() if name not in refused}
-            shown = ListedCatalogs(revisions=left, refused={**self._listed.refused, **refused})
-            self._shown = (self._listed, frozenset(stale), shown)
-        return shown
-
-    def named(self) -> list[NamedCatalog]:
-        """Return the catalogs as Spark is told of them now, secrets revealed. Raises Faults."""
-        usable = self.listed().revisions
-        return [self._revealed(one) for name, one in self._in_force.items() if name in usable]
-
-    def secrets(self) -> Sequence[str]:
-        """Return the values that no client may read, of now and of before."""
-        return tuple(self._secrets)
-
-    def states(self) -> list[MetalakeState]:
-        """Return how each metalake is doing."""
-        return [
-            MetalakeState(
-                name=lake.name,
-                catalogs=tuple(one.catalog for one in self._in_force.values() if one.lake == lake.name),
-                properties=tuple(
-                    one.properties for one in lake.held.catalogs if one.type.upper() == RELATIONAL
-                ),
-                left_out=lake.left_out,
-                unmapped_privileges=lake.unmapped_privileges,
-                hidden_roles=lake.rules.hidden_roles,
-                age_s=lake.source.age_s,
-                trouble=lake.source.trouble or lake.source.cache_trouble,
-                stale=lake.source.stale(),
-            )
-            for lake in self._lakes
-        ]
-
-    async def told(self) -> str | None:
-        """Say what is wrong with the metalakes, None when nothing is."""
-        said = []
-        for state in self.states():
-            if state.stale is not None:
-                why = state.trouble or state.stale
-                said.append(f"metalake `{state.name}`: its catalogs are refused: {why}")
-            elif state.trouble:
-                said.append(f"metalake `{state.name}`: {state.trouble}; an older list is in force")
-            skipped = [one for one in state.left_out if not one.expected]
-            if skipped:
-                names = ", ".join(f"`{one.name}` ({one.why})" for one in skipped[:MAX_TOLD])
-                said.append(f"metalake `{state.name}`: {len(skipped)} catalogs are left out: {names}")
-            if state.hidden_roles:
-                roles = ", ".join(f"`{role}`" for role in state.hidden_roles[:MAX_TOLD])
-                why = f"{len(state.hidden_roles)} roles that the server does not show is denied everything"
-                said.append(f"metalake `{state.name}`: whoever has one of {why}: {roles}")
-            if state.unmapped_privileges:
-                lost = sum(state.unmapped_privileges.values())
-                said.append(
-                    f"metalake `{state.name}`: {lost} tags, privileges and properties cannot be mapped"
-                )
-        return "; ".join(said) or None
-
-    async def owner(self, table: Table) -> str | None:
-        """Return who owns a table, by its metalake where owners are taken of it: then Spark is not asked.
-
-        Of a server that is silent the last answer counts while its list does; without one there is none.
-        """
-        found = self._in_force.get(table.name.catalog.lower())
-        lake = next((one for one in self._lakes if found is not None and one.name == found.lake), None)
-        if found is None or lake is None or not lake.settings.owners:
-            return table.owner
-        name = table.name.folded()
-        if lake.client is not None and not lake.source.trouble:
-            kind = "TABLE" if table.kind is TableKind.TABLE else "VIEW"
-            parts = (found.catalog.name, table.name.database, table.name.table)
-            try:
-                owner = await lake.client.owner(MetadataObject(kind, parts))
-            except SluiceError as error:
-                log.warning("owner_not_told", metalake=lake.name, trouble=error.message)
-            else:
-                # Owners are users here: what a group owns is nobody's.
-                self._owners[name] = None if owner is None or owner.group else owner.name
-                self._owners.move_to_end(name)
-                while len(self._owners) > OWNERS_KEPT:
-                    self._owners.popitem(last=False)
-        return None if lake.source.stale() else self._owners.get(name)
-
-    @property
-    def services(self) -> frozenset[str]:
-        """The services that speak for their catalogs."""
-        return frozenset(lake.entry.policies for lake in self._lakes)
-
-    # -- life ------------------------------------------------------------------------------------------------
-
-    async def start(self, take: Take, own: OwnCatalogs | None = None) -> None:
-        """Take what the files hold, then ask every server once. Whatever they say, this does not raise.
-
-        `own` tells which catalogs Spark has by itself, whose names no metalake may have. As long as it
-        cannot, none of theirs is in force; without it all other names are free.
-        """
-        self._take, self._own = take, own
-        self._of_spark = await self._asked_spark(own) if own is not None and self._lakes else {}
-        # One after the other: of two with the same catalog it is the first one's.
-        for lake in self._lakes:
-            await lake.source.start(partial(self._offered, lake))
-
-    async def run(self) -> None:
-        """Poll until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for lake in self._lakes:
-                group.create_task(lake.source.run())
-            if self._lakes:
-                group.create_task(self._watch_spark())
-
-    async def _watch_spark(self) -> None:
-        while True:
-            await asyncio.sleep(SPARK_POLL_S)
-            await self.look_at_spark()
-
-    async def look_at_spark(self) -> None:
-        """Ask Spark for its own catalogs once: one that was started anew may have others. Does not raise."""
-        found = await self._asked_spark(self._own) if self._own is not None else None
-        if found is None or found == self._of_spark:
-            return
-        async with self._changing:
-            before, self._of_spark = self._of_spark, found
-            try:
-                await self._settle()
-            except Exception as error:  # noqa: BLE001 - a task's root: what was before is in force
-                self._of_spark = before
-                log.warning("own_catalogs_not_taken", trouble=type(error).__name__)
-
-    async def _asked_spark(self, own: OwnCatalogs) -> Mapping[str, str] | None:
-        try:
-            return {name.lower(): kind for name, kind in (await own()).items()}
-        except SluiceError as error:
-            trouble = error.message
-        except Exception as error:  # noqa: BLE001 - a task's root: a Spark that answers oddly ends no gateway
-            trouble = type(error).__name__
-        log.warning("own_catalogs_not_told", trouble=trouble)
-        return None
-
-    async def look(self) -> None:
-        """Ask every server once."""
-        for lake in self._lakes:
-            await lake.source.look()
-
-    async def close(self) -> None:
-        """Close the connections."""
-        for lake in self._lakes:
-            if lake.client is not None:
-                await lake.client.close()
-
-    # -- one change at a time --------------------------------------------------------------------------------
-
-    async def _offered(self, lake: _Lake, metalake: Metalake) -> None:
-        """Put in force what a metalake holds now. Raises Faults, and then all is as before."""
-        async with self._changing:
-            before = lake.held
-            lake.held = metalake
-            try:
-                await self._settle()
-            except BaseException:
-                lake.held = before
-                raise
-
-    async def _settle(self) -> None:
-        before = [(lake, lake.part, lake.rules, lake.left_out, lake.not_told) for lake in self._lakes]
-        chosen, left_out = self._chosen()
-        new = {name: self._numbered(name, lake, catalog) for name, (lake, catalog) in chosen.items()}
-        old = self._in_force
-        same = {name for name, one in new.items() if old.get(name) == one}
-        earlier = self._listed
-        # INVARIANT (deny is the ground state): what goes or changes is refused before, and what comes can be
-        # named after, policies speak for it.
-        self._listed = ListedCatalogs(
-            revisions={name: one.revision for name, one in old.items() if name in same},
-            refused={**self._gone, **dict.fromkeys(old.keys() - same, "which is being changed")},
-        )
-        try:
-            for lake in self._lakes:
-                names = [one.catalog.name for one in new.values() if one.lake == lake.name]
-                part, lake.rules = self._part(lake, names)
-                if part is not lake.part:
-                    await self._put(part)
-                    lake.part = part
-        except BaseException:
-            for lake, part_before, lake.rules, lake.left_out, lake.not_told in before:
-                changed, lake.part = lake.part, part_before
-                if part_before is not None and changed is not part_before:
-                    await self._put(part_before)
-            self._listed = earlier
-            raise
-        for name in old.keys() - new.keys():
-            gone = f"which the metalake `{old[name].lake}` does not have any more"
-            self._gone[name] = "which Spark itself has now" if name in (self._of_spark or ()) else gone
-        for name in new:
-            self._gone.pop(name, None)
-        while len(self._gone) > GONE_KEPT:
-            self._gone.popitem(last=False)
-        self._in_force = new
-        for table in [table for table in self._owners if table.catalog in old.keys() - same]:
-            del self._owners[table]
-        for one in new.values():
-            self._remember(one)
-        self._listed = ListedCatalogs(
-            revisions={name: one.revision for name, one in new.items()}, refused=dict(self._gone)
-        )
-        if not self._read_only and self._only is None:
-            self._tell(old, new, left_out)
-
-    async def _put(self, part: Part) -> None:
-        if self._take is not None:
-            await self._take(part.name, part)
-
-    def _chosen(self) -> tuple[dict[str, tuple[str, NamedCatalog]], dict[str, list[LeftOut]]]:
-        """Return which metalake's catalog each name means, and what every metalake has to do without."""
-        offers: dict[str, dict[str, NamedCatalog]] = {}
-        left_out: dict[str, list[LeftOut]] = {}
-        for lake in self._lakes:
-            offers[lake.name], left_out[lake.name] = self._offers(lake)
-        chosen: dict[str, tuple[str, NamedCatalog]] = {
-            name: (one.lake, offers[one.lake][name])
-            for name, one in self._in_force.items()
-            if name in offers[one.lake]
-        }
-        for lake in self._lakes:
-            providers = {one.name: one.provider for one in lake.held.catalogs}
-            for name, catalog in offers[lake.name].items():
-                owner, _ = chosen.setdefault(name, (lake.name, catalog))
-                if owner != lake.name:
-                    why = f"its name is taken by the metalake `{owner}`"
-                    left_out[lake.name].append(
-                        LeftOut(name=catalog.name, provider=providers[catalog.name], why=why)
-                    )
-            lake.left_out = tuple(sorted(left_out[lake.name], key=lambda one: one.name))
-        return chosen, left_out
-
-    def _offers(self, lake: _Lake) -> tuple[dict[str, NamedCatalog], list[LeftOut]]:
-        offers: dict[str, NamedCatalog] = {}
-        left_out: list[LeftOut] = []
-        wishes = _wishes(lake.settings)
-        lake.not_told = Counter()
-        for one in lake.held.catalogs:
-            name = one.name.lower()
-            made = spark_catalog(one, self._providers, self._minor, wishes)
-            if isinstance(made, ForSpark) and (why := self._taken(name, made.catalog)):
-                made = NotForSpark(why)
-            if isinstance(made, ForSpark):
-                offers[name] = made.catalog
-                lake.not_told.update(f"property {key} of {one.name}" for key in made.left_out)
-            else:
-                left_out.append(
-                    LeftOut(name=one.name, provider=one.provider, why=made.why, expected=made.expected)
-                )
-        return offers, left_out
-
-    def _taken(self, name: str, catalog: NamedCatalog) -> str:
-        """Say why nobody may have a name, empty where it is free."""
-        if name in self._reserved:
-            return "its name is taken by the settings"
-        if self._of_spark is None:
-            return "which catalogs Spark has by itself is not known yet"
-        # Gravitino's connector makes catalogs known to Spark by itself: those are what we mean.
-        own = self._of_spark.get(name)
-        return "" if own in (None, catalog.parameters.get("class")) else "its name is taken by Spark"
-
-    def _numbered(self, name: str, lake: str, catalog: NamedCatalog) -> _InForce:
-        known = self._in_force.get(name)
-        if known is not None and (known.lake, known.catalog) == (lake, catalog):
-            return known
-        return _InForce(lake, catalog, next(self._numbers))
-
-    def _part(self, lake: _Lake, names: list[str]) -> tuple[Part, MetalakeRules]:
-        """Return what policies get of a metalake."""
-        service = lake.entry.policies
-        rules = rules_of(
-            lake.held, names, name=lake.name, service=service, privileges=lake.settings.privileges
-        )
-        part = Part(
-            name=f"the metalake `{lake.name}`",
-            services={},
-            tagged=rules.tagged if lake.settings.tags else (),
-            policies=rules.policies,
-            catalogs=dict.fromkeys(names, service),
-            versions={f"metalake.{lake.name}": digest(without_secrets(lake.held, is_secret))},
-        )
-        known = lake.part
-        if known is not None and _same(known, part):
-            return known, rules
-        return part, rules
-
-    # -- secrets ---------------------------------------------------------------------------------------------
-
-    def _revealed(self, one: _InForce) -> NamedCatalog:
-        """Return a catalog with the secrets of the settings as they are now. Raises Faults."""
-        lake = next(lake for lake in self._lakes if lake.name == one.lake)
-        own = lake.settings.set_parameters.get(one.catalog.name.lower(), {})
-        shown: dict[str, str] = {}
-        for key, value in own.items():
-            if isinstance(value, Secret):
-                try:
-                    shown[key] = value.reveal()
-                except Faults as error:
-                    where = f"catalog `{lake.name}`, `set.{one.catalog.name}.{key}`"
-                    raise Faults([f"{where}: {told}" for told in error.faults]) from None
-                self._secrets.add(secrets_of(key, shown[key]))
-        return replace(one.catalog, parameters={**one.catalog.parameters, **shown})
-
-    def _remember(self, one: _InForce) -> None:
-        for key, value in one.catalog.parameters.items():
-            self._secrets.add(secrets_in(key, value) if value != HIDDEN else ())
-
-    # -- telling ---------------------------------------------------------------------------------------------
-
-    def _tell(
-        self,
-        old: Mapping[str, _InForce],
-        new: Mapping[str, _InForce],
-        left_out: Mapping[str, Sequence[LeftOut]],
-    ) -> None:
-        changed = [name for name in new.keys() & old.keys() if new[name] != old[name]]
-        for lake in self._lakes:
-            log.info(
-                "metalake_in_force",
-                metalake=lake.name,
-                catalogs=sum(1 for one in new.values() if one.lake == lake.name),
-                came=sorted(new.keys() - old.keys())[:MAX_TOLD],
-                went=sorted(old.keys() - new.keys())[:MAX_TOLD],
-                changed=sorted(changed)[:MAX_TOLD],
-                left_out=len(left_out[lake.name]),
-            )
-            for one in [one for one in lake.left_out if not one.expected][:MAX_TOLD]:
-                log.warning("metalake_catalog_left_out", metalake=lake.name, catalog=one.name, why=one.why)
-            if hidden := lake.rules.hidden_roles:
-                log.error(
-                    "metalake_roles_hidden",
-                    metalake=lake.name,
-                    roles=hidden[:MAX_TOLD],
-                    times=len(hidden),
-                    told="whoever has one is denied everything",
-                )
-            if lost := lake.unmapped_privileges:
-                log.warning(
-                    "metalake_not_mapped",
-                    metalake=lake.name,
-                    times=sum(lost.values()),
-                    what=list(lost)[:MAX_TOLD],
-                )
-
-    def _made(
-        self, entry: CatalogEntry, directory: Path, make_source: Callable[..., MetalakeSource]
-    ) -> _Lake:
-        settings = metalake_settings(entry.catalog.connection_params)
-        client = None if self._read_only else open_metalake(entry)
-        asked = f"{settings.uri} {settings.metalake} tags={settings.tags} privileges={settings.privileges}"
+    def lake(entry: CatalogEntry) -> Lake:
+        chosen = metalake_settings(entry.catalog.connection_params)
+        client = None if read_only else open_metalake(entry)
         options = MetalakeOptions(
             name=entry.name,
-            poll_s=settings.poll_s,
-            max_stale_s=settings.max_stale_s,
-            cache=metalake_path(directory, entry.name) if self._only is None else None,
-            read_only=self._read_only,
-            asked=asked,
-            minor=str(self._minor),
+            poll_s=chosen.poll_s,
+            max_stale_s=chosen.max_stale_s,
+            cache=metalake_path(settings.ledger.directory, entry.name) if only is None else None,
+            read_only=read_only,
+            asked=f"{chosen.uri} {chosen.metalake} tags={chosen.tags} privileges={chosen.privileges}",
+            minor=str(minor),
         )
-        source = make_source(options, _fetch(client, settings), is_secret=is_secret)
-        return _Lake(entry=entry, settings=settings, source=source, client=client)
+        return Lake(
+            name=entry.name,
+            service=entry.policies,
+            source=make_source(options, _fetch(client, chosen), is_secret=is_secret),
+            client=client,
+            wishes=_wishes(chosen),
+            reveal=lambda catalog: _reveal(entry.name, catalog, chosen.set_parameters),
+            tags=chosen.tags,
+            owners=chosen.owners,
+            privileges=chosen.privileges,
+        )
+
+    lakes = [lake(entry) for entry in settings.metalakes if only in (None, entry)]
+    logs = only is None and not read_only
+    return Metalakes(lakes, minor, shipped_providers(), reserved_names(settings), logs=logs)
+
+
+def _reveal(metalake: str, catalog: str, own: Mapping[str, Mapping[str, str | Secret]]) -> dict[str, str]:
+    shown: dict[str, str] = {}
+    for key, value in own.get(catalog.lower(), {}).items():
+        if isinstance(value, Secret):
+            try:
+                shown[key] = value.reveal()
+            except Faults as error:
+                where = f"catalog `{metalake}`, `set.{catalog}.{key}`"
+                raise Faults([f"{where}: {told}" for told in error.faults]) from None
+    return shown
 
 
 async def asked_metalake(settings: Settings, minor: Minor, entry: CatalogEntry) -> MetalakeState:
     """Return what the server of one entry says now; nothing is kept."""
-    metalakes = Metalakes(settings, minor, only=entry)
+    metalakes = metalakes_of(settings, minor, only=entry)
     try:
         await metalakes.start(_take_nothing)
         return metalakes.states()[0]
@@ -566,11 +101,6 @@ def reserved_names(settings: Settings) -> frozenset[str]:
     named = {*settings.policies.catalogs, *settings.files, "spark_catalog"}
     named |= {entry.name for entry in settings.catalogs if entry.on_spark}
     return frozenset(name.lower() for name in named)
-
-
-def _same(one: Part, other: Part) -> bool:
-    """Whether two parts say the same."""
-    return (one.tagged, one.policies, one.catalogs) == (other.tagged, other.policies, other.catalogs)
 
 
 def _wishes(settings: MetalakeSettings) -> Wishes:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from gateway.app.metalakes import MetalakeState
+from gateway.sources.metalakes import MetalakeState
 
 
 class MetalakesCollector(Collector):

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from gateway.app.explaining import make_reader
-from gateway.app.laundering import laundering
 from gateway.app.policy_diff import known_people, load_side
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.spark_checks import ask_spark
@@ -23,6 +22,7 @@ from gateway.audit.seals import read_seal, seals
 from gateway.errors import Faults, SluiceError
 from gateway.jobs.proof.report import alarms, proofs
 from gateway.jobs.reports import peaks
+from gateway.lineage.laundering import laundering
 from gateway.lineage.proposals import PROPOSED, proposals
 from gateway.model.context import AccessContext
 from gateway.model.policy import PolicySet

@@ -1,64 +1,27 @@
-"""Compares two sets of rules: loads both, decides whom and what to ask, and asks; no gateway runs for it."""
+"""Loads the two sets of rules that are compared, and the record; `policy/diff_reports.py` compares them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from gateway.app.accepted_tags import accepted_part, accepted_path
-from gateway.app.combining import Part, closed_part, combine
 from gateway.app.metalake_states import kept_metalakes
 from gateway.app.rule_files import load_rules, read_rules
-from gateway.audit.search import EventQuery, Found, search
+from gateway.audit.search import EventQuery, search
 from gateway.errors import Faults
 from gateway.frontends.users import read_users
-from gateway.model.context import NO_CONTEXT, AccessContext
-from gateway.model.policy import PolicySet, ServiceDef
+from gateway.model.audit import AuditEvent
+from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
-from gateway.model.resource import Resource
-from gateway.policy.differences import Pair, depends_on_circumstances, pairs_of, principals_of, unprobed
-from gateway.policy.diffing import (
-    NOWHERE,
-    Comparison,
-    Group,
-    compare,
-    filter_levels,
-    grouped,
-    is_column,
-    questions_of,
-)
-from gateway.policy.diffing import AccessQuestion as Asked
 from gateway.policy.documents import parse_document
-from gateway.policy.engine import DEFAULT_SERVICE, engine_for
-from gateway.policy.hierarchy import hierarchy_to
 from gateway.policy.packs.files import load_people
-from gateway.policy.probing import Probe, resources_of
-from gateway.policy.resource_names import NotAResource, resource_of_service, service_of_catalog
+from gateway.policy.parts import Part, closed_part, combine
 from gateway.settings.loading import load_settings
 from gateway.settings.models import PolicySettings, Settings
 from gateway.sources.accepted_tags import AcceptedList, kept
-
-_Progress = Callable[[Comparison], None]
-_ACCESS_COLUMN = "column"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiffReport:
-    """What differs, and what was asked to find out."""
-
-    groups: tuple[Group, ...]
-    people: int
-    resources: int
-    asked: int
-    notes: tuple[str, ...] = ()
-    """What was left out, for people."""
-
-    def with_note(self, note: str) -> DiffReport:
-        """Return the report with one more note."""
-        return replace(self, notes=(*self.notes, note))
 
 
 def load_side(
@@ -182,232 +145,9 @@ def known_people(settings: Settings) -> dict[str, Principal]:
     return read_people(settings.users.file) if settings.users.file.exists() else {}
 
 
-def diff(
-    old: PolicySet,
-    new: PolicySet,
-    *,
-    people: Sequence[Principal] = (),
-    resources: Sequence[str] = (),
-    context: AccessContext = NO_CONTEXT,
-    progress: _Progress = lambda _: None,
-) -> DiffReport:
-    """Return which decisions differ for `people` on `resources`.
-
-    Without people: somebody for each user, group and role that a difference concerns, and one who is in none.
-    Without resources: those that either side names and a difference can concern. Raises Faults for a resource
-    that neither side knows.
-    """
-    pairs = [pair for pair in pairs_of(old, new) if pair.policies or pair.everything]
-    asked_people = list(people) or principals_of(pairs)
-    speaking = {**old.catalog_services, **new.catalog_services}
-    probes = _given(pairs, resources, speaking) if resources else None
-    comparison = Comparison()
-    looked_at = 0
-    groups: list[Group] = []
-    roles = [name for pair in pairs for name in unprobed(pair)] if not resources else []
-    for i, pair in enumerate(pairs):
-        found = probes[i] if probes is not None else list(resources_of(pair, asked_people))
-        looked_at += len(found)
-        before = comparison.asked
-
-        def told(state: Comparison, before: int = before) -> None:
-            progress(replace(state, asked=before + state.asked))
-
-        compared = compare(
-            engine_for(old), engine_for(new), questions_of(pair, found, asked_people, context), told
-        )
-        comparison.asked += compared.asked
-        groups += grouped(compared.changes, (access.name for access in pair.definition.access_types))
-    return DiffReport(
-        groups=tuple(groups),
-        people=len(asked_people),
-        resources=looked_at,
-        asked=comparison.asked,
-        notes=tuple(f"policy `{name}` has values with `{{ROLES}}`, which were not asked" for name in roles),
-    )
-
-
-def _given(pairs: Sequence[Pair], resources: Iterable[str], speaking: Mapping[str, str]) -> list[list[Probe]]:
-    """Return the resources that were given, for each service that knows such a thing; `speaking` says which
-    service speaks for which catalog."""
-    found: list[list[Probe]] = [[] for _ in pairs]
-    faults = []
-    for text in resources:
-        why = "neither side has policies"
-        known = False
-        for probes, pair in zip(found, pairs, strict=True):
-            try:
-                names = {service.name for service in pair.sides}
-                catalogs = [catalog for catalog, name in speaking.items() if name in names]
-                probes.append(Probe(resource_of_service(text, pair.definition, catalogs), text))
-            except NotAResource as error:
-                why = str(error)
-            else:
-                known = True
-        if not known:
-            faults.append(f"`{text}`: {why}")
-    if faults:
-        raise Faults(faults)
-    return found
-
-
 async def recorded(
     dsn: str | None, spool: Path | None, *, since: datetime | None, until: datetime | None, limit: int
-) -> list[Found]:
+) -> list[AuditEvent]:
     """Return the decided statements of a period, the newest `limit` of them."""
     found = await search(dsn, EventQuery(since=since, until=until, limit=limit), spool=spool)
-    return [one for one in found if one.event.kind == "decided"]
-
-
-def diff_recorded(
-    old: PolicySet,
-    new: PolicySet,
-    events: Sequence[Found],
-    *,
-    people: Mapping[str, Principal] | None = None,
-    progress: _Progress = lambda _: None,
-) -> DiffReport:
-    """Return which of the recorded accesses would be decided differently.
-
-    Users, groups, roles, times and addresses are those of the record; attributes, which it does not hold, are
-    those of `people`.
-    """
-    replayed = _Replayed(old, new, people or {})
-    for one in events:
-        replayed.take(one)
-    questions = [replace(asked, count=count) for asked, count in replayed.questions()]
-    found = compare(engine_for(old), engine_for(new), questions, progress)
-    accesses = {a.name for s in new.services.values() for a in s.definition.access_types}
-    notes = []
-    if replayed.unreadable:
-        notes.append(f"{replayed.unreadable} recorded accesses name resources that neither side knows")
-    return DiffReport(
-        groups=tuple(grouped(found.changes, accesses)),
-        people=len({asked.principal for asked in questions}),
-        resources=len({asked.resource for asked in questions}),
-        asked=found.asked,
-        notes=tuple(notes),
-    )
-
-
-class _Replayed:
-    """Access requests of a record, equal ones counted once."""
-
-    def __init__(self, old: PolicySet, new: PolicySet, people: Mapping[str, Principal]) -> None:
-        self._old, self._new, self._people = old, new, people
-        self._circumstances = any(map(depends_on_circumstances, (old, new)))
-        self._counts: dict[tuple[Principal, Resource, str, AccessContext], int] = {}
-        self.unreadable = 0
-
-    def take(self, found: Found) -> None:
-        """Note every access that one statement asked for."""
-        body = found.event.body
-        principal = Principal(
-            user=found.event.user,
-            groups=frozenset(_texts(body.get("groups"))),
-            roles=frozenset(_texts(body.get("roles"))),
-            attributes=self._people[found.event.user].attributes if found.event.user in self._people else (),
-        )
-        address = str(body.get("cliIP") or "")
-        # Without conditions and periods a thousand accesses at different times are one question.
-        context = NO_CONTEXT
-        if self._circumstances:
-            context = AccessContext(
-                time=datetime.fromisoformat(found.event.time), client_ip=_without_port(address) or None
-            )
-        decisions = body.get("decisions")
-        for entry in decisions if isinstance(decisions, list) else ():
-            for resource in self._resources(entry):
-                key = (principal, resource, str(entry.get("action") or ""), context)
-                self._counts[key] = self._counts.get(key, 0) + 1
-
-    def _resources(self, entry: Mapping[str, object]) -> Iterator[Resource]:
-        level = str(entry.get("resType") or "").removeprefix("@")
-        path = str(entry.get("resource") or "")
-        columns = _texts(entry.get("columns")) if level == _ACCESS_COLUMN else ()
-        for policies in (self._new, self._old):
-            for definition in (service.definition for service in policies.services.values()):
-                way = hierarchy_to(level, definition.resources)
-                if way is None:
-                    continue
-                names = [path] if len(way) == 1 else path.split("/")
-                if len(names) + (1 if columns else 0) == len(way):
-                    for column in columns or [""]:
-                        values = [*names, column] if column else names
-                        yield Resource(tuple((lv.name, v) for lv, v in zip(way, values, strict=True)))
-                    return
-        self.unreadable += 1
-
-    def questions(self) -> Iterator[tuple[Asked, int]]:
-        """Yield each question with how often it was asked."""
-        for (principal, resource, access, context), count in self._counts.items():
-            definition = self._definition(resource)
-            kind = resource.kind
-            select = access == "select"
-            yield (
-                Asked(
-                    principal=principal,
-                    resource=resource,
-                    label=str(resource),
-                    accesses=[(access,)],
-                    old_service=_speaks_for(self._old, resource),
-                    new_service=_speaks_for(self._new, resource),
-                    masks=select and definition is not None and is_column(definition, kind),
-                    context=context,
-                ),
-                count,
-            )
-        yield from self._filters()
-
-    def _filters(self) -> Iterator[tuple[Asked, int]]:
-        """Yield a question for the row filter of each table that was read, once for each statement."""
-        tables: dict[tuple[Principal, Resource, AccessContext], int] = {}
-        for (principal, resource, access, context), count in self._counts.items():
-            if access != "select" or resource.kind != _ACCESS_COLUMN:
-                continue
-            key = (principal, Resource(resource.elements[:-1]), context)
-            tables[key] = max(tables.get(key, 0), count)
-        for (principal, table, context), count in tables.items():
-            definition = self._definition(table)
-            if definition is not None and table.kind in filter_levels(definition):
-                yield (
-                    Asked(
-                        principal=principal,
-                        resource=table,
-                        label=str(table),
-                        accesses=[],
-                        old_service=_speaks_for(self._old, table),
-                        new_service=_speaks_for(self._new, table),
-                        filters=True,
-                        context=context,
-                    ),
-                    count,
-                )
-
-    def _definition(self, resource: Resource) -> ServiceDef | None:
-        for policies in (self._new, self._old):
-            service = policies.services.get(_speaks_for(policies, resource) or DEFAULT_SERVICE)
-            if service is not None:
-                return service.definition
-        return None
-
-
-def _speaks_for(policies: PolicySet, resource: Resource) -> str | None:
-    """Return None, the service of the catalog, where the side has one; else its only service, or nowhere."""
-    catalog = resource.level("catalog")
-    named = service_of_catalog(catalog or "", policies)
-    if named in policies.services:
-        return None
-    return next(iter(policies.services)) if len(policies.services) == 1 else NOWHERE
-
-
-def _texts(value: object) -> list[str]:
-    return [str(entry) for entry in value] if isinstance(value, list | tuple) else []
-
-
-def _without_port(address: str) -> str:
-    """Return the host of `10.0.0.1:5000`, `[::1]:5000` or an address alone."""
-    if address.startswith("["):
-        return address[1:].partition("]")[0]
-    host, _, port = address.rpartition(":")
-    return host if host and ":" not in host and port.isdecimal() else address
+    return [one.event for one in found if one.event.kind == "decided"]

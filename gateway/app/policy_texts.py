@@ -14,12 +14,12 @@ from typing import Any, Protocol
 
 import orjson
 
-from gateway.app.table_checks import FittingText, is_name
 from gateway.app.text_analysis import Ask, in_short, text_fault
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import Table, TableName, quote
 from gateway.model.policy import FilterItem, MaskItem
 from gateway.model.reading import Reading, RelationRole
+from gateway.pipeline.table_checks import FittingText, is_name
 from gateway.policy.sqltext import sample
 from gateway.reader.port import ReaderPort
 from gateway.session.ports import BackendError, Catalog

@@ -12,13 +12,13 @@ from gateway.admin.ranger.store import Store
 from gateway.admin.ranger.transactions import WriteTransaction
 from gateway.app.policy_authors import AuthorRights
 from gateway.app.policy_texts import SparkTexts
-from gateway.app.proving import fault_in
 from gateway.app.rest_logins import RestLogins
 from gateway.app.rule_files import definition_paths, read_texts
 from gateway.errors import BackendUnavailable
 from gateway.frontends.authentication import Authenticator
 from gateway.model.principal import Principal, principal_of
 from gateway.model.reading import Reading
+from gateway.pipeline.policy_reading import fault_in
 from gateway.policy.documents import parse_document
 from gateway.policy.sqltext import sample
 from gateway.reader.port import ReaderPort

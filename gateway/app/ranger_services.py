@@ -7,9 +7,9 @@ import ssl
 from collections.abc import Collection, Iterable, Mapping
 
 from gateway.app.collector_tuning import uncollected
-from gateway.app.combining import Part
 from gateway.errors import Faults
 from gateway.model.policy import ServiceDef
+from gateway.policy.parts import Part
 from gateway.settings.models import RangerAdminSettings
 from gateway.sources.cache import Cache
 from gateway.sources.ranger_client import MAX_PLUGIN_ID, AdminOptions, DownloadKind, RangerClient, tls_context

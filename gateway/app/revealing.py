@@ -6,11 +6,10 @@ from collections.abc import Mapping
 
 from gateway.catalog.spark_settings import NamedCatalog
 from gateway.errors import Faults
+from gateway.model.secret_values import HIDDEN
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.metalakes import SET
 from gateway.settings.section import Secret
-
-HIDDEN = "***"
 
 
 def revealed(entry: CatalogEntry, *, hidden: bool = False) -> NamedCatalog:

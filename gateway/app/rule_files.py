@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import gateway
-from gateway.app.combining import Part, combine, says_anything
 from gateway.errors import Faults, UnreadableFiles
 from gateway.model.policy import PolicySet, Service, ServiceDef
 from gateway.model.principal import Principal
 from gateway.policy.diagnostics import hint
 from gateway.policy.packs import load_packs
+from gateway.policy.parts import Part, combine, says_anything
 from gateway.policy.ranger import RangerFiles, load_files
 from gateway.policy.service_defs import load_service_defs
 from gateway.settings.models import PolicySettings

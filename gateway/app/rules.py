@@ -19,9 +19,7 @@ import structlog
 from gateway.app.accepted_tags import accepted_part
 from gateway.app.closed_policies import ClosedPolicies, ClosedPolicy
 from gateway.app.collector_tuning import freeze_survivors, uncollected
-from gateway.app.combining import Part, combine
 from gateway.app.files_at_fault import FileAtFault, FileFaultKind, FilesAtFault
-from gateway.app.proving import Proofs
 from gateway.app.ranger_services import make_client, make_service, part_of, spoken_for
 from gateway.app.rule_files import (
     FILES,
@@ -39,8 +37,10 @@ from gateway.errors import Faults, UnreadableFiles
 from gateway.model.closing import Closing
 from gateway.model.policy import Policy, PolicySet
 from gateway.model.principal import Principal
+from gateway.pipeline.policy_reading import Proofs
 from gateway.policy.broken_parts import ROLES, broken_roles, close_dependents, told_as
 from gateway.policy.engine import engine_for
+from gateway.policy.parts import Part, combine
 from gateway.policy.unmatched import names_in
 from gateway.policy.unusable import broken_policies, with_closed
 from gateway.reader.port import ReaderPort

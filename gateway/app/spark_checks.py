@@ -10,7 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gateway.app.explaining import asking
-from gateway.app.table_checks import (
+from gateway.app.text_analysis import text_fault
+from gateway.errors import BackendMismatch, BackendUnavailable, Faults
+from gateway.model.catalog import TableName
+from gateway.model.policy import PolicySet
+from gateway.pipeline.table_checks import (
     COLUMN_LEVEL,
     TABLE_LEVEL,
     ExistingName,
@@ -22,10 +26,6 @@ from gateway.app.table_checks import (
     matching,
     meaningless_masks,
 )
-from gateway.app.text_analysis import text_fault
-from gateway.errors import BackendMismatch, BackendUnavailable, Faults
-from gateway.model.catalog import TableName
-from gateway.model.policy import PolicySet
 from gateway.reader.pool import ReaderPool
 from gateway.session.ports import Catalog
 from gateway.settings.models import Settings

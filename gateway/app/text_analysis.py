@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Sequence
 
-from gateway.app.table_checks import ExistingName, FittingText, kind_of, some
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import Table, quote
 from gateway.model.policy import FilterItem, MaskItem
+from gateway.pipeline.table_checks import ExistingName, FittingText, kind_of, some
 from gateway.policy.column_types import column_type
 from gateway.policy.transformers import hive_masking
 from gateway.session.ports import BackendError

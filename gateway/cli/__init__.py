@@ -7,8 +7,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from gateway.app import exit_codes
 from gateway.catalog.readable import CatalogUnavailable
-from gateway.cli import exit_codes
 from gateway.cli.arguments import parse_arguments
 from gateway.cli.terminal import Terminal, complain
 from gateway.errors import BackendUnavailable, Faults, LedgerUnavailable, SluiceError, members_of

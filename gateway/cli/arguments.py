@@ -5,16 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import gateway
 from gateway.cli import job_arguments, policy_arguments
-from gateway.cli.job_arguments import Commands, count
-from gateway.cli.terminal import Terminal
-
-CONFIG_HELP = "settings file; by default $SLUICE_CONFIG, then config/gateway.yaml"
+from gateway.cli.commands import CommandParser, Commands, command, count, with_config
 
 OVERVIEW = """\
 examples:
@@ -42,19 +38,19 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"sluice {gateway.__version__}")
-    commands: Any = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_CommandParser)
+    commands: Any = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=CommandParser)
     _serve(commands)
     _demo(commands)
     _lake_demo(commands)
     _check(commands)
     _explain(commands)
-    policy_arguments.add(commands, _command, _with_config)
+    policy_arguments.add(commands)
     _audit(commands)
     _lineage(commands)
     _tags(commands)
     _catalogs(commands)
     _datasets(commands)
-    job_arguments.add(commands, _command, _with_config)
+    job_arguments.add(commands)
     _users(commands)
     _sessions(commands)
     _spark_jars(commands)
@@ -62,68 +58,19 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-class _CommandParser(argparse.ArgumentParser):
-    """Takes options between an action and its name, `users add --group analysts dana`, which argparse does by
-    itself from Python 3.12 on."""
-
-    _mixing = False
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse, which calls this for a command."""
-        with_name = any(action.nargs == "?" and not action.option_strings for action in self._actions)
-        alone = any(group.required for group in self._mutually_exclusive_groups)
-        if self._mixing or alone or not with_name:
-            return super().parse_known_args(args, namespace)
-        self._mixing = True
-        try:
-            return self.parse_known_intermixed_args(args, namespace)
-        finally:
-            self._mixing = False
-
-
-def _command(
-    commands: Commands[argparse.ArgumentParser], name: str, summary: str, examples: str, module: str
-) -> argparse.ArgumentParser:
-    """Add a command whose module is imported only when it runs, so that `--help` is quick."""
-
-    def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
-        code: int = import_module(f"gateway.cli.{module}").run(arguments, terminal)
-        return code
-
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=summary,
-        description=summary[0].upper() + summary[1:] + ".",
-        epilog=f"examples:\n{examples}" if examples else None,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=run)
-    return parser
-
-
-def _with_config(parser: argparse.ArgumentParser) -> None:
-    default = default_config()
-    parser.add_argument("-c", "--config", type=Path, metavar="FILE", default=default, help=CONFIG_HELP)
-
-
-def default_config() -> Path:
-    return Path(os.environ.get("SLUICE_CONFIG") or "config/gateway.yaml")
-
-
 def _serve(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "serve",
         "run a gateway until SIGTERM or Ctrl-C",
         "  sluice serve -c config/gateway.yaml\n  SLUICE_CONFIG=/etc/sluice/gateway.yaml sluice serve\n",
         "serve",
     )
-    _with_config(parser)
+    with_config(parser)
 
 
 def _demo(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "demo",
         "start Spark, PostgreSQL and a gateway with sample data, show a tour, stay up until Ctrl-C",
@@ -148,7 +95,7 @@ def _demo(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _lake_demo(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "lake-demo",
         "the same with Iceberg and Delta on Spark 4.1, and Paimon on Spark 3.5; needs Maven",
@@ -177,7 +124,7 @@ def _lake_demo(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _check(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "check",
         "tell every fault of settings and policy packs, with file and line",
@@ -212,7 +159,7 @@ def _check(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _explain(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "explain",
         "judge a statement as someone, without running it",
@@ -221,7 +168,7 @@ def _explain(commands: Commands[argparse.ArgumentParser]) -> None:
         "  sluice explain --as bob --json - < query.sql\n",
         "explain",
     )
-    _with_config(parser)
+    with_config(parser)
     parser.add_argument("--as", dest="user", required=True, metavar="USER", help="whose rights are looked at")
     parser.add_argument("--groups", help="comma-separated; by default those of the user file")
     parser.add_argument("--catalog", default="spark_catalog", help="current catalog; default spark_catalog")
@@ -233,7 +180,7 @@ def _explain(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "audit",
         "read the audit record: `tail` the newest statements, `search` for some, `verify` that nothing was"
@@ -255,7 +202,7 @@ def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
         "cannot be told.\n",
         "audit",
     )
-    _with_config(parser)
+    with_config(parser)
     parser.add_argument("action", choices=("tail", "search", "verify", "seal", "seals", "erase"))
     parser.add_argument("-n", "--limit", type=count, default=20, help="how many events; default 20")
     parser.add_argument("-f", "--follow", action="store_true", help="tail: go on with what comes")
@@ -291,7 +238,7 @@ def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "lineage",
         "tell what feeds a column and what it feeds",
@@ -313,7 +260,7 @@ def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:
         "laundering exits with 0 when nothing is found, 1 when something is, 2 when anything is wrong.\n",
         "lineage",
     )
-    _with_config(parser)
+    with_config(parser)
     parser.add_argument(
         "column", metavar="COLUMN", help="a column or a table; or the word `import` or `laundering`"
     )
@@ -369,7 +316,7 @@ def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _tags(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "tags",
         "tags that columns would get from what flows into them or is in them: list, show, decide",
@@ -386,7 +333,7 @@ def _tags(commands: Commands[argparse.ArgumentParser]) -> None:
         "and reach the database may decide, as the user of this machine.\n",
         "tags",
     )
-    _with_config(parser)
+    with_config(parser)
     parser.add_argument("action", choices=("list", "show", "accept", "reject", "drift"))
     parser.add_argument(
         "what",
@@ -405,7 +352,7 @@ def _tags(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _datasets(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "datasets",
         "files that became tables: list, show, promote, refresh, forget",
@@ -418,14 +365,14 @@ def _datasets(commands: Commands[argparse.ArgumentParser]) -> None:
         "\nWho names a forgotten one again, and may, has it made a table again.\n",
         "datasets",
     )
-    _with_config(parser)
+    with_config(parser)
     parser.add_argument("action", choices=("list", "show", "promote", "refresh", "forget"))
     parser.add_argument("what", nargs="?", metavar="SOURCE/PATH", help="which one; not for list")
     parser.add_argument("--user", help="for promote: who does it, by whose privileges")
 
 
 def _users(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "users",
         "keep the user file: add, list, remove, passwd; token, tokens, revoke",
@@ -442,7 +389,7 @@ def _users(commands: Commands[argparse.ArgumentParser]) -> None:
         "Exit code 1: the file is changed, and one of them has not.\n",
         "users",
     )
-    _with_config(parser)
+    with_config(parser)
     parser.add_argument("--file", type=Path, help="user file; by default the one of the settings")
     parser.add_argument(
         "action", choices=("add", "list", "remove", "passwd", "token", "tokens", "revoke"), metavar="ACTION"
@@ -465,7 +412,7 @@ def _users(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _sessions(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "sessions",
         "open sessions of all gateways that run: list them, end those of a user",
@@ -475,13 +422,13 @@ def _sessions(commands: Commands[argparse.ArgumentParser]) -> None:
         "sessions, too. Gateways are asked by way of their PostgreSQL. Exit code 1: one did not answer.\n",
         "sessions",
     )
-    _with_config(parser)
+    with_config(parser)
     parser.add_argument("action", choices=("list", "end"), metavar="ACTION", help="list, end")
     parser.add_argument("user", nargs="?", metavar="USER", help="end: whose")
 
 
 def _catalogs(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "catalogs",
         "the catalogs of the settings: list, show and test them, what Spark must be told, databases",
@@ -492,14 +439,14 @@ def _catalogs(commands: Commands[argparse.ArgumentParser]) -> None:
         "  sluice catalogs spark-conf >> conf/spark-defaults.conf\n",
         "catalogs",
     )
-    _with_config(parser)
+    with_config(parser)
     actions = ["list", "show", "test", "spark-conf", "create-database", "drop-database"]
     parser.add_argument("action", choices=actions, metavar="ACTION", help=", ".join(actions))
     parser.add_argument("names", nargs="*", metavar="NAME", help="catalogs (by default all); what is in them")
 
 
 def _spark_jars(commands: Commands[argparse.ArgumentParser]) -> None:
-    parser = _command(
+    parser = command(
         commands,
         "spark-jars",
         "fetch the jars of a Spark minor version, or of table formats, for the parser before such a Spark",
@@ -539,4 +486,4 @@ def _spark_jars(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _version(commands: Commands[argparse.ArgumentParser]) -> None:
-    _command(commands, "version", "print the versions of Sluice and of what it stands on", "", "version")
+    command(commands, "version", "print the versions of Sluice and of what it stands on", "", "version")

@@ -10,8 +10,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from gateway.app import exit_codes
 from gateway.audit.search import EventQuery, Found, search, tail
-from gateway.cli import audit_proof, exit_codes
+from gateway.cli import audit_proof
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Terminal, cell
 from gateway.cli.unused import refuse_unused

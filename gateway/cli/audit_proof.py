@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from gateway.app import exit_codes
 from gateway.app.jobs import holds_of, spark_options
 from gateway.app.seal_keys import seal_keys
 from gateway.app.signals import until_signalled
@@ -33,7 +34,6 @@ from gateway.audit.seals import (
 )
 from gateway.audit.verify import verify
 from gateway.audit.walking import Kind, Verified
-from gateway.cli import exit_codes
 from gateway.cli.terminal import BOLD, GREEN, RED, YELLOW, Terminal, tell, user_name
 from gateway.database.asking import asking, connected
 from gateway.errors import Faults, RecordChanged

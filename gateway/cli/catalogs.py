@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from gateway.app import exit_codes
 from gateway.app.catalog_access import CatalogAccess, FoundCatalog
 from gateway.app.explaining import minor_of_spark
 from gateway.app.metalake_states import metalake_states
-from gateway.app.metalakes import MetalakeState, asked_metalake
-from gateway.app.revealing import HIDDEN, revealed
+from gateway.app.metalakes import asked_metalake
+from gateway.app.revealing import revealed
 from gateway.catalog.providers import is_secret
 from gateway.catalog.readable import (
     DatabaseEntry,
@@ -23,7 +24,6 @@ from gateway.catalog.readable import (
     NoSuchTable,
     ReadableCatalog,
 )
-from gateway.cli import exit_codes
 from gateway.cli.settings import settings_of
 from gateway.cli.spark_conf import spark_conf
 from gateway.cli.terminal import DIM, GREEN, RED, Terminal
@@ -32,10 +32,12 @@ from gateway.files.looking import UnfitFiles
 from gateway.files.walking import Walking
 from gateway.model.catalog import split_name
 from gateway.model.files import SESSION_CATALOG, FileSource
+from gateway.model.secret_values import HIDDEN
 from gateway.session.ports import BackendError
 from gateway.session.redact import redact
 from gateway.settings import Settings
 from gateway.settings.catalogs import CatalogEntry
+from gateway.sources.metalakes import MetalakeState
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 
-from gateway.app import logs
+from gateway.app import exit_codes, logs
 from gateway.app.checking import check
-from gateway.cli import exit_codes
 from gateway.cli.terminal import DIM, GREEN, RED, Terminal
 from gateway.settings.models import LogSettings
 

@@ -9,13 +9,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
+from gateway.app import exit_codes
 from gateway.app.accepted_tags import kept_tags
-from gateway.app.combining import closed_part
 from gateway.app.explaining import asking, make_reader
 from gateway.app.files import make_promotion
 from gateway.app.metalake_states import kept_metalakes
 from gateway.app.rules import PolicyRegistry
-from gateway.cli import exit_codes
 from gateway.cli.audit import where
 from gateway.cli.lineage import connect
 from gateway.cli.settings import settings_of
@@ -32,6 +31,7 @@ from gateway.model.files import SESSION_CATALOG
 from gateway.model.principal import user_of
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import engine_for
+from gateway.policy.parts import closed_part
 from gateway.session.ports import BackendError
 from gateway.settings.models import Settings
 

@@ -8,9 +8,8 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from gateway.app import logs
+from gateway.app import exit_codes, logs
 from gateway.app.signals import until_signalled
-from gateway.cli import exit_codes
 from gateway.cli.terminal import Terminal
 from gateway.demo.run import DemoOptions, demo
 from gateway.settings.models import LogSettings

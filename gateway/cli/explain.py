@@ -7,8 +7,8 @@ import asyncio
 import sys
 from typing import Any
 
+from gateway.app import exit_codes
 from gateway.app.explaining import explain
-from gateway.cli import exit_codes
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, CYAN, DIM, GREEN, RED, Terminal
 from gateway.cli.users import principal_of

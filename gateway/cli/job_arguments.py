@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-Commands = argparse._SubParsersAction  # argparse names the type only so
-Command = Callable[[Any, str, str, str, str], argparse.ArgumentParser]
-WithConfig = Callable[[argparse.ArgumentParser], None]
-
-MOST = 1_000_000_000
+from gateway.cli.commands import Commands, command, count, with_config
 
 
-def count(text: str) -> int:
-    """Return how many of something, from 1 on; argparse tells of whatever is no such number."""
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= MOST):
-        raise argparse.ArgumentTypeError(f"`{text}` is no number from 1 to {MOST:,}")
-    return int(text)
+def add(commands: Commands[argparse.ArgumentParser]) -> None:
+    """Add the commands."""
+    _jobs(commands)
+    _report(commands)
+    _recommend(commands)
 
 
-def add(commands: Commands[argparse.ArgumentParser], command: Command, with_config: WithConfig) -> None:
-    """Add the commands, made as all others are."""
-    _jobs(commands, command, with_config)
-    _report(commands, command, with_config)
-    _recommend(commands, command, with_config)
-
-
-def _jobs(commands: Commands[argparse.ArgumentParser], command: Command, with_config: WithConfig) -> None:
+def _jobs(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = command(
         commands,
         "jobs",
@@ -80,7 +67,7 @@ def add_spark(group: argparse._ActionsContainer) -> None:
     where.add_argument("--remote", metavar="sc://HOST:PORT", help="a Spark Connect server that runs it")
 
 
-def _report(commands: Commands[argparse.ArgumentParser], command: Command, with_config: WithConfig) -> None:
+def _report(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = command(
         commands,
         "report",
@@ -117,9 +104,7 @@ def _report(commands: Commands[argparse.ArgumentParser], command: Command, with_
     parser.add_argument("--no-spark", action="store_true", help="of `officer`: do not ask Spark for names")
 
 
-def _recommend(
-    commands: Commands[argparse.ArgumentParser], command: Command, with_config: WithConfig
-) -> None:
+def _recommend(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = command(
         commands,
         "recommend",

@@ -13,10 +13,10 @@ from typing import Any
 
 import asyncpg
 
+from gateway.app import exit_codes
 from gateway.app.jobs import jobs, spark_options
 from gateway.app.signals import until_signalled
 from gateway.app.verifying import verify_options
-from gateway.cli import exit_codes
 from gateway.cli.audit import moment, period, where
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import Terminal, complain, tell

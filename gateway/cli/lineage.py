@@ -12,9 +12,9 @@ from typing import Any
 
 import asyncpg
 
-from gateway.app.lineage_import import ImportReport, importing, read_scripts
+from gateway.app import exit_codes
+from gateway.app.lineage_import import importing
 from gateway.audit.search import EventQuery, search
-from gateway.cli import exit_codes
 from gateway.cli.audit import moment, where
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import Terminal, user_name
@@ -23,6 +23,7 @@ from gateway.database.migrate import migrate
 from gateway.errors import Faults
 from gateway.lineage.drawing import as_dot, as_json, as_mermaid, as_tree, edge_as_json
 from gateway.lineage.graph import Direction, Edge, GraphAnswer, GraphColumn, everything, find, walk, ways
+from gateway.lineage.importing import ImportReport, read_scripts
 from gateway.model.statement import SessionContext
 from gateway.settings import Settings
 

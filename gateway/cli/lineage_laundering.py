@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
 
-from gateway.app.laundering import Laundering, LaunderingReport, laundering
+from gateway.app import exit_codes
 from gateway.app.policy_diff import known_people, load_side
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.tag_propagation import accepted_list
-from gateway.cli import exit_codes
 from gateway.cli.terminal import BOLD, DIM, RED, YELLOW, Terminal
 from gateway.database.migrate import migrate
 from gateway.lineage.graph import GraphColumn
+from gateway.lineage.laundering import Laundering, LaunderingReport, laundering
 from gateway.model.context import AccessContext
 from gateway.model.policy import PolicySet
 from gateway.policy.engine import engine_for

@@ -10,13 +10,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from gateway.app import logs
+from gateway.app import exit_codes, logs
 from gateway.app.accepted_tags import accepted_path
-from gateway.app.combining import says_anything
 from gateway.app.policy_diff import (
-    DiffReport,
-    diff,
-    diff_recorded,
     known_people,
     load_side,
     load_sides,
@@ -24,8 +20,8 @@ from gateway.app.policy_diff import (
     read_people,
     recorded,
 )
-from gateway.cli import audit, exit_codes
-from gateway.cli.arguments import default_config
+from gateway.cli import audit
+from gateway.cli.commands import default_config
 from gateway.cli.policy_output import (
     ComparisonProgress,
     explanation_as_json,
@@ -43,8 +39,10 @@ from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.tags import Tag
 from gateway.policy.diagnostics import hint
+from gateway.policy.diff_reports import DiffReport, diff, diff_recorded
 from gateway.policy.engine import engine_for
 from gateway.policy.matching import fold
+from gateway.policy.parts import says_anything
 from gateway.policy.resource_names import (
     CATALOG,
     NotAResource,

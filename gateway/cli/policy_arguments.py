@@ -6,13 +6,14 @@ import argparse
 from importlib import import_module
 from pathlib import Path
 
-from gateway.cli import exit_codes, job_arguments
-from gateway.cli.job_arguments import Command, Commands, WithConfig, count
+from gateway.app import exit_codes
+from gateway.cli import job_arguments
+from gateway.cli.commands import Commands, command, count, with_config
 from gateway.cli.terminal import Terminal
 
 
-def add(commands: Commands[argparse.ArgumentParser], command: Command, with_config: WithConfig) -> None:
-    """Add the command, made as all others are."""
+def add(commands: Commands[argparse.ArgumentParser]) -> None:
+    """Add the command."""
     parser = command(
         commands,
         "policy",
@@ -23,7 +24,7 @@ def add(commands: Commands[argparse.ArgumentParser], command: Command, with_conf
         "policy",
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    _policy_explain(actions, with_config)
+    _policy_explain(actions)
     _policy_diff(actions)
 
 
@@ -51,7 +52,7 @@ def _action(
     return parser
 
 
-def _policy_explain(actions: Commands[argparse.ArgumentParser], with_config: WithConfig) -> None:
+def _policy_explain(actions: Commands[argparse.ArgumentParser]) -> None:
     parser = _action(
         actions,
         "explain",

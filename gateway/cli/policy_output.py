@@ -6,10 +6,10 @@ import time
 from types import TracebackType
 from typing import IO, Any
 
-from gateway.app.policy_diff import DiffReport
 from gateway.cli.terminal import BOLD, DIM, GREEN, RED, YELLOW, Terminal
 from gateway.model.decision import ColumnMask, Explanation, PolicyRef, RowFilter
 from gateway.model.policy import PolicyType
+from gateway.policy.diff_reports import DiffReport
 from gateway.policy.diffing import FILTER, GAINED, LOST, MASK, Comparison, Group, Side
 
 REDRAW_S = 0.2

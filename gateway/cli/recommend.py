@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
+from gateway.app import exit_codes
 from gateway.app.recommending import edit_pack
-from gateway.cli import exit_codes
 from gateway.cli.lineage import connect
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, DIM, Terminal, on_one_line, user_name

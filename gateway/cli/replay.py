@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from gateway.app import exit_codes
 from gateway.app.jobs import spark_options
 from gateway.app.replaying import replay_options
 from gateway.app.signals import until_signalled
-from gateway.cli import exit_codes
-from gateway.cli.arguments import default_config
 from gateway.cli.audit import period, where
+from gateway.cli.commands import default_config
 from gateway.cli.terminal import BOLD, DIM, GREEN, RED, YELLOW, Terminal, on_one_line, tell
 from gateway.database.asking import asking, connected
 from gateway.errors import Faults

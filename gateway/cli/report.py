@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time
 from typing import Any
 
-from gateway.cli import exit_codes
+from gateway.app import exit_codes
 from gateway.cli.audit import moment, where
 from gateway.cli.report_officer import officer
 from gateway.cli.settings import settings_of

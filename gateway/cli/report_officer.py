@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from gateway.app import exit_codes
 from gateway.app.officer import OfficerPart, officer_page
-from gateway.cli import exit_codes
 from gateway.cli.audit import moment
 from gateway.cli.terminal import BOLD, DIM, GREEN, RED, YELLOW, Terminal
 from gateway.database.asking import connected

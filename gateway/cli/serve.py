@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from gateway.app import logs
+from gateway.app import exit_codes, logs
 from gateway.app.probes import Probes, start_probes
 from gateway.app.signals import until_signalled
-from gateway.cli import exit_codes
 from gateway.cli.terminal import Terminal
 from gateway.errors import Faults
 from gateway.session.metrics import Metrics

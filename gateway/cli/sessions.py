@@ -7,8 +7,8 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from gateway.app import exit_codes
 from gateway.app.gateway_requests import end_sessions, list_sessions
-from gateway.cli import exit_codes
 from gateway.cli.audit import where
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import Terminal, complain, user_name

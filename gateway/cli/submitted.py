@@ -16,9 +16,6 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-PY_FILE = "SLUICE_PY_FILE"
-"""Variable that names what Python workers import us from; without it, they have us installed."""
-
 
 def main(argv: list[str]) -> int:
     """Run `sluice jobs run` with the arguments, from the wheel where there is one."""
@@ -26,6 +23,7 @@ def main(argv: list[str]) -> int:
     here = Path(__file__).resolve().parent
     sys.path[:] = [entry for entry in sys.path if not entry or Path(entry).resolve() != here]
     wheel = next((entry for entry in sys.path if _is_ours(entry)), None)
+    packed: Path | None = None
     if wheel is not None:
         place = Path(tempfile.mkdtemp(prefix="sluice-"))
         atexit.register(shutil.rmtree, place, ignore_errors=True)
@@ -35,8 +33,11 @@ def main(argv: list[str]) -> int:
         with zipfile.ZipFile(packed) as opened:
             opened.extractall(place / "wheel")
         sys.path.insert(0, str(place / "wheel"))
-        os.environ[PY_FILE] = str(packed)
     from gateway.cli import main as command
+    from gateway.jobs.spark import PY_FILE
+
+    if packed is not None:
+        os.environ[PY_FILE] = str(packed)
 
     return command(["jobs", "run", *argv])
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from gateway.app import exit_codes
 from gateway.app.gateway_requests import ask_for_user
-from gateway.cli import exit_codes
 from gateway.cli.audit import where
 from gateway.cli.terminal import Terminal, complain
 from gateway.errors import Faults, LedgerUnavailable

@@ -20,6 +20,8 @@ Keep = Callable[[str, Any], Any]
 """Writes a frame under a name, and returns it as it was written: plans stay short."""
 
 LOCAL_HOST = "127.0.0.1"
+PY_FILE = "SLUICE_PY_FILE"
+"""Variable that names what Python workers import us from; without it, they have us installed."""
 OF_CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED", "SPARK_LOCAL_REMOTE", "SPARK_API_MODE")
 """Variables by which pyspark would have a Spark of its own be one behind Connect, whatever is asked for."""
 SESSION_CONF: Mapping[str, str] = {

@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import overload
 
+HIDDEN = "***"
+"""Stands for a secret of the settings."""
 REDACTED = "*********(redacted)"
 """Spark's own word for what it does not show."""
 

@@ -67,9 +67,10 @@ async def judge(
         snapshot=snapshot,
         reader=reader,
         rules=rules or Rules(),
+        govern=govern,
         endpoint=statement.context.endpoint if statement.plan is None else "connect",
         settings=statement.context.settings,
-        told=statement.context.catalogs,
+        session_catalogs=statement.context.catalogs,
     )
     if statement.plan is not None:
         verdict = await _judge_plan(statement, statement.plan, judging)

@@ -18,7 +18,7 @@ from gateway.model.reading import Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, SessionContext
 from gateway.pipeline.functions import MAX_BODIES, read_body
 from gateway.pipeline.judging import Judging, RewrittenStatement
-from gateway.pipeline.metrics import Govern, metrics_of
+from gateway.pipeline.metrics import metrics_of
 from gateway.pipeline.seeing import ColumnAccess, TextScope
 from gateway.reader.port import ReaderPort
 from gateway.sql.policy_text import asked_of_author, called_of_author
@@ -37,9 +37,7 @@ class Authors:
     """The functions whose bodies that rests on, and the tables that these may read."""
 
 
-async def authors_of(
-    seen: ColumnAccess, govern: Govern, judging: Judging
-) -> Authors | Unsupported | NeedsCatalog:
+async def authors_of(seen: ColumnAccess, judging: Judging) -> Authors | Unsupported | NeedsCatalog:
     """Return those on whose access the masks and filters of what is read rest.
 
     Unsupported: one of them may not select all that a text of his reads.
@@ -54,7 +52,7 @@ async def authors_of(
             for text, user in {(each.expression, each.author) for each in (*view.masks.values(), *rows)}:
                 if not user:
                     continue
-                author = await _author(text, user, govern, judging)
+                author = await _author(text, user, judging)
                 if isinstance(author, NeedsCatalog):
                     return author
                 if author is None:
@@ -67,7 +65,7 @@ async def authors_of(
     return Authors(frozenset(principals), frozenset(names))
 
 
-async def _author(text: str, told: str, govern: Govern, judging: Judging) -> Authors | NeedsCatalog | None:
+async def _author(text: str, told: str, judging: Judging) -> Authors | NeedsCatalog | None:
     """Return the author of a text; None when he may not select what it reads, or is somebody else by now.
 
     INVARIANT (a name is nobody): who was removed and added again is not who wrote what the first one did.
@@ -79,8 +77,9 @@ async def _author(text: str, told: str, govern: Govern, judging: Judging) -> Aut
     if isinstance(asked, NeedsCatalog):
         return asked
     own = replace(judging, principal=author, as_author=True, bodies={}, narrowed=[])
+    context = SessionContext(catalogs=judging.session_catalogs)
     for statement in asked.statements:
-        outcome = await govern(statement, SessionContext(catalogs=judging.told), own, TextScope())
+        outcome = await judging.govern(statement, context, own, TextScope())
         if isinstance(outcome, NeedsCatalog):
             return outcome
         # INVARIANT (nothing beyond one's own): a view counts with all that it reads.

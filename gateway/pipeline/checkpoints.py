@@ -11,15 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from gateway.model.catalog import Table, TableName
+from gateway.model.catalog import Table
 from gateway.model.decision import RowFilter
 from gateway.model.statement import Checkpoint, Cleared, Refused, ScanRecord, Verdict
 from gateway.pipeline.guarded_plans import Guarding, lasting_query
 from gateway.pipeline.judging import Judging, RewrittenStatement
 from gateway.pipeline.plan_texts import PlanTexts
-from gateway.pipeline.policies import Policies
+from gateway.pipeline.sources import ReadSources
 from gateway.plan.checkpoints import location_option, sources_of
 from gateway.plan.facts import PlanFacts
 from gateway.plan.reading import PlanReading, StreamStart
@@ -46,8 +46,7 @@ def checkpoint_of(
     texts: PlanTexts,
     guarding: Sequence[Guarding],
     governed: Sequence[RewrittenStatement],
-    bodies: Mapping[TableName, RewrittenStatement],
-    policies: Policies,
+    sources: ReadSources,
     scans: Iterable[ScanRecord],
     judging: Judging,
 ) -> tuple[str, Checkpoint] | Unsupported | None:
@@ -69,15 +68,15 @@ def checkpoint_of(
             "a temporary view is of this session only, and a stream with a `checkpointLocation` may go on in "
             "another; read the tables and files that it was made from"
         )
-    leaves = _leaves(texts, guarding, governed, bodies, policies, judging)
-    sources = sources_of(start.input, lambda relation: leaves.get(id(relation)))
-    if isinstance(sources, Unsupported):
-        return sources
+    leaves = _leaves(texts, guarding, governed, sources, judging)
+    streamed = sources_of(start.input, lambda relation: leaves.get(id(relation)))
+    if isinstance(streamed, Unsupported):
+        return streamed
     chosen = start.options[key]
     # INVARIANT (a name is nobody): who was removed and added again goes on with nothing of the first one's.
     who = judging.principal.identity  # RULE (checkpoint-identity)
     # RULE (checkpoint-sources, checkpoint-expression-policies)
-    rest = [FORM, sources, sorted(_obligations(scan) for scan in scans)]
+    rest = [FORM, streamed, sorted(_obligations(scan) for scan in scans)]
     directory = f"{root.url.rstrip('/')}/{_name(FORM, who, chosen)}"  # RULE (checkpoint-principal)
     # RULE (checkpoint-one-stream)
     return key, Checkpoint(chosen=chosen, directory=directory, name=_name(*rest))
@@ -108,8 +107,7 @@ def _leaves(
     texts: PlanTexts,
     guarding: Sequence[Guarding],
     governed: Sequence[RewrittenStatement],
-    bodies: Mapping[TableName, RewrittenStatement],
-    policies: Policies,
+    sources: ReadSources,
     judging: Judging,
 ) -> dict[int, str]:
     """Return what tables and texts read, as guarded, by the identity of their relations."""
@@ -117,7 +115,7 @@ def _leaves(
     for one in guarding:
         read = one.read.read
         # RULE (checkpoint-source-policies)
-        told = [_table(one.table), read.streaming, read.changes, lasting_query(one, bodies, policies)]
+        told = [_table(one.table), read.streaming, read.changes, lasting_query(one, sources)]
         found[id(read.relation)] = f"table {_steady(json.dumps(told))}"
     for (text, _), guarded in zip(texts.statements, governed, strict=False):
         tables = [judging.snapshot.catalog.table(scan.table) for scan in guarded.scans]

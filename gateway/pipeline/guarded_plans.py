@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -12,10 +11,9 @@ from gateway.model.reading import Reading, RelationRole, Span
 from gateway.pipeline.judging import Judging, RewrittenStatement, names_with_obligations
 from gateway.pipeline.kept import nested_text
 from gateway.pipeline.metrics import metrics_of
-from gateway.pipeline.policies import Policies
+from gateway.pipeline.sources import ReadSources
 from gateway.plan.facts import PlanFacts, Read
 from gateway.plan.guard import Edits, full_name, guard_read, pin_read, read_suffix
-from gateway.plan.reading import TableRead
 from gateway.plan.scope import pinned
 from gateway.reader.port import ReaderPort
 from gateway.sql import guard
@@ -41,8 +39,6 @@ class Guarding:
     """Whether it hides or masks something."""
     body: RewrittenStatement | None = None
     """The text of a view, as it is for this read."""
-    barrier: bool = False
-    """Whether it is a view that no condition from around may go below."""
 
 
 def place_of(position: int) -> Span:
@@ -52,20 +48,18 @@ def place_of(position: int) -> Span:
 
 async def guard_reads(
     facts: PlanFacts,
-    policies: Policies,
-    bodies: Mapping[TableName, RewrittenStatement],
+    sources: ReadSources,
     narrowed: Mapping[Span, RewrittenStatement],
     below: Mapping[Span, Below],
-    barred: AbstractSet[TableName],
     metrics: Mapping[Span, tuple[str, RewrittenStatement]],
     judging: Judging,
 ) -> tuple[Guarding, ...] | Unsupported:
     """Say what stands in for every read of a table; each query was read, and reads what it may read.
 
-    `narrowed`: the texts of views with conditions from above them, and `below`: what stands with the filters,
-    both by the places of the reads; `barred`: the views with a barrier above them; `metrics`: what stands for
-    metric views, by the places of the reads.
+    All by the places of the reads: `narrowed`, the texts of views with conditions from above them; `below`,
+    what stands with the filters; `metrics`, what stands for metric views.
     """
+    policies, bodies = sources.policies, sources.bodies
     found = []
     views_with_obligations = names_with_obligations(bodies)
     written: dict[tuple[TableName, str, bool, str | None, Below], str | None] = {}
@@ -88,15 +82,13 @@ async def guard_reads(
             query: str | Unsupported | None = instead
             if metrics_of(table) is None:
                 query = _query(
-                    read.name,
-                    read.read,
+                    read,
                     table,
                     suffix,
-                    policies,
+                    sources,
                     body,
-                    judging.period,
                     with_filter,
-                    barrier=name in barred,
+                    judging.period,
                     bare=judging.bare_builtins,
                 )
             if isinstance(query, Unsupported):
@@ -124,55 +116,55 @@ async def guard_reads(
                 query=written[key],
                 has_obligations=has_obligations or name in views_with_obligations,
                 body=body,
-                barrier=name in barred,
             )
         )
     return tuple(found)
 
 
 def _query(
-    name: TableName,
-    read: TableRead,
+    read: Read,
     table: Table | None,
     suffix: str,
-    policies: Policies,
+    sources: ReadSources,
     body: RewrittenStatement | None,
+    below: Below,
     period: int,
-    below: Below = NO_CONDITIONS,
     *,
-    barrier: bool,
     bare: bool,
 ) -> str | Unsupported | None:
-    view = policies.views[name.folded()]
+    if read.name is None:
+        return None
+    name, streams = read.name.folded(), read.read.streaming
+    view = sources.policies.views[name]
     if table is None or view is None:
         # RULE (guard-stand-ins)
-        return guard.missing_query(_missing(name), suffix, stream=read.streaming, bare=bare)
+        return guard.missing_query(_missing(read.name), suffix, stream=streams, bare=bare)
     text = nested_text(body)
-    if text is not None and (read.streaming or suffix):  # RULE (guarded-view-stream)
-        return Unsupported(f"{name} is a view that is written out for you and cannot be read as a stream")
+    if text is not None and (streams or suffix):  # RULE (guarded-view-stream)
+        return Unsupported(
+            f"{read.name} is a view that is written out for you and cannot be read as a stream"
+        )
     return guard.table_query(
         table,
         view,
         suffix=suffix,
-        stream=read.streaming,
+        stream=streams,
         body=text,
-        period=period if name.folded() in policies.reading else 0,
-        barrier=barrier,
+        period=period if name in sources.policies.reading else 0,
+        barrier=name in sources.barred,
         below=below,
         bare=bare,
     )
 
 
-def lasting_query(
-    one: Guarding, bodies: Mapping[TableName, RewrittenStatement], policies: Policies
-) -> str | None:
+def lasting_query(one: Guarding, sources: ReadSources) -> str | None:
     """Return the query that stands in for a read, without how fast it is read and without the period: the
     same for as long as table and policies are."""
     name = one.read.name
     if one.query is None or name is None:
         return None
-    body = bodies.get(name.folded())
-    query = _query(name, one.read.read, one.table, "", policies, body, 0, barrier=one.barrier, bare=False)
+    body = sources.bodies.get(name.folded())
+    query = _query(one.read, one.table, "", sources, body, NO_CONDITIONS, 0, bare=False)
     return one.query if isinstance(query, Unsupported) else query
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from gateway.model.catalog import Column, Table, TableName
+from gateway.model.catalog import Column, Table
 from gateway.model.reading import RelationRole, Span, Splice
 from gateway.pipeline.judging import Judging, RewrittenStatement, names_with_obligations
 from gateway.pipeline.kept import keeps, nested_text
 from gateway.pipeline.metrics import WrittenOut, metrics_of
-from gateway.pipeline.policies import Policies
 from gateway.pipeline.rights import Rights
 from gateway.pipeline.seeing import Prepared
+from gateway.pipeline.sources import ReadSources
 from gateway.sql import guard
 from gateway.sql.evaluate import Evaluation, hidden_columns
 from gateway.sql.identity import IsIdentity, identity_splices
@@ -22,16 +21,15 @@ from gateway.sql.required import Unsupported
 
 def guarded_scans(
     prepared: Prepared,
-    policies: Policies,
-    bodies: Mapping[TableName, RewrittenStatement],
+    sources: ReadSources,
     narrowed: Mapping[Span, RewrittenStatement],
     below: Mapping[Span, guard.Below],
-    barred: AbstractSet[TableName],
     metrics: WrittenOut,
     evaluation: Evaluation,
     judging: Judging,
 ) -> list[guard.GuardedRelation] | Unsupported:
     guarded: list[guard.GuardedRelation] = []
+    policies, bodies, barred = sources.policies, sources.bodies, sources.barred
     personal = binds(prepared, judging)
     views_with_obligations = names_with_obligations(bodies)
     for relation, name in prepared.scans:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from gateway.model.catalog import CatalogSnapshot, Table, TableName
 from gateway.model.decision import Decision, distinct_decisions
 from gateway.model.principal import Principal
 from gateway.model.procedures import NO_PROCEDURES, Procedures
-from gateway.model.reading import Reading
+from gateway.model.reading import NotRead, Reading
 from gateway.model.snapshot import Snapshot
 from gateway.model.spark_minors import QUALIFIED_BUILTINS, UNSEEDED_SAMPLES, Minor, minor_of
 from gateway.model.statement import (
@@ -123,11 +123,13 @@ class Judging:
     snapshot: Snapshot
     reader: ReaderPort
     rules: Rules
+    govern: Callable[[str, SessionContext, Judging, Any], Awaitable[JudgingOutcome]]
+    """Runs every pass on a text that the statement leads to, of a view or a policy, at its `TextScope`."""
     endpoint: EndpointName = "thrift"
     """Where it came in: through Spark Connect, Spark does not know who the user is."""
     settings: frozenset[str] = frozenset()
     """Settings that the session may have otherwise than Spark itself; see `SessionContext`."""
-    told: frozenset[tuple[str, int]] = frozenset()
+    session_catalogs: frozenset[tuple[str, int]] = frozenset()
     """Catalogs that come and go, as the session was told of them; see `SessionContext`."""
     bodies: dict[BodyKey, RewrittenStatement] = field(default_factory=dict)
     """Views that were judged already: one that stands in many others is judged once."""
@@ -181,7 +183,14 @@ class Judging:
         return tuple(dict.fromkeys(n.folded() for n in (*every, *above(every)) if not known(n)))
 
 
-JudgingOutcome = RewrittenStatement | Refusal | NeedsCatalog
+NotRewritten = Refusal | NeedsCatalog
+JudgingOutcome = RewrittenStatement | NotRewritten
+T = TypeVar("T")
+
+
+def refuse_unsupported(found: T | Unsupported) -> T | Refusal:
+    """Return what was found, or how judging ends because of it."""
+    return not_governable(found) if isinstance(found, Unsupported) else found
 
 
 def not_governable(refusal: Unsupported, text: str = "") -> Refusal:
@@ -194,6 +203,20 @@ def not_governable(refusal: Unsupported, text: str = "") -> Refusal:
             parameters=refusal.parameters,
         )
     return Refusal(code="NOT_GOVERNABLE", sqlstate="0A000", message=refusal.why)
+
+
+UNREAD_SQLSTATES = {
+    "TOO_LARGE": "54001",
+    "TOO_DEEP": "54001",
+    "TWO_READINGS": "0A000",
+    "PARSER_FAILED": "XX000",
+}
+"""Of what the reader has no reading of; of everything else 57000: it may have one in a moment."""
+
+
+def refuse_unread(answer: NotRead) -> Refusal:
+    sqlstate = UNREAD_SQLSTATES.get(answer.code, "57000")
+    return Refusal(code=answer.code, sqlstate=sqlstate, message=answer.message)
 
 
 def access_denied(denied: Denied, evaluation: Evaluation) -> Refusal:
@@ -296,7 +319,9 @@ def settled(effects: Iterable[SessionEffect], catalog: CatalogSnapshot) -> tuple
     return tuple(found)
 
 
-def together(usage: Usage | Silent, names: Iterable[TableName], snapshot: Snapshot) -> frozenset[str]:
+def columns_read_together(
+    usage: Usage | Silent, names: Iterable[TableName], snapshot: Snapshot
+) -> frozenset[str]:
     """Return the columns that are read, as `database.table.column`; all of the tables' columns when
     column analysis could not tell, which is the safe side for a policy on what may not be read together."""
     found: set[str] = set()
@@ -325,3 +350,15 @@ def names_of(scans: Sequence[ScannedRelation]) -> tuple[TableName, ...]:
 def names_with_obligations(bodies: Mapping[TableName, RewrittenStatement]) -> frozenset[TableName]:
     """Return the views whose sources carry obligations."""
     return frozenset(name for name, body in bodies.items() if body.has_obligations)
+
+
+def undisclosed_names(bodies: Mapping[TableName, RewrittenStatement]) -> frozenset[TableName]:
+    """Return the views of which nothing but their columns may be told: their sources carry obligations, or
+    their texts name what the reader may not select."""
+    # RULE (view-texts-told)
+    return names_with_obligations(bodies) | {name for name, body in bodies.items() if hidden_within([body])}
+
+
+def hidden_within(bodies: Iterable[RewrittenStatement]) -> bool:
+    """Whether the text of a view names, or may name, columns that its reader may not select."""
+    return any(body.hides_columns or body.hides_target for body in bodies)  # RULE (hidden-name-in-view)

@@ -14,7 +14,7 @@ from typing import Final
 
 from gateway.model.catalog import MetricDefinition, Table, TableName
 from gateway.model.reading import ExpressionNode, Reading, RelationRole, Span, Splice
-from gateway.model.statement import NeedsCatalog, SessionContext
+from gateway.model.statement import NeedsCatalog
 from gateway.pipeline.judging import Judging, JudgingOutcome, Refusal, RewrittenStatement, access_denied
 from gateway.pipeline.kept import nested_text
 from gateway.pipeline.policies import Policies, shown_only
@@ -38,7 +38,6 @@ from gateway.sql.metrics import (
 )
 from gateway.sql.required import Unsupported
 
-Govern = Callable[[str, SessionContext, Judging, TextScope], Awaitable[JudgingOutcome]]
 RowsOf = Callable[[Table, str], Awaitable[JudgingOutcome]]
 """Governs a query over what a metric view reads, by the access by which its own text is read."""
 
@@ -244,7 +243,7 @@ def query_of_rows(table: Table, measures: ComputedMeasures) -> str:
 
 
 async def metric_definition(
-    prepared: Prepared, govern: Govern, judging: Judging
+    prepared: Prepared, judging: Judging
 ) -> RewrittenStatement | Unsupported | Refusal | NeedsCatalog | None:
     """Judge what a metric view that is made reads, by the access of who makes it; None where none is made.
 
@@ -268,7 +267,7 @@ async def metric_definition(
     if refusal is not None:
         return Unsupported(f"the metric view cannot be governed: {refusal.why}")
     context = replace(prepared.names.context, temp_views=frozenset())
-    body = await govern(query, context, judging, TextScope(commands=False))
+    body = await judging.govern(query, context, judging, TextScope(commands=False))
     if isinstance(body, Refusal) and body.code == "SPARK":
         return Unsupported("what the metric view reads cannot be read")
     if not isinstance(body, RewrittenStatement):

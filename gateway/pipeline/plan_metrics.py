@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from gateway.model.catalog import TableName
 from gateway.model.reading import ExpressionNode, Span
 from gateway.model.statement import NeedsCatalog
 from gateway.pipeline.guarded_plans import place_of
 from gateway.pipeline.judging import Judging, Refusal, RewrittenStatement
-from gateway.pipeline.metrics import RowsOf, measures_of, metrics_of, needs_writing, query_of_rows
+from gateway.pipeline.metrics import measures_of, metrics_of, needs_writing, query_of_rows
 from gateway.pipeline.plan_texts import PlanTexts
-from gateway.pipeline.policies import Policies
+from gateway.pipeline.sources import ReadSources
 from gateway.plan.facts import PlanFacts
 from gateway.plan.guard import Edits
 from gateway.plan.metrics import PlanMeasures, measured, names_inputs, plan_measures, write_measures
@@ -40,14 +38,12 @@ async def write_out_reads(
     reading: PlanReading,
     facts: PlanFacts,
     texts: PlanTexts,
-    policies: Policies,
-    bodies: Mapping[TableName, RewrittenStatement],
-    barred: AbstractSet[TableName],
-    rows_of: RowsOf,
+    sources: ReadSources,
     judging: Judging,
     original: bytes,
 ) -> WrittenReads | Unsupported | Refusal | NeedsCatalog:
     """Write out the metric views that a plan reads, where that has to be; see `pipeline.metrics`."""
+    policies, bodies, barred = sources.policies, sources.bodies, sources.barred
     trees = {id(one.message): prepared.reading.tree for one, prepared in texts.expressions}
     queries: dict[Span, tuple[str, RewrittenStatement]] = {}
     measures: list[tuple[PlanMeasures, Mapping[str, str]]] = []
@@ -84,7 +80,7 @@ async def write_out_reads(
         computed = await measures_of(table, found.measures, hidden, judging)
         if isinstance(computed, Unsupported):
             return computed
-        rows = await rows_of(table, query_of_rows(table, computed))
+        rows = await sources.reads.rows(table, query_of_rows(table, computed))
         if not isinstance(rows, RewrittenStatement):
             return rows
         query = expanded(

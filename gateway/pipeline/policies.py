@@ -262,7 +262,8 @@ def _unlike_this_spark(reading: Reading, judging: Judging) -> str | None:
 def _out_of_reach(read: Collection[tuple[str, ...]], judging: Judging) -> str | None:
     """Say why policies cannot read one of these tables."""
     known = judging.snapshot.catalog
-    session = Names(SessionContext(catalogs=judging.told), known.catalogs, known.sources, known.listed)
+    context = SessionContext(catalogs=judging.session_catalogs)
+    session = Names(context, known.catalogs, known.sources, known.listed)
     if any(len(parts) < 3 for parts in read):  # RULE (policy-full-table-names)
         return "names a table without its catalog and database"
     for parts in read:

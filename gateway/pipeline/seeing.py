@@ -294,12 +294,14 @@ def note_attempts(prepared: Prepared, evaluation: Evaluation) -> None:
         evaluation.tried(usage_of(prepared, evaluation, hidden=True))
 
 
-def see(prepared: Prepared, usage: Usage | Silent, accessing: Accessing) -> ColumnAccess | Denied:
+def authorize_columns(
+    prepared: Prepared, usage: Usage | Silent, accessing: Accessing
+) -> ColumnAccess | Denied:
     """Decide on the columns that a text uses; what is missing is left with the evaluations."""
-    return see_tables(names_of(prepared.scans), usage, accessing, in_view=prepared.place.depth > 0)
+    return authorize_tables(names_of(prepared.scans), usage, accessing, in_view=prepared.place.depth > 0)
 
 
-def see_tables(
+def authorize_tables(
     names: Iterable[TableName], usage: Usage | Silent, accessing: Accessing, *, in_view: bool = False
 ) -> ColumnAccess | Denied:
     tables: dict[TableName, SeenTable | None] = {}
@@ -307,7 +309,7 @@ def see_tables(
     evaluation = accessing.evaluation
     for name in dict.fromkeys(name.folded() for name in names):
         table = evaluation.catalog.table(name)
-        seen = None if table is None else _see_table(table, usage, accessing, in_view=in_view)
+        seen = None if table is None else _authorize_table(table, usage, accessing, in_view=in_view)
         if isinstance(seen, Denied):
             denied = denied or seen  # the other tables are decided on all the same, for the record
             continue
@@ -315,7 +317,7 @@ def see_tables(
     return denied or ColumnAccess(tables=tables)
 
 
-def _see_table(
+def _authorize_table(
     table: Table, usage: Usage | Silent, accessing: Accessing, *, in_view: bool
 ) -> SeenTable | Denied:
     hidden: frozenset[str] = frozenset()

@@ -27,7 +27,7 @@ from gateway.pipeline.judging import (
     ungoverned,
 )
 from gateway.pipeline.kept import collated, nested_text
-from gateway.pipeline.metrics import Govern, metrics_of, source_refusal
+from gateway.pipeline.metrics import metrics_of, source_refusal
 from gateway.pipeline.rights import Rights, asking, view_rights
 from gateway.pipeline.seeing import ColumnAccess, TextScope
 from gateway.sql import guard
@@ -48,7 +48,6 @@ class ReadViews:
     place: TextScope
     scans: Mapping[Span, TableName]
     judging: Judging
-    govern: Govern
     context: SessionContext
     """What names mean in it; in what a metric view reads they mean the same."""
 
@@ -222,7 +221,7 @@ class ReadViews:
         if isinstance(rights, Denied):
             return access_denied(rights, self.judging.evaluation())
         place = replace(place, rights=replace(rights, around=self._asking))
-        body = await self.govern(text, self._context_of(table), self.judging, place)
+        body = await self.judging.govern(text, self._context_of(table), self.judging, place)
         if isinstance(body, Refusal) and body.code == "SPARK":
             return not_governable(Unsupported(f"the text of the view {table.name} cannot be read"))
         return body
@@ -238,5 +237,5 @@ class ReadViews:
             catalog=catalog,
             namespace=namespace,
             endpoint=self.judging.endpoint,
-            catalogs=self.judging.told,
+            catalogs=self.judging.session_catalogs,
         )

@@ -1,156 +1,319 @@
-"""From a session as it is to a statement of it that is decided and on record: the same for either endpoint.
-
-An endpoint says how it waits for one of its operations, how it runs a statement of its own, and how it closes
-a session; the order of things is here, and what becomes of names in `barriers.py`.
-"""
+"""The order of judging, the same for either endpoint: from a session as it is to a statement of it that is
+decided and on record."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Generic, TypeVar
+from dataclasses import replace
+from typing import Any, Generic, Protocol, TypeVar
 
-from gateway.model.catalog import quote
+from gateway.errors import LimitExceeded
 from gateway.model.statement import Cleared, Client, Refused, Statement, Verdict
-from gateway.session import barriers
 from gateway.session.dependencies import Dependencies
-from gateway.session.endpoint import EndpointOperation, EndpointSession
-from gateway.session.failures import StatementRefused
+from gateway.session.endpoint import DecidedStatement, EndpointOperation, EndpointSession, changes_names
+from gateway.session.failures import StatementRefused, overtaken
+from gateway.session.freshness import Freshness, RunsStatements
 from gateway.session.identifiers import new_event_id
+from gateway.session.locks import NO_LOCKS, HeldLocks, LockRequest
+from gateway.session.session import NameResolution
+from gateway.session.view_rules import refused
 
 E = TypeVar("E", bound=EndpointOperation)
+E_contra = TypeVar("E_contra", bound=EndpointOperation, contravariant=True)
 S = TypeVar("S", bound=EndpointSession[Any, Any])
+S_contra = TypeVar("S_contra", bound=EndpointSession[Any, Any], contravariant=True)
+
+JUDGED_ANEW = "it waited for Spark and was judged anew"
+RUN_AGAIN = "a table that its policies read was written anew meanwhile; it was judged anew and run again"
 
 
-class Deciding(ABC, Generic[S, E]):
-    """Everything is called with the session locked."""
+class EndpointPort(RunsStatements[S_contra], Protocol[S_contra, E_contra]):
+    """What deciding needs of an endpoint. The session is locked in every call."""
 
-    def __init__(self, dependencies: Dependencies) -> None:
-        self._dependencies = dependencies
-        self._verdicts = dependencies.verdicts
-        self._recorder = dependencies.recorder
-        self._limits = dependencies.limits
+    async def wait_for_end(self, operation: E_contra) -> None:
+        """Wait until an operation has ended."""
 
-    @abstractmethod
-    async def run_inside(self, session: S, statement: Statement, client: Client) -> object:
-        """Run a statement of the gateway's own within the lock of the session: judged and recorded like any.
+    async def wait_for_others(self, session: S_contra) -> None:
+        """Wait until nothing of the session looks names up any more."""
 
-        Raises StatementRefused and StatementFailed.
-        """
-
-    @abstractmethod
-    async def _abort(self, session: S, reason: str) -> None:
+    async def abort(self, session: S_contra, reason: str) -> None:
         """Close a session whose state in Spark is no longer known."""
 
-    @abstractmethod
-    async def _ended(self, operation: E) -> None:
-        """Wait for the end of an operation."""
+    async def restrict(self, session: S_contra, verdict: Verdict, client: Client) -> Verdict:
+        """Refuse what this endpoint does not let pass."""
 
-    @abstractmethod
-    def _others(self, session: S) -> Iterable[Awaitable[None]]:
-        """Return what to wait for until nothing of the session looks names up any more."""
+    def has_room(self, session: S_contra, verdict: Verdict) -> bool:
+        """Whether Spark takes the statement now, so that those of the gateway's own may go before it.
 
-    @abstractmethod
-    def own(self, session: S, text: str) -> Statement:
-        """Return a text of the gateway's own as a statement of the session."""
-
-    async def prepare(self, session: S, client: Client) -> None:
-        """Bring the session to where the next statement can be judged: what policies made of its cached
-        relations and temporary views is what they would make of them now."""
-        session.require_open()
-        await self._settle_pending(session)
-        version = self._verdicts.policies_version
-
-        async def judge(statement: Statement) -> Verdict:
-            return await self._verdicts.judge(statement, client)
-
-        for handle, relation in list(session.relations.items()):
-            if not await barriers.still_right(relation, version, judge, self._verdicts.can_be_read):
-                session.end_relation(handle)
-        await barriers.renew_views(
-            session,
-            version,
-            catalog_version=self._verdicts.catalog_version,
-            judge=judge,
-            run=lambda statement: self.run_inside(session, statement, client),
-            drop=lambda name: self.own(session, f"DROP VIEW IF EXISTS {quote(name)}"),
-            changed=self._dependencies.catalog.changed_names,
-            can_be_read=self._verdicts.can_be_read,
-        )
-        session.require_open()
-
-    async def _settle_pending(self, session: S) -> None:
-        """Wait for the statement before this one, if it changes names or tables; otherwise close the session.
-
-        INVARIANT (effect barrier): nothing is judged while a statement that changes names is pending, because
-        it would be judged in a context that Spark is just leaving.
+        Raises LimitExceeded when it may not even wait.
         """
-        if session.pending is None:
-            return
-        try:
-            async with asyncio.timeout(self._limits.settle_timeout_s):
-                await self._ended(session.pending)
-        except TimeoutError:
-            await self._abort(session, "a statement that changes names did not end in time")
-        session.require_open()
-        session.pending = None
 
-    async def _let_others_end(self, session: S) -> None:
-        await barriers.let_others_end(self._others(session), timeout_s=self._limits.settle_timeout_s)
-        session.require_open()
 
-    async def _judge(self, session: S, statement: Statement, client: Client) -> Verdict:
-        verdict = await barriers.look_again(
-            session,
-            statement,
-            judge=lambda one: self._verdicts.judge(one, client),
-            run=lambda one: self.run_inside(session, one, client),
-            changed=self._dependencies.catalog.changed_names,
-        )
-        return self._verdicts.without_streams(verdict, session.judged_by)  # RULE (stream-of-walked-files)
+class ViewsMoved(Exception):
+    """What the session's temporary views read has changed since they were judged; nothing of it is
+    forwarded."""
 
-    async def _decided(
+
+class Deciding(Generic[S, E]):
+    """The order of judging. The session is locked in every call."""
+
+    def __init__(self, dependencies: Dependencies, endpoint: EndpointPort[S, E]) -> None:
+        self._endpoint: EndpointPort[S, E] = endpoint
+        self._verdicts = dependencies.verdicts
+        self._recorder = dependencies.recorder
+        self._locks = dependencies.locks
+        self._limits = dependencies.limits
+        self._freshness = Freshness(self._verdicts, dependencies.catalog.changed_names, endpoint)
+
+    async def decide(
         self,
         session: S,
         statement: Statement,
         client: Client,
         *,
-        ready: Callable[[Verdict], bool],
-        record: Callable[[Verdict, str, float], Awaitable[None]],
-        begin: Callable[[Cleared, str], E],
-    ) -> tuple[E, Cleared]:
-        """Judge and record; return what begins or goes on. Raises StatementRefused, and ViewsMoved too.
+        earlier: E | None = None,
+        operation_id: str = "",
+    ) -> DecidedStatement:
+        """Decide on a statement of a client's, and record it; by what names mean once the session is ready.
 
-        `ready`: whether there is room in Spark, so that statements of the gateway's own may go before it.
-        `record` gets the verdict, the id of the statement and the seconds that judging took.
+        `earlier`: the operation, where it was decided before and has waited, or is run again. Raises
+        StatementRefused and LimitExceeded.
         """
-        statement_id = new_event_id()
-        begun = time.perf_counter()
-        policies_version = self._verdicts.policies_version
-        verdict, hold = await barriers.judge_and_bind(
-            session,
-            self._dependencies,
-            judge=lambda: self._judge(session, statement, client),
-            let_others_end=lambda: self._let_others_end(session),
-        )
-        operation: E | None = None
+        until: float | None = None
+        while True:
+            await self.settle_pending(session)
+            await self.renew_views(session, client)
+            ready = replace(statement, context=session.context)
+            try:
+                return await self._judge_and_record(session, ready, client, earlier, operation_id)
+            except ViewsMoved:
+                until = until or _now() + self._limits.catalog_wait_s
+                _require_time(until)
+
+    async def decide_inside(
+        self, session: S, statement: Statement, client: Client, *, operation_id: str = ""
+    ) -> DecidedStatement:
+        """Decide on a statement of the gateway's own, while it works on one of a client's."""
         try:
-            if ready(verdict):
-                await barriers.run_before(
-                    session, statement, verdict, lambda one: self.run_inside(session, one, client)
-                )
+            return await self._judge_and_record(session, statement, client, None, operation_id, inside=True)
+        except ViewsMoved:
+            raise overtaken("") from None
+
+    async def _judge_and_record(
+        self,
+        session: S,
+        statement: Statement,
+        client: Client,
+        earlier: E | None,
+        operation_id: str,
+        *,
+        inside: bool = False,
+    ) -> DecidedStatement:
+        """Raises ViewsMoved too."""
+        if earlier is None:
+            session.require_place(self._limits.operations_per_session)
+        statement_id, begun = new_event_id(), time.perf_counter()
+        policies_version = self._verdicts.policies_version
+        verdict = await self.judge_with_fresh_tables(session, statement, client)
+        if isinstance(verdict, Cleared) and changes_names(verdict.effects):
+            await self.let_others_end(session)
+            # It may have waited for long: what policies say counts now.
+            verdict = await self.judge_with_fresh_tables(session, statement, client)
+        verdict, locks = await self.hold_names(session, verdict, statement, client)
+        try:
+            if not inside and self._endpoint.has_room(session, verdict) and isinstance(verdict, Cleared):
+                await self._freshness.run_before(session, verdict, statement, client)
             # INVARIANT (audit first): only what was decided may reach Spark.
-            await record(verdict, statement_id, time.perf_counter() - begun)
+            judged_s = time.perf_counter() - begun
+            await self._record(session, verdict, client, statement_id, judged_s, earlier, operation_id)
             if isinstance(verdict, Refused):
                 raise StatementRefused(verdict, statement_id)
-            operation = begin(verdict, statement_id)
-        finally:
-            if operation is None:
-                hold.end()
-        operation.cleared, operation.hold = verdict, hold
-        operation.policies_version = policies_version
-        if self._limits.end_results_on_policy_change:
-            operation.basis = session.basis_of(verdict)
-        return operation, verdict
+        except BaseException:
+            locks.release()
+            raise
+        basis = session.basis_of(verdict) if self._limits.end_results_on_policy_change else ()
+        return DecidedStatement(
+            cleared=verdict,
+            statement_id=statement_id,
+            locks=locks,
+            policies_version=policies_version,
+            basis=basis,
+        )
+
+    # -- the steps ---------------------------------------------------------------------------------------
+
+    async def settle_pending(self, session: S) -> None:
+        """Wait for the statement before this one, if it changes names or tables; otherwise close the session.
+
+        INVARIANT (effect barrier): nothing is judged while a statement that changes names is pending, because
+        it would be judged in a context that Spark is just leaving.
+        """
+        session.require_open()
+        if session.pending is None:
+            return
+        try:
+            async with asyncio.timeout(self._limits.settle_timeout_s):
+                await self._endpoint.wait_for_end(session.pending)
+        except TimeoutError:
+            await self._endpoint.abort(session, "a statement that changes names did not end in time")
+        session.require_open()
+        session.pending = None
+
+    async def renew_views(self, session: S, client: Client) -> None:
+        """Make what policies made of cached relations and temporary views what they would make of them
+        now."""
+        await self._freshness.renew_views(session, client)
+        session.require_open()
+
+    async def judge_with_fresh_tables(self, session: S, statement: Statement, client: Client) -> Verdict:
+        """Judge a statement by tables that Spark's session knows as they are, and by what the session
+        forbids it."""
+        verdict = await self._freshness.judge_with_fresh_tables(session, statement, client)
+        verdict = self._verdicts.without_streams(verdict, session.judged_by)  # RULE (stream-of-walked-files)
+        return await self._endpoint.restrict(session, verdict, client)
+
+    async def let_others_end(self, session: S) -> None:
+        """Wait until nothing of the session looks names up any more, before they begin to mean something
+        else. Raises LimitExceeded.
+
+        INVARIANT (names are judged as Spark will resolve them), the other direction: Spark analyses a running
+        statement at a moment of its own choosing. One that was judged to read the temporary view `v` would
+        read a table `v`, unguarded, if a DROP VIEW overtook it; one that calls a function by its bare name
+        would call another database's after a USE.
+        """
+        try:
+            async with asyncio.timeout(self._limits.settle_timeout_s):
+                await self._endpoint.wait_for_others(session)
+        except TimeoutError:
+            raise LimitExceeded(
+                "statements of this session are still running; its database, its temporary views and "
+                "settings that expressions depend on can only change when they have ended"
+            ) from None
+        session.require_open()
+        if session.unstopped:
+            await self._endpoint.abort(session, "Spark did not say that a statement was stopped")
+            session.require_open()
+
+    async def hold_names(
+        self, session: S, verdict: Verdict, statement: Statement, client: Client
+    ) -> tuple[Verdict, HeldLocks]:
+        """Hold the names that a statement was judged by, and judge it again if they have changed meanwhile.
+
+        How long Spark took to tell of the names does not count for how long others may be waited for. Raises
+        ViewsMoved.
+
+        INVARIANT (a name is judged as it will be resolved, across sessions): what was judged at this version
+        of the catalog holds until the names are let go, because whoever changes one of them has to hold it.
+        """
+        until = _now() + self._limits.catalog_wait_s
+        while isinstance(verdict, Cleared):
+            request = LockRequest.of(verdict, session.judged_by(verdict))
+            # RULE (names-held)
+            locks = await self._locks.acquire(request, until=until, by=session.number)
+            if locks is None:
+                return _busy(verdict, request), NO_LOCKS
+            bound = False
+            try:
+                if locks.waited and verdict.temp_views_read:
+                    raise ViewsMoved
+                if locks.waited or not self._is_current(session, verdict, request):
+                    # Now that nobody changes them, and by the policies of now.
+                    verdict = await self.judge_with_fresh_tables(session, statement, client)
+                    if isinstance(verdict, Refused):
+                        return verdict, NO_LOCKS
+                    request = LockRequest.of(verdict, session.judged_by(verdict))
+                    if not (locks.request.covers(request) and self._is_current(session, verdict, request)):
+                        if _now() >= until:
+                            return _busy(verdict, request), NO_LOCKS
+                        continue
+                bound = True
+                return verdict, locks
+            finally:
+                if not bound:
+                    locks.release()
+        return verdict, NO_LOCKS
+
+    def _is_current(self, session: NameResolution, verdict: Cleared, request: LockRequest) -> bool:
+        """Whether nothing that the statement was judged by has changed since. Raises ViewsMoved."""
+        if not (request.shared or request.exclusive):
+            return True
+        version = self._verdicts.catalog_version
+        if verdict.temp_views_read and session.views_version != version:
+            raise ViewsMoved
+        return verdict.catalog_version == version
+
+    async def _record(
+        self,
+        session: S,
+        verdict: Verdict,
+        client: Client,
+        statement_id: str,
+        judged_s: float,
+        earlier: E | None,
+        operation_id: str,
+    ) -> None:
+        """Make durable what was decided; of what was decided before only where its event says otherwise."""
+        if earlier is not None:
+            if is_as_recorded(verdict, earlier):  # RULE (lost-files-connect-policies)
+                return
+            if earlier.ran_again:
+                await self._recorder.completed(earlier, "failed", RUN_AGAIN)
+            else:
+                await self._recorder.completed(earlier, "not_forwarded", JUDGED_ANEW)
+        await self._recorder.decided(
+            verdict,
+            statement_id=statement_id,
+            client=client,
+            session=session.session_id,
+            judged_s=judged_s,
+            views=session.views_made_by(verdict),
+            relations=session.relations_made_by(verdict),
+            operation=operation_id,
+        )
+        if earlier is not None:
+            earlier.statement_id, earlier.completed = statement_id, isinstance(verdict, Refused)
+
+
+def is_as_recorded(verdict: Verdict, earlier: EndpointOperation) -> bool:
+    """Whether the record says of an operation that has waited, or is run again, what there is to say of it
+    now; what of the catalog was looked up meanwhile is no part of it."""
+    before = earlier.cleared
+    if isinstance(verdict, Refused) or before is None or earlier.completed:
+        return False
+    if _policies_of(before) != _policies_of(verdict):
+        return False
+    same = replace(before, catalog_version=verdict.catalog_version, snapshot_version=verdict.snapshot_version)
+    return verdict == same
+
+
+def _policies_of(cleared: Cleared) -> str:
+    """Return the versions of what decided, without the catalog's, which stands last."""
+    return cleared.snapshot_version.rpartition(" ")[0]
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _require_time(until: float) -> None:
+    """Raise LimitExceeded when the loop's clock is past `until`."""
+    if _now() >= until:
+        raise LimitExceeded(
+            "what the session's temporary views read changes faster than they can be judged; try again later"
+        )
+
+
+def _busy(cleared: Cleared, request: LockRequest) -> Refused:
+    """Refuse what would have to wait for too long; whatever else is named in it is not told."""
+    if request.exclusive:
+        why = (
+            "other statements still use, or change, what this one would change; run it again when they "
+            "have ended"
+        )
+    else:
+        why = (
+            "a table or view that the statement reads or is on, by itself or through a view or policy, is "
+            "being changed by another statement; run it again when that one has ended"
+        )
+    return refused(cleared, "CATALOG_BUSY", "55P03", why)

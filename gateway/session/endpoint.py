@@ -25,7 +25,7 @@ from gateway.model.statement import (
     UseNamespace,
 )
 from gateway.session.identifiers import new_event_id
-from gateway.session.locks import NO_LOCKS
+from gateway.session.locks import NO_LOCKS, HeldLocks
 from gateway.session.session import Basis, NameResolution
 from gateway.session.states import Life
 
@@ -51,6 +51,20 @@ class RecordedCall:
         return ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecidedStatement:
+    """A statement that may pass and is on record."""
+
+    cleared: Cleared
+    statement_id: str
+    """As the record has it; of an operation that was decided before only where it had to be recorded anew."""
+    locks: HeldLocks
+    """The names that it was judged by; whoever takes this releases them."""
+    policies_version: int
+    basis: Basis = ()
+    """What its temporary views and cached relations came from, where results end with policies."""
+
+
 class EndpointOperation(RecordedCall):
     """What the gateway knows of a running or finished operation. Only the service changes it.
 
@@ -66,12 +80,38 @@ class EndpointOperation(RecordedCall):
         self.cleared: Cleared | None = None
         """None for a metadata call, of which there is no verdict."""
         self.basis: Basis = ()
-        """What its temporary views and cached relations came from, where results end with policies."""
+        """As DecidedStatement has it."""
         self.policies_version = -1
         self.hold = NO_LOCKS
         """The names of the catalog that it needs as they are, or changes."""
         self.life = Life()
+        self.ran_again = False
+        """Whether it has failed once, for files that are gone, and was run again."""
         self.used_at = self.started
+
+    def take(self, decided: DecidedStatement) -> None:
+        """Become the operation of what was decided, and hold its names."""
+        self.cleared, self.hold = decided.cleared, decided.locks
+        self.policies_version, self.basis = decided.policies_version, decided.basis
+
+    def settle(self, *, finished: bool, stopped: bool) -> bool:
+        """Put its effects in force. False when what names mean in its session is no longer certain.
+
+        `stopped`: it ended neither FINISHED nor with an error of Spark's, so that it may have done its work.
+        """
+        session, cleared = self.session, self.cleared
+        if cleared is None:
+            return True
+        if finished:
+            session.finished(cleared, self.policies_version, self.statement_id)
+            return True
+        if stopped:
+            for effect in cleared.effects:
+                if isinstance(effect, ChangeSetting):
+                    session.setting_changed(effect.key, own=False)
+        # A view that was being replaced may be the old one or the new one now.
+        uncertain = (UseNamespace, CreateTempView)
+        return not (stopped and any(isinstance(effect, uncertain) for effect in cleared.effects))
 
     @property
     def changes_names(self) -> bool:
@@ -115,6 +155,8 @@ class EndpointSession(NameResolution, Generic[K, E]):
         self.used_at = opened
         self.opened_at = datetime.now(UTC)
         self.closed = False
+        self.unstopped = False
+        """Spark did not say that it stopped a statement: that may look its names up at any time."""
 
     @property
     @abstractmethod

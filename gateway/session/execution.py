@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import structlog
 
 from gateway.errors import BackendUnavailable, InvalidRequest
-from gateway.model.statement import Cleared, Client, Refused, Statement, Verdict
-from gateway.session import barriers
+from gateway.model.statement import Cleared, Client, Statement, Verdict
 from gateway.session.audit_records import StatementOutcome
 from gateway.session.conditions import NO_PARAMETERS_SHOWN, Own
 from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
-from gateway.session.failures import StatementFailed, StatementRefused
+from gateway.session.endpoint import DecidedStatement
+from gateway.session.failures import StatementFailed, StatementRefused, overtaken
 from gateway.session.identifiers import new_handle
 from gateway.session.locks import NO_LOCKS
 from gateway.session.operation import (
@@ -33,31 +33,34 @@ from gateway.session.ports import BackendError, BackendFull, BackendOperation, O
 from gateway.session.raised import lost_files
 from gateway.session.redact import redact, told_sqlstate
 from gateway.session.states import Event, State
-from gateway.session.waiting import JUDGED_ANEW, RUN_AGAIN, WaitingStatements, is_as_recorded
+from gateway.session.waiting import WaitingStatements
 from gateway.session.watches import Watches
 from gateway.session.whole_errors import shown_whole, whole_failure
 
 _log = structlog.get_logger(__name__)
 
 
-class Execution(Deciding[Session, ThriftOperation]):
+class Execution:
     """Runs statements in sessions. `abort` closes a session whose state in Spark is no longer known."""
 
     def __init__(
         self, dependencies: Dependencies, *, abort: Callable[[Session, str], Coroutine[Any, Any, None]]
     ) -> None:
-        super().__init__(dependencies)
+        self._deciding = Deciding[Session, ThriftOperation](dependencies, self)
+        self._verdicts = dependencies.verdicts
+        self._recorder = dependencies.recorder
+        self._limits = dependencies.limits
         self._close_aborted = abort
         self._aborting: dict[Session, asyncio.Task[None]] = {}
         self._watches = Watches()
-        self._waiting = WaitingStatements(dependencies)
+        self._waiting = WaitingStatements(dependencies, self)
 
     async def stop(self) -> None:
         """Follow nothing any more, once every session is closed."""
         await self._waiting.close()
         await self._watches.close()
 
-    async def _abort(self, session: Session, reason: str) -> None:
+    async def abort(self, session: Session, reason: str) -> None:
         """Close a lost session to its end: it may be a wait with a deadline that noticed the loss."""
         task = self._aborting.get(session)
         if task is None:
@@ -82,11 +85,7 @@ class Execution(Deciding[Session, ThriftOperation]):
             if operation.queued:
                 # The lock goes along: what is judged next in the session comes after it.
                 waits = True
-                self._waiting.begin(
-                    operation,
-                    timeout_s,
-                    lambda left_s: self._begin(session, text, left_s, waited=operation),
-                )
+                self._waiting.begin(operation, timeout_s)
         except StatementRefused as refused:
             if wait:
                 raise
@@ -117,26 +116,28 @@ class Execution(Deciding[Session, ThriftOperation]):
         *,
         waited: ThriftOperation | None = None,
     ) -> ThriftOperation:
-        """Bring the session to where a statement can be judged, and start it. The session is locked.
+        """Decide on a client's statement and forward it. The session is locked.
 
         `waited`: it was started before, and Spark had no room for it.
         """
         try:
             session.require_open()
             await self._ask_settings(session)
-            return await barriers.retry_if_views_changed(
-                lambda: self.prepare(session, session.client),
-                lambda: self._start(session, self.own(session, text), timeout_s, waited=waited),
-                wait_s=self._limits.catalog_wait_s,
-            )
+            statement = self.own(session, text)
+            decided = await self._deciding.decide(session, statement, session.client, earlier=waited)
+            return await self._start(session, decided, timeout_s, waited=waited)
         finally:
             self._waiting.give_back(session)
+
+    async def start_again(self, operation: ThriftOperation, left_s: int) -> None:
+        if (cleared := operation.cleared) is not None:
+            await self._begin(operation.session, cleared.statement.text, left_s, waited=operation)
 
     async def _ask_settings(self, session: Session) -> None:
         try:
             session.own_settings = await session.backend.own_settings()
         except BackendUnavailable:
-            await self._abort(session, "Spark went away, or may read texts otherwise")
+            await self.abort(session, "Spark went away, or may read texts otherwise")
             raise
 
     async def _wait(self, operation: ThriftOperation) -> None:
@@ -154,36 +155,20 @@ class Execution(Deciding[Session, ThriftOperation]):
     async def _start(
         self,
         session: Session,
-        statement: Statement,
+        decided: DecidedStatement,
         timeout_s: int = 0,
         *,
         waited: ThriftOperation | None = None,
         inside: bool = False,
     ) -> ThriftOperation:
-        """Judge, record and forward, or come back with an operation that is `queued`: Spark has no room for
-        it. The session is locked. Raises ViewsMoved too.
+        """Forward what was decided, or come back with an operation that is `queued`: Spark has no room for
+        it. The session is locked.
 
         `waited` is such an operation, for which there is a slot now; `inside` it is a statement of the
         gateway's own, which takes no slot and has ended when this returns.
         """
-        if waited is None:
-            session.require_place(self._limits.operations_per_session)
-
-        def ready(verdict: Verdict) -> bool:
-            if isinstance(verdict, Cleared) and not inside:
-                self._waiting.take(session)
-            return session.slot is not None
-
-        operation, cleared = await self._decided(
-            session,
-            statement,
-            session.client,
-            ready=ready,
-            record=lambda *decided: self._record(session, waited, *decided),
-            begin=lambda _, statement_id: (
-                waited or ThriftOperation(session, new_handle(), statement_id, EXECUTE_STATEMENT)
-            ),
-        )
+        operation = waited or ThriftOperation(session, new_handle(), decided.statement_id, EXECUTE_STATEMENT)
+        operation.take(decided)
         if operation.let_go:
             # Its client no longer wants it: it was judged again for nothing.
             self._release_name_locks(operation)
@@ -191,11 +176,11 @@ class Execution(Deciding[Session, ThriftOperation]):
         session.operations[operation.handle.guid] = operation
         if session.closed:
             self._deregister(operation)
-            operation.hold.end()
+            operation.hold.release()
             await self._recorder.completed(operation, "not_forwarded", "the session was closed")
             session.require_open()
         has_room = inside or session.slot is not None
-        if not (has_room and await self._forward(operation, cleared, timeout_s, wait=inside)):
+        if not (has_room and await self._forward(operation, decided.cleared, timeout_s, wait=inside)):
             # Nobody waits for Spark with names that others wait for.
             self._release_name_locks(operation)
             self._waiting.enqueue(operation)
@@ -208,35 +193,8 @@ class Execution(Deciding[Session, ThriftOperation]):
             session.require_open()
         return operation
 
-    async def _record(
-        self,
-        session: Session,
-        waited: ThriftOperation | None,
-        verdict: Verdict,
-        statement_id: str,
-        judged_s: float,
-    ) -> None:
-        """Make durable what was decided; of what has waited only where that is not what its event says."""
-        if waited is not None:
-            if is_as_recorded(verdict, waited):
-                return
-            if waited.ran_again:
-                await self._recorder.completed(waited, "failed", RUN_AGAIN)
-            else:
-                await self._recorder.completed(waited, "not_forwarded", JUDGED_ANEW)
-        await self._recorder.decided(
-            verdict,
-            statement_id=statement_id,
-            client=session.client,
-            session=session.handle,
-            judged_s=judged_s,
-            views=session.views_made_by(verdict),
-        )
-        if waited is not None:
-            waited.statement_id, waited.completed = statement_id, isinstance(verdict, Refused)
-
     def _release_name_locks(self, operation: ThriftOperation) -> None:
-        operation.hold.end()
+        operation.hold.release()
         operation.hold = NO_LOCKS
 
     async def _forward(
@@ -257,10 +215,10 @@ class Execution(Deciding[Session, ThriftOperation]):
             operation.upstream = upstream
             operation.has_result_set = upstream.has_result_set
             operation.life.on(Event.TAKE)
-            operation.hold.follow(lambda: self._watches.begin(lambda: self._ended(operation)))
+            operation.hold.follow(lambda: self._watch(operation))
             if not wait:
                 # The slot is that of the statement around it, when it is one of the gateway's own.
-                self._waiting.taken(operation, lambda: self._watches.begin(lambda: self._ended(operation)))
+                self._waiting.taken(operation, lambda: self._watch(operation))
             return True
         except BackendFull:
             session.restore(before)
@@ -279,12 +237,12 @@ class Execution(Deciding[Session, ThriftOperation]):
                 self._deregister(operation)
                 self._settle(operation)
                 known = isinstance(operation.error, StatementFailed | InvalidRequest)
-                operation.hold.end(0 if known else self._limits.unsettled_s)
+                operation.hold.release(0 if known else self._limits.unsettled_s)
                 reason = "" if operation.error is not None else "the gateway gave the statement up"
                 await self._recorder.completed(operation, "failed", reason)
                 if not known:
                     # Whether Spark has the statement is not known; ending the session ends it there.
-                    await self._abort(session, "a statement was given up in the middle")
+                    await self.abort(session, "a statement was given up in the middle")
 
     # -- following it ------------------------------------------------------------------------------------
 
@@ -309,7 +267,7 @@ class Execution(Deciding[Session, ThriftOperation]):
                     error_message=fault.message,
                 )
                 if operation.changes_names:
-                    await self._abort(operation.session, "the outcome of a statement could not be learnt")
+                    await self.abort(operation.session, "the outcome of a statement could not be learnt")
             except BackendUnavailable as fault:
                 await self.lost(operation, fault)
                 raise
@@ -339,7 +297,7 @@ class Execution(Deciding[Session, ThriftOperation]):
         if operation.state == FINISHED and again is not None and await _schema(again) != told:
             # The client may have been told of other columns.
             operation.life.on(Event.FAIL)
-            operation.error = barriers.overtaken(operation.statement_id)
+            operation.error = overtaken(operation.statement_id)
         return True
 
     async def _run_again(self, operation: ThriftOperation, message: str, details: Sequence[str] = ()) -> bool:
@@ -354,20 +312,17 @@ class Execution(Deciding[Session, ThriftOperation]):
         ended = operation.closed or (operation.terminal and operation.state != FINISHED)
         if not again or operation.ran_again or ended or operation.hold.overtaken:  # RULE (lost-files-once)
             return False
-        operation.hold.end()
+        operation.hold.release()
         operation.hold = NO_LOCKS
         operation.release_slot()
-        self._waiting.begin_again(
-            operation,
-            lambda left_s: self._begin(session, cleared.statement.text, left_s, waited=operation),
-        )
+        self._waiting.begin_again(operation)
         await self._release(upstream, running=False, with_session=False)
         return True
 
     async def lost(self, operation: ThriftOperation, fault: BackendUnavailable) -> None:
         """Spark's session is gone, and with it the client's."""
         operation.error = fault
-        await self._abort(operation.session, "Spark went away")
+        await self.abort(operation.session, "Spark went away")
 
     async def noticed_finished(self, operation: ThriftOperation) -> None:
         """Note that rows came: then Spark has finished it."""
@@ -379,8 +334,8 @@ class Execution(Deciding[Session, ThriftOperation]):
         if not operation.running:
             # Closed meanwhile, or its rows came while Spark was asked: the first end counts.
             return
-        overtaken = operation.hold.overtaken
-        if overtaken and state.terminal:
+        changed = operation.hold.overtaken
+        if changed and state.terminal:
             # INVARIANT (a name is judged as it will be resolved, across sessions): nothing of it is shown.
             state = OperationState(state=ERROR)
         if state.terminal:
@@ -396,11 +351,10 @@ class Execution(Deciding[Session, ThriftOperation]):
         certain = self._settle(operation)
         self._let_go(operation, self._held_after(state) if known else self._limits.unsettled_s)
         if state.state != FINISHED:
-            changed = barriers.overtaken(operation.statement_id)
-            operation.error = changed if overtaken else self._ending(operation, state)
+            operation.error = overtaken(operation.statement_id) if changed else self._ending(operation, state)
             await self._recorder.completed(operation, operation.life.outcome)
         if not certain:
-            await self._abort(operation.session, "a statement that changes names was stopped half-way")
+            await self.abort(operation.session, "a statement that changes names was stopped half-way")
 
     def _held_after(self, state: OperationState) -> float:
         """Seconds for which an operation that has ended may still be at work: Spark says at once that it
@@ -413,7 +367,7 @@ class Execution(Deciding[Session, ThriftOperation]):
         INVARIANT (names are judged as Spark will resolve them): a cancel that comes while Spark plans is
         lost, so that what it stopped may look up its names later. Of what only reads nothing is shown then.
         """
-        operation.hold.end(after_s)
+        operation.hold.release(after_s)
         self._keep_names(operation, after_s)
 
     def _keep_names(self, operation: ThriftOperation, for_s: float) -> None:
@@ -428,44 +382,45 @@ class Execution(Deciding[Session, ThriftOperation]):
         no longer certain."""
         if not operation.life.forwarded:
             return True
-        session, cleared = operation.session, operation.cleared
-        if session.pending is operation:
-            session.pending = None
-        if cleared is None or not cleared.effects:
-            return True
-        return barriers.settle(
-            session,
-            cleared,
-            operation.policies_version,
-            finished=operation.state == FINISHED,
-            stopped=operation.state not in (FINISHED, ERROR),
-            statement_id=operation.statement_id,
+        if operation.session.pending is operation:
+            operation.session.pending = None
+        return operation.settle(
+            finished=operation.state == FINISHED, stopped=operation.state not in (FINISHED, ERROR)
         )
 
-    def _others(self, session: Session) -> Iterator[Awaitable[None]]:
+    def _watch(self, operation: ThriftOperation) -> None:
+        """Find out how an operation ends: somebody waits for its names, or for its slot."""
+        self._watches.begin(lambda: self.wait_for_end(operation))
+
+    # -- what deciding needs -----------------------------------------------------------------------------
+
+    async def wait_for_end(self, operation: ThriftOperation) -> None:
+        while operation.running:
+            await self.poll(operation)
+
+    async def wait_for_others(self, session: Session) -> None:
         for operation in list(session.operations.values()):
             # The one that waits for Spark has the lock: it is the one that others have to end for.
             if not operation.not_with_spark_yet:
-                yield self._ended(operation)
-        yield self._stopped(session)
-
-    async def _stopped(self, session: Session) -> None:
-        """Wait until nothing that was stopped half-way can be at work any more."""
+                await self.wait_for_end(operation)
+        # Nor may anything that was stopped half-way be at work any more.
         loop = asyncio.get_running_loop()
         for until in list(session.stopping.values()):
             await asyncio.sleep(until - loop.time())
         session.stopping.clear()
 
-    async def _ended(self, operation: ThriftOperation) -> None:
-        while operation.running:
-            await self.poll(operation)
+    async def restrict(self, session: Session, verdict: Verdict, client: Client) -> Verdict:
+        return verdict
+
+    def has_room(self, session: Session, verdict: Verdict) -> bool:
+        if isinstance(verdict, Cleared):
+            self._waiting.take(session)
+        return session.slot is not None
 
     async def run_inside(self, session: Session, statement: Statement, client: Client) -> None:
         """Spark runs it in the thread of the session's connection: it waits for no place in the pool."""
-        try:
-            operation = await self._start(session, statement, inside=True)
-        except barriers.ViewsMoved:
-            raise barriers.overtaken("") from None
+        decided = await self._deciding.decide_inside(session, statement, client)
+        operation = await self._start(session, decided, inside=True)
         await self._wait(operation)
         await self.close(operation)
 
@@ -496,7 +451,7 @@ class Execution(Deciding[Session, ThriftOperation]):
                     while operation.running:
                         await self.poll(operation)
             except TimeoutError:
-                await self._abort(operation.session, "a statement that changes names did not end in time")
+                await self.abort(operation.session, "a statement that changes names did not end in time")
         await self.abandon(operation, "" if operation.terminal else "closed by the client before its end")
 
     async def abandon(self, operation: ThriftOperation, reason: str, *, with_session: bool = False) -> None:
@@ -528,7 +483,7 @@ class Execution(Deciding[Session, ThriftOperation]):
                 held_s = self._limits.stopped_s
         finally:
             operation.release_slot()
-            operation.hold.end(held_s)
+            operation.hold.release(held_s)
             if stopped:
                 self._keep_names(operation, held_s)
 

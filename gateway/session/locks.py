@@ -101,7 +101,7 @@ class HeldLocks(Followed):
         """Forget what was known of the names that are about to change."""
         self._invalidate(before=True)
 
-    def end(self, after_s: float = 0.0) -> None:
+    def release(self, after_s: float = 0.0) -> None:
         """Let go of the names, now or after some seconds, the earliest of what is said.
 
         Later where Spark may not have let go itself: a statement that was stopped half-way may still do its
@@ -114,7 +114,7 @@ class HeldLocks(Followed):
             loop = asyncio.get_running_loop()
             if self._expiry is None or self._expiry.when() > loop.time() + after_s:
                 self._cancel_expiry()
-                self._expiry = loop.call_later(after_s, self.end)
+                self._expiry = loop.call_later(after_s, self.release)
             return
         self._cancel_expiry()
         self.over = True

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gateway.model.statement import Client
-from gateway.session.barriers import all_same
 from gateway.session.endpoint import EndpointOperation
 from gateway.session.failures import StatementFailed
+from gateway.session.freshness import gives_the_same
 from gateway.session.session import judged_of
 from gateway.session.verdicts import Verdicts
 
@@ -33,7 +33,7 @@ class OpenResults:
         cleared, basis = result.cleared, result.basis
         if cleared is None or basis is None or filtered:
             raise ended(result.statement_id)
-        if not await all_same((judged_of(cleared), *basis), lambda one: self._verdicts.judge(one, client)):
+        if not await gives_the_same((judged_of(cleared), *basis), self._verdicts, client):
             raise ended(result.statement_id)
         result.policies_version = version
 

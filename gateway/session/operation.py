@@ -133,8 +133,6 @@ class ThriftOperation(EndpointOperation):
         """That task has ended."""
         self.unwanted = False
         """It was canceled before Spark had it."""
-        self.ran_again = False
-        """Whether it has failed once, for files that are gone, and was run again."""
         self.log: LocalRows | None = None
         """What its client may read of what it waited for."""
 

@@ -9,10 +9,9 @@ from typing import Any
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.statement import AnswerFilter, Cleared
 from gateway.session.answers import UnknownShape, filter_rows, listed_tables
-from gateway.session.barriers import overtaken
 from gateway.session.dependencies import Dependencies
 from gateway.session.execution import Execution
-from gateway.session.failures import NotFinished, StatementFailed
+from gateway.session.failures import NotFinished, StatementFailed, overtaken
 from gateway.session.open_results import OpenResults
 from gateway.session.operation import FINISHED, LOG_SCHEMA, Batch, LocalRows, Session, ThriftOperation
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections.abc import Callable
+from typing import Protocol
 
 import structlog
 
 from gateway.errors import BackendUnavailable, LimitExceeded, SluiceError
-from gateway.model.statement import Cleared, Refused, Verdict
 from gateway.session.dependencies import Dependencies
-from gateway.session.endpoint import EndpointOperation
 from gateway.session.failures import StatementFailed
 from gateway.session.operation import ENDINGS, LOG_SCHEMA, LocalRows, Session, ThriftOperation
 from gateway.session.slots import Slots
@@ -27,14 +25,19 @@ from gateway.session.states import Event
 _log = structlog.get_logger(__name__)
 
 LET_GO = "it was let go while it waited for Spark"
-JUDGED_ANEW = "it waited for Spark and was judged anew"
-RUN_AGAIN = "a table that its policies read was written anew meanwhile; it was judged anew and run again"
+
+
+class Starts(Protocol):
+    async def start_again(self, operation: ThriftOperation, left_s: int) -> None:
+        """Judge an operation anew and forward it, with `left_s` seconds left of the client's timeout, 0 for
+        none. The session is locked, and has a slot."""
 
 
 class WaitingStatements:
     """Who waits for Spark, and `slots`, what for."""
 
-    def __init__(self, dependencies: Dependencies) -> None:
+    def __init__(self, dependencies: Dependencies, execution: Starts) -> None:
+        self._execution = execution
         self._recorder = dependencies.recorder
         self._limits = limits = dependencies.limits
         self._metrics = metrics = dependencies.metrics
@@ -85,7 +88,7 @@ class WaitingStatements:
             line = f"waiting for Spark, which has {held} statements; {waiting} others wait for it already"
             operation.log = LocalRows([(line,)], LOG_SCHEMA)
 
-    def begin_again(self, operation: ThriftOperation, start: Callable[[int], Awaitable[object]]) -> None:
+    def begin_again(self, operation: ThriftOperation) -> None:
         """Have an operation started anew that Spark has failed, when its session is free and there is a slot.
 
         The session is not locked: what is judged there meanwhile goes first.
@@ -95,13 +98,13 @@ class WaitingStatements:
         operation.upstream = None
         operation.arrived = asyncio.get_running_loop().time()
         operation.moved.clear()
-        operation.taking = asyncio.create_task(self._lock(operation, start))
+        operation.taking = asyncio.create_task(self._lock(operation))
         self._tasks.add(operation.taking)
         operation.taking.add_done_callback(lambda task: self._given_up(operation, task))
 
-    async def _lock(self, operation: ThriftOperation, start: Callable[[int], Awaitable[object]]) -> None:
+    async def _lock(self, operation: ThriftOperation) -> None:
         await operation.session.lock.acquire()
-        self.begin(operation, 0, start)
+        self.begin(operation, 0)
 
     def _given_up(self, operation: ThriftOperation, task: asyncio.Task[None]) -> None:
         """Note the end of a wait for the session's lock; without the lock, it is that of the operation."""
@@ -112,15 +115,12 @@ class WaitingStatements:
                 operation.error = BackendUnavailable("the statement was given up")
             operation.moved.set()
 
-    def begin(
-        self, operation: ThriftOperation, timeout_s: int, start: Callable[[int], Awaitable[object]]
-    ) -> None:
+    def begin(self, operation: ThriftOperation, timeout_s: int) -> None:
         """Have an operation that is `queued` started when there is a slot for it.
 
-        `start` is given the seconds that are left of the client's timeout, 0 for none. The session is
-        locked, and given back when the operation is with Spark or has ended.
+        The session is locked, and given back when the operation is with Spark or has ended.
         """
-        operation.taking = asyncio.create_task(self._follow(operation, timeout_s, start))
+        operation.taking = asyncio.create_task(self._follow(operation, timeout_s))
         self._tasks.add(operation.taking)
         # Not within the task: one that is cancelled before it ran does nothing.
         operation.taking.add_done_callback(lambda task: self._over(operation, task))
@@ -162,9 +162,7 @@ class WaitingStatements:
 
     # -- inside ------------------------------------------------------------------------------------------
 
-    async def _follow(
-        self, operation: ThriftOperation, timeout_s: int, start: Callable[[int], Awaitable[object]]
-    ) -> None:
+    async def _follow(self, operation: ThriftOperation, timeout_s: int) -> None:
         session, clock = operation.session, asyncio.get_running_loop().time
         times_out = 0 < timeout_s <= self._limits.spark_wait_s
         until = operation.arrived + (timeout_s if times_out else self._limits.spark_wait_s)
@@ -177,7 +175,8 @@ class WaitingStatements:
                 if session.slot is None:
                     await self._end(operation, Event.TIME_OUT if times_out else Event.DROP, self._no_room())
                     return
-                await start(max(1, round(operation.arrived + timeout_s - clock())) if timeout_s else 0)
+                left_s = max(1, round(operation.arrived + timeout_s - clock())) if timeout_s else 0
+                await self._execution.start_again(operation, left_s)
             if operation.unwanted and not operation.life.forwarded:
                 await self._end(operation, Event.CANCEL)
             elif operation.closed:
@@ -212,20 +211,3 @@ class WaitingStatements:
             f"Spark has as many statements as it may at once, {self._limits.statements}, and had no room for "
             f"this one within {self._limits.spark_wait_s:g} s; run it again later"
         )
-
-
-def is_as_recorded(verdict: Verdict, waited: EndpointOperation) -> bool:
-    """Whether the record says of an operation that has waited, or is run again, what there is to say of it
-    now; what of the catalog was looked up meanwhile is no part of it."""
-    before = waited.cleared
-    if isinstance(verdict, Refused) or before is None or waited.completed:
-        return False
-    if _policies_of(before) != _policies_of(verdict):
-        return False
-    same = replace(before, catalog_version=verdict.catalog_version, snapshot_version=verdict.snapshot_version)
-    return verdict == same
-
-
-def _policies_of(cleared: Cleared) -> str:
-    """Return the versions of what decided, without the catalog's, which stands last."""
-    return cleared.snapshot_version.rpartition(" ")[0]

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from gateway.app.catalogs import SparkCatalogs
-from gateway.app.combining import Part
 from gateway.app.files import reserved_urls
 from gateway.app.metalake_states import kept_metalakes
-from gateway.app.metalakes import Metalakes, MetalakeState, asked_metalake
+from gateway.app.metalakes import asked_metalake, metalakes_of
 from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.policy_diff import combined, load_side, parts_beside, settings_side
 from gateway.app.replaying import replay_options
@@ -29,10 +28,12 @@ from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.spark_minors import NEWEST, Minor
 from gateway.policy.engine import engine_for
+from gateway.policy.parts import Part
 from gateway.settings.catalogs import CatalogConnection, CatalogEntry
 from gateway.settings.loading import parse_settings
 from gateway.settings.models import Settings
 from gateway.settings.section import Secret
+from gateway.sources.metalakes import MetalakeState
 from tests.catalog.gravitino_double import METALAKE, Gravitino
 from tests.jobs.records import question
 from tests.speed import patience
@@ -70,7 +71,7 @@ class Running:
         told = clock or Clock()
         source = partial(MetalakeSource, clock=lambda: told.now, wall_clock=lambda: 1e9 + told.now)
         self.settings = made
-        self.metalakes = Metalakes(made, minor, make_source=source)
+        self.metalakes = metalakes_of(made, minor, make_source=source)
         self.parts: dict[str, Part] = {}
         self.refuse = ""
         self.seen: list[tuple[frozenset[str], frozenset[str]]] = []

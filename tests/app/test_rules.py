@@ -10,7 +10,6 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from gateway.app.files_at_fault import told_of_files
-from gateway.app.proving import Proofs
 from gateway.app.rule_files import FilesFingerprint
 from gateway.app.rules import PolicyRegistry, fingerprint, read_rules, rule_paths, shipped_rules
 from gateway.app.rules_metrics import SourcesCollector
@@ -19,6 +18,7 @@ from gateway.model.policy import FilterItem, Policy, PolicySet, PolicyType, Serv
 from gateway.model.principal import Principal
 from gateway.model.reading import NotRead, ReadingAnswer
 from gateway.model.resource import AccessRequest, Resource
+from gateway.pipeline.policy_reading import Proofs
 from gateway.policy.engine import engine_for
 from gateway.policy.service_defs import load_service_defs
 from gateway.settings.models import PolicySettings
@@ -755,7 +755,7 @@ async def test_a_text_that_the_parser_never_ends_with_is_asked_once_for_all_chan
 async def test_texts_that_the_parser_never_ends_with_hold_a_revocation_back_for_a_time_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.app.proving.ALONE_S", -1.0)
+    monkeypatch.setattr("gateway.pipeline.policy_reading.ALONE_S", -1.0)
     write(tmp_path, "region = 'EMEA'")
     reader = Slow("slow")
     rules = PolicyRegistry(PolicySettings(paths=(tmp_path,)), reader)
@@ -766,7 +766,7 @@ async def test_texts_that_the_parser_never_ends_with_hold_a_revocation_back_for_
     assert not may_read(rules, "department")
     assert not may_read(rules, "employee")
     assert "was not read: " in rules.sources()[0].faults[0]
-    monkeypatch.setattr("gateway.app.proving.ALONE_S", 60.0)
+    monkeypatch.setattr("gateway.pipeline.policy_reading.ALONE_S", 60.0)
     (tmp_path / "no.yaml").unlink()
     assert await rules.look()
     assert "does not come to an end" in rules.sources()[0].faults[0], "it is asked with the next change"

@@ -18,8 +18,6 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from gateway.app import collector_tuning
 from gateway.app.collector_tuning import freeze_survivors, uncollected
-from gateway.app.combining import Part, combine
-from gateway.app.proving import unparsable
 from gateway.app.rules import PolicyRegistry
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.errors import Faults
@@ -28,7 +26,9 @@ from gateway.model.policy import Role, UserStore
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
+from gateway.pipeline.policy_reading import unparsable
 from gateway.policy.engine import engine_for
+from gateway.policy.parts import Part, combine
 from gateway.settings.models import PolicySettings, RangerAdminSettings
 from gateway.sources.ranger_client import DownloadKind
 from tests.app.readers import ReaderThatCounts

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.app import exit_codes
 from gateway.app.spark_jars import SERVERS, NotFetched, fetch, fetch_catalog_servers, fetch_format
-from gateway.cli import exit_codes, main
+from gateway.cli import main
 from gateway.model.spark_minors import Minor
 from gateway.model.table_formats import DELTA, ICEBERG, PAIMON, UnsupportedFormat
 

@@ -10,9 +10,9 @@ import asyncpg
 import psutil
 import pytest
 
-from gateway.app.lineage_import import BATCH
 from gateway.database.migrate import migrate
 from gateway.lineage.graph import Direction, GraphAnswer, GraphColumn, everything, walk
+from gateway.lineage.importing import BATCH
 from gateway.lineage.store import KnownIds, bring
 from gateway.reader.pool import ReaderPool
 from gateway.sql.lineage import LineageCatalog, lineage_of

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.app.exit_codes import ERROR, FAULTS, UNAVAILABLE
 from gateway.cli import main
-from gateway.cli.exit_codes import ERROR, FAULTS, UNAVAILABLE
 from tests.catalog.doubles import Double, gravitino, iceberg, serving
 from tests.catalog.gravitino_double import Gravitino
 from tests.speed import patience

@@ -9,8 +9,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from gateway.app import checking
-from gateway.cli import exit_codes, main
+from gateway.app import checking, exit_codes
+from gateway.cli import main
 from gateway.errors import BackendUnavailable, Faults
 from tests.sources.fake_admin import policy, service_policies
 

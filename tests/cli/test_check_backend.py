@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import exit_codes, main
+from gateway.app import exit_codes
+from gateway.cli import main
 from tests.backends.fake_hive_server import Answer, FakeHiveServer
 from tests.speed import patience
 

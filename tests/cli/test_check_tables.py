@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import exit_codes, main
+from gateway.app import exit_codes
+from gateway.cli import main
 
 TABLES = """\
 catalogs:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import exit_codes, main
+from gateway.app import exit_codes
+from gateway.cli import main
 from gateway.cli.arguments import parse_arguments
 from gateway.cli.terminal import Terminal
 

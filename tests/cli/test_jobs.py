@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from gateway.cli import exit_codes, main
+from gateway.app import exit_codes
+from gateway.cli import main
 from gateway.errors import JobBusy
 from gateway.jobs.job import Job
 

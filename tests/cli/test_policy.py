@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from gateway.app.policy_diff import diff_recorded, load_side
-from gateway.audit.search import Found
-from gateway.cli import exit_codes, main
+from gateway.app import exit_codes
+from gateway.app.policy_diff import load_side
+from gateway.cli import main
 from gateway.cli.policy_output import ComparisonProgress
 from gateway.frontends.users import set_user
 from gateway.model.audit import AuditEvent
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
+from gateway.policy.diff_reports import diff_recorded
 from gateway.policy.diffing import Comparison
 from gateway.policy.engine import engine_for
 from tests.audit import ledgers, samples
@@ -451,10 +452,10 @@ def test_a_record_and_lists_exclude_each_other(
 
 def decided(
     user: str, groups: list[str], decisions: list[dict[str, Any]], address: str = "", **more: str
-) -> Found:
+) -> AuditEvent:
     body = {"groups": groups, "roles": [], "cliIP": address, "decisions": decisions, "verdict": "cleared"}
     body |= more
-    event = AuditEvent(
+    return AuditEvent(
         event_id="e",
         kind="decided",
         time="2026-11-20T10:00:00.000000Z",
@@ -463,7 +464,6 @@ def decided(
         user=user,
         body=body,
     )
-    return Found(event)
 
 
 def test_recorded_statements_are_decided_again(sides: tuple[str, str]) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from gateway.cli import exit_codes, main
+from gateway.app import exit_codes
+from gateway.cli import main
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
 

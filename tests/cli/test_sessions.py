@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from gateway.cli import exit_codes, main
+from gateway.app import exit_codes
+from gateway.cli import main
 from gateway.database import gateway_requests
 from tests.database.test_gateway_requests import answering
 from tests.speed import patience

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.app import exit_codes
 from gateway.app.tag_propagation import TagPropagation, connected
-from gateway.cli import exit_codes, main
+from gateway.cli import main
 from gateway.lineage.store import bring
 from gateway.settings.loading import load_settings
 from tests.lineage.statements import seen

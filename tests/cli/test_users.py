@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import exit_codes, main
+from gateway.app import exit_codes
+from gateway.cli import main
 from gateway.frontends.tokens import digest
 from gateway.frontends.users import read_users
 

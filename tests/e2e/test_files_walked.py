@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyhive import hive
 
-from gateway.cli import exit_codes
+from gateway.app import exit_codes
 from gateway.files.looking import Looking, Nothing
 from gateway.files.walking import Walking
 from gateway.model.files import FileSource

@@ -11,8 +11,8 @@ import pytest
 from pyhive import hive
 from pyspark.errors import PySparkException
 
+from gateway.app import exit_codes
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
-from gateway.cli import exit_codes
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.e2e.conftest import write_settings
 from tests.e2e.jars import make_jar

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.cli import exit_codes
+from gateway.app import exit_codes
 from gateway.demo.tour import ENGINEER
 from tests.e2e.conftest import write_settings
 from tests.e2e.running import RunningGateway, Spark, connect_session, query, takes_plans, until

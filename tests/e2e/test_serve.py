@@ -14,8 +14,8 @@ import pytest
 import thrift.transport.TTransport
 from pyhive.exc import Error
 
+from gateway.app import exit_codes
 from gateway.app.explaining import verdicts_without_sessions
-from gateway.cli import exit_codes
 from gateway.cli.users import principal_of
 from gateway.demo.tour import PEOPLE, STOPS
 from gateway.model.statement import Client, Refused, SessionContext, Statement, Verdict

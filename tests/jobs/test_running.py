@@ -19,9 +19,9 @@ import psutil
 import pytest
 from py4j.protocol import Py4JError
 
+from gateway.app import exit_codes
 from gateway.app.jobs import due_since, jobs, keep_running
 from gateway.app.jobs_metrics import JobStates
-from gateway.cli import exit_codes
 from gateway.errors import BackendUnavailable, JobBusy, RecordChanged
 from gateway.jobs.archive import TABLE
 from gateway.jobs.job import Job, Outcome, Work

@@ -17,13 +17,13 @@ import pytest_asyncio
 from pyspark.sql.connect import functions as F  # noqa: N812  as everybody calls them
 from pyspark.sql.connect import plan as plans
 
-from gateway.app.lineage_import import Importer, MadeTables
 from gateway.audit.ledger import FileLedger
 from gateway.audit.lineage_queue import LineageQueue
 from gateway.audit.search import Found
 from gateway.database.migrate import migrate
 from gateway.lineage.following import Follower, FollowerLimits
 from gateway.lineage.gathering import Gatherer
+from gateway.lineage.importing import Importer, MadeTables
 from gateway.lineage.recorded import LineageInput
 from gateway.lineage.rows import SeenStatement
 from gateway.lineage.sinks import LineageSink

@@ -831,7 +831,7 @@ async def test_arguments_are_plain_values(world: World, reader: ReaderPool) -> N
 
 async def test_a_plan_that_is_not_what_was_judged_is_not_forwarded(world: World, reader: ReaderPool) -> None:
     for made_of in (table("employee").select("name"), sql("SELECT name FROM employee")):
-        with patch("gateway.pipeline.plans.Edits.undo", lambda edits: None):
+        with patch("gateway.pipeline.rewrite_plans.Edits.undo", lambda edits: None):
             verdict = await world.judge_plan(execute(made_of), reader, user="bob")
         refused(verdict, "NOT_GOVERNABLE", "could not be proved equal")
 

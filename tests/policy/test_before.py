@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.app.combining import combine
 from gateway.app.rule_files import LoadedRules, RuleFiles, load_rules, read_rules, reload_rules
 from gateway.errors import Faults
 from gateway.model.catalog import Column, TableName
@@ -18,6 +17,7 @@ from gateway.model.policy import FilterItem, MaskItem, Policy, PolicySet, Policy
 from gateway.model.principal import Principal
 from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource
 from gateway.policy.engine import BEFORE, Engine
+from gateway.policy.parts import combine
 from gateway.policy.unmatched import ResourceNames
 from gateway.settings.models import PolicySettings
 from tests.effort import tries

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from gateway.app.combining import Part, closed_part, combine
 from gateway.app.rule_files import read_rules
 from gateway.errors import Faults
 from gateway.model.context import NO_CONTEXT
@@ -19,6 +18,7 @@ from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.closing import closed
 from gateway.policy.engine import Engine, engine_for
 from gateway.policy.packs import load_packs
+from gateway.policy.parts import Part, closed_part, combine
 from gateway.policy.service_defs import load_service_defs
 from gateway.settings.models import PolicySettings
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from gateway.app.proving import texts_of
 from gateway.errors import Faults
 from gateway.model.catalog import Column
 from gateway.model.context import TIME, AccessContext
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
+from gateway.pipeline.policy_reading import texts_of
 from gateway.policy.differences import pairs_of, principals_of
 from gateway.policy.diffing import compare, questions_of
 from gateway.policy.engine import Engine, engine_for

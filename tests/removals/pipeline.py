@@ -842,15 +842,9 @@ REMOVALS = (
     ),
     # What functions in SQL read, and whose things are
     Removal(
-        "text-functions-read",
-        "what functions of a text read is looked at again",
+        "functions-read",
+        "what functions of a text or a plan read is looked at again",
         DropOperand(1),
-        "pipeline.test_functions",
-    ),
-    Removal(
-        "plan-functions-read",
-        "what functions of a plan read is looked at again",
-        Becomes("authors"),
         "pipeline.test_functions",
     ),
     Removal(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,10 +33,12 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.session.dependencies import Dependencies
+from gateway.session.freshness import Freshness
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.ports import Backend, BackendError, BackendFull, FrameSink, OperationState, RelayedFrame
 from gateway.session.service import Sessions
+from gateway.session.session import NameResolution
 from tests.speed import patience
 
 BOB = Principal(user="bob", groups=frozenset({"analysts"}))
@@ -472,6 +474,43 @@ class FakePromotion:
         self.order.append("tended")
         self.tended.append((action, name))
         return self.why
+
+
+class FakeEndpoint:
+    """A session's endpoint and its verdicts, of two functions: what judges, and what runs."""
+
+    policies_version = catalog_version = 1
+
+    def __init__(
+        self,
+        judge: Callable[[Statement], Awaitable[Verdict]],
+        run: Callable[[Statement], Awaitable[None]],
+        changed: ChangedNames | None = None,
+    ) -> None:
+        self._judge, self._run = judge, run
+        self.freshness = Freshness[NameResolution](self, changed or ChangedNames(), self)
+
+    async def judge(self, statement: Statement, client: Client) -> Verdict:
+        return await self._judge(statement)
+
+    async def can_be_read(self, names: Iterable[TableName]) -> bool:
+        return True
+
+    def own(self, session: NameResolution, text: str) -> Statement:
+        return Statement(text=text, principal=session.principal, context=session.context)
+
+    async def run_inside(self, session: NameResolution, statement: Statement, client: Client) -> None:
+        await self._run(statement)
+
+    async def judge_with_fresh_tables(self, session: NameResolution, statement: Statement) -> Verdict:
+        return await self.freshness.judge_with_fresh_tables(session, statement, CLIENT)
+
+    async def renew_views(self, session: NameResolution) -> None:
+        await self.freshness.renew_views(session, CLIENT)
+
+    async def run_before(self, session: NameResolution, statement: Statement, verdict: Verdict) -> None:
+        assert isinstance(verdict, Cleared)
+        await self.freshness.run_before(session, verdict, statement, CLIENT)
 
 
 class World:

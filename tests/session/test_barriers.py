@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal
 
@@ -11,7 +9,6 @@ import pytest
 
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import Column, Table, TableKind, TableName
-from gateway.model.changed_names import ChangedNames
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
@@ -25,11 +22,10 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
-from gateway.session import barriers
-from gateway.session.barriers import renew_views, run_before
 from gateway.session.failures import StatementFailed
 from gateway.session.session import JudgedStatement, NameResolution, TempView
 from gateway.session.view_rules import why_ended, without_ended_views
+from tests.session.fakes import FakeEndpoint
 
 PRINCIPAL = Principal(user="bob")
 
@@ -56,24 +52,13 @@ async def test_a_stream_is_not_started_again_for_its_view(
     async def run(asked: Statement) -> None:
         ran.append(asked)
 
-    await renew_views(
-        session,
-        2,
-        catalog_version=1,
-        judge=judge,
-        run=run,
-        drop=lambda name: statement(f"DROP {name}"),
-        changed=ChangedNames(),
-        can_be_read=anything,
-    )
-    assert ran[0].text == "DROP v"
+    endpoint = FakeEndpoint(judge, run)
+    endpoint.policies_version = 2
+    await endpoint.renew_views(session)
+    assert ran[0].text == "DROP VIEW IF EXISTS `v`"
     assert [one.plan for one in ran[1:]] == ([made.statement.plan] if again else [])
     assert session.ended_views.keys() == {"v"}
     assert session.ended_views["v"].endswith("its statement is refused now ([SLUICE_ACCESS_DENIED] no)")
-
-
-async def anything(_: Iterable[TableName]) -> bool:
-    return True
 
 
 def bare_session() -> NameResolution:
@@ -136,9 +121,6 @@ def test_what_is_denied_on_the_table_of_an_ended_views_name_says_so() -> None:
 
 MAPPING = TableName("spark_catalog", "lab", "blocked")
 
-look_again = functools.partial(barriers.look_again, changed=ChangedNames())
-"""Nobody has changed a name."""
-
 
 class Looking:
     """A judge of one statement whose policies read a table, and a Spark that takes its time to look."""
@@ -172,11 +154,10 @@ class Looking:
 async def test_what_policies_read_is_looked_at_once_in_a_period() -> None:
     session = NameResolution(PRINCIPAL, Client(protocol="thrift"), SessionContext())
     looking = Looking()
+    endpoint = FakeEndpoint(looking.judge, looking.run)
     for looks in (1, 1, 2):
         looking.period += looks == 2
-        verdict = await look_again(
-            session, statement("SELECT 1"), judge=looking.judge, run=looking.run, changed=ChangedNames()
-        )
+        verdict = await endpoint.judge_with_fresh_tables(session, statement("SELECT 1"))
         assert isinstance(verdict, Cleared)
         assert verdict.period == looking.period
         assert [one.refreshes for one in looking.ran] == [MAPPING] * looks
@@ -186,15 +167,12 @@ async def test_what_policies_read_is_looked_at_once_in_a_period() -> None:
 async def test_a_look_that_takes_longer_than_a_period_is_not_made_again() -> None:
     session = NameResolution(PRINCIPAL, Client(protocol="thrift"), SessionContext())
     looking = Looking(periods=99)
-    verdict = await look_again(
-        session, statement("SELECT 1"), judge=looking.judge, run=looking.run, changed=ChangedNames()
-    )
+    endpoint = FakeEndpoint(looking.judge, looking.run)
+    verdict = await endpoint.judge_with_fresh_tables(session, statement("SELECT 1"))
     assert isinstance(verdict, Cleared)
     assert len(looking.ran) == 1
     assert verdict.period == looking.period, "it was judged after the look"
-    await look_again(
-        session, statement("SELECT 1"), judge=looking.judge, run=looking.run, changed=ChangedNames()
-    )
+    await endpoint.judge_with_fresh_tables(session, statement("SELECT 1"))
     assert len(looking.ran) == 2, "for the next statement it is too old"
 
 
@@ -204,9 +182,7 @@ async def test_what_cannot_be_looked_at_is_not_told() -> None:
 
     session = NameResolution(PRINCIPAL, Client(protocol="thrift"), SessionContext())
     with pytest.raises(BackendUnavailable) as raised:
-        await look_again(
-            session, statement("SELECT 1"), judge=Looking().judge, run=run, changed=ChangedNames()
-        )
+        await FakeEndpoint(Looking().judge, run).judge_with_fresh_tables(session, statement("SELECT 1"))
     assert "blocked" not in str(raised.value)
     assert not session.looked_at
 
@@ -255,11 +231,12 @@ async def test_a_session_looks_again_at_what_has_changed_where_it_keeps_tables(
         if facts is None or facts.kind is TableKind.VIEW:
             raise StatementFailed("[TABLE_OR_VIEW_NOT_FOUND] lab.blocked", "42P01", 0, "")
 
-    await look_again(session, statement("SELECT 1"), judge=judge, run=run)
+    endpoint = FakeEndpoint(judge, run)
+    await endpoint.judge_with_fresh_tables(session, statement("SELECT 1"))
     assert not ran, "it has not read it before"
     facts = now
     for _ in range(2):
-        await look_again(session, statement("SELECT 1"), judge=judge, run=run)
+        await endpoint.judge_with_fresh_tables(session, statement("SELECT 1"))
         assert ran == [MAPPING] * looks
 
 
@@ -268,8 +245,9 @@ async def test_who_defines_a_view_is_recorded_before_its_text_changes() -> None:
     looking = Looking()
     looking.definition = Definition(view=MAPPING, key="sluice.definer.0", value="00")
     asked = statement("ALTER VIEW v AS")
-    verdict = await look_again(session, asked, judge=looking.judge, run=looking.run)
-    await run_before(session, asked, verdict, looking.run)
+    endpoint = FakeEndpoint(looking.judge, looking.run)
+    verdict = await endpoint.judge_with_fresh_tables(session, asked)
+    await endpoint.run_before(session, asked, verdict)
     assert isinstance(verdict, Cleared)
     assert [one.records for one in looking.ran] == [None, looking.definition]
     assert not looking.ran[-1].text, "nothing of the client's is run for it"
@@ -284,6 +262,7 @@ async def test_a_text_is_not_changed_when_its_definer_cannot_be_recorded() -> No
     looking.definition = Definition(view=MAPPING, key="sluice.definer.0", value="00")
     session = NameResolution(PRINCIPAL, Client(protocol="thrift"), SessionContext())
     asked = statement("ALTER VIEW v AS")
-    verdict = await look_again(session, asked, judge=looking.judge, run=run)
+    endpoint = FakeEndpoint(looking.judge, run)
+    verdict = await endpoint.judge_with_fresh_tables(session, asked)
     with pytest.raises(BackendUnavailable, match="who defines a view"):
-        await run_before(session, asked, verdict, run)
+        await endpoint.run_before(session, asked, verdict)

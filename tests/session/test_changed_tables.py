@@ -14,11 +14,10 @@ from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.statement import Cleared, Client, CreateTempView, SessionContext, Statement, Verdict
-from gateway.session.barriers import look_again, renew_views
 from gateway.session.failures import StatementFailed
 from gateway.session.locks import CatalogLocks, LockRequest
 from gateway.session.session import NameResolution
-from tests.session.test_barriers import anything
+from tests.session.fakes import FakeEndpoint
 
 PRINCIPAL = Principal(user="bob")
 NAME = TableName("spark_catalog", "lab", "t")
@@ -63,7 +62,9 @@ class World:
 
     async def read(self, session: NameResolution) -> Cleared:
         asked = Statement(text="SELECT 1", principal=PRINCIPAL, context=SessionContext())
-        verdict = await look_again(session, asked, judge=self.judge, run=self.run, changed=self.changed)
+        verdict = await FakeEndpoint(self.judge, self.run, self.changed).judge_with_fresh_tables(
+            session, asked
+        )
         assert isinstance(verdict, Cleared)
         return verdict
 
@@ -159,7 +160,7 @@ async def test_what_changes_during_a_look_is_looked_at_for_the_next_statement() 
         world.changed.note([NAME])
 
     asked = Statement(text="SELECT 1", principal=PRINCIPAL, context=SessionContext())
-    await look_again(session, asked, judge=world.judge, run=meanwhile, changed=world.changed)
+    await FakeEndpoint(world.judge, meanwhile, world.changed).judge_with_fresh_tables(session, asked)
     assert len(world.ran) == 1, "not for ever"
     assert [await world.looks(session) for _ in range(2)] == [1, 0]
 
@@ -226,7 +227,7 @@ async def test_of_files_that_another_may_delete_a_session_looks_for_the_new_ones
     assert hold is not None
     hold.forwarding()
     assert await world.looks(session) == 0, "they are there until it runs"
-    hold.end()
+    hold.release()
     assert [await world.looks(session) for _ in range(2)] == [looks, 0]
     assert await world.looks(other) == 0
 
@@ -239,16 +240,7 @@ async def renewed(world: World, session: NameResolution) -> list[TableName | str
         if asked.text == "SELECT 1":
             await made(world, session, session.views.get("v"))
 
-    await renew_views(
-        session,
-        1,
-        catalog_version=1,
-        judge=world.judge,
-        run=run,
-        drop=lambda name: Statement(text=f"DROP {name}", principal=PRINCIPAL, context=SessionContext()),
-        changed=world.changed,
-        can_be_read=anything,
-    )
+    await FakeEndpoint(world.judge, run, world.changed).renew_views(session)
     return world.ran[before:]
 
 
@@ -265,9 +257,9 @@ async def test_a_view_of_a_frame_is_made_again_when_its_tables_are_others() -> N
     world.changed.note([NAME], stays=True, by=session.number)
     assert await renewed(world, session) == [], "Spark has seen to that itself"
     world.changed.note([NAME], stays=True)
-    assert await renewed(world, session) == ["DROP v", "SELECT 1", NAME]
+    assert await renewed(world, session) == ["DROP VIEW IF EXISTS `v`", "SELECT 1", NAME]
     world.changed.note([NAME], by=session.number)
-    assert await renewed(world, session) == ["DROP v", "SELECT 1"]
+    assert await renewed(world, session) == ["DROP VIEW IF EXISTS `v`", "SELECT 1"]
     assert await renewed(world, session) == []
 
 

@@ -147,7 +147,7 @@ async def test_nobody_changes_what_another_holds_and_everybody_gets_a_turn(seed:
                 await asyncio.sleep(0)
             holding.remove(hold)
             overtaken += hold.overtaken
-            hold.end()
+            hold.release()
 
     async with asyncio.timeout(patience()):
         await asyncio.gather(*(client() for _ in range(8)))
@@ -169,7 +169,7 @@ async def test_who_has_hundreds_wait_for_names_of_his_own_holds_up_nobody_else()
     for _ in range(2000):
         hold = await locks.acquire(LockRequest(shared=frozenset({key("c")}), read_only=True), until=never)
         assert hold is not None
-        hold.end()
+        hold.release()
         await asyncio.sleep(0)
     for task in waiting:
         task.cancel()
@@ -192,16 +192,16 @@ async def test_a_read_passes_a_change_that_waits_for_a_write_and_none_that_waits
     first = await locks.acquire(reads, until=never)
     assert first is not None
     behind = asyncio.create_task(locks.acquire(writes, until=never))
-    write.end()
+    write.release()
     late = asyncio.create_task(locks.acquire(reads, until=never))
     for _ in range(20):
         await asyncio.sleep(0)
     assert not any(task.done() for task in (changing, late, behind))
-    first.end()
+    first.release()
     hold = await changing
     assert hold is not None
     assert not late.done()
-    hold.end()
+    hold.release()
     assert await late is not None
     assert await behind is not None
 
@@ -217,7 +217,7 @@ async def test_whoever_gives_up_waiting_holds_nothing() -> None:
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
-    first.end()
+    first.release()
     again = await locks.acquire(change, until=loop.time())
     assert again is not None
 
@@ -334,7 +334,7 @@ async def test_what_was_stopped_half_way_may_still_be_at_work(end: Callable[...,
     with pytest.raises(StatementRefused, match="is being changed"):
         await world.sessions.execute(BOB, reader, "SELECT t", run_async=False)
     (hold,) = world.locks._holds
-    hold.end()
+    hold.release()
     await world.sessions.execute(BOB, reader, "SELECT t", run_async=False)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from gateway.app.combining import Part, combine
 from gateway.app.rule_files import read_rules
 from gateway.model.context import NO_CONTEXT
 from gateway.model.metalakes import (
@@ -22,6 +21,7 @@ from gateway.model.policy import Service, TaggedResource
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import engine_for
+from gateway.policy.parts import Part, combine
 from gateway.policy.service_defs import load_service_defs
 from gateway.settings.models import PolicySettings
 from gateway.sources.metalake_rules import MetalakeRules, rules_of

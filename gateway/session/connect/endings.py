@@ -10,11 +10,10 @@ from typing import Protocol
 import structlog
 
 from gateway.errors import BackendUnavailable, RpcError, SluiceError
-from gateway.session import barriers
 from gateway.session.connect.errors import Redaction, redact_error
 from gateway.session.connect.operation import ConnectOperation, ConnectSession
 from gateway.session.dependencies import Dependencies
-from gateway.session.failures import StatementFailed
+from gateway.session.failures import StatementFailed, overtaken
 from gateway.session.ports import PlanBackend
 from gateway.session.raised import LOST_FILES, SPARK_EXCEPTION, lost_files
 from gateway.session.states import Event
@@ -77,15 +76,8 @@ class Endings:
             session.pending = None
         finished = event is Event.FINISH
         stopped = event is not Event.DROP and not (finished if known is None else known)
-        certain = barriers.settle(
-            session,
-            operation.cleared,
-            operation.policies_version,
-            finished=finished,
-            stopped=stopped,
-            statement_id=operation.statement_id,
-        )
-        operation.hold.end(self._limits.unsettled_s if stopped else 0)
+        certain = operation.settle(finished=finished, stopped=stopped)
+        operation.hold.release(self._limits.unsettled_s if stopped else 0)
         await self.surely(self._recorder.completed(operation, operation.life.outcome, reason))
         if not certain:
             await self.abort(session, "a statement that changes names was stopped half-way")
@@ -98,7 +90,7 @@ class Endings:
             and not spark_errors.ends_stream_only(fault)
             and not spark_errors.ends_session(fault)
         ):
-            changed = barriers.overtaken(operation.statement_id)
+            changed = overtaken(operation.statement_id)
             await self.conclude(operation, Event.FAIL, changed, known=True)
             return changed
         redacted = self.redacted(session, fault, self.redaction(operation))
@@ -258,7 +250,7 @@ class Endings:
         finally:
             # Only now: of a call that was given up Spark would not say that it stopped.
             self._cancel_task(operation)
-            operation.hold.end(self._limits.stopped_s if let_go else self._limits.unsettled_s)
+            operation.hold.release(self._limits.stopped_s if let_go else self._limits.unsettled_s)
             if not let_go:
                 session.unstopped = True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 
 from gateway.errors import BackendUnavailable, InvalidRequest, RpcError, SluiceError
@@ -22,7 +22,6 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.pipeline.checkpoints import going_on_with
-from gateway.session import barriers
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.operation import (
     BufferedAnswer,
@@ -34,23 +33,25 @@ from gateway.session.connect.operation import (
 from gateway.session.connect.streams import Streams
 from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
-from gateway.session.endpoint import changes_names
+from gateway.session.endpoint import DecidedStatement, changes_names
 from gateway.session.failures import StatementFailed
 from gateway.session.ports import Envelope, PlanBackend
 from gateway.session.states import Event, State
 from gateway.session.view_rules import refused, without_ended_relations
-from gateway.session.waiting import RUN_AGAIN, is_as_recorded
 from gateway.wire import connect_calls
 from gateway.wire import connect_errors as spark_errors
 
 
-class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
-    """Judges plans and hands them over."""
+class ConnectExecution:
+    """Has plans judged and hands them over."""
 
     def __init__(
         self, dependencies: Dependencies, backend: PlanBackend, endings: Endings, streams: Streams
     ) -> None:
-        super().__init__(dependencies)
+        self.deciding = Deciding[ConnectSession, ConnectOperation](dependencies, self)
+        self._verdicts = dependencies.verdicts
+        self._recorder = dependencies.recorder
+        self._limits = dependencies.limits
         self._backend = backend
         self._endings = endings
         self._clock = dependencies.clock
@@ -80,7 +81,7 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
                         "INVALID_HANDLE.OPERATION_ALREADY_EXISTS", options.operation_id
                     )
                 session.require_shown(options.operation_id)
-                return await self._prepared(session, plan, client, options)
+                return await self._begin(session, plan, client, options)
         except asyncio.CancelledError:
             if preparing.was_interrupted():
                 raise spark_errors.spark_error("OPERATION_CANCELED") from None
@@ -97,7 +98,7 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
         session = operation.session
         preparing = Preparing(operation.operation_id, operation.options.tags)
         session.preparing.add(preparing)
-        operation.hold.end()
+        operation.hold.release()
         operation.between_runs = True
         try:
             await self._endings.let_go_of_failed(operation)
@@ -107,11 +108,7 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
                 if operation.ended.is_set():
                     return None
                 operation.begin_again()
-                return await barriers.retry_if_views_changed(
-                    lambda: self.prepare(session, session.client),
-                    lambda: self._handed_over_again(operation),
-                    wait_s=self._limits.catalog_wait_s,
-                )
+                return await self._handed_over_again(operation)
         except asyncio.CancelledError:
             if preparing.was_interrupted():
                 await self._endings.conclude(operation, Event.CANCEL, known=True)
@@ -125,55 +122,25 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
             session.preparing.discard(preparing)
 
     async def _handed_over_again(self, operation: ConnectOperation) -> Envelope | None:
-        """The session is locked. Raises ViewsMoved too."""
-        session, statement = operation.session, operation.cleared.statement
-
-        async def record(verdict: Verdict, statement_id: str, judged_s: float) -> None:
-            if is_as_recorded(verdict, operation):  # RULE (lost-files-connect-policies)
-                return
-            await self._recorder.completed(operation, "failed", RUN_AGAIN)
-            await self._record(
-                session, session.client, verdict, statement_id, judged_s, operation.operation_id
+        """The session is locked."""
+        session, statement = operation.session, replace(operation.cleared.statement, text="")
+        operation.take(
+            await self.deciding.decide(
+                session,
+                statement,
+                session.client,
+                earlier=operation,
+                operation_id=operation.operation_id,
             )
-            operation.statement_id, operation.completed = statement_id, isinstance(verdict, Refused)
-
-        asked = replace(statement, text="", context=session.context)
-        await self._decided(
-            session,
-            asked,
-            session.client,
-            ready=lambda _: True,
-            record=record,
-            begin=lambda _, statement_id: operation,
         )
         if operation.ended.is_set():
             # Its session was closed, say, while it was judged.
-            operation.hold.end()
+            operation.hold.release()
             await self._recorder.completed(operation, operation.life.outcome)
             return None
         operation.resolved.clear()
         operation.between_runs = False
         return self._forwarding(operation, operation.options)
-
-    async def _record(
-        self,
-        session: ConnectSession,
-        client: Client,
-        verdict: Verdict,
-        statement_id: str,
-        judged_s: float,
-        operation_id: str,
-    ) -> None:
-        await self._recorder.decided(
-            verdict,
-            statement_id=statement_id,
-            client=client,
-            session=session.session_id,
-            judged_s=judged_s,
-            views=session.views_made_by(verdict),
-            relations=session.relations_made_by(verdict),
-            operation=operation_id,
-        )
 
     async def analyze(
         self, session: ConnectSession, plan: PlanRequest, client_type: str, client: Client
@@ -182,7 +149,7 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
         async with session.lock:
             session.require_open()
             options = ExecutionOptions(client_type=client_type)
-            operation, envelope = await self._prepared(session, plan, client, options)
+            operation, envelope = await self._begin(session, plan, client, options)
         return await self._analysis(operation, envelope)
 
     async def _analysis(self, operation: ConnectOperation, envelope: Envelope) -> bytes:
@@ -207,10 +174,7 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
     ) -> BufferedAnswer:
         """Return what Spark answers to it, which has ended."""
         options = ExecutionOptions(internal=True)
-        try:
-            operation, _ = await self._begin(session, statement, client, options)
-        except barriers.ViewsMoved:
-            raise barriers.overtaken("") from None
+        operation, _ = await self._begin_inside(session, statement, client, options)
         try:
             await operation.ended.wait()
         finally:
@@ -229,43 +193,35 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
         """Write a statement of the gateway's own as the plan that a client would send for it."""
         return self.statement(session, PlanRequest(kind="execute", message=connect_calls.sql_plan(text)))
 
-    async def _prepared(
+    async def _begin(
         self, session: ConnectSession, plan: PlanRequest, client: Client, options: ExecutionOptions
     ) -> tuple[ConnectOperation, Envelope]:
-        """Begin a client's plan in a session that is ready for it. The session is locked."""
-        return await barriers.retry_if_views_changed(
-            lambda: self.prepare(session, client),
-            lambda: self._begin(session, self.statement(session, plan), client, options),
-            wait_s=self._limits.catalog_wait_s,
-        )
+        """Decide on a client's plan and hand it over. The session is locked."""
+        statement = self.statement(session, plan)
+        decided = await self.deciding.decide(session, statement, client, operation_id=options.operation_id)
+        return await self._hand_over(session, decided, client, options)
 
-    async def _judge(self, session: ConnectSession, statement: Statement, client: Client) -> Verdict:
-        verdict = await super()._judge(session, statement, client)
+    async def _begin_inside(
+        self, session: ConnectSession, statement: Statement, client: Client, options: ExecutionOptions
+    ) -> tuple[ConnectOperation, Envelope]:
+        decided = await self.deciding.decide_inside(
+            session, statement, client, operation_id=options.operation_id
+        )
+        return await self._hand_over(session, decided, client, options)
+
+    async def restrict(self, session: ConnectSession, verdict: Verdict, client: Client) -> Verdict:
         verdict = self._within_bounds(session, without_ended_relations(session, verdict))
         if isinstance(verdict, Refused) or verdict.checkpoint is None:
             return verdict
         return await self._without_changed_checkpoint(session, verdict, verdict.checkpoint, client)
 
-    async def _begin(
-        self, session: ConnectSession, statement: Statement, client: Client, options: ExecutionOptions
+    async def _hand_over(
+        self, session: ConnectSession, decided: DecidedStatement, client: Client, options: ExecutionOptions
     ) -> tuple[ConnectOperation, Envelope]:
-        """Decide, register and hand over; of what the gateway works off itself, begin it.
-
-        The session is locked. Raises ViewsMoved too.
-        """
-        session.require_place(self._limits.operations_per_session)
-
-        async def record(verdict: Verdict, statement_id: str, judged_s: float) -> None:
-            await self._record(session, client, verdict, statement_id, judged_s, options.operation_id)
-
-        def begin(cleared: Cleared, statement_id: str) -> ConnectOperation:
-            buffered = _executes(statement) and _is_buffered(cleared, options)
-            buffer = BufferedAnswer() if buffered else None
-            return ConnectOperation(session, options, statement_id, cleared, buffer=buffer)
-
-        operation, _ = await self._decided(
-            session, statement, client, ready=lambda _: True, record=record, begin=begin
-        )
+        """Register what was decided; of what the gateway works off itself, begin it."""
+        cleared = decided.cleared
+        buffered = _executes(cleared.statement) and _is_buffered(cleared, options)
+        operation = ConnectOperation(session, options, decided, buffer=BufferedAnswer() if buffered else None)
         operation.used_at = self._clock()
         session.operations[operation.operation_id] = operation
         if session.closed:
@@ -321,25 +277,23 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
             yield
             return
         async with session.lock:
-            session.require_open()
-            await self._settle_pending(session)
-            await self._let_others_end(session)
+            await self.deciding.settle_pending(session)
+            await self.deciding.let_others_end(session)
             yield
 
-    async def _let_others_end(self, session: ConnectSession) -> None:
-        await super()._let_others_end(session)
-        if session.unstopped:
-            await self._abort(session, "Spark did not say that a statement was stopped")
-        session.require_open()
-
-    def _others(self, session: ConnectSession) -> Iterator[Awaitable[None]]:
-        yield from (self._resolved(operation) for operation in list(session.operations.values()))
-        yield from (_done(task) for task in list(session.stopping))
-
-    async def _ended(self, operation: ConnectOperation) -> None:
+    async def wait_for_end(self, operation: ConnectOperation) -> None:
         await operation.ended.wait()
 
-    async def _abort(self, session: ConnectSession, reason: str) -> None:
+    async def wait_for_others(self, session: ConnectSession) -> None:
+        for operation in list(session.operations.values()):
+            await self._resolved(operation)
+        for task in list(session.stopping):
+            await asyncio.wait({task})
+
+    def has_room(self, session: ConnectSession, verdict: Verdict) -> bool:
+        return True
+
+    async def abort(self, session: ConnectSession, reason: str) -> None:
         await self._endings.abort(session, reason)
 
     def _see_looked_up(self, operation: ConnectOperation) -> None:
@@ -380,7 +334,7 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
         """Refuse a stream whose location has a checkpoint that began with other things."""
         # The gateway's own question for what is in the directory.
         question = replace(verdict.statement, text="", plan=None, checkpoint=checkpoint)
-        operation, envelope = await self._begin(session, question, client, ExecutionOptions())
+        operation, envelope = await self._begin_inside(session, question, client, ExecutionOptions())
         try:
             known = connect_calls.listed_checkpoints(await self._analysis(operation, envelope))
         except RpcError as fault:
@@ -401,7 +355,3 @@ def _is_buffered(cleared: Cleared, options: ExecutionOptions) -> bool:
     filtered = cleared.answer.filter is not AnswerFilter.RELAY
     changed = filtered or bool(cleared.original_relation)
     return options.internal or changed or changes_names(cleared.effects)
-
-
-async def _done(task: asyncio.Task[None]) -> None:
-    await asyncio.wait({task})

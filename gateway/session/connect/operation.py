@@ -13,10 +13,9 @@ from gateway.errors import SluiceError
 from gateway.model.handles import SparkHandle
 from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, Client, Refused, SessionContext, Statement
-from gateway.session.barriers import overtaken
 from gateway.session.connect.errors import Redaction
-from gateway.session.endpoint import EndpointOperation, EndpointSession
-from gateway.session.failures import CallRefusal, StatementRefused
+from gateway.session.endpoint import DecidedStatement, EndpointOperation, EndpointSession
+from gateway.session.failures import CallRefusal, StatementRefused, overtaken
 from gateway.session.identifiers import new_uuid
 from gateway.session.states import Event
 from gateway.wire.connect_calls import SessionKey
@@ -158,21 +157,20 @@ class ConnectOperation(EndpointOperation):
         self,
         session: ConnectSession,
         options: ExecutionOptions,
-        statement_id: str,
-        cleared: Cleared,
+        decided: DecidedStatement,
         *,
         buffer: BufferedAnswer | None = None,
     ) -> None:
-        super().__init__(session, statement_id)
+        super().__init__(session, decided.statement_id)
+        self.take(decided)
         self.operation_id = options.operation_id
         self.spark_id = options.operation_id
         """Spark's id of it: another one where it was run again, because Spark takes none twice."""
-        self.cleared = cleared
         self.options = options
         self.digest = options.digest
         self.reattachable = options.reattachable
         """Whether the client may come back to it. Its own wish; Spark is asked unless it is buffered."""
-        self.queries = reported_queries(cleared)
+        self.queries = reported_queries(self.cleared)
         """Handles of the streaming queries that it tells of; None: of all."""
         self.buffer = buffer
         self.task: asyncio.Task[None] | None = None
@@ -185,8 +183,6 @@ class ConnectOperation(EndpointOperation):
         """Of `relayed_bytes`, what there was when Spark was last told that the client has responses."""
         self.rows_begun = False
         """Whether more was relayed than a schema and word that Spark is at work."""
-        self.ran_again = False
-        """Whether it has failed once, for files that are gone, and was run again."""
         self.between_runs = False
         """Whether Spark has nothing of it because of that."""
         self._before_rows: set[str] = set()
@@ -212,7 +208,7 @@ class ConnectOperation(EndpointOperation):
             self.life.on(Event.ANALYSE)
         self.resolved.set()
         if self.hold.request.read_only:
-            self.hold.end()
+            self.hold.release()
 
     @property
     def names_seen(self) -> bool:
@@ -285,8 +281,6 @@ class ConnectSession(EndpointSession[str, ConnectOperation]):
         should Spark go on with one, nothing of it may be shown. The latest last."""
         self.stopping: set[asyncio.Task[None]] = set()
         """Calls that stop, in Spark, what may not have looked up its names yet."""
-        self.unstopped = False
-        """Spark did not say that such a call ended; it may look its names up at any time."""
         self.free_queries: set[SparkHandle] = set()
         """Handles of streaming queries that read nothing guarded; of any other nothing is known."""
         self.errors: OrderedDict[str, Redaction] = OrderedDict()

@@ -230,7 +230,8 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             # Nobody judges in the clone before it is known what names mean there.
             async with clone.lock, source.lock:
                 source.require_open()
-                await self._execution.prepare(source, client)
+                await self._execution.deciding.settle_pending(source)
+                await self._execution.deciding.renew_views(source, client)
                 request = connect_calls.clone_session(
                     source.key, key[1], source.server_session, asked.client_type
                 )

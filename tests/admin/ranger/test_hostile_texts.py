@@ -13,9 +13,9 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from gateway.app.proving import Proofs
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.model.policy import PolicySet
+from gateway.pipeline.policy_reading import Proofs
 from gateway.policy.engine import Engine
 from gateway.policy.ranger import load_files
 from gateway.policy.unusable import broken_policies

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli import exit_codes
+from gateway.app import exit_codes
 from tests.app.certificate_files import make_pair
 from tests.e2e import one_pack
 from tests.e2e.lake.conftest import lakes

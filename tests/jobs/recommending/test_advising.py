@@ -12,7 +12,6 @@ import asyncpg
 import pyarrow
 import pytest
 
-from gateway.app.combining import Part, closed_part, combine
 from gateway.database.migrate import migrate
 from gateway.jobs.recommending import job as recommending
 from gateway.jobs.recommending.advising import (
@@ -43,6 +42,7 @@ from gateway.model.files import FileSource
 from gateway.model.policy import PolicySet
 from gateway.policy.packs import load_packs
 from gateway.policy.packs.editing import edited
+from gateway.policy.parts import Part, closed_part, combine
 from tests.policy.ranger.cases import worlds
 from tests.policy.ranger.data import shipped
 

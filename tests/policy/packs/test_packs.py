@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from gateway.app.proving import texts_of
 from gateway.errors import Faults
 from gateway.model.policy import PolicySet, PolicyType
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
+from gateway.pipeline.policy_reading import texts_of
 from gateway.policy.engine import Engine, engine_for
 from gateway.policy.packs import load_packs
 from gateway.policy.service_defs import load_service_defs

@@ -9,11 +9,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from gateway.app.laundering import LaunderingReport, laundering
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.rule_files import shipped_rules
 from gateway.database.migrate import migrate
 from gateway.lineage.graph import GraphColumn
+from gateway.lineage.laundering import LaunderingReport, laundering
 from gateway.lineage.store import bring
 from gateway.model.context import NO_CONTEXT
 from gateway.model.lineage import Dataset, DatasetKind

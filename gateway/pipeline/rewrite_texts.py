@@ -1,0 +1,439 @@
+"""From a text whose columns are decided on to the one that Spark gets: guarded, written, proved.
+
+`rewrite_and_prove` has the steps in their order, and the order counts: of several refusals a client reads the
+first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gateway.model.catalog import TableName
+from gateway.model.reading import RelationRole, Span, Splice
+from gateway.model.statement import Definition, Findings, NeedsCatalog, ResetSettings, ScanRecord
+from gateway.model.table_formats import BRANCHED
+from gateway.pipeline.barriers import Placed, below_text
+from gateway.pipeline.guarded_texts import binds, guarded_scans, identities
+from gateway.pipeline.judging import (
+    Judging,
+    JudgingOutcome,
+    NotRewritten,
+    Refusal,
+    RewrittenStatement,
+    access_denied,
+    agreement,
+    commanded,
+    hidden_within,
+    names_of,
+    not_governable,
+    refuse_unread,
+    refuse_unsupported,
+    to_describe_anew,
+    undisclosed_names,
+    wanted_tables,
+)
+from gateway.pipeline.kept import cached_refusal, collated, default_collation, keeps, varying_text
+from gateway.pipeline.metrics import NONE as NO_METRICS
+from gateway.pipeline.metrics import WrittenOut, metric_definition, write_out
+from gateway.pipeline.policies import refuse_unguarded_access, shown_only
+from gateway.pipeline.seeing import ColumnAccess, Prepared, not_there, read_by_lists, scan_records
+from gateway.pipeline.sources import ReadSources, sources_of
+from gateway.pipeline.views import ReadViews
+from gateway.sql import guard
+from gateway.sql.analyse import Silent, Usage
+from gateway.sql.evaluate import Evaluation
+from gateway.sql.identity import IsIdentity
+from gateway.sql.required import Required, Unsupported
+
+
+async def rewrite_and_prove(
+    prepared: Prepared,
+    usage: Usage | Silent,
+    seen: ColumnAccess,
+    evaluation: Evaluation,
+    judging: Judging,
+    meaning: IsIdentity | None = None,
+) -> JudgingOutcome:
+    """Guard the text's scans, pin its targets and have the result proved.
+
+    `meaning`: of an expression, what words without brackets mean where it stands.
+    """
+    text = _Text(prepared, usage, seen, evaluation, judging, meaning)
+    if (refusal := text.refuse_what_is_not_there()) is not None:
+        return refusal
+    sources = await text.find_sources()
+    if isinstance(sources, NotRewritten):
+        return sources
+    guards = await text.guard_scans(sources)
+    if isinstance(guards, NotRewritten):
+        return guards
+    if (found := text.refuse_disclosure(guards)) is not None:
+        return found
+    written = text.write(guards)
+    if isinstance(written, Refusal):
+        return written
+    if (unproved := await text.prove(written)) is not None:
+        return unproved
+    return text.rewritten(guards, written)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TextGuards:
+    """What stands in for what a text reads."""
+
+    sources: ReadSources
+    scans: Sequence[guard.GuardedRelation]
+    placed: Placed
+    narrowed: Mapping[Span, RewrittenStatement]
+    metrics: WrittenOut
+    records: tuple[ScanRecord, ...]
+    with_obligations: tuple[TableName, ...]
+    """The tables that are guarded and exist."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WrittenText:
+    """A text as Spark would get it, not proved yet."""
+
+    forwarded: str
+    splices: Sequence[Splice]
+    allowed: frozenset[tuple[str, ...]]
+    """All relations that may stand in it."""
+    substitutions: tuple[tuple[str, str], ...]
+    temporary: frozenset[tuple[str, ...]]
+    """The temporary views that it reads."""
+    binds_user: bool
+    """Whether the principal's name was written into it."""
+    uncacheable_reason: str
+    definition: Definition | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A text under judgement; each step takes what those before it found."""
+
+    prepared: Prepared
+    usage: Usage | Silent
+    seen: ColumnAccess
+    evaluation: Evaluation
+    judging: Judging
+    meaning: IsIdentity | None
+
+    # -- what it reads -----------------------------------------------------------------------------------
+
+    def refuse_what_is_not_there(self) -> Refusal | None:
+        """Deny what is missing of privileges; refuse tables that do not exist, and names that are not what
+        they seem."""
+        prepared, evaluation = self.prepared, self.evaluation
+        if (denied := evaluation.denied()) is not None:
+            return access_denied(denied, evaluation)
+        if (absent := evaluation.absent(prepared.required) or self._never_there()) is not None:
+            return not_there(absent, prepared.names.context, prepared)
+        unfounded = self._unfounded()
+        return None if unfounded is None else not_governable(unfounded)
+
+    async def find_sources(self) -> ReadSources | NotRewritten:
+        """Govern the views that it reads, and find the policies of all that it does."""
+        prepared, judging, required = self.prepared, self.judging, self.prepared.required
+        # The text that a view has had until now need not be open to who gives it another one.
+        named = names_of(prepared.scans) if required.shares else prepared.tables
+        reads = ReadViews(
+            seen=self.seen,
+            rights=prepared.rights,
+            place=prepared.place,
+            scans={relation.span: name for relation, name in prepared.scans if relation.span is not None},
+            judging=judging,
+            context=prepared.names.context,
+        )
+        bodies = await reads.bodies(named)
+        if isinstance(bodies, NotRewritten):
+            return bodies
+        if required.shares:
+            whole = refuse_unsupported(await metric_definition(prepared, judging))
+            if isinstance(whole, NotRewritten):
+                return whole
+            if whole is not None:
+                bodies[required.pins[0].table.folded()] = whole
+        alone = prepared.place.alone and not required.shares
+        return await sources_of(reads, bodies, prepared.functions, alone=alone)
+
+    async def guard_scans(self, sources: ReadSources) -> _TextGuards | NotRewritten:
+        """Say what stands in for each scan, with conditions below barriers and metric views written out."""
+        prepared, judging, evaluation = self.prepared, self.judging, self.evaluation
+        placed = await below_text(prepared, sources.policies, judging, sources.queried)
+        narrowed = await sources.narrowed(placed)
+        if isinstance(narrowed, NotRewritten):
+            return narrowed
+        metrics: WrittenOut | NotRewritten = NO_METRICS
+        if not prepared.required.shares:
+            metrics = refuse_unsupported(
+                await write_out(
+                    prepared,
+                    sources.policies,
+                    sources.bodies,
+                    sources.barred,
+                    sources.reads.rows,
+                    judging,
+                    personal=binds(prepared, judging),
+                )
+            )
+        if isinstance(metrics, NotRewritten):
+            return metrics
+        scans = guarded_scans(prepared, sources, narrowed, placed.below, metrics, evaluation, judging)
+        if isinstance(scans, Unsupported):
+            return not_governable(scans)
+        # RULE (collation-beside-policies)
+        if default_collation(prepared.reading) and any(scan.query is not None for scan in scans):
+            return not_governable(collated("the statement"))
+        return _TextGuards(
+            sources=sources,
+            scans=scans,
+            placed=placed,
+            narrowed=narrowed,
+            metrics=metrics,
+            records=scan_records(self.seen, evaluation),
+            with_obligations=tuple(
+                scan.table.name for scan in scans if scan.has_obligations and judging.exists(scan.table)
+            ),
+        )
+
+    def refuse_disclosure(self, guards: _TextGuards) -> NotRewritten | None:
+        """Deny what would tell of guarded relations past their guard; ask for tables whose columns of this
+        moment count."""
+        reading, required, bodies = self.prepared.reading, self.prepared.required, guards.sources.bodies
+        evaluation, judging, records = self.evaluation, self.judging, guards.records
+        # RULE (explained-columns-of-now)
+        of_now = read_by_lists([self.seen], bodies) if required.explains else self.seen.versions
+        if old := to_describe_anew(required, evaluation, of_now, judging.snapshot):
+            return NeedsCatalog(old, promotes=False, anew=True)
+        unexplained = _unexplained(required, bodies)
+        denied = (
+            evaluation.commanded(required, undisclosed_names(bodies))  # RULE (command-past-guard)
+            or refuse_unguarded_access(reading, required, [*guards.with_obligations, *unexplained], judging)
+            # RULE (kept-view-show-only)
+            or shown_only(records if keeps(reading) or required.shares else (), bodies.values(), judging)
+        )
+        return None if denied is None else access_denied(denied, evaluation)
+
+    # -- what Spark gets ---------------------------------------------------------------------------------
+
+    def write(self, guards: _TextGuards) -> _WrittenText | Refusal:
+        """Write guards, full names and the user's name into the text."""
+        prepared, reading, required = self.prepared, self.prepared.reading, self.prepared.required
+        guarded = guard.splices(prepared.text, reading, guards.scans)
+        inner = guard.pin_metadata(prepared.metadata)
+        pinned = guard.pin_targets(reading, required, prepared.names)
+        if isinstance(guarded, Unsupported):
+            return not_governable(guarded)
+        if isinstance(pinned, Unsupported):
+            return not_governable(pinned)
+        bound = identities(prepared, self.evaluation, self.judging, self.meaning)
+        if isinstance(bound, Unsupported):
+            return not_governable(bound)
+        varying, bodies = guards.sources.policies.varying, guards.sources.bodies
+        unbound = bool(reading.identities) and not bound
+        changing = varying_text(prepared.text, reading, prepared.names, varying, bodies, unbound=unbound)
+        uncached = cached_refusal(reading, required, changing, bodies)
+        if uncached is not None:
+            return not_governable(uncached)
+        metrics = guards.metrics
+        columns = (one for one in guarded[0] if one.kind == "guard" or not metrics.within(one.span))
+        splices: tuple[Splice, ...] = (*columns, *metrics.splices, *inner, *pinned[0], *bound)
+        # RULE (reset-names-settings)
+        if any(isinstance(effect, ResetSettings) for effect in required.effects):
+            splices = (guard.reset_nothing(prepared.text),)
+        defined = self._define_view(splices)
+        if isinstance(defined, Unsupported):
+            return not_governable(defined)
+        if isinstance(defined, Splice):
+            splices = (*splices, defined)
+        temporary = self._temporary_views()
+        return _WrittenText(
+            forwarded=guard.apply(prepared.text, splices),
+            splices=splices,
+            allowed=self._allowed(guards) | pinned[1] | temporary,
+            substitutions=(*guarded[1], *metrics.words),
+            temporary=temporary,
+            binds_user=bool(bound),
+            uncacheable_reason=changing,
+            definition=defined if isinstance(defined, Definition) else None,
+        )
+
+    def _define_view(self, splices: Sequence[Splice]) -> Splice | Definition | Unsupported | None:
+        """Return how it is recorded who defines a view: in the text, or before it."""
+        prepared, required = self.prepared, self.prepared.required
+        if not required.shares or required.explains:
+            return None
+        target, user = required.pins[0].table, self.judging.principal.identity
+        return guard.define_view(prepared.text, prepared.reading, target, splices, user, required.metrics)
+
+    def _temporary_views(self) -> frozenset[tuple[str, ...]]:
+        # INVARIANT (conservation): asked of the session, and not inferred from what is left over. A scan that
+        # was lost on the way is no temporary view, and the proof does not allow it.
+        in_session = self.prepared.names.context.temp_views
+        return frozenset(
+            relation.parts
+            for relation in self.prepared.reading.relations
+            if relation.role is RelationRole.SCAN
+            and len(relation.parts) == 1
+            and relation.parts[0].lower() in in_session  # RULE (proof-lost-scan)
+        )
+
+    def _allowed(self, guards: _TextGuards) -> frozenset[tuple[str, ...]]:
+        """Return the relations that may stand in what is written, beside its targets and temporary views."""
+        bodies = (*guards.sources.bodies.values(), *guards.metrics.bodies)
+        return frozenset(
+            {guard.pinned_parts(scan.table) for scan in guards.scans}
+            | guards.sources.policies.relations
+            | {one.parts for _, one in self.prepared.metadata}
+            | {parts for body in bodies for parts in body.allowed}
+        )
+
+    async def prove(self, written: _WrittenText) -> Refusal | None:
+        """Have Spark's parser read the text again: with the splices undone it must be the original."""
+        prepared, judging = self.prepared, self.judging
+        if not written.splices:
+            # The text goes on as it was read; what is left to show is that every relation was accounted for.
+            relations = prepared.reading.relations
+            loose = [
+                r for r in relations if r.role is not RelationRole.CTE and r.parts not in written.allowed
+            ]
+            if not loose:  # RULE (text-unchanged-proof)
+                return None
+            return not_governable(Unsupported(f"`{'.'.join(loose[0].parts)}` is not accounted for"))
+        texts = prepared.text, written.forwarded, written.splices, written.allowed
+        if prepared.place.expression:
+            proof = await judging.reader.prove(*texts, expression=True)
+        else:
+            proof = await judging.reader.prove(*texts)
+        if proof.not_read is not None:
+            return refuse_unread(proof.not_read)
+        if proof.holds:  # RULE (text-proof)
+            return None
+        if judging.seeds_while_parsing and "Sample" in prepared.reading.nodes:
+            return not_governable(
+                Unsupported(
+                    f"TABLESAMPLE without a seed is another sample each time that Spark "
+                    f"{judging.reader.spark_version} reads it; add REPEATABLE (1) or another seed"
+                )
+            )
+        return not_governable(
+            Unsupported(
+                "the guarded statement could not be proved equal to the original; "
+                "give its tables plain aliases or write it in a simpler form"
+            )
+        )
+
+    # -- what is said of it ------------------------------------------------------------------------------
+
+    def rewritten(self, guards: _TextGuards, written: _WrittenText) -> RewrittenStatement:
+        """Return the text with all that was found out about it."""
+        prepared, sources, metrics, placed = self.prepared, guards.sources, guards.metrics, guards.placed
+        bodies = tuple(sources.bodies.values())
+        found = self._findings(guards, written).merge(bodies)
+        return RewrittenStatement(
+            text=written.forwarded,
+            reading=prepared.reading,
+            required=prepared.required,
+            allowed=written.allowed,
+            has_obligations=any(scan.has_obligations for scan in guards.scans),
+            guarded=guards.with_obligations,
+            personal=written.binds_user or any(body.personal for body in (*bodies, *metrics.bodies)),
+            lends_to=self.seen.lends_to,
+            # RULE (outer-view-written-out)
+            stands_in=bool(sources.barred or placed.below or guards.narrowed or metrics.queries)
+            or any(body.walled for body in bodies),
+            listed=self._listed(guards).union(*(body.listed for body in bodies)),
+            opened=placed.opened,
+            **found.with_substitutions_of((*guards.narrowed.values(), *metrics.bodies)).found(),
+        )
+
+    def _findings(self, guards: _TextGuards, written: _WrittenText) -> Findings:
+        prepared, required, evaluation = self.prepared, self.prepared.required, self.evaluation
+        sources, judging, records = guards.sources, self.judging, guards.records
+        undisclosed = undisclosed_names(sources.bodies)
+        if required.shares:
+            # What is stored has none of them: they are laid on each who reads it.
+            records = tuple(replace(record, obligations=()) for record in records)
+        absent = [scan for scan in guards.scans if not judging.exists(scan.table)]
+        hiding = any(scan.has_obligations or scan.query for scan in guards.scans if scan not in absent)
+        hides_target = (
+            evaluation.hides_target(required)
+            # What a view's text names is as little the reader's to know as the names of a target.
+            or hidden_within(sources.bodies.values())
+            or (prepared.place.depth > 0 and self.seen.lends)  # RULE (lent-not-told)
+        )
+        temporary = frozenset(parts[0].lower() for parts in written.temporary)
+        return Findings(
+            decisions=tuple(evaluation.decisions),
+            scans=records,
+            names=sources.names.union(name.folded() for name in self._judged_by(sources)),
+            answer=evaluation.answer(required, undisclosed),
+            readers_agree=agreement(self.usage) if prepared.scans else None,
+            provisional=any(not evaluation.catalog.table(name) for name in prepared.tables),
+            context_dependencies=sources.context_dependencies(evaluation),
+            substitutions=written.substitutions,
+            temp_views_read=temporary - prepared.place.aliases,
+            varying=written.uncacheable_reason,
+            policy_tables=sources.policies.tables,
+            hides_columns=self.seen.hides_columns,
+            hides_target=hides_target,
+            # INVARIANT (no values under obligations): all of Spark's words are told where nothing stands in
+            # them that the user may not see, and nowhere else.
+            plain=not (hiding or hides_target or undisclosed)  # RULE (whole-errors-unguarded)
+            # RULE (whole-errors-command)
+            and evaluation.shows_all((*commanded(required), *(pin.table for pin in required.pins))),
+            missing=tuple(
+                dict.fromkeys((guard.pinned_parts(scan.table), scan.relation.parts) for scan in absent)
+            ),
+            rewritten=guard.rewritten(prepared.text, written.forwarded, written.splices),
+            definers=prepared.rights.definers | sources.authors.principals,
+            definition=written.definition,
+        )
+
+    def _listed(self, guards: _TextGuards) -> frozenset[TableName]:
+        """Return what the text of a view reads by a list of columns alone; a version was described again."""
+        if self.prepared.place.depth == 0:
+            return frozenset()
+        plain = {scan.table.name.folded() for scan in guards.scans if not scan.has_obligations}
+        listed = (name for name in self.seen.tables if name in plain and not name.version)
+        return frozenset(self.seen.told_apart(listed))
+
+    def _judged_by(self, sources: ReadSources) -> Iterator[TableName]:
+        """Return every table that the verdict on a text rests on, but for what its views read."""
+        prepared, policies = self.prepared, sources.policies
+        yield from prepared.tables
+        yield from wanted_tables(prepared.required.privileges)  # RULE (rests-on-privileges)
+        yield from policies.tables  # RULE (rests-on-policy-tables)
+
+    def _never_there(self) -> TableName | None:
+        """Return a table that a new view would read and that is not there: the view would keep for ever what
+        keeps one off that appears meanwhile."""
+        prepared = self.prepared
+        if not (keeps(prepared.reading) or prepared.required.shares):
+            return None
+        return next((name for _, name in prepared.scans if self.evaluation.catalog.table(name) is None), None)
+
+    def _unfounded(self) -> Unsupported | None:
+        """Say why a name is not that of a table's metadata: its format has none of that name, or a namespace
+        has the table's name, so that it may be a table of its own."""
+        find = self.evaluation.catalog.table
+        for relation, one in self.prepared.metadata:
+            table = find(one.table)
+            provider = (table.provider or "").lower() if table is not None else ""
+            if table is None or provider != one.provider or table.shadowed:
+                return Unsupported(f"`{'.'.join(relation.parts)}` is not metadata of the table {one.table}")
+        for pin in self.prepared.required.pins:
+            table = find(pin.table) if pin.below else None
+            if pin.below and (table is None or table.provider not in BRANCHED or table.shadowed):
+                return Unsupported(
+                    f"`{'.'.join(pin.relation.parts)}` is not a branch of the table {pin.table}"
+                )
+        return None
+
+
+def _unexplained(required: Required, bodies: Mapping[TableName, RewrittenStatement]) -> Iterator[TableName]:
+    """Yield the views whose plan may not be shown: it has the names of all that they read."""
+    if required.explains:
+        yield from sorted(undisclosed_names(bodies), key=str)  # RULE (view-plans-told)

@@ -1,0 +1,86 @@
+"""What a text or a plan reads, and what policies put on it: the same for either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from gateway.model.catalog import TableName
+from gateway.model.reading import Span
+from gateway.model.statement import NeedsCatalog
+from gateway.pipeline.authors import Authors, authors_of
+from gateway.pipeline.barriers import Placed, QueriedViews
+from gateway.pipeline.functions import called_by, read_by
+from gateway.pipeline.judging import NotRewritten, RewrittenStatement, refuse_unsupported
+from gateway.pipeline.policies import Policies, policies_of
+from gateway.pipeline.views import ReadViews
+from gateway.sql.evaluate import Evaluation
+from gateway.sql.required import Privilege
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadSources:
+    """The views that are read, and the policies of everything that is."""
+
+    reads: ReadViews
+    bodies: Mapping[TableName, RewrittenStatement]
+    """The texts of the views."""
+    policies: Policies
+    authors: Authors
+    barred: frozenset[TableName]
+    """The views with a barrier above them."""
+    opened: Mapping[Span, RewrittenStatement]
+    """The texts of views without barriers, where nothing in them can fail."""
+    called: frozenset[TableName]
+    """The functions in SQL that are called, and what their bodies read."""
+
+    @property
+    def names(self) -> frozenset[TableName]:
+        """What of the catalog it rests on beside what is named: functions, of policies too, and what they
+        read."""
+        return self.authors.names | self.called  # RULE (functions-read)
+
+    @property
+    def queried(self) -> QueriedViews:
+        return self.reads.queried(self.bodies, self.barred, self.opened)
+
+    def context_dependencies(self, evaluation: Evaluation) -> frozenset[str]:
+        """Return the fields of the context that decisions and policies depend on."""
+        return frozenset(evaluation.context_dependencies) | self.policies.context_dependencies
+
+    async def narrowed(self, placed: Placed) -> dict[Span, RewrittenStatement] | NotRewritten:
+        """Return the texts of views for the places where they are others than elsewhere."""
+        return await self.reads.narrowed(placed, self.opened, self.bodies, self.barred)
+
+
+async def sources_of(
+    reads: ReadViews,
+    bodies: Mapping[TableName, RewrittenStatement],
+    required: Iterable[Privilege],
+    *,
+    alone: bool,
+) -> ReadSources | NotRewritten:
+    """Find the policies of what is read, whose access they rest on, and where views have barriers.
+
+    `required`: with the functions that are called. `alone`: the text is all that is asked.
+    """
+    policies: Policies | NotRewritten = refuse_unsupported(await policies_of(reads.seen, reads.judging))
+    if isinstance(policies, NotRewritten):
+        return policies
+    authors: Authors | NotRewritten = refuse_unsupported(await authors_of(reads.seen, reads.judging))
+    if isinstance(authors, NotRewritten):
+        return authors
+    judging = reads.judging
+    called = await read_by(called_by(required), judging.reader, judging.snapshot.catalog)
+    if isinstance(called, NeedsCatalog):
+        return called
+    barred = reads.barred(bodies)
+    return ReadSources(
+        reads=reads,
+        bodies=bodies,
+        policies=policies,
+        authors=authors,
+        barred=barred,
+        called=called,
+        opened=await reads.opened(bodies, barred, alone=alone),
+    )

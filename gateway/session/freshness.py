@@ -1,0 +1,236 @@
+"""What a session of Spark knows and keeps (tables, temporary views, cached relations), brought up to date
+before a statement is judged and run in it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Generic, Protocol, TypeVar
+
+import structlog
+
+from gateway.errors import BackendUnavailable
+from gateway.model.catalog import TableKind, TableName, quote
+from gateway.model.changed_names import ChangedNames
+from gateway.model.statement import Cleared, Client, ResetSettings, Statement, Verdict
+from gateway.session.failures import StatementFailed, StatementRefused
+from gateway.session.session import CachedRelation, JudgedStatement, NameResolution, TempView
+from gateway.session.view_rules import (
+    as_made,
+    statement_of,
+    why_ended,
+    without_dangling_views,
+    without_ended_views,
+)
+
+_log = structlog.get_logger(__name__)
+
+MAX_LOOKS = 5
+"""How often a session looks at tables that others change at the same time, before the statement fails."""
+NOT_THERE = "42P01"
+"""The SQLSTATE of a table or view that is not there."""
+
+N_contra = TypeVar("N_contra", bound=NameResolution, contravariant=True)
+S = TypeVar("S", bound=NameResolution)
+
+
+class JudgesStatements(Protocol):
+    """`Verdicts`, as far as it is needed here."""
+
+    @property
+    def policies_version(self) -> int: ...
+    @property
+    def catalog_version(self) -> int: ...
+    async def judge(self, statement: Statement, client: Client) -> Verdict: ...
+    async def can_be_read(self, names: Iterable[TableName]) -> bool: ...
+
+
+class RunsStatements(Protocol[N_contra]):
+    """An endpoint, as far as it is needed here."""
+
+    def own(self, session: N_contra, text: str) -> Statement:
+        """Return a text of the gateway's own as a statement of the session."""
+
+    async def run_inside(self, session: N_contra, statement: Statement, client: Client) -> object:
+        """Run a statement of the gateway's own to its end, in a session that is locked: decided on and
+        recorded like any. Raises StatementRefused and StatementFailed."""
+
+
+class Freshness(Generic[S]):
+    """The session is locked in every call."""
+
+    def __init__(
+        self, verdicts: JudgesStatements, changed: ChangedNames, endpoint: RunsStatements[S]
+    ) -> None:
+        self._verdicts = verdicts
+        self._changed = changed
+        self._endpoint: RunsStatements[S] = endpoint
+
+    # -- tables ------------------------------------------------------------------------------------------
+
+    async def judge_with_fresh_tables(self, session: S, statement: Statement, client: Client) -> Verdict:
+        """Judge a statement, and what temporary views forbid it; have Spark's session look at the tables that
+        its policies read, once a period, and at those that have changed since it knows them.
+
+        INVARIANT (now): Spark keeps the files of a table for as long as a session lasts. Who was blocked by a
+        row of a mapping table is blocked in sessions, too, that have read it before. Catalogs of Iceberg and
+        Paimon keep tables as well: a column that is gone, and was masked, is not read where nothing masks it
+        any more. What was dropped and made again, or promoted anew, is not read by the columns and files that
+        it had.
+        """
+        looked: dict[TableName, int] = {}
+        attempts = 0
+        while True:
+            generation = self._changed.generation
+            verdict = await self._verdicts.judge(statement, client)
+            if not isinstance(verdict, Cleared):
+                return without_ended_views(session, verdict)
+            # What was looked at for this very statement is fresh, should the period have ended meanwhile.
+            stale = [
+                table
+                for table in session.stale_tables(verdict, self._changed)
+                if table.folded() not in looked
+            ]
+            if not stale:
+                session.judged(verdict, generation, looked)
+                return without_dangling_views(session, without_ended_views(session, verdict))
+            try:
+                await self._refresh(session, stale, statement, verdict, client)
+            except BackendUnavailable:
+                attempts += 1
+                if self._changed.generation == generation or attempts == MAX_LOOKS:
+                    raise
+                continue  # what is looked at was changed or dropped meanwhile
+            for table in stale:
+                session.looked_at[table] = verdict.period
+                looked[table.folded()] = generation
+
+    async def _refresh(
+        self, session: S, stale: Sequence[TableName], statement: Statement, verdict: Cleared, client: Client
+    ) -> None:
+        tables = {table.name.folded() for table in verdict.tables if table.kind is TableKind.TABLE}
+        for table in stale:
+            own = replace(statement, text="", plan=None, refreshes=table)
+            try:
+                await self._endpoint.run_inside(session, own, client)
+            except (StatementRefused, StatementFailed) as error:
+                # What is no table now a session has kept, or does not know. Of one that was dropped outside
+                # since it was described Spark says so when the statement itself is run.
+                is_read = table.folded() in tables and not _is_gone(error)
+                if is_read or table in verdict.policy_tables:
+                    raise BackendUnavailable(f"Spark could not {_purpose(own)}") from None
+
+    # -- what goes before a statement --------------------------------------------------------------------
+
+    async def run_before(self, session: S, cleared: Cleared, statement: Statement, client: Client) -> None:
+        """Have Spark know who defines a view before its text changes: the statement holds the view's name.
+        For RESET, give the session Spark's own value of every setting that it was given.
+
+        INVARIANT (one reading): one by one, because RESET itself would take the pinned ones too.
+        """
+        if cleared.definition is not None:
+            own = replace(statement, text="", plan=None, records=cleared.definition)
+            await self._run_own(session, own, client)
+        if any(isinstance(effect, ResetSettings) for effect in cleared.effects):
+            for key in sorted(session.given_settings):
+                own = replace(statement, text="", plan=None, context=session.context, resets=key)
+                await self._run_own(session, own, client)
+
+    async def _run_own(self, session: S, own: Statement, client: Client) -> None:
+        try:
+            await self._endpoint.run_inside(session, own, client)
+        except (StatementRefused, StatementFailed):
+            raise BackendUnavailable(f"Spark could not {_purpose(own)}") from None
+
+    # -- temporary views and cached relations ------------------------------------------------------------
+
+    async def renew_views(self, session: S, client: Client) -> None:
+        """Judge every temporary view again: policies, or what it reads, may have changed since it was made.
+        A cached relation that would be computed otherwise now ends.
+
+        A view whose text would be the same stays, unless Spark keeps its plan and tables in it are others by
+        now. One that would be written differently is dropped and made again; one that is refused now is
+        dropped, and its name answers with an explanation, not with a table.
+        """
+        version = self._verdicts.policies_version
+        for handle, relation in list(session.relations.items()):
+            if not await self._is_current(relation, version, client):
+                session.end_relation(handle)
+        session.views_version = self._verdicts.catalog_version
+        judged: set[str] = set()
+        while due := [
+            view
+            for name, view in session.views.items()
+            if name not in judged or view.policies_version < version
+        ]:
+            judged.add(due[0].name.lower())
+            await self._renew(session, due[0], version, client)
+
+    async def _renew(self, session: S, view: TempView, version: int, client: Client) -> None:
+        generation = self._changed.generation
+        statement = as_made(session, view)
+        verdict = without_ended_views(session, await self._verdicts.judge(statement, client))
+        if isinstance(verdict, Cleared) and not view.inlined:
+            # Spark looks the names in it up again whenever it is read, by what its session knows.
+            stale = session.changed_tables(verdict, self._changed)  # RULE (text-view-renewed)
+            await self._refresh(session, stale, statement, verdict, client)
+            session.judged(verdict, generation, dict.fromkeys((name.folded() for name in stale), generation))
+        origin = CachedRelation(
+            basis=view.basis,
+            policies_version=view.policies_version,
+            statement_id=view.statement_id,
+            sources=view.sources,
+        )
+        # RULE (plan-view-renewed)
+        same = view.made.same(verdict) and not session.is_outdated(view, self._changed)
+        if same and await self._is_current(origin, version, client):
+            session.view_still_right(view, version)
+            return
+        # INVARIANT (no dangling reader): what reads a view ends with it. Spark keeps the text of a temporary
+        # view: a reader left behind would find a table where its view was.
+        chain = [view, *session.readers_of(view.name)]
+        # Of the others, and of streams, the views end: nobody asked for another stream.
+        again = [ended for ended in chain if session.can_be_made_again(ended)]
+        for ended in reversed(chain):
+            # The view leaves the context whatever comes of its drop: from then on its name is pinned to the
+            # catalog and cannot reach the old view.
+            drop = self._endpoint.own(session, f"DROP VIEW IF EXISTS {quote(ended.name)}")
+            with contextlib.suppress(StatementRefused, StatementFailed):
+                await self._endpoint.run_inside(session, drop, client)
+            session.end_view(ended.name, why_ended(ended.name, view.name, verdict))
+        for ended in again:
+            with contextlib.suppress(StatementRefused, StatementFailed):
+                await self._endpoint.run_inside(session, statement_of(session, ended), client)
+        made_again = [ended.name.lower() in session.views for ended in chain]
+        _log.info("temporary_views_renewed", ended=len(chain), made_again=sum(made_again))
+
+    async def _is_current(self, relation: CachedRelation, version: int, client: Client) -> bool:
+        """Whether everything that it was computed from would be computed in the same way now."""
+        if relation.basis is None:
+            # RULE (links-below-many-statements)
+            return relation.policies_version == version and await self._verdicts.can_be_read(relation.sources)
+        return await gives_the_same(relation.basis, self._verdicts, client)
+
+
+async def gives_the_same(
+    basis: Iterable[JudgedStatement], verdicts: JudgesStatements, client: Client
+) -> bool:
+    """Whether judging gives again what Spark was handed, for each of the statements."""
+    for judged in basis:
+        if not judged.same(await verdicts.judge(judged.statement, client)):
+            return False
+    return True
+
+
+def _is_gone(error: StatementRefused | StatementFailed) -> bool:
+    """Whether Spark says that there is no such table: over Thrift at times in the words alone."""
+    if not isinstance(error, StatementFailed):
+        return False
+    return error.sqlstate == NOT_THERE or error.message.rstrip().endswith(f"SQLSTATE: {NOT_THERE}")
+
+
+def _purpose(statement: Statement) -> str:
+    if statement.resets is not None:
+        return f"reset the setting `{statement.resets}`"
+    return "look again at what the statement reads" if statement.refreshes else "record who defines a view"
