@@ -232,6 +232,13 @@ REMOVALS = (
         "session.test_changed_tables",
     ),
     Removal(
+        "what is refused in the background counts to the session's operations",
+        "session.execution",
+        "session.operations[operation.handle.guid] = operation\n        return operation\n\n    async",
+        "pass\n        return operation\n\n    async",
+        "session.test_service",
+    ),
+    Removal(
         "what is forgotten counts as changed",
         "model.changed_names",
         "self._forgotten = max(self._forgotten, change.last)",
