@@ -182,6 +182,7 @@ class PlanLineageExpressions(References):
         """Return how Spark shows a reference within an expression, and the type of what it means."""
         column = self.column(message, place)
         found, shown = self.shown_as(parts_of(message.unparsed_identifier), place)
+        # RULE (plan-field-name)
         return ".".join(shown) if found is not None else column.name, column.value.type
 
     def type_of(self, item: pb.Expression, place: Environment) -> str:

@@ -122,4 +122,4 @@ def _field(item: pb.Expression, number: int) -> str | None:
 
 def _struct(fields: list[tuple[str | None, pb.Expression]], column: TypeOf, depth: int) -> str:
     found = [(name, built_type(item, column, depth)) for name, item in fields if name is not None]
-    return struct_of(found) if len(found) == len(fields) else ""
+    return struct_of(found) if len(found) == len(fields) else ""  # RULE (plan-struct-fields)

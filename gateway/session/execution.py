@@ -106,7 +106,7 @@ class Execution(Deciding[Session, ThriftOperation]):
         operation.completed = True  # what is refused has no end on record
         operation.error = refused
         operation.life.on(Event.FAIL)
-        session.operations[operation.handle.guid] = operation
+        session.operations[operation.handle.guid] = operation  # RULE (refused-operations-count)
         return operation
 
     async def _begin(
@@ -321,6 +321,7 @@ class Execution(Deciding[Session, ThriftOperation]):
         """See to rows that failed to come before the first of them was shown; returns whether the statement
         has been run again instead, and ended."""
         upstream = operation.upstream
+        # RULE (lost-files-relayed)
         if upstream is None or operation.relayed_rows or not lost_files(fault.message, fault.details):
             return False
         told = await _schema(upstream)
@@ -334,6 +335,7 @@ class Execution(Deciding[Session, ThriftOperation]):
             return False
         await self._wait_for_end(operation)
         again = operation.upstream
+        # RULE (lost-files-schema)
         if operation.state == FINISHED and again is not None and await _schema(again) != told:
             # The client may have been told of other columns.
             operation.life.on(Event.FAIL)
@@ -347,9 +349,10 @@ class Execution(Deciding[Session, ThriftOperation]):
         if cleared is None or upstream is None or not lost_files(message, details):
             return False
         session.look_again_at(cleared.policy_tables)
+        # RULE (lost-files-again, lost-files-reads-only)
         again = cleared.read_only and not cleared.effects and bool(cleared.policy_tables)
         ended = operation.closed or (operation.terminal and operation.state != FINISHED)
-        if not again or operation.ran_again or ended or operation.hold.overtaken:
+        if not again or operation.ran_again or ended or operation.hold.overtaken:  # RULE (lost-files-once)
             return False
         operation.hold.end()
         operation.hold = NO_LOCKS

@@ -174,7 +174,7 @@ class Sessions(EndpointSessions[bytes, Session]):
         `run_async` false StatementRefused, too.
         """
         session = await self._session(principal, handle)
-        self.lifecycle.require_running()
+        self.lifecycle.require_running()  # RULE (stopping-no-statement)
         operation = await self._execution.execute(session, text, timeout_s=timeout_s, wait=not run_async)
         session.used_at = operation.used_at = self._clock()
         if not operation.closed:

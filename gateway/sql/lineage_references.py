@@ -89,6 +89,7 @@ class References(ABC):
 
     def _pieces(self, column: UnnamedColumn, place: Environment) -> NamePieces | None:
         """Return the name by the types of what it refers to; None where that takes more than is known."""
+        # RULE (lineage-type-for-name)
         if not column.plain or all(
             is_plain(self.typed(_parts(piece), place))
             for piece in column.pieces
