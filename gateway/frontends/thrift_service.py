@@ -428,7 +428,7 @@ def operation_text(fault: SluiceError) -> str:
     if isinstance(fault, StatementFailed) and fault.trace:
         return fault.trace
     if isinstance(fault, StatementRefused) and fault.in_sparks_words:
-        return f"{_EXCEPTION}: {status_text(fault)}\n{_CAUSE}{_thrown(fault)}"
+        return f"{_EXCEPTION}: {status_text(fault)}\n{_CAUSE}{_thrown(fault)}\n"
     return status_text(fault)
 
 

@@ -105,7 +105,7 @@ class Execution:
         operation.completed = True  # what is refused has no end on record
         operation.error = refused
         operation.life.on(Event.FAIL)
-        session.operations[operation.handle.guid] = operation
+        session.operations[operation.handle.guid] = operation  # RULE (refused-operations-count)
         return operation
 
     async def _begin(

@@ -16,12 +16,29 @@ from gateway.session.open_results import OpenResults
 from gateway.session.operation import FINISHED, LOG_SCHEMA, Batch, LocalRows, Session, ThriftOperation
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
 from gateway.session.states import Event
-from gateway.wire.rows import ColumnSpec, table_schema
-from gateway.wire.tcli import TTypeId
+from gateway.wire.tcli import (
+    TColumnDesc,
+    TPrimitiveTypeEntry,
+    TTableSchema,
+    TTypeDesc,
+    TTypeEntry,
+    TTypeId,
+    TTypeQualifiers,
+)
 
 ROWS, LOG = 0, 1
 """What a fetch asks for. Spark's log is always empty; ours says what a statement waits for."""
-NO_RESULT = table_schema([ColumnSpec("Result", TTypeId.STRING, "")], first_position=0)
+_TEXT = TPrimitiveTypeEntry(type=TTypeId.STRING, typeQualifiers=TTypeQualifiers(qualifiers={}))
+NO_RESULT = TTableSchema(
+    columns=[
+        TColumnDesc(
+            columnName="Result",
+            typeDesc=TTypeDesc(types=[TTypeEntry(primitiveEntry=_TEXT)]),
+            position=0,
+            comment="",
+        )
+    ]
+)
 """What Spark tells of a statement that has failed before it had a result."""
 ORIENTATIONS = range(6)
 """HiveServer2's numbers; of another one Spark complains in words that repeat its own handle and secret."""

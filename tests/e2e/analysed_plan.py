@@ -158,8 +158,9 @@ def _taken(text: str) -> str:
                 field_ = _TAKEN.match(text, i + 1)
                 if field_ is not None:
                     items = list(_items(text[match.end() : i]))
-                    values = dict(zip(items[::2], items[1::2], strict=True))
-                    return _taken(text[: match.start()] + values[field_[1]] + text[field_.end() :])
+                    names = [item.lower() for item in items[::2]]
+                    value = dict(zip(names, items[1::2], strict=True))[field_[1].lower()]
+                    return _taken(text[: match.start()] + value + text[field_.end() :])
                 break
     return text
 

@@ -47,7 +47,8 @@ class Pair:
     def say_the_same(self, conversation: Conversation) -> list[Any]:
         """Hold a conversation with both, compare every reply, and return Spark's replies."""
         theirs, ours = conversation(self.direct), conversation(self.gateway)
-        assert [neutral(reply) for reply in ours] == [neutral(reply) for reply in theirs]
+        for our, their in zip(map(neutral, ours), map(neutral, theirs), strict=True):
+            assert our == their, f"{our}\n{their}"
         return theirs
 
 

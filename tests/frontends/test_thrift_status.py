@@ -48,5 +48,5 @@ def test_a_refusal_in_spark_s_words_has_the_form_of_its_own() -> None:
         f"*{words.replace('Exception: ', 'Exception:')}:0:-1",
     ]
     assert operation_text(refused) == (
-        f"org.apache.hive.service.cli.HiveSQLException: {status.errorMessage}\nCaused by: {words}"
+        f"org.apache.hive.service.cli.HiveSQLException: {status.errorMessage}\nCaused by: {words}\n"
     )

@@ -193,6 +193,12 @@ REMOVALS = (
         "session.test_changed_tables",
     ),
     Removal(
+        "refused-operations-count",
+        "what is refused in the background counts to the session's operations",
+        Deleted(),
+        "session.test_service",
+    ),
+    Removal(
         "forgotten-is-changed",
         "what is forgotten counts as changed",
         Deleted(),

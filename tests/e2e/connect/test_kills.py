@@ -141,8 +141,11 @@ def test_a_gateway_that_stops_lets_slow_clients_take_their_rows(
             client.send("FetchResults", calls.TFetchResultsReq(operationHandle=operation, maxRows=wide))
             os.kill(victim.pid, signal.SIGTERM)
             until(lambda: "the gateway is stopping" in victim.admin("/readyz")[1], "it says that it stops")
-            with pytest.raises(StatusError, match="SLUICE_STOPPING"):
-                WireClient(victim.host, victim.port, world.ALLOWED, world.PASSWORD).open_session()
+            with (
+                WireClient(victim.host, victim.port, world.ALLOWED, world.PASSWORD) as late,
+                pytest.raises(StatusError, match="SLUICE_STOPPING"),
+            ):
+                late.open_session()
             assert count + sum(part.num_rows for part in parts) == few
         assert victim.process is not None
         assert victim.process.poll() is None
