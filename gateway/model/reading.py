@@ -186,7 +186,8 @@ class ExpressionNode:
     """Of a literal and of a cast: the type, as Spark writes it."""
     mode: str = ""
     """Of a cast: `TRY` for TRY_CAST; whatever else it is, is up to a setting. Of a join: its type,
-    `Inner`. Of LIKE: the character that escapes."""
+    `Inner`, and `NaturalInner` of NATURAL. Of a union: `ByName` where columns are those of one name. Of LIKE:
+    the character that escapes."""
     parts: tuple[str, ...] = ()
     """Name parts of a column, a function or a relation, unquoted; an alias's name; a star's
     qualifier; the columns of USING; the names of the common table expressions of a WITH; the alias of a

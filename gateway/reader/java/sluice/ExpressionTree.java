@@ -18,12 +18,14 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.expressions.UnresolvedNamedLambdaVariable;
 import org.apache.spark.sql.catalyst.plans.JoinType;
+import org.apache.spark.sql.catalyst.plans.NaturalJoin;
 import org.apache.spark.sql.catalyst.plans.UsingJoin;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 
@@ -140,11 +142,17 @@ final class ExpressionTree {
             names.add(((Generate) plan).qualifier().get());
         } else if (plan instanceof Join) {
             JoinType type = ((Join) plan).joinType();
+            String natural = "";
             if (type instanceof UsingJoin) {
                 names = ScalaValues.strings(((UsingJoin) type).usingColumns());
                 type = ((UsingJoin) type).tpe();
+            } else if (type instanceof NaturalJoin) {
+                natural = "Natural";
+                type = ((NaturalJoin) type).tpe();
             }
-            told.put("mode", ScalaValues.name(type));
+            told.put("mode", natural + ScalaValues.name(type));
+        } else if (plan instanceof Union && ((Union) plan).byName()) {
+            told.put("mode", "ByName");
         }
         told.put("parts", names);
         return told;
