@@ -96,7 +96,7 @@ async def below_text(prepared: Prepared, policies: Policies, judging: Judging, v
     if not (filters_any(scans.values(), policies, views) or views.below_barrier or views.opening):
         return Placed()
     ctes = frozenset(r.span for r in reading.relations if r.role is RelationRole.CTE and r.span is not None)
-    tree = await judging.reader.read_plan(prepared.text)
+    tree = reading.tree
     query = Query(None if tree is None else lower_relation(tree), prepared.text, scans, ctes)
     alone = (
         (prepared.place.alone or views.opening is not None)

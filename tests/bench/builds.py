@@ -1,8 +1,9 @@
 """What judging a cold statement costs in two builds of the gateway, side by side.
 
 `python -m tests.bench.builds DIRECTORY [DIRECTORY …]`: each is a checkout, and the first is what the others
-are compared with. Each gets a process of its own with a parser; they take turns, so that what else the machine
-does meets all of them. Prints for each kind of statement the fastest and the middle round, and the ratios.
+are compared with. Each gets a process of its own with a parser; they take turns, so that what else the
+machine does meets all of them. Prints for each kind of statement the fastest and the middle round, and the
+ratios.
 """
 
 from __future__ import annotations

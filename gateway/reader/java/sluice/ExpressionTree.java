@@ -1,5 +1,7 @@
 package sluice;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -36,6 +38,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
  * What is deep or large has no tree.
  */
 final class ExpressionTree {
+    private static final ObjectMapper JSON = new ObjectMapper();
     private static final List NONE = new ArrayList();
     private static final int MAX_NODES = 2000;
     private static final int MAX_LEVELS = 100;
@@ -50,18 +53,17 @@ final class ExpressionTree {
         this.spans = spans;
     }
 
-    /** The tree, or null for an expression that is too large. */
-    static Map of(ParsedText parsed) {
-        ExpressionTree tree = new ExpressionTree(parsed, new LinkedHashMap());
-        Map told = tree.expression((Expression) parsed.root, 0);
-        return tree.nodes > MAX_NODES ? null : told;
-    }
-
-    /** The tree of a statement, or null for one that is too large. */
-    static Map ofStatement(ParsedText parsed) {
-        ExpressionTree tree = new ExpressionTree(parsed, new PlanWalk(parsed).nameSpans);
-        Map told = tree.plan((LogicalPlan) parsed.root, 0);
-        return tree.nodes > MAX_NODES ? null : told;
+    /** The tree of a text as JSON, or null for one that is too large. As text it costs who does not look at it
+     *  next to nothing. */
+    static String of(ParsedText parsed, Map spans) {
+        ExpressionTree tree = new ExpressionTree(parsed, spans);
+        Map told = parsed.root instanceof Expression
+            ? tree.expression((Expression) parsed.root, 0) : tree.plan((LogicalPlan) parsed.root, 0);
+        try {
+            return tree.nodes > MAX_NODES ? null : JSON.writeValueAsString(told);
+        } catch (JsonProcessingException never) {
+            throw new IllegalStateException(never);
+        }
     }
 
     private Map expression(Expression expression, int level) {
@@ -154,18 +156,21 @@ final class ExpressionTree {
         } else if (plan instanceof Union && ((Union) plan).byName()) {
             told.put("mode", "ByName");
         }
-        told.put("parts", names);
+        if (!names.isEmpty()) {
+            told.put("parts", names);
+        }
         return told;
     }
 
     private static Map node(TreeNode node, List children, List plans) {
         Map told = new LinkedHashMap();
         told.put("node", ScalaValues.name(node));
-        told.put("type", "");
-        told.put("mode", "");
-        told.put("parts", NONE);
-        told.put("children", children);
-        told.put("plans", plans);
+        if (!children.isEmpty()) {
+            told.put("children", children);
+        }
+        if (!plans.isEmpty()) {
+            told.put("plans", plans);
+        }
         return told;
     }
 
