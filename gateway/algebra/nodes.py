@@ -3,6 +3,9 @@
 Both are closed: whoever matches on one ends in `assert_never`, so that a new node is an error everywhere that
 does not know it. What a lowering does not know is `OpaqueRelation` or `OpaqueExpression`, about which nobody
 may conclude anything.
+
+Each expression has `operands`, the expressions that it is made of, without those in queries within it. Each
+relation has `inputs`, the relations that it reads, and `expressions`, those that stand in it.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import ClassVar
 
 from gateway.model.reading import Span
 
@@ -29,6 +32,7 @@ class Column(_Node):
     """A reference as it is written: a column, a field of one, or a word such as `user`."""
 
     parts: tuple[str, ...]
+    operands: ClassVar[tuple[Expression, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,7 @@ class Star(_Node):
     """`*` or, with a qualifier, `t.*`."""
 
     qualifier: tuple[str, ...] = ()
+    operands: ClassVar[tuple[Expression, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class Literal(_Node):
     """As Spark writes it."""
     value: str | None = None
     """As Spark keeps it, a date in days since 1970; None for NULL."""
+    operands: ClassVar[tuple[Expression, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +83,10 @@ class Cast(_Node):
     """As Spark writes it, empty where it is not known."""
     tried: bool
 
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return (self.operand,)
+
 
 @dataclass(frozen=True, slots=True)
 class Alias(_Node):
@@ -84,6 +94,10 @@ class Alias(_Node):
 
     name: str
     operand: Expression
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return (self.operand,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +109,10 @@ class Window(_Node):
     """What the window partitions and sorts by."""
     bounds: tuple[Expression, ...]
     """Of its frame, those that are computed."""
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return (self.function, *self.keys, *self.bounds)
 
 
 class QueryKind(enum.Enum):
@@ -113,6 +131,10 @@ class Subquery(_Node):
     relation: Relation
     values: tuple[Expression, ...] = ()
     """Of IN: what is looked for."""
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return self.values
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +156,16 @@ class Scan(_Node):
     """A relation by its name: a table, a view, or a common table expression."""
 
     parts: tuple[str, ...]
+    inputs: ClassVar[tuple[Relation, ...]] = ()
+    expressions: ClassVar[tuple[Expression, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class OneRow(_Node):
     """What a SELECT without FROM reads."""
+
+    inputs: ClassVar[tuple[Relation, ...]] = ()
+    expressions: ClassVar[tuple[Expression, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +175,14 @@ class Project(_Node):
     input: Relation
     items: tuple[Expression, ...]
 
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        return (self.input,)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return self.items
+
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(_Node):
@@ -156,6 +191,14 @@ class Aggregate(_Node):
     input: Relation
     keys: tuple[Expression, ...]
     items: tuple[Expression, ...]
+
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        return (self.input,)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return (*self.keys, *self.items)
 
 
 class Clause(enum.Enum):
@@ -173,6 +216,14 @@ class Filter(_Node):
     input: Relation
     clause: Clause
     conditions: tuple[Expression, ...]
+
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        return (self.input,)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return self.conditions
 
 
 class JoinKind(enum.Enum):
@@ -199,6 +250,14 @@ class Join(_Node):
     using: tuple[str, ...] = ()
     natural: bool = False
 
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        return (self.left, self.right)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return self.conditions
+
 
 class SetKind(enum.Enum):
     """What is made of the rows of several relations."""
@@ -218,6 +277,7 @@ class SetOperation(_Node):
     """Whether columns are those of one name; otherwise those of one place."""
     missing: bool = False
     """Whether one that a side lacks is NULL there."""
+    expressions: ClassVar[tuple[Expression, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +290,14 @@ class Generate(_Node):
     """Of its columns; empty where Spark names them."""
     alias: str = ""
 
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        return (self.input,)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return (self.generator,)
+
 
 @dataclass(frozen=True, slots=True)
 class SubqueryAlias(_Node):
@@ -237,6 +305,11 @@ class SubqueryAlias(_Node):
 
     input: Relation
     name: str
+    expressions: ClassVar[tuple[Expression, ...]] = ()
+
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        return (self.input,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +318,11 @@ class ColumnAliases(_Node):
 
     input: Relation
     names: tuple[str, ...]
+    expressions: ClassVar[tuple[Expression, ...]] = ()
+
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        return (self.input,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +331,11 @@ class With(_Node):
 
     input: Relation
     definitions: tuple[tuple[str, Relation], ...]
+    expressions: ClassVar[tuple[Expression, ...]] = ()
+
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        return (self.input, *[one for _, one in self.definitions])
 
 
 class Passing(enum.Enum):
@@ -275,6 +358,10 @@ class Pass(_Node):
     input: Relation
     why: Passing
     expressions: tuple[Expression, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Relation, ...]:
+        return (self.input,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,63 +389,13 @@ Relation = (
 )
 
 
-def operands_of(expression: Expression) -> tuple[Expression, ...]:
-    """Return the expressions that one is made of, without those in queries within it."""
-    match expression:
-        case Column() | Star() | Literal():
-            return ()
-        case Operator() | Call() | OpaqueExpression():
-            return expression.operands
-        case Cast() | Alias():
-            return (expression.operand,)
-        case Window():
-            return (expression.function, *expression.keys, *expression.bounds)
-        case Subquery():
-            return expression.values
-    assert_never(expression)
-
-
-def inputs_of(relation: Relation) -> tuple[Relation, ...]:
-    """Return the relations that one reads; of WITH the query, then what its names stand for."""
-    match relation:
-        case Scan() | OneRow():
-            return ()
-        case Join():
-            return (relation.left, relation.right)
-        case SetOperation() | OpaqueRelation():
-            return relation.inputs
-        case With():
-            return (relation.input, *(one for _, one in relation.definitions))
-        case Project() | Aggregate() | Filter() | Generate() | SubqueryAlias() | ColumnAliases() | Pass():
-            return (relation.input,)
-    assert_never(relation)
-
-
-def expressions_of(relation: Relation) -> tuple[Expression, ...]:
-    """Return the expressions that stand in a relation itself."""
-    match relation:
-        case Project():
-            return relation.items
-        case Aggregate():
-            return (*relation.keys, *relation.items)
-        case Filter() | Join():
-            return relation.conditions
-        case Generate():
-            return (relation.generator,)
-        case Pass() | OpaqueRelation():
-            return relation.expressions
-        case Scan() | OneRow() | SetOperation() | SubqueryAlias() | ColumnAliases() | With():
-            return ()
-    assert_never(relation)
-
-
 def queries_in(expression: Expression) -> Iterator[Relation]:
     """Yield the queries within an expression, without those within them."""
     if isinstance(expression, Subquery):
         yield expression.relation
     elif isinstance(expression, OpaqueExpression):
         yield from expression.relations
-    for operand in operands_of(expression):
+    for operand in expression.operands:
         yield from queries_in(operand)
 
 
@@ -368,12 +405,12 @@ def nodes_of(relation: Relation) -> Iterator[Relation | Expression]:
     while relations:
         one = relations.pop()
         yield one
-        relations += inputs_of(one)
-        waiting = list(expressions_of(one))
+        relations += one.inputs
+        waiting = list(one.expressions)
         while waiting:
             expression = waiting.pop()
             yield expression
-            waiting += operands_of(expression)
+            waiting += expression.operands
             if isinstance(expression, Subquery):
                 relations.append(expression.relation)
             elif isinstance(expression, OpaqueExpression):
@@ -384,5 +421,5 @@ def names_in(expression: Expression) -> Iterator[tuple[str, ...]]:
     """Yield every reference to a column in an expression, without those in queries within it."""
     if isinstance(expression, Column):
         yield expression.parts
-    for operand in operands_of(expression):
+    for operand in expression.operands:
         yield from names_in(operand)

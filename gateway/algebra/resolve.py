@@ -47,9 +47,7 @@ from gateway.algebra.nodes import (
     SubqueryAlias,
     Window,
     With,
-    inputs_of,
     names_in,
-    operands_of,
 )
 from gateway.model.reading import Span
 
@@ -234,9 +232,9 @@ class Resolver(Generic[V]):
             case Subquery():
                 return self.domain.query(expression, scope)
             case Window():
-                operands = (*operands_of(expression.function), *expression.keys)
+                operands = (*expression.function.operands, *expression.keys)
             case _:
-                operands = operands_of(expression)
+                operands = expression.operands
         self.step()
         return self.domain.made(expression, [self.value(one, scope) for one in operands])
 
@@ -247,7 +245,7 @@ class Resolver(Generic[V]):
             case With():
                 return self.relation(relation.input, self.within(relation, scope))
             case _:
-                below = [self.relation(one, scope) for one in inputs_of(relation)]
+                below = [self.relation(one, scope) for one in relation.inputs]
         inputs = self.domain.decide(relation, below, scope)
         match relation:
             case OneRow():

@@ -32,7 +32,6 @@ from gateway.algebra.nodes import (
     Scan,
     Star,
     SubqueryAlias,
-    operands_of,
     queries_in,
 )
 from gateway.algebra.resolve import made_name
@@ -322,7 +321,7 @@ class _Trees:
     def _note_aliases(self, expression: Expression) -> None:
         if isinstance(expression, Alias):
             self.made.add(expression.name.lower())
-        for one in operands_of(expression):
+        for one in expression.operands:
             self._note_aliases(one)
 
 

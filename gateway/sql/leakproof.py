@@ -37,10 +37,8 @@ from gateway.algebra.nodes import (
     Star,
     Subquery,
     SubqueryAlias,
-    expressions_of,
     names_in,
     nodes_of,
-    operands_of,
     queries_in,
 )
 from gateway.algebra.resolve import (
@@ -266,7 +264,7 @@ class _LeakDomain:
         self, relation: Relation, inputs: Sequence[_Outputs], scope: Scope[_Origins]
     ) -> Sequence[_Outputs]:
         self.resolver.step(sum([10 + len(one.value) for below in inputs for one in below.columns]))
-        for expression in expressions_of(relation):
+        for expression in relation.expressions:
             for query in queries_in(expression):
                 self.resolver.relation(query, scope)
         match relation:
@@ -283,7 +281,7 @@ class _LeakDomain:
             case Aggregate():
                 return [_grouped(relation, inputs[0])]
             case Generate():
-                kept = all(map(is_row_wise, operands_of(relation.generator)))
+                kept = all(map(is_row_wise, relation.generator.operands))
             case Pass():
                 kept = relation.why in _PASSING
             case Scan():
@@ -315,7 +313,7 @@ class _LeakDomain:
         )
         for one in join.conditions:
             self._copy(one, self._found(one, narrowed), self.text)
-        if kind not in _ALL_MATCH:
+        if pairs and kind not in _ALL_MATCH:
             # Of one side's rows, those that no condition above drops match rows with the same value only.
             left, right = _matched(left, right, pairs), _matched(right, left, pairs)
         return _if_kept(left, kept=kind in _KEEPS_LEFT), _if_kept(right, kept=kind in _KEEPS_RIGHT)
@@ -365,7 +363,10 @@ def _one(parts: Sequence[str], outputs: _Outputs) -> _Output | None:
 
 
 def _mapped(outputs: _Outputs, change: Callable[[_Output], _Origins]) -> _Outputs:
-    return Attributes(tuple([one._replace(value=change(one)) for one in outputs.columns]), outputs.open)
+    columns = [
+        one if (value := change(one)) is one.value else one._replace(value=value) for one in outputs.columns
+    ]
+    return Attributes(tuple(columns), outputs.open)
 
 
 def _if_kept(outputs: _Outputs, *, kept: bool) -> _Outputs:
@@ -409,7 +410,12 @@ def _equated(outputs: _Outputs, pairs: _Pairs) -> _Outputs:
         touched = [known for known in groups if known & group]
         groups = [known for known in groups if not known & group] + [group.union(*touched)]
     by_origin = {origin: group for group in groups for origin in group}
-    return _mapped(outputs, lambda one: one.value.union(*{by_origin[o] for o in one.value if o in by_origin}))
+
+    def equated(one: _Output) -> _Origins:
+        found = [by_origin[origin] for origin in one.value if origin in by_origin]
+        return one.value.union(*found) if found else one.value
+
+    return _mapped(outputs, equated) if groups else outputs
 
 
 def _matched(side: _Outputs, other: _Outputs, pairs: _Pairs) -> _Outputs:
@@ -420,7 +426,7 @@ def _matched(side: _Outputs, other: _Outputs, pairs: _Pairs) -> _Outputs:
         for one, its in (pair, pair[::-1]):
             if one in ours and its in theirs:
                 matches[one] = matches.get(one, _NO_ORIGINS) | its.value
-    return _mapped(side, lambda one: one.value | matches.get(one, _NO_ORIGINS))
+    return _mapped(side, lambda one: one.value | matches[one] if one in matches else one.value)
 
 
 def _grouped(relation: Aggregate, below: _Outputs) -> _Outputs:

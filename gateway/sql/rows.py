@@ -14,7 +14,6 @@ from gateway.algebra.nodes import (
     Subquery,
     Window,
     nodes_of,
-    operands_of,
 )
 from gateway.algebra.spark import GROUPINGS
 from gateway.sql.functions import AGGREGATES, ROW_WISE_FUNCTIONS, VARYING_BY_ROW, builtin_name
@@ -52,7 +51,7 @@ def _calls(expression: Expression, functions: AbstractSet[str], *, listed: bool)
             return False
         case Subquery() if not is_steady(expression.relation):
             return False
-    return all(_calls(one, functions, listed=listed) for one in operands_of(expression))
+    return all(_calls(one, functions, listed=listed) for one in expression.operands)
 
 
 def is_steady(query: Relation) -> bool:

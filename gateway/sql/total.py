@@ -53,10 +53,7 @@ from gateway.algebra.nodes import (
     Subquery,
     Window,
     With,
-    expressions_of,
-    inputs_of,
     names_in,
-    operands_of,
 )
 from gateway.algebra.resolve import (
     Ambiguous,
@@ -209,12 +206,12 @@ class _TotalDomain:
             case Pass(why=Passing.SORT) if _has_having(relation):
                 self.resolver.relation(relation, scope)
             case Pass(why=Passing.SORT | Passing.DISTINCT | Passing.HINT) | SetOperation(kind=SetKind.UNION):
-                self._shown(expressions_of(relation), scope.over(_OPEN))
-                for one in inputs_of(relation):
+                self._shown(relation.expressions, scope.over(_OPEN))
+                for one in relation.inputs:
                     self.shown(one, scope)
             case Project() | Aggregate():
                 below = self.resolver.relation(relation.input, scope)
-                self._shown(expressions_of(relation), scope.over(below))
+                self._shown(relation.expressions, scope.over(below))
             case _:
                 self.resolver.relation(relation, scope)
 
@@ -228,7 +225,7 @@ class _TotalDomain:
         if isinstance(expression, Subquery):
             self._total(self.resolver.value(expression, scope))
         else:
-            for one in operands_of(expression):
+            for one in expression.operands:
                 self._subqueries(one, scope)
 
     # What the resolver asks.
@@ -273,6 +270,8 @@ class _TotalDomain:
         if found.grouped:
             if isinstance(expression, Call):
                 self.overflowing += not never_fails(builtin_name(expression.parts) or "", operands)
+            return found
+        if all(one.total and one.below and not one.grouped for one in operands):
             return found
         return found._replace(
             total=found.total and all(one.total for one in operands),
@@ -412,7 +411,7 @@ class _TotalDomain:
         name = builtin_name(function.parts) if isinstance(function, Call) else None
         if name in NUMBERING:
             return TotalValue("int", total=total)
-        over = operands[: len(operands_of(function))]
+        over = operands[: len(function.operands)]
         self.overflowing += not never_fails(name or "", over)
         return TotalValue(aggregate(name or "", over).type, total=total)
 
@@ -471,4 +470,4 @@ def _aggregates(expression: Expression) -> bool:
     """Whether an expression calls an aggregate, not over a window."""
     if isinstance(expression, Call) and builtin_name(expression.parts) in AGGREGATES:
         return True
-    return not isinstance(expression, Window) and any(map(_aggregates, operands_of(expression)))
+    return not isinstance(expression, Window) and any(map(_aggregates, expression.operands))
