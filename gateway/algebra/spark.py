@@ -195,6 +195,8 @@ _EXPRESSIONS: Final[Mapping[str, Callable[[ExpressionNode], Expression]]] = {
     "UnresolvedAlias": _within,
     "UnresolvedAttribute": _column,
     "UnresolvedFunction": _call,
+    "UnresolvedGenerator": _call,
+    "UnresolvedOrdinal": _literal,
     "UnresolvedStar": _star,
     "WindowExpression": _window,
 }

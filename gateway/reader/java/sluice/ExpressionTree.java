@@ -9,6 +9,8 @@ import java.util.Map;
 import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedGenerator;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedOrdinal;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedStar;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedSubqueryColumnAliases;
@@ -91,6 +93,11 @@ final class ExpressionTree {
         } else if (expression instanceof UnresolvedNamedLambdaVariable) {
             told.put("parts",
                 ScalaValues.strings(((UnresolvedNamedLambdaVariable) expression).nameParts()));
+        } else if (expression instanceof UnresolvedGenerator) {
+            told.put("parts", PlanWalk.identifierParts(((UnresolvedGenerator) expression).name()));
+        } else if (expression instanceof UnresolvedOrdinal) {
+            told.put("type", "int");
+            told.put("value", String.valueOf(((UnresolvedOrdinal) expression).ordinal()));
         } else if (expression instanceof UnresolvedStar) {
             told.put("parts", PlanWalk.starQualifier(expression));
         } else if (expression instanceof UnresolvedFunction) {

@@ -1,0 +1,83 @@
+"""Which stored columns each column of a query is made of: the plainest domain, held against Spark's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gateway.algebra.nodes import (
+    Column,
+    Expression,
+    OpaqueExpression,
+    Relation,
+    Scan,
+    Subquery,
+    Window,
+    nodes_of,
+)
+from gateway.algebra.nodes import OpaqueRelation as Opaque
+from gateway.algebra.resolve import Answer, Attributes, Found, Resolver, Scope
+from gateway.algebra.spark import lower_relation
+from gateway.model.reading import Reading, RelationRole, Span
+
+Origins = frozenset[str]
+NONE: Origins = frozenset()
+
+
+@dataclass
+class OriginsDomain:
+    tables: Mapping[Span, tuple[str, Iterable[str]]]
+    """Of each scan: the table and its columns."""
+    ctes: frozenset[Span]
+    unsure: list[str] = field(default_factory=list)
+    """References that mean no one column."""
+
+    def __post_init__(self) -> None:
+        self.resolver = Resolver(self, self.ctes)
+
+    def scan(self, scan: Scan) -> Iterable[tuple[str, Origins]] | None:
+        known = self.tables.get(scan.span) if scan.span is not None else None
+        return None if known is None else [(name, frozenset({f"{known[0]}.{name}"})) for name in known[1]]
+
+    def column(self, column: Column, answer: Answer[Origins]) -> Origins:
+        if isinstance(answer, Found):
+            return answer.attribute.value
+        self.unsure.append(".".join(column.parts))
+        return NONE
+
+    def made(self, expression: Expression, operands: Sequence[Origins]) -> Origins:
+        if isinstance(expression, Window):
+            operands = operands[: len(expression.function.operands)]
+        return NONE.union(*operands)
+
+    def query(self, query: Subquery, scope: Scope[Origins]) -> Origins:
+        within = self.resolver.relation(query.relation, scope)
+        values = [self.resolver.value(one, scope) for one in query.values]
+        return NONE.union(*values, *[one.value for one in within.columns])
+
+    def item(self, item: Expression, value: Origins) -> Origins:
+        return value
+
+    def merge(self, values: Sequence[Origins]) -> Origins:
+        return NONE.union(*values)
+
+    def decide(
+        self, relation: Relation, inputs: Sequence[Attributes[Origins]], scope: Scope[Origins]
+    ) -> Sequence[Attributes[Origins]]:
+        return inputs
+
+
+def origins_of(reading: Reading, tables: Mapping[str, Iterable[str]]) -> list[Origins] | None:
+    """Return what each column of a query is made of; None where something in it is not known."""
+    if reading.tree is None:
+        return None
+    relation = lower_relation(reading.tree)
+    if any(isinstance(node, Opaque | OpaqueExpression | Subquery) for node in nodes_of(relation)):
+        return None
+    scans = {r.span: r.parts[-1].lower() for r in reading.relations if r.span and r.role is RelationRole.SCAN}
+    if not scans.keys() or not tables.keys() >= set(scans.values()):
+        return None
+    ctes = frozenset(r.span for r in reading.relations if r.span and r.role is RelationRole.CTE)
+    domain = OriginsDomain({span: (name, tables[name]) for span, name in scans.items()}, ctes)
+    found = domain.resolver.relation(relation, Scope())
+    return None if domain.unsure else [one.value for one in found.columns if one.bare]
