@@ -28,7 +28,7 @@ class _Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Column(_Node):
+class ColumnName(_Node):
     """A reference as it is written: a column, a field of one, or a word such as `user`."""
 
     parts: tuple[str, ...]
@@ -66,7 +66,7 @@ class Operator(_Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(_Node):
+class FunctionCall(_Node):
     """A function by its name, Spark's own or another."""
 
     parts: tuple[str, ...]
@@ -101,7 +101,7 @@ class Alias(_Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Window(_Node):
+class WindowCall(_Node):
     """A function over a window."""
 
     function: Expression
@@ -128,7 +128,7 @@ class Subquery(_Node):
     """A query within an expression."""
 
     kind: QueryKind
-    relation: Relation
+    relation: RelationNode
     values: tuple[Expression, ...] = ()
     """Of IN: what is looked for."""
 
@@ -142,21 +142,32 @@ class OpaqueExpression(_Node):
     """An expression that is not known."""
 
     operands: tuple[Expression, ...]
-    relations: tuple[Relation, ...]
+    relations: tuple[RelationNode, ...]
 
 
-Expression = Column | Star | Literal | Operator | Call | Cast | Alias | Window | Subquery | OpaqueExpression
+Expression = (
+    ColumnName
+    | Star
+    | Literal
+    | Operator
+    | FunctionCall
+    | Cast
+    | Alias
+    | WindowCall
+    | Subquery
+    | OpaqueExpression
+)
 
 
 # Relations.
 
 
 @dataclass(frozen=True, slots=True)
-class Scan(_Node):
+class NamedScan(_Node):
     """A relation by its name: a table, a view, or a common table expression."""
 
     parts: tuple[str, ...]
-    inputs: ClassVar[tuple[Relation, ...]] = ()
+    inputs: ClassVar[tuple[RelationNode, ...]] = ()
     expressions: ClassVar[tuple[Expression, ...]] = ()
 
 
@@ -164,19 +175,19 @@ class Scan(_Node):
 class OneRow(_Node):
     """What a SELECT without FROM reads."""
 
-    inputs: ClassVar[tuple[Relation, ...]] = ()
+    inputs: ClassVar[tuple[RelationNode, ...]] = ()
     expressions: ClassVar[tuple[Expression, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Project(_Node):
+class Projection(_Node):
     """A select list; one without GROUP BY may still make groups."""
 
-    input: Relation
+    input: RelationNode
     items: tuple[Expression, ...]
 
     @property
-    def inputs(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[RelationNode, ...]:
         return (self.input,)
 
     @property
@@ -188,12 +199,12 @@ class Project(_Node):
 class Aggregate(_Node):
     """A select list over groups."""
 
-    input: Relation
+    input: RelationNode
     keys: tuple[Expression, ...]
     items: tuple[Expression, ...]
 
     @property
-    def inputs(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[RelationNode, ...]:
         return (self.input,)
 
     @property
@@ -201,7 +212,7 @@ class Aggregate(_Node):
         return (*self.keys, *self.items)
 
 
-class Clause(enum.Enum):
+class ConditionClause(enum.Enum):
     """Where conditions of rows or groups stand."""
 
     WHERE = "where"
@@ -213,12 +224,12 @@ class Clause(enum.Enum):
 class Filter(_Node):
     """Conditions all of which have to hold."""
 
-    input: Relation
-    clause: Clause
+    input: RelationNode
+    clause: ConditionClause
     conditions: tuple[Expression, ...]
 
     @property
-    def inputs(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[RelationNode, ...]:
         return (self.input,)
 
     @property
@@ -242,8 +253,8 @@ class JoinKind(enum.Enum):
 class Join(_Node):
     """Rows of two relations beside each other."""
 
-    left: Relation
-    right: Relation
+    left: RelationNode
+    right: RelationNode
     kind: JoinKind
     conditions: tuple[Expression, ...] = ()
     """Of ON: all of them have to hold."""
@@ -251,7 +262,7 @@ class Join(_Node):
     natural: bool = False
 
     @property
-    def inputs(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[RelationNode, ...]:
         return (self.left, self.right)
 
     @property
@@ -272,7 +283,7 @@ class SetOperation(_Node):
     """UNION, EXCEPT or INTERSECT; whether duplicates stay is of no account."""
 
     kind: SetKind
-    inputs: tuple[Relation, ...]
+    inputs: tuple[RelationNode, ...]
     by_name: bool = False
     """Whether columns are those of one name; otherwise those of one place."""
     missing: bool = False
@@ -284,14 +295,14 @@ class SetOperation(_Node):
 class Generate(_Node):
     """LATERAL VIEW: what a generator makes of each row, beside the row."""
 
-    input: Relation
+    input: RelationNode
     generator: Expression
     names: tuple[str, ...]
     """Of its columns; empty where Spark names them."""
     alias: str = ""
 
     @property
-    def inputs(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[RelationNode, ...]:
         return (self.input,)
 
     @property
@@ -303,12 +314,12 @@ class Generate(_Node):
 class SubqueryAlias(_Node):
     """A relation that gets a name."""
 
-    input: Relation
+    input: RelationNode
     name: str
     expressions: ClassVar[tuple[Expression, ...]] = ()
 
     @property
-    def inputs(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[RelationNode, ...]:
         return (self.input,)
 
 
@@ -316,12 +327,12 @@ class SubqueryAlias(_Node):
 class ColumnAliases(_Node):
     """A relation whose columns get names, by their places."""
 
-    input: Relation
+    input: RelationNode
     names: tuple[str, ...]
     expressions: ClassVar[tuple[Expression, ...]] = ()
 
     @property
-    def inputs(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[RelationNode, ...]:
         return (self.input,)
 
 
@@ -329,12 +340,12 @@ class ColumnAliases(_Node):
 class With(_Node):
     """A query over common table expressions."""
 
-    input: Relation
-    definitions: tuple[tuple[str, Relation], ...]
+    input: RelationNode
+    definitions: tuple[tuple[str, RelationNode], ...]
     expressions: ClassVar[tuple[Expression, ...]] = ()
 
     @property
-    def inputs(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[RelationNode, ...]:
         return (self.input, *[one for _, one in self.definitions])
 
 
@@ -355,12 +366,12 @@ class Passing(enum.Enum):
 class Pass(_Node):
     """A relation with the columns of its input, in another order or fewer rows."""
 
-    input: Relation
+    input: RelationNode
     why: Passing
     expressions: tuple[Expression, ...] = ()
 
     @property
-    def inputs(self) -> tuple[Relation, ...]:
+    def inputs(self) -> tuple[RelationNode, ...]:
         return (self.input,)
 
 
@@ -368,14 +379,14 @@ class Pass(_Node):
 class OpaqueRelation(_Node):
     """A relation, or a command, that is not known: which columns it has, and what it does with its inputs."""
 
-    inputs: tuple[Relation, ...]
+    inputs: tuple[RelationNode, ...]
     expressions: tuple[Expression, ...]
 
 
-Relation = (
-    Scan
+RelationNode = (
+    NamedScan
     | OneRow
-    | Project
+    | Projection
     | Aggregate
     | Filter
     | Join
@@ -389,7 +400,7 @@ Relation = (
 )
 
 
-def queries_in(expression: Expression) -> Iterator[Relation]:
+def queries_in(expression: Expression) -> Iterator[RelationNode]:
     """Yield the queries within an expression, without those within them."""
     if isinstance(expression, Subquery):
         yield expression.relation
@@ -399,9 +410,9 @@ def queries_in(expression: Expression) -> Iterator[Relation]:
         yield from queries_in(operand)
 
 
-def nodes_of(relation: Relation) -> Iterator[Relation | Expression]:
+def nodes_of(relation: RelationNode) -> Iterator[RelationNode | Expression]:
     """Yield a relation and all relations and expressions in it, however deep."""
-    relations: list[Relation] = [relation]
+    relations: list[RelationNode] = [relation]
     while relations:
         one = relations.pop()
         yield one
@@ -419,7 +430,7 @@ def nodes_of(relation: Relation) -> Iterator[Relation | Expression]:
 
 def names_in(expression: Expression) -> Iterator[tuple[str, ...]]:
     """Yield every reference to a column in an expression, without those in queries within it."""
-    if isinstance(expression, Column):
+    if isinstance(expression, ColumnName):
         yield expression.parts
     for operand in expression.operands:
         yield from names_in(operand)

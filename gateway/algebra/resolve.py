@@ -2,8 +2,8 @@
 
 A `Resolver` goes through a relation once, from what it reads upwards, and knows at each node which columns it
 has. What a column is worth, a `Domain` says: the type that it has, the stored columns that it comes from. A
-name has one of four answers, and only `Found` says what it means; a domain that decides anything takes the
-others for "not known".
+name has one of four answers, and only `FoundName` says what it means; a domain that decides anything takes
+the others for "not known".
 
 How Spark looks names up, whatever they are asked for:
 
@@ -27,25 +27,25 @@ from gateway.algebra.nodes import (
     Aggregate,
     Alias,
     Cast,
-    Column,
     ColumnAliases,
+    ColumnName,
     Expression,
     Filter,
     Generate,
     Join,
     JoinKind,
     Literal,
+    NamedScan,
     OneRow,
     OpaqueRelation,
     Pass,
-    Project,
-    Relation,
-    Scan,
+    Projection,
+    RelationNode,
     SetOperation,
     Star,
     Subquery,
     SubqueryAlias,
-    Window,
+    WindowCall,
     With,
     names_in,
 )
@@ -62,7 +62,7 @@ class TooMuch(Exception):
     """A query whose columns cannot be followed in a reasonable time."""
 
 
-class Attribute(NamedTuple, Generic[V]):
+class OutputColumn(NamedTuple, Generic[V]):
     """A column of a relation."""
 
     name: str
@@ -76,14 +76,14 @@ class Attribute(NamedTuple, Generic[V]):
 
 
 @dataclass(frozen=True, slots=True)
-class Attributes(Generic[V]):
+class OutputColumns(Generic[V]):
     """The columns of a relation."""
 
-    columns: tuple[Attribute[V], ...] = ()
+    columns: tuple[OutputColumn[V], ...] = ()
     open: bool = False
     """Whether there may be others, by names that are not known."""
 
-    def named(self, parts: Sequence[str]) -> list[Attribute[V]]:
+    def named(self, parts: Sequence[str]) -> list[OutputColumn[V]]:
         """Return the columns that a reference can mean."""
         *before, name = [part.lower() for part in parts]
         if not before:
@@ -91,20 +91,20 @@ class Attributes(Generic[V]):
         qualifier = tuple(before)
         return [one for one in self.columns if one.name == name and qualifier in one.qualifiers]
 
-    def beside(self, other: Attributes[V]) -> Attributes[V]:
-        return Attributes((*self.columns, *other.columns), self.open or other.open)
+    def beside(self, other: OutputColumns[V]) -> OutputColumns[V]:
+        return OutputColumns((*self.columns, *other.columns), self.open or other.open)
 
-    def called(self, qualifiers: frozenset[tuple[str, ...]]) -> Attributes[V]:
+    def called(self, qualifiers: frozenset[tuple[str, ...]]) -> OutputColumns[V]:
         """Return what a relation shows under another name."""
         shown = [one._replace(qualifiers=qualifiers) for one in self.columns if one.bare]
-        return Attributes(tuple(shown), self.open)
+        return OutputColumns(tuple(shown), self.open)
 
 
 @dataclass(frozen=True, slots=True)
-class Found(Generic[V]):
+class FoundName(Generic[V]):
     """A name means this column, or nothing."""
 
-    attribute: Attribute[V]
+    attribute: OutputColumn[V]
     depth: int
     """How many queries further out it stands."""
     open: bool
@@ -112,71 +112,71 @@ class Found(Generic[V]):
 
 
 @dataclass(frozen=True, slots=True)
-class Ambiguous(Generic[V]):
+class AmbiguousName(Generic[V]):
     """Several columns have the name; Spark takes none, unless a plan says which."""
 
-    attributes: tuple[Attribute[V], ...]
+    attributes: tuple[OutputColumn[V], ...]
     depth: int
     open: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class UnknownName:
     """No column has the name: it is a field of one, a word such as `user`, or nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Open:
+class OpenName:
     """A column may have the name whose name is not known."""
 
 
-Answer = Found[V] | Ambiguous[V] | Unknown | Open
+NameAnswer = FoundName[V] | AmbiguousName[V] | UnknownName | OpenName
 
 
 @dataclass(frozen=True, slots=True)
-class Scope(Generic[V]):
+class NameScope(Generic[V]):
     """What names can mean at one place of a query."""
 
-    ctes: Mapping[str, Attributes[V]] = field(default_factory=dict)
+    ctes: Mapping[str, OutputColumns[V]] = field(default_factory=dict)
     """Common table expressions by name, lower case."""
-    levels: tuple[tuple[Attributes[V], ...], ...] = ()
+    levels: tuple[tuple[OutputColumns[V], ...], ...] = ()
     """The queries around, the innermost first; of each, what comes first, and what comes then."""
 
-    def over(self, *tiers: Attributes[V]) -> Scope[V]:
+    def over(self, *tiers: OutputColumns[V]) -> NameScope[V]:
         """Return the scope of what stands above these columns."""
-        return Scope(self.ctes, (tiers, *self.levels))
+        return NameScope(self.ctes, (tiers, *self.levels))
 
-    def resolve(self, parts: Sequence[str]) -> Answer[V]:
+    def resolve(self, parts: Sequence[str]) -> NameAnswer[V]:
         for depth, tiers in enumerate(self.levels):
             for tier in tiers:
                 found = tier.named(parts)
                 if len(found) == 1:
-                    return Found(found[0], depth, tier.open)
+                    return FoundName(found[0], depth, tier.open)
                 if found:
-                    return Ambiguous(tuple(found), depth, tier.open)
+                    return AmbiguousName(tuple(found), depth, tier.open)
                 if tier.open:
-                    return Open()
-        return Unknown()
+                    return OpenName()
+        return UnknownName()
 
 
-def scope_of(columns: Attributes[V]) -> Scope[V]:
+def scope_of(columns: OutputColumns[V]) -> NameScope[V]:
     """Return the scope of what stands above these columns alone."""
-    return Scope({}, ((columns,),))
+    return NameScope({}, ((columns,),))
 
 
 class Domain(Protocol[V]):
     """What is asked about a query, by values of its columns and expressions."""
 
-    def scan(self, scan: Scan) -> Iterable[tuple[str, V]] | None:
+    def scan(self, scan: NamedScan) -> Iterable[tuple[str, V]] | None:
         """Return a stored relation's columns, None where they are not known."""
 
-    def column(self, column: Column, answer: Answer[V]) -> V:
+    def column(self, column: ColumnName, answer: NameAnswer[V]) -> V:
         """Return what a reference is worth."""
 
     def made(self, expression: Expression, operands: Sequence[V]) -> V:
         """Return what an expression makes of its operands."""
 
-    def query(self, query: Subquery, scope: Scope[V]) -> V:
+    def query(self, query: Subquery, scope: NameScope[V]) -> V:
         """Return what a query within an expression is worth."""
 
     def item(self, item: Expression, value: V) -> V:
@@ -186,8 +186,8 @@ class Domain(Protocol[V]):
         """Return what a column is that may have any of several values."""
 
     def decide(
-        self, relation: Relation, inputs: Sequence[Attributes[V]], scope: Scope[V]
-    ) -> Sequence[Attributes[V]]:
+        self, relation: RelationNode, inputs: Sequence[OutputColumns[V]], scope: NameScope[V]
+    ) -> Sequence[OutputColumns[V]]:
         """Look at what a relation does with its inputs; return these as they are below it. The names stay."""
 
 
@@ -199,7 +199,7 @@ class Resolver(Generic[V]):
     only: frozenset[str] | None = None
     """The names, lower case, that stored columns are looked up by; others are left out. None: all."""
     steps: int = 0
-    _known: dict[int, Attributes[V]] = field(default_factory=dict)
+    _known: dict[int, OutputColumns[V]] = field(default_factory=dict)
     """By the identity of a relation, each of which stands at one place."""
 
     def step(self, count: int = 1) -> None:
@@ -207,7 +207,7 @@ class Resolver(Generic[V]):
         if self.steps > MAX_STEPS:
             raise TooMuch
 
-    def relation(self, relation: Relation, scope: Scope[V]) -> Attributes[V]:
+    def relation(self, relation: RelationNode, scope: NameScope[V]) -> OutputColumns[V]:
         """Return the columns of a relation."""
         found = self._known.get(id(relation))
         if found is None:
@@ -215,32 +215,32 @@ class Resolver(Generic[V]):
             self.step(1 + len(found.columns))
         return found
 
-    def within(self, relation: With, scope: Scope[V]) -> Scope[V]:
+    def within(self, relation: With, scope: NameScope[V]) -> NameScope[V]:
         """Return the scope of a query with common table expressions; none is known to itself."""
         ctes = dict(scope.ctes)
         for name, definition in relation.definitions:
             ctes.pop(name.lower(), None)
-            ctes[name.lower()] = self.relation(definition, Scope(dict(ctes), scope.levels))
-        return Scope(ctes, scope.levels)
+            ctes[name.lower()] = self.relation(definition, NameScope(dict(ctes), scope.levels))
+        return NameScope(ctes, scope.levels)
 
-    def value(self, expression: Expression, scope: Scope[V]) -> V:
+    def value(self, expression: Expression, scope: NameScope[V]) -> V:
         """Return what an expression is worth."""
         match expression:
-            case Column():
+            case ColumnName():
                 self.step(1 + sum([len(tier.columns) for tier in scope.levels[0]]) // 16)
                 return self.domain.column(expression, scope.resolve(expression.parts))
             case Subquery():
                 return self.domain.query(expression, scope)
-            case Window():
+            case WindowCall():
                 operands = (*expression.function.operands, *expression.keys)
             case _:
                 operands = expression.operands
         self.step()
         return self.domain.made(expression, [self.value(one, scope) for one in operands])
 
-    def _relation(self, relation: Relation, scope: Scope[V]) -> Attributes[V]:
+    def _relation(self, relation: RelationNode, scope: NameScope[V]) -> OutputColumns[V]:
         match relation:
-            case Scan():
+            case NamedScan():
                 return self._scan(relation, scope)
             case With():
                 return self.relation(relation.input, self.within(relation, scope))
@@ -249,14 +249,14 @@ class Resolver(Generic[V]):
         inputs = self.domain.decide(relation, below, scope)
         match relation:
             case OneRow():
-                return Attributes()
+                return OutputColumns()
             case Filter() | Pass():
                 return inputs[0]
             case SubqueryAlias():
                 return inputs[0].called(frozenset({(relation.name.lower(),)}))
             case ColumnAliases():
                 return self._renamed(relation, inputs[0])
-            case Project() | Aggregate():
+            case Projection() | Aggregate():
                 return self._listed(relation.items, inputs[0], scope)
             case Generate():
                 return self._generated(relation, inputs[0], scope)
@@ -265,31 +265,33 @@ class Resolver(Generic[V]):
             case SetOperation():
                 return self._set(relation, inputs)
             case OpaqueRelation():
-                return Attributes(open=True)
+                return OutputColumns(open=True)
         assert_never(relation)
 
-    def _scan(self, scan: Scan, scope: Scope[V]) -> Attributes[V]:
+    def _scan(self, scan: NamedScan, scope: NameScope[V]) -> OutputColumns[V]:
         parts = tuple([part.lower() for part in scan.parts])
         qualifiers = frozenset(parts[start:] for start in range(len(parts)))
         if scan.span in self.ctes:
             known = scope.ctes.get(parts[-1])
             inputs = self.domain.decide(scan, [] if known is None else [known], scope)
-            return inputs[0].called(qualifiers) if inputs else Attributes(open=True)
+            return inputs[0].called(qualifiers) if inputs else OutputColumns(open=True)
         stored = self.domain.scan(scan)
         if stored is None:
-            return Attributes(open=True)
+            return OutputColumns(open=True)
         columns = [
-            Attribute(name.lower(), value, qualifiers)
+            OutputColumn(name.lower(), value, qualifiers)
             for name, value in stored
             if self.only is None or name.lower() in self.only
         ]
-        return Attributes(tuple(columns))
+        return OutputColumns(tuple(columns))
 
-    def _listed(self, items: Sequence[Expression], below: Attributes[V], scope: Scope[V]) -> Attributes[V]:
+    def _listed(
+        self, items: Sequence[Expression], below: OutputColumns[V], scope: NameScope[V]
+    ) -> OutputColumns[V]:
         asked = {parts[0].lower() for item in items for parts in names_in(item)}
         asked -= {one.name for one in below.columns}
-        columns: list[Attribute[V]] = []
-        given: list[Attribute[V]] = []
+        columns: list[OutputColumn[V]] = []
+        given: list[OutputColumn[V]] = []
         is_open = False
         here = scope.over(below)
         for item in items:
@@ -303,65 +305,67 @@ class Resolver(Generic[V]):
                 continue
             value = self.domain.item(item, self.value(item, here))
             if isinstance(item, Alias):
-                columns.append(Attribute(item.name.lower(), value))
+                columns.append(OutputColumn(item.name.lower(), value))
                 if columns[-1].name in asked:
                     given.append(columns[-1])
-                    here = scope.over(below, Attributes(tuple(given)))
-            elif isinstance(item, Column):
-                columns.append(Attribute(item.parts[-1].lower(), value))
+                    here = scope.over(below, OutputColumns(tuple(given)))
+            elif isinstance(item, ColumnName):
+                columns.append(OutputColumn(item.parts[-1].lower(), value))
             else:
                 name = made_name(item)
-                columns.append(Attribute(name, value, guessed=bool(name)))
+                columns.append(OutputColumn(name, value, guessed=bool(name)))
                 is_open = True
-        return Attributes(tuple(columns), is_open)
+        return OutputColumns(tuple(columns), is_open)
 
-    def _renamed(self, relation: ColumnAliases, below: Attributes[V]) -> Attributes[V]:
+    def _renamed(self, relation: ColumnAliases, below: OutputColumns[V]) -> OutputColumns[V]:
         """Spark takes a list that is as long as the columns are many, and no other: so where there are as
         many here, these are all."""
         shown = [one for one in below.columns if one.bare]
         if self.only is not None or not len(relation.names) == len(shown) == len(below.columns):
-            return Attributes(open=True)
+            return OutputColumns(open=True)
         pairs = zip(relation.names, shown, strict=True)
-        return Attributes(tuple([Attribute(name.lower(), one.value) for name, one in pairs]))
+        return OutputColumns(tuple([OutputColumn(name.lower(), one.value) for name, one in pairs]))
 
-    def _generated(self, relation: Generate, below: Attributes[V], scope: Scope[V]) -> Attributes[V]:
+    def _generated(
+        self, relation: Generate, below: OutputColumns[V], scope: NameScope[V]
+    ) -> OutputColumns[V]:
         value = self.value(relation.generator, scope.over(below))
         qualifiers = frozenset({(relation.alias.lower(),)})
-        made = [Attribute(name.lower(), value, qualifiers) for name in relation.names]
-        return below.beside(Attributes(tuple(made), open=not made))
+        made = [OutputColumn(name.lower(), value, qualifiers) for name in relation.names]
+        return below.beside(OutputColumns(tuple(made), open=not made))
 
-    def _joined(self, join: Join, left: Attributes[V], right: Attributes[V]) -> Attributes[V]:
+    def _joined(self, join: Join, left: OutputColumns[V], right: OutputColumns[V]) -> OutputColumns[V]:
         if join.kind in LEFT_ONLY:
             return left
         both = left.beside(right)
         names: Sequence[str] = join.using
         if join.natural:
             if both.open:
-                return Attributes(open=True)
+                return OutputColumns(open=True)
             plain = {one.name for one in right.columns if one.bare}
             names = [one.name for one in left.columns if one.bare and one.name in plain]
         if not names:
             return both
-        merged: list[Attribute[V]] = []
+        merged: list[OutputColumn[V]] = []
         for name in names:
             ours, theirs = left.named((name,)), right.named((name,))
             if len(ours) != 1 or len(theirs) != 1:
-                return Attributes(open=True)
+                return OutputColumns(open=True)
             value = (theirs if join.kind is JoinKind.RIGHT_OUTER else ours)[0].value
             if join.kind is JoinKind.FULL_OUTER:
                 value = self.domain.merge([ours[0].value, theirs[0].value])
             guessed = ours[0].guessed or theirs[0].guessed
-            merged.append(Attribute(name.lower(), value, guessed=guessed))
+            merged.append(OutputColumn(name.lower(), value, guessed=guessed))
         folded = {one.name for one in merged}
         sides = [one._replace(bare=one.bare and one.name not in folded) for one in both.columns]
-        return Attributes((*merged, *sides), both.open)
+        return OutputColumns((*merged, *sides), both.open)
 
-    def _set(self, relation: SetOperation, inputs: Sequence[Attributes[V]]) -> Attributes[V]:
+    def _set(self, relation: SetOperation, inputs: Sequence[OutputColumns[V]]) -> OutputColumns[V]:
         first, *others = [[one for one in side.columns if one.bare] for side in inputs]
         # With some columns left out, places say nothing; nor do they add a name.
         whole = self.only is None
         is_open = any(side.open for side in inputs) if whole else inputs[0].open
-        columns: list[Attribute[V]] = []
+        columns: list[OutputColumn[V]] = []
         for place, one in enumerate(first):
             values = [one.value]
             for other in others:
@@ -370,14 +374,14 @@ class Resolver(Generic[V]):
                     same = [its for its in other if its.name == one.name]
                 is_open |= whole and len(same) != 1 and not relation.missing
                 values += [its.value for its in same]
-            columns.append(Attribute(one.name, self.domain.merge(values), guessed=one.guessed))
+            columns.append(OutputColumn(one.name, self.domain.merge(values), guessed=one.guessed))
         names = {one.name for one in first}
         if relation.by_name and relation.missing:
             more = {one.name: one for other in others for one in other if one.name not in names}
             columns += [one._replace(qualifiers=frozenset()) for one in more.values()]
         else:
             is_open |= whole and any(len(other) != len(first) for other in others)
-        return Attributes(tuple(columns), is_open)
+        return OutputColumns(tuple(columns), is_open)
 
 
 LEFT_ONLY: Final = frozenset({JoinKind.LEFT_ANTI, JoinKind.LEFT_SEMI})
@@ -387,15 +391,15 @@ LEFT_ONLY: Final = frozenset({JoinKind.LEFT_ANTI, JoinKind.LEFT_SEMI})
 def made_name(item: Expression) -> str:
     """Return the plain name, lower case, that Spark may give to an item without one: that of the column which
     a cast is of, or a literal's text. Those of calls and operators have other signs in them."""
-    if isinstance(item, Cast) and isinstance(item.operand, Column):
+    if isinstance(item, Cast) and isinstance(item.operand, ColumnName):
         return item.operand.parts[-1].lower()
     if isinstance(item, Literal):
         return "null" if item.value is None else item.value.lower()
     return ""
 
 
-def of_groups(shown: Attributes[V], below: Attributes[V]) -> Attributes[V]:
+def of_groups(shown: OutputColumns[V], below: OutputColumns[V]) -> OutputColumns[V]:
     """Return what names in HAVING find: what a select list shows, then what that is made of."""
     names = {one.name for one in shown.columns}
     kept = [one for one in below.columns if one.name not in names]
-    return Attributes((*shown.columns, *kept), shown.open or below.open)
+    return OutputColumns((*shown.columns, *kept), shown.open or below.open)

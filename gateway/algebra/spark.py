@@ -8,33 +8,33 @@ from typing import Final
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
-    Call,
     Cast,
-    Clause,
-    Column,
     ColumnAliases,
+    ColumnName,
+    ConditionClause,
     Expression,
     Filter,
+    FunctionCall,
     Generate,
     Join,
     JoinKind,
     Literal,
+    NamedScan,
     OneRow,
     OpaqueExpression,
     OpaqueRelation,
     Operator,
     Pass,
     Passing,
-    Project,
+    Projection,
     QueryKind,
-    Relation,
-    Scan,
+    RelationNode,
     SetKind,
     SetOperation,
     Star,
     Subquery,
     SubqueryAlias,
-    Window,
+    WindowCall,
     With,
 )
 from gateway.model.reading import ExpressionNode
@@ -73,7 +73,7 @@ _NATURAL: Final = "Natural"
 """Before the type of a join that is NATURAL."""
 
 
-def lower_relation(node: ExpressionNode) -> Relation:
+def lower_relation(node: ExpressionNode) -> RelationNode:
     """Return a plan as a relation."""
     return _RELATIONS.get(node.node, _opaque)(node)
 
@@ -103,7 +103,7 @@ def _opaque_expression(node: ExpressionNode) -> Expression:
 
 
 def _column(node: ExpressionNode) -> Expression:
-    return Column(node.parts, span=node.span)
+    return ColumnName(node.parts, span=node.span)
 
 
 def _star(node: ExpressionNode) -> Expression:
@@ -119,20 +119,20 @@ def _operator(node: ExpressionNode) -> Expression:
 
 
 def _syntax(node: ExpressionNode) -> Expression:
-    return Call((_FUNCTIONS[node.node],), _all(node.children), span=node.span)
+    return FunctionCall((_FUNCTIONS[node.node],), _all(node.children), span=node.span)
 
 
 def _call(node: ExpressionNode) -> Expression:
-    return Call(node.parts, _all(node.children), span=node.span)
+    return FunctionCall(node.parts, _all(node.children), span=node.span)
 
 
 def _aggregated(node: ExpressionNode) -> Expression:
     """Of `first(x) FILTER (WHERE c)`, Spark keeps the condition around the function."""
     function, *conditions = node.children
     made = lower_expression(function)
-    if not isinstance(made, Call):
+    if not isinstance(made, FunctionCall):
         return _opaque_expression(node)
-    return Call(made.parts, (*made.operands, *_all(conditions)), span=node.span)
+    return FunctionCall(made.parts, (*made.operands, *_all(conditions)), span=node.span)
 
 
 def _cast(node: ExpressionNode) -> Expression:
@@ -158,7 +158,7 @@ def _window(node: ExpressionNode) -> Expression:
             bounds += [one for one in child.children if one.node not in _BOUNDS]
         else:
             keys.append(child)
-    return Window(lower_expression(function), _all(keys), _all(bounds), span=node.span)
+    return WindowCall(lower_expression(function), _all(keys), _all(bounds), span=node.span)
 
 
 _BOUNDS: Final = frozenset("CurrentRow UnboundedFollowing UnboundedPreceding".split())
@@ -205,40 +205,40 @@ _EXPRESSIONS: Final[Mapping[str, Callable[[ExpressionNode], Expression]]] = {
 # Relations.
 
 
-def _opaque(node: ExpressionNode) -> Relation:
+def _opaque(node: ExpressionNode) -> RelationNode:
     return OpaqueRelation(tuple(map(lower_relation, node.plans)), _all(node.children), span=node.span)
 
 
-def _input(node: ExpressionNode) -> Relation:
+def _input(node: ExpressionNode) -> RelationNode:
     (below,) = node.plans
     return lower_relation(below)
 
 
-def _scan(node: ExpressionNode) -> Relation:
-    return Scan(node.parts, span=node.span)
+def _scan(node: ExpressionNode) -> RelationNode:
+    return NamedScan(node.parts, span=node.span)
 
 
-def _one_row(node: ExpressionNode) -> Relation:
+def _one_row(node: ExpressionNode) -> RelationNode:
     return OneRow(span=node.span)
 
 
-def _project(node: ExpressionNode) -> Relation:
-    return Project(_input(node), _all(node.children), span=node.span)
+def _project(node: ExpressionNode) -> RelationNode:
+    return Projection(_input(node), _all(node.children), span=node.span)
 
 
-def _aggregate(node: ExpressionNode) -> Relation:
+def _aggregate(node: ExpressionNode) -> RelationNode:
     count = int(node.value or 0)
     return Aggregate(_input(node), _all(node.children[:count]), _all(node.children[count:]), span=node.span)
 
 
-def _filter(clause: Clause) -> Callable[[ExpressionNode], Relation]:
-    def lowered(node: ExpressionNode) -> Relation:
+def _filter(clause: ConditionClause) -> Callable[[ExpressionNode], RelationNode]:
+    def lowered(node: ExpressionNode) -> RelationNode:
         return Filter(_input(node), clause, tuple(conjuncts(_all(node.children))), span=node.span)
 
     return lowered
 
 
-def _join(node: ExpressionNode) -> Relation:
+def _join(node: ExpressionNode) -> RelationNode:
     natural = node.mode.startswith(_NATURAL)
     kind = _JOIN_KINDS.get(node.mode.removeprefix(_NATURAL))
     if kind is None or len(node.plans) != 2:
@@ -251,43 +251,43 @@ def _join(node: ExpressionNode) -> Relation:
 _JOIN_KINDS: Final = {kind.value: kind for kind in JoinKind}
 
 
-def _set(node: ExpressionNode) -> Relation:
+def _set(node: ExpressionNode) -> RelationNode:
     if node.mode:
         return _opaque(node)  # by name, which no text says
     return SetOperation(SetKind(node.node), tuple(map(lower_relation, node.plans)), span=node.span)
 
 
-def _generate(node: ExpressionNode) -> Relation:
+def _generate(node: ExpressionNode) -> RelationNode:
     generator, *columns = node.children
     names = tuple([one.parts[-1] for one in columns if one.node == "UnresolvedAttribute"])
     return Generate(_input(node), lower_expression(generator), names, "".join(node.parts), span=node.span)
 
 
-def _subquery_alias(node: ExpressionNode) -> Relation:
+def _subquery_alias(node: ExpressionNode) -> RelationNode:
     return SubqueryAlias(_input(node), node.parts[0], span=node.span)
 
 
-def _column_aliases(node: ExpressionNode) -> Relation:
+def _column_aliases(node: ExpressionNode) -> RelationNode:
     return ColumnAliases(_input(node), node.parts, span=node.span)
 
 
-def _with(node: ExpressionNode) -> Relation:
+def _with(node: ExpressionNode) -> RelationNode:
     query, *definitions = map(lower_relation, node.plans)
     return With(query, tuple(zip(node.parts, definitions, strict=True)), span=node.span)
 
 
-def _pass(why: Passing) -> Callable[[ExpressionNode], Relation]:
-    def lowered(node: ExpressionNode) -> Relation:
+def _pass(why: Passing) -> Callable[[ExpressionNode], RelationNode]:
+    def lowered(node: ExpressionNode) -> RelationNode:
         return Pass(_input(node), why, _all(node.children), span=node.span)
 
     return lowered
 
 
-_RELATIONS: Final[Mapping[str, Callable[[ExpressionNode], Relation]]] = {
+_RELATIONS: Final[Mapping[str, Callable[[ExpressionNode], RelationNode]]] = {
     "Aggregate": _aggregate,
     "Distinct": _pass(Passing.DISTINCT),
     "Except": _set,
-    "Filter": _filter(Clause.WHERE),
+    "Filter": _filter(ConditionClause.WHERE),
     "Generate": _generate,
     "GlobalLimit": _pass(Passing.LIMIT),
     "Intersect": _set,
@@ -304,9 +304,9 @@ _RELATIONS: Final[Mapping[str, Callable[[ExpressionNode], Relation]]] = {
     "Sort": _pass(Passing.SORT),
     "SubqueryAlias": _subquery_alias,
     "Union": _set,
-    "UnresolvedHaving": _filter(Clause.HAVING),
+    "UnresolvedHaving": _filter(ConditionClause.HAVING),
     "UnresolvedHint": _pass(Passing.HINT),
-    "UnresolvedQualify": _filter(Clause.QUALIFY),
+    "UnresolvedQualify": _filter(ConditionClause.QUALIFY),
     "UnresolvedRelation": _scan,
     "UnresolvedSubqueryColumnAliases": _column_aliases,
     "UnresolvedWith": _with,

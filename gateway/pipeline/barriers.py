@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from gateway.algebra.nodes import Relation
+from gateway.algebra.nodes import RelationNode
 from gateway.algebra.spark import lower_relation
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.meaning_settings import Influence, influence
@@ -41,7 +41,7 @@ class ObligationTotality:
 class Query:
     """A query as Spark's parser has it, or would have it."""
 
-    tree: Relation | None
+    tree: RelationNode | None
     text: str
     scans: Mapping[Span, TableName]
     """What it reads, by where its names stand."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from gateway.algebra.nodes import Scan
+from gateway.algebra.nodes import NamedScan
 from gateway.model.catalog import TableKind, TableName
 from gateway.model.handles import PERSISTED
 from gateway.model.reading import NotParsed, Span
@@ -353,7 +353,7 @@ class _Plan:
             if one.read.streaming or one.read.options or one.read.changes:
                 return Placed()
             parts, span = tuple(one.read.parts), place_of(position)
-            nodes[id(one.read.relation)] = Scan(parts, span=span)
+            nodes[id(one.read.relation)] = NamedScan(parts, span=span)
         written = {id(one.message): prepared.reading.tree for one, prepared in texts.expressions}
         found = tree_of_plan(relation, nodes, written)
         if found is None:

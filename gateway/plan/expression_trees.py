@@ -15,21 +15,21 @@ from typing import Final, Never
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
-    Call,
     Cast,
-    Clause,
-    Column,
+    ColumnName,
+    ConditionClause,
     Expression,
     Filter,
+    FunctionCall,
     Join,
     JoinKind,
     Literal,
+    NamedScan,
     Operator,
     Pass,
     Passing,
-    Project,
-    Relation,
-    Scan,
+    Projection,
+    RelationNode,
     Star,
     SubqueryAlias,
     queries_in,
@@ -103,7 +103,7 @@ _PLAIN_NAME = re.compile(r"[^\W\d]\w*\Z")
 class PlanTree:
     """A plan's tree, and what names in it mean that no name says."""
 
-    tree: Relation
+    tree: RelationNode
     by_plan: frozenset[str]
     """Columns, lower case, that are asked for by the DataFrame that has them. Spark finds them there, and not
     by their names in what they are used on."""
@@ -143,7 +143,7 @@ class _NoTree(Exception):
 
 def tree_of_plan(
     relation: pb.Relation,
-    reads: Mapping[int, Scan],
+    reads: Mapping[int, NamedScan],
     expressions: Mapping[int, ExpressionNode | None],
 ) -> PlanTree | None:
     """Return what a relation of a plan is, None where it is not known.
@@ -161,12 +161,12 @@ def tree_of_plan(
 
 @dataclass(slots=True)
 class _Trees:
-    reads: Mapping[int, Scan]
+    reads: Mapping[int, NamedScan]
     texts: Mapping[int, ExpressionNode | None]
     by_plan: set[str] = field(default_factory=set)
     made: set[str] = field(default_factory=set)
 
-    def plan(self, relation: pb.Relation) -> Relation:
+    def plan(self, relation: pb.Relation) -> RelationNode:
         known = self.reads.get(id(relation))
         if known is not None:
             return known
@@ -176,38 +176,38 @@ class _Trees:
             raise _NoTree
         return make(self, getattr(relation, case))
 
-    def filter(self, message: pb.Filter) -> Relation:
+    def filter(self, message: pb.Filter) -> RelationNode:
         conditions = tuple(conjuncts([self.expression(message.condition)]))
-        return Filter(self.plan(message.input), Clause.WHERE, conditions)
+        return Filter(self.plan(message.input), ConditionClause.WHERE, conditions)
 
-    def project(self, message: pb.Project) -> Relation:
+    def project(self, message: pb.Project) -> RelationNode:
         if not message.HasField("input"):
             raise _NoTree
-        return Project(self.plan(message.input), self._items(message.expressions))
+        return Projection(self.plan(message.input), self._items(message.expressions))
 
-    def with_columns(self, message: pb.WithColumns) -> Relation:
+    def with_columns(self, message: pb.WithColumns) -> RelationNode:
         """A column of a name that there is already stands beside that: which one is meant is not followed."""
         aliases = [self._aliased(alias) for alias in message.aliases]
-        return Project(self.plan(message.input), (Star(), *aliases))
+        return Projection(self.plan(message.input), (Star(), *aliases))
 
-    def sort(self, message: pb.Sort) -> Relation:
+    def sort(self, message: pb.Sort) -> RelationNode:
         keys = [self.expression(one.child) for one in message.order]
         return Pass(self.plan(message.input), Passing.SORT, tuple(keys))
 
-    def limit(self, message: pb.Limit | pb.Offset) -> Relation:
+    def limit(self, message: pb.Limit | pb.Offset) -> RelationNode:
         return Pass(self.plan(message.input), Passing.LIMIT)
 
-    def distinct(self, message: pb.Deduplicate) -> Relation:
+    def distinct(self, message: pb.Deduplicate) -> RelationNode:
         if message.column_names or message.within_watermark:
             raise _NoTree
         return Pass(self.plan(message.input), Passing.DISTINCT)
 
-    def alias(self, message: pb.SubqueryAlias) -> Relation:
+    def alias(self, message: pb.SubqueryAlias) -> RelationNode:
         if message.qualifier:
             raise _NoTree
         return SubqueryAlias(self.plan(message.input), message.alias)
 
-    def join(self, message: pb.Join) -> Relation:
+    def join(self, message: pb.Join) -> RelationNode:
         kind = _JOINS.get(message.join_type)
         if kind is None or message.HasField("join_data_type"):
             raise _NoTree
@@ -215,7 +215,7 @@ class _Trees:
         left, right = self.plan(message.left), self.plan(message.right)
         return Join(left, right, kind, tuple(conjuncts(on)), tuple(message.using_columns))
 
-    def aggregate(self, message: pb.Aggregate) -> Relation:
+    def aggregate(self, message: pb.Aggregate) -> RelationNode:
         if message.group_type != pb.Aggregate.GROUP_TYPE_GROUPBY:
             raise _NoTree
         keys = self._items(message.grouping_expressions)
@@ -235,7 +235,7 @@ class _Trees:
     def _items(self, messages: Iterable[pb.Expression]) -> tuple[Expression, ...]:
         items = tuple([self.expression(one) for one in messages])
         for item in items:
-            if isinstance(item, Column):
+            if isinstance(item, ColumnName):
                 # The last part may be a field of a column.
                 self.made.update(part.lower() for part in item.parts[1:])
             elif not isinstance(item, Alias | Star):
@@ -268,7 +268,7 @@ class _Trees:
             if len(parts) > 1:
                 raise _NoTree
             self.by_plan.add(parts[0].lower())
-        return Column(tuple(parts))
+        return ColumnName(tuple(parts))
 
     def star(self, message: pb.Expression.UnresolvedStar) -> Expression:
         if message.HasField("plan_id") or message.unparsed_target:
@@ -289,7 +289,7 @@ class _Trees:
             raise _NoTree
         if (operator := _OPERATORS.get(name)) is not None and operands:
             return Operator(operator, operands)
-        return Call((name,), operands)
+        return FunctionCall((name,), operands)
 
     def _aliased(self, message: pb.Expression.Alias) -> Expression:
         # What is known of a column may make it CHAR, which Spark pads to any length where it is compared.
@@ -337,7 +337,7 @@ def _decimal_of(message: pb.Expression.Literal.Decimal) -> str:
     return f"decimal({max(digits, behind)},{behind})"
 
 
-_PLANS: Final[Mapping[str, Callable[[_Trees, Never], Relation]]] = {
+_PLANS: Final[Mapping[str, Callable[[_Trees, Never], RelationNode]]] = {
     "aggregate": _Trees.aggregate,
     "deduplicate": _Trees.distinct,
     "filter": _Trees.filter,

@@ -21,19 +21,19 @@ from typing import Final, NamedTuple
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
-    Clause,
-    Column,
+    ColumnName,
+    ConditionClause,
     Expression,
     Filter,
     Generate,
     Join,
     JoinKind,
+    NamedScan,
     Operator,
     Pass,
     Passing,
-    Project,
-    Relation,
-    Scan,
+    Projection,
+    RelationNode,
     Star,
     Subquery,
     SubqueryAlias,
@@ -43,12 +43,12 @@ from gateway.algebra.nodes import (
 )
 from gateway.algebra.resolve import (
     LEFT_ONLY,
-    Answer,
-    Attribute,
-    Attributes,
-    Found,
+    FoundName,
+    NameAnswer,
+    NameScope,
+    OutputColumn,
+    OutputColumns,
     Resolver,
-    Scope,
     TooMuch,
     scope_of,
 )
@@ -125,8 +125,8 @@ _Origins = frozenset[_Origin]
 """Of a column: the columns of scans that have its value, and whose rows with another value are of no account
 once a condition has left one value of it."""
 _NO_ORIGINS: Final = _Origins()
-_Outputs = Attributes[_Origins]
-_Output = Attribute[_Origins]
+_Outputs = OutputColumns[_Origins]
+_Output = OutputColumn[_Origins]
 _Found = Mapping[tuple[str, ...], _Output | None]
 """Reference → the column that it means."""
 
@@ -135,7 +135,7 @@ NONE: Final = Leakproof()
 
 
 def leakproof(
-    tree: Relation | None,
+    tree: RelationNode | None,
     text: str,
     scanned: Mapping[Span, Scanned],
     ctes: frozenset[Span],
@@ -155,7 +155,7 @@ def leakproof(
         named |= {within.lower() for _, within, _ in above.columns}
     domain = _LeakDomain(text, scanned, ctes, Counter(_mentions(nodes)), named)
     try:
-        outputs = domain.resolver.relation(tree, Scope())
+        outputs = domain.resolver.relation(tree, NameScope())
         if above is not None:
             domain.from_above(above, outputs)
     except TooMuch:
@@ -181,20 +181,20 @@ def _fitting(copies: Mapping[Span, Iterable[str]]) -> Mapping[Span, tuple[str, .
     return fitting
 
 
-def _mentions(nodes: Iterable[Relation | Expression]) -> Iterator[Span | str]:
+def _mentions(nodes: Iterable[RelationNode | Expression]) -> Iterator[Span | str]:
     """Yield the place of every relation, and the name of each that has one part."""
     for node in nodes:
-        if isinstance(node, Scan):
+        if isinstance(node, NamedScan):
             if node.span is not None:
                 yield node.span
             if len(node.parts) == 1:
                 yield node.parts[0].lower()
 
 
-def _named_columns(nodes: Iterable[Relation | Expression]) -> Iterator[str]:
+def _named_columns(nodes: Iterable[RelationNode | Expression]) -> Iterator[str]:
     """Yield the names by which a statement asks for columns, lower case."""
     for node in nodes:
-        if isinstance(node, Column):
+        if isinstance(node, ColumnName):
             yield node.parts[-1].lower()
         elif isinstance(node, Join):
             yield from (name.lower() for name in node.using)
@@ -237,21 +237,21 @@ class _LeakDomain:
 
     # What the resolver asks.
 
-    def scan(self, scan: Scan) -> Iterable[tuple[str, _Origins]] | None:
+    def scan(self, scan: NamedScan) -> Iterable[tuple[str, _Origins]] | None:
         known = self.scanned.get(scan.span) if scan.span is not None else None
         if scan.span is None or known is None:
             return None
         place = scan.span
         return ((name, frozenset({_Origin(place, name, kind)})) for name, kind in known.columns.items())
 
-    def column(self, column: Column, answer: Answer[_Origins]) -> _Origins:
+    def column(self, column: ColumnName, answer: NameAnswer[_Origins]) -> _Origins:
         found = _sure(answer)
         return _NO_ORIGINS if found is None else found.value
 
     def made(self, expression: Expression, operands: Sequence[_Origins]) -> _Origins:
         return operands[0] if isinstance(expression, Alias) else _NO_ORIGINS
 
-    def query(self, query: Subquery, scope: Scope[_Origins]) -> _Origins:
+    def query(self, query: Subquery, scope: NameScope[_Origins]) -> _Origins:
         return _NO_ORIGINS
 
     def item(self, item: Expression, value: _Origins) -> _Origins:
@@ -261,7 +261,7 @@ class _LeakDomain:
         return _NO_ORIGINS
 
     def decide(
-        self, relation: Relation, inputs: Sequence[_Outputs], scope: Scope[_Origins]
+        self, relation: RelationNode, inputs: Sequence[_Outputs], scope: NameScope[_Origins]
     ) -> Sequence[_Outputs]:
         self.resolver.step(sum([10 + len(one.value) for below in inputs for one in below.columns]))
         for expression in relation.expressions:
@@ -270,13 +270,13 @@ class _LeakDomain:
         match relation:
             case Join(natural=False):
                 return self._join(relation, inputs[0], inputs[1])
-            case Filter(clause=Clause.WHERE):
+            case Filter(clause=ConditionClause.WHERE):
                 inputs = [self._narrowed(relation.conditions, inputs[0])]
                 # What varies by row would choose among other rows, were those gone that is dropped above.
                 kept = all(map(is_row_wise, relation.conditions))
-            case Filter(clause=Clause.HAVING):
+            case Filter(clause=ConditionClause.HAVING):
                 kept = all(map(is_group_wise, relation.conditions))
-            case Project():
+            case Projection():
                 kept = all(isinstance(item, Star) or is_row_wise(item) for item in relation.items)
             case Aggregate():
                 return [_grouped(relation, inputs[0])]
@@ -284,7 +284,7 @@ class _LeakDomain:
                 kept = all(map(is_row_wise, relation.generator.operands))
             case Pass():
                 kept = relation.why in _PASSING
-            case Scan():
+            case NamedScan():
                 kept = self.mentions[relation.parts[-1].lower()] == 1
             case _:
                 kept = isinstance(relation, SubqueryAlias)
@@ -351,9 +351,9 @@ class _LeakDomain:
                 self.passed.setdefault(scan, []).append(Passed(condition, text, used))
 
 
-def _sure(answer: Answer[_Origins]) -> _Output | None:
+def _sure(answer: NameAnswer[_Origins]) -> _Output | None:
     """Return the one column of the query itself that a reference can mean; None where it may be another."""
-    if not isinstance(answer, Found) or answer.depth or answer.open:
+    if not isinstance(answer, FoundName) or answer.depth or answer.open:
         return None
     return answer.attribute
 
@@ -366,7 +366,7 @@ def _mapped(outputs: _Outputs, change: Callable[[_Output], _Origins]) -> _Output
     columns = [
         one if (value := change(one)) is one.value else one._replace(value=value) for one in outputs.columns
     ]
-    return Attributes(tuple(columns), outputs.open)
+    return OutputColumns(tuple(columns), outputs.open)
 
 
 def _if_kept(outputs: _Outputs, *, kept: bool) -> _Outputs:
@@ -385,7 +385,7 @@ def _equalities(conditions: Iterable[Expression], outputs: _Outputs) -> _Pairs:
     pairs: _Pairs = []
     for condition in conditions:
         match condition:
-            case Operator(name="EqualTo", operands=(Column(parts=one), Column(parts=other))):
+            case Operator(name="EqualTo", operands=(ColumnName(parts=one), ColumnName(parts=other))):
                 found = _one(one, outputs), _one(other, outputs)
                 if found[0] is not None and found[1] is not None:
                     pairs.append((found[0], found[1]))
@@ -431,7 +431,7 @@ def _matched(side: _Outputs, other: _Outputs, pairs: _Pairs) -> _Outputs:
 
 def _grouped(relation: Aggregate, below: _Outputs) -> _Outputs:
     """Return the columns below groups; those that these are made by pass, where they are columns alone."""
-    grouped = [_one(key.parts, below) if isinstance(key, Column) else None for key in relation.keys]
+    grouped = [_one(key.parts, below) if isinstance(key, ColumnName) else None for key in relation.keys]
     if None in grouped or not grouped or not all(map(is_group_wise, relation.items)):
         return _if_kept(below, kept=False)
     kept = {one.value for one in grouped if one is not None}

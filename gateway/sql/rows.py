@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 
 from gateway.algebra.nodes import (
-    Call,
     Expression,
+    FunctionCall,
     OpaqueExpression,
     Operator,
-    Relation,
+    RelationNode,
     Star,
     Subquery,
-    Window,
+    WindowCall,
     nodes_of,
 )
 from gateway.algebra.spark import GROUPINGS
@@ -43,18 +43,18 @@ def _calls(expression: Expression, functions: AbstractSet[str], *, listed: bool)
     match expression:
         case OpaqueExpression():
             return False
-        case Star() | Window() if not listed:
+        case Star() | WindowCall() if not listed:
             return False
         case Operator(name=name) if name in GROUPINGS and not listed:
             return False
-        case Call(parts=parts) if builtin_name(parts) not in functions:
+        case FunctionCall(parts=parts) if builtin_name(parts) not in functions:
             return False
         case Subquery() if not is_steady(expression.relation):
             return False
     return all(_calls(one, functions, listed=listed) for one in expression.operands)
 
 
-def is_steady(query: Relation) -> bool:
+def is_steady(query: RelationNode) -> bool:
     """Whether a query calls nothing that varies by row: Spark may write a small one out where it stands."""
-    names = [builtin_name(node.parts) for node in nodes_of(query) if isinstance(node, Call)]
+    names = [builtin_name(node.parts) for node in nodes_of(query) if isinstance(node, FunctionCall)]
     return all(name is not None and name not in VARYING_BY_ROW for name in names)

@@ -32,38 +32,38 @@ from typing import Final
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
-    Call,
-    Clause,
-    Column,
+    ColumnName,
+    ConditionClause,
     Expression,
     Filter,
+    FunctionCall,
     Generate,
     Join,
     Literal,
+    NamedScan,
     OpaqueRelation,
     Operator,
     Pass,
     Passing,
-    Project,
+    Projection,
     QueryKind,
-    Relation,
-    Scan,
+    RelationNode,
     SetKind,
     SetOperation,
     Subquery,
-    Window,
+    WindowCall,
     With,
     names_in,
 )
 from gateway.algebra.resolve import (
-    Ambiguous,
-    Answer,
-    Attribute,
-    Attributes,
-    Found,
-    Open,
+    AmbiguousName,
+    FoundName,
+    NameAnswer,
+    NameScope,
+    OpenName,
+    OutputColumn,
+    OutputColumns,
     Resolver,
-    Scope,
     TooMuch,
     made_name,
     of_groups,
@@ -87,7 +87,7 @@ from gateway.sql.total_values import (
     word,
 )
 
-_OPEN: Final[Attributes[TotalValue]] = Attributes(open=True)
+_OPEN: Final[OutputColumns[TotalValue]] = OutputColumns(open=True)
 
 
 class _NotTotal(Exception):
@@ -95,7 +95,7 @@ class _NotTotal(Exception):
 
 
 def total_statement(
-    tree: Relation | None, text: str, scanned: Mapping[Span, Mapping[str, str]], ctes: frozenset[Span]
+    tree: RelationNode | None, text: str, scanned: Mapping[Span, Mapping[str, str]], ctes: frozenset[Span]
 ) -> Mapping[Span, frozenset[str]] | None:
     """Return for every scan the columns whose types a statement's totality rests on; None when something in
     it could fail.
@@ -108,14 +108,14 @@ def total_statement(
         return None
     domain = _TotalDomain(scanned, ctes, Values(text))
     try:
-        domain.shown(tree, Scope())
+        domain.shown(tree, NameScope())
     except (_NotTotal, TooMuch):
         return None
     return domain.relied_on()
 
 
 def total_view(
-    tree: Relation | None,
+    tree: RelationNode | None,
     text: str,
     scanned: Mapping[Span, Mapping[str, str]],
     ctes: frozenset[Span],
@@ -132,7 +132,7 @@ def total_view(
         return None
     domain = _TotalDomain(scanned, ctes, Values(text), limits=False)
     try:
-        made = domain.resolver.relation(tree, Scope())
+        made = domain.resolver.relation(tree, NameScope())
     except (_NotTotal, TooMuch):
         return None
     if made.open or domain.overflowing or len(made.columns) < len(columns):
@@ -156,10 +156,10 @@ def _total_text(
     tree: ExpressionNode, text: str, columns: tuple[tuple[str, str], ...]
 ) -> frozenset[str] | None:
     """The same, remembered: the texts of a policy come again with every statement."""
-    scan = Scan((), span=Span(0, 0))
+    scan = NamedScan((), span=Span(0, 0))
     domain = _TotalDomain({Span(0, 0): dict(columns)}, frozenset(), Values(text), queries=False)
     try:
-        row = domain.resolver.relation(scan, Scope())
+        row = domain.resolver.relation(scan, NameScope())
         found = domain.resolver.value(lower_expression(tree), scope_of(row))
     except (_NotTotal, TooMuch):
         return None
@@ -195,7 +195,7 @@ class _TotalDomain:
 
     # What a statement shows.
 
-    def shown(self, relation: Relation, scope: Scope[TotalValue]) -> None:
+    def shown(self, relation: RelationNode, scope: NameScope[TotalValue]) -> None:
         """Go through the end of a statement, whose select list may fail."""
         match relation:
             case With():
@@ -209,19 +209,19 @@ class _TotalDomain:
                 self._shown(relation.expressions, scope.over(_OPEN))
                 for one in relation.inputs:
                     self.shown(one, scope)
-            case Project() | Aggregate():
+            case Projection() | Aggregate():
                 below = self.resolver.relation(relation.input, scope)
                 self._shown(relation.expressions, scope.over(below))
             case _:
                 self.resolver.relation(relation, scope)
 
-    def _shown(self, expressions: Iterable[Expression], scope: Scope[TotalValue]) -> None:
+    def _shown(self, expressions: Iterable[Expression], scope: NameScope[TotalValue]) -> None:
         """Look at expressions that may fail; the queries within them may not."""
         for expression in expressions:
             self._plain(expression)
             self._subqueries(expression, scope)
 
-    def _subqueries(self, expression: Expression, scope: Scope[TotalValue]) -> None:
+    def _subqueries(self, expression: Expression, scope: NameScope[TotalValue]) -> None:
         if isinstance(expression, Subquery):
             self._total(self.resolver.value(expression, scope))
         else:
@@ -230,7 +230,7 @@ class _TotalDomain:
 
     # What the resolver asks.
 
-    def scan(self, scan: Scan) -> Iterable[tuple[str, TotalValue]] | None:
+    def scan(self, scan: NamedScan) -> Iterable[tuple[str, TotalValue]] | None:
         known = self.scanned.get(scan.span) if scan.span is not None else None
         if scan.span is None or known is None:
             return None
@@ -245,10 +245,10 @@ class _TotalDomain:
             columns.append((name, TotalValue(type_, source=(scan.span, name), written=written)))
         return columns
 
-    def column(self, column: Column, answer: Answer[TotalValue]) -> TotalValue:
+    def column(self, column: ColumnName, answer: NameAnswer[TotalValue]) -> TotalValue:
         match answer:
-            case Found() | Ambiguous():
-                found = (answer.attribute,) if isinstance(answer, Found) else answer.attributes
+            case FoundName() | AmbiguousName():
+                found = (answer.attribute,) if isinstance(answer, FoundName) else answer.attributes
                 self.reaching += bool(answer.depth or answer.open)
                 for one in found:
                     if one.value.source is not None:
@@ -258,17 +258,17 @@ class _TotalDomain:
                 types = {_type_of(one) for one in found}
                 written = found[0].value.written if len(found) == 1 else ""
                 return TotalValue(types.pop(), written=written) if len(types) == 1 else UNKNOWN
-            case Open():
+            case OpenName():
                 self.reaching += 1
                 return UNKNOWN
         return word(column.parts[0].lower()) if len(column.parts) == 1 else UNKNOWN
 
     def made(self, expression: Expression, operands: Sequence[TotalValue]) -> TotalValue:
-        if isinstance(expression, Window):
+        if isinstance(expression, WindowCall):
             return self._windowed(expression, operands)
         found = self.values.made(expression, operands)
         if found.grouped:
-            if isinstance(expression, Call):
+            if isinstance(expression, FunctionCall):
                 self.overflowing += not never_fails(builtin_name(expression.parts) or "", operands)
             return found
         if all(one.total and one.below and not one.grouped for one in operands):
@@ -279,7 +279,7 @@ class _TotalDomain:
             below=all(one.below for one in operands),
         )
 
-    def query(self, query: Subquery, scope: Scope[TotalValue]) -> TotalValue:
+    def query(self, query: Subquery, scope: NameScope[TotalValue]) -> TotalValue:
         """A subquery in an expression: all in it is total, and one that stands for a value has one row.
 
         INVARIANT (groups of visible rows): what a subquery makes of groups may fail only where the groups are
@@ -289,7 +289,7 @@ class _TotalDomain:
         if not self.queries:
             return FAILING
         reaching, overflowing = self.reaching, self.overflowing
-        if isinstance(query.relation, Project) and isinstance(query.relation.input, Filter):
+        if isinstance(query.relation, Projection) and isinstance(query.relation.input, Filter):
             self.binding.add(id(query.relation.input))
         found = self._queried(query, scope)
         if self.reaching > reaching and self.overflowing > overflowing:
@@ -312,15 +312,15 @@ class _TotalDomain:
 
     def decide(
         self,
-        relation: Relation,
-        inputs: Sequence[Attributes[TotalValue]],
-        scope: Scope[TotalValue],
-    ) -> Sequence[Attributes[TotalValue]]:
+        relation: RelationNode,
+        inputs: Sequence[OutputColumns[TotalValue]],
+        scope: NameScope[TotalValue],
+    ) -> Sequence[OutputColumns[TotalValue]]:
         here = scope.over(inputs[0]) if inputs else scope
         match relation:
-            case Filter(clause=Clause.WHERE):
+            case Filter(clause=ConditionClause.WHERE):
                 self._conditions(relation.conditions, here, binds=id(relation) in self.binding)
-            case Filter(clause=Clause.HAVING):
+            case Filter(clause=ConditionClause.HAVING):
                 self._having(relation, inputs[0], scope)
             case Join(natural=False):
                 self._conditions(relation.conditions, scope.over(inputs[0].beside(inputs[1])))
@@ -333,12 +333,12 @@ class _TotalDomain:
                 types = {tuple([one.value.type for one in side.columns]) for side in inputs}
                 if len(types) != 1 or any(side.open for side in inputs) or not all(types.pop()):
                     raise _NotTotal
-            case Project():
+            case Projection():
                 self._listed(relation.items, inputs[0])
             case Aggregate():
                 made = self._listed(relation.items, inputs[0])
                 for key in relation.keys:
-                    if not (isinstance(key, Column) and key.parts[-1].lower() in made):
+                    if not (isinstance(key, ColumnName) and key.parts[-1].lower() in made):
                         self._total(self.resolver.value(key, here))
             case Pass(why=Passing.SORT):
                 # What it sorts by, Spark makes below it, even below the HAVING of an aggregation.
@@ -351,14 +351,14 @@ class _TotalDomain:
                     self._plain(hint)
             case Filter() | Join() | Pass() | Generate() | OpaqueRelation():
                 raise _NotTotal
-            case Scan() if not inputs:
+            case NamedScan() if not inputs:
                 raise _NotTotal  # it reads itself
         return inputs
 
-    def _column(self, name: str, side: Attributes[TotalValue]) -> TotalValue:
-        return self.resolver.value(Column((name,)), scope_of(side))
+    def _column(self, name: str, side: OutputColumns[TotalValue]) -> TotalValue:
+        return self.resolver.value(ColumnName((name,)), scope_of(side))
 
-    def _listed(self, items: Sequence[Expression], below: Attributes[TotalValue]) -> frozenset[str]:
+    def _listed(self, items: Sequence[Expression], below: OutputColumns[TotalValue]) -> frozenset[str]:
         """Return the names that a select list makes, lower case."""
         made = {item.name.lower() if isinstance(item, Alias) else made_name(item) for item in items}
         made -= {one.name for one in below.columns}
@@ -366,10 +366,12 @@ class _TotalDomain:
             raise _NotTotal  # it means another item of the same list, or a column of a query around
         return frozenset(made)
 
-    def _having(self, relation: Filter, shown: Attributes[TotalValue], scope: Scope[TotalValue]) -> None:
+    def _having(
+        self, relation: Filter, shown: OutputColumns[TotalValue], scope: NameScope[TotalValue]
+    ) -> None:
         """Look at the conditions of groups, which are on what is shown, and on what that is made of."""
         inner = relation.input
-        if not isinstance(inner, Aggregate | Project):
+        if not isinstance(inner, Aggregate | Projection):
             raise _NotTotal
         below = self.resolver.relation(inner.input, scope)
         types: dict[str, set[str]] = {}
@@ -380,7 +382,7 @@ class _TotalDomain:
         self._conditions(relation.conditions, scope.over(of_groups(shown, below)))
 
     def _conditions(
-        self, conditions: Iterable[Expression], scope: Scope[TotalValue], *, binds: bool = False
+        self, conditions: Iterable[Expression], scope: NameScope[TotalValue], *, binds: bool = False
     ) -> None:
         """Look at conditions; with `binds`, `inner = outer` among them does not count as reaching."""
         for condition in conditions:
@@ -404,18 +406,18 @@ class _TotalDomain:
         if not may_be_shown(expression):
             raise _NotTotal
 
-    def _windowed(self, window: Window, operands: Sequence[TotalValue]) -> TotalValue:
+    def _windowed(self, window: WindowCall, operands: Sequence[TotalValue]) -> TotalValue:
         self._plain(window)
         total = all(one.total and one.below for one in operands)
         function = window.function
-        name = builtin_name(function.parts) if isinstance(function, Call) else None
+        name = builtin_name(function.parts) if isinstance(function, FunctionCall) else None
         if name in NUMBERING:
             return TotalValue("int", total=total)
         over = operands[: len(function.operands)]
         self.overflowing += not never_fails(name or "", over)
         return TotalValue(aggregate(name or "", over).type, total=total)
 
-    def _queried(self, query: Subquery, scope: Scope[TotalValue]) -> TotalValue:
+    def _queried(self, query: Subquery, scope: NameScope[TotalValue]) -> TotalValue:
         found = self.resolver.relation(query.relation, scope)
         match query.kind:
             case QueryKind.EXISTS:
@@ -432,11 +434,11 @@ class _TotalDomain:
         return TotalValue(found.columns[0].value.type) if _has_one_row(query.relation) else FAILING
 
 
-def _type_of(attribute: Attribute[TotalValue]) -> str:
+def _type_of(attribute: OutputColumn[TotalValue]) -> str:
     return "" if attribute.guessed else attribute.value.type
 
 
-def _is_of(kind: str, column: Attribute[TotalValue]) -> bool:
+def _is_of(kind: str, column: OutputColumn[TotalValue]) -> bool:
     """Whether a column of a text is of the type that its view says."""
     said = column_kind(kind)
     if said or column.value.type:
@@ -444,30 +446,30 @@ def _is_of(kind: str, column: Attribute[TotalValue]) -> bool:
     return column.value.written != "" and column.value.written == kind.lower()
 
 
-def _has_having(relation: Relation) -> bool:
+def _has_having(relation: RelationNode) -> bool:
     """Whether what is sorted are groups of which some are left out."""
     while isinstance(relation, Pass) and relation.why in (Passing.SORT, Passing.HINT, Passing.DISTINCT):
         relation = relation.input
-    return isinstance(relation, Filter) and relation.clause is Clause.HAVING
+    return isinstance(relation, Filter) and relation.clause is ConditionClause.HAVING
 
 
-def _is_binding(condition: Expression, scope: Scope[TotalValue]) -> bool:
+def _is_binding(condition: Expression, scope: NameScope[TotalValue]) -> bool:
     """Whether a condition says that a column equals one of the same type of the query right around."""
     if not (isinstance(condition, Operator) and condition.name == "EqualTo"):
         return False
-    found = [scope.resolve(one.parts) for one in condition.operands if isinstance(one, Column)]
-    sure = [one for one in found if isinstance(one, Found) and not one.open]
+    found = [scope.resolve(one.parts) for one in condition.operands if isinstance(one, ColumnName)]
+    sure = [one for one in found if isinstance(one, FoundName) and not one.open]
     types = {_type_of(one.attribute) for one in sure}
     return sorted(one.depth for one in sure) == [0, 1] and len(types) == 1 and "" not in types
 
 
-def _has_one_row(relation: Relation) -> bool:
+def _has_one_row(relation: RelationNode) -> bool:
     """Whether a relation aggregates all of its rows to one value."""
-    return isinstance(relation, Project) and len(relation.items) == 1 and _aggregates(relation.items[0])
+    return isinstance(relation, Projection) and len(relation.items) == 1 and _aggregates(relation.items[0])
 
 
 def _aggregates(expression: Expression) -> bool:
     """Whether an expression calls an aggregate, not over a window."""
-    if isinstance(expression, Call) and builtin_name(expression.parts) in AGGREGATES:
+    if isinstance(expression, FunctionCall) and builtin_name(expression.parts) in AGGREGATES:
         return True
-    return not isinstance(expression, Window) and any(map(_aggregates, expression.operands))
+    return not isinstance(expression, WindowCall) and any(map(_aggregates, expression.operands))

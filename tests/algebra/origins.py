@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.algebra.nodes import (
-    Column,
+    ColumnName,
     Expression,
+    NamedScan,
     OpaqueExpression,
-    Relation,
-    Scan,
+    RelationNode,
     Subquery,
-    Window,
+    WindowCall,
     nodes_of,
 )
 from gateway.algebra.nodes import OpaqueRelation as Opaque
-from gateway.algebra.resolve import Answer, Attributes, Found, Resolver, Scope
+from gateway.algebra.resolve import FoundName, NameAnswer, NameScope, OutputColumns, Resolver
 from gateway.algebra.spark import lower_relation
 from gateway.model.reading import Reading, RelationRole, Span
 
@@ -35,22 +35,22 @@ class OriginsDomain:
     def __post_init__(self) -> None:
         self.resolver = Resolver(self, self.ctes)
 
-    def scan(self, scan: Scan) -> Iterable[tuple[str, Origins]] | None:
+    def scan(self, scan: NamedScan) -> Iterable[tuple[str, Origins]] | None:
         known = self.tables.get(scan.span) if scan.span is not None else None
         return None if known is None else [(name, frozenset({f"{known[0]}.{name}"})) for name in known[1]]
 
-    def column(self, column: Column, answer: Answer[Origins]) -> Origins:
-        if isinstance(answer, Found):
+    def column(self, column: ColumnName, answer: NameAnswer[Origins]) -> Origins:
+        if isinstance(answer, FoundName):
             return answer.attribute.value
         self.unsure.append(".".join(column.parts))
         return NONE
 
     def made(self, expression: Expression, operands: Sequence[Origins]) -> Origins:
-        if isinstance(expression, Window):
+        if isinstance(expression, WindowCall):
             operands = operands[: len(expression.function.operands)]
         return NONE.union(*operands)
 
-    def query(self, query: Subquery, scope: Scope[Origins]) -> Origins:
+    def query(self, query: Subquery, scope: NameScope[Origins]) -> Origins:
         within = self.resolver.relation(query.relation, scope)
         values = [self.resolver.value(one, scope) for one in query.values]
         return NONE.union(*values, *[one.value for one in within.columns])
@@ -62,8 +62,8 @@ class OriginsDomain:
         return NONE.union(*values)
 
     def decide(
-        self, relation: Relation, inputs: Sequence[Attributes[Origins]], scope: Scope[Origins]
-    ) -> Sequence[Attributes[Origins]]:
+        self, relation: RelationNode, inputs: Sequence[OutputColumns[Origins]], scope: NameScope[Origins]
+    ) -> Sequence[OutputColumns[Origins]]:
         return inputs
 
 
@@ -79,5 +79,5 @@ def origins_of(reading: Reading, tables: Mapping[str, Iterable[str]]) -> list[Or
         return None
     ctes = frozenset(r.span for r in reading.relations if r.span and r.role is RelationRole.CTE)
     domain = OriginsDomain({span: (name, tables[name]) for span, name in scans.items()}, ctes)
-    found = domain.resolver.relation(relation, Scope())
+    found = domain.resolver.relation(relation, NameScope())
     return None if domain.unsure else [one.value for one in found.columns if one.bare]

@@ -10,27 +10,27 @@ import pytest
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
-    Call,
     Cast,
-    Clause,
-    Column,
     ColumnAliases,
+    ColumnName,
+    ConditionClause,
     Expression,
     Filter,
+    FunctionCall,
     Generate,
     Join,
     JoinKind,
     Literal,
+    NamedScan,
     OneRow,
     OpaqueExpression,
     OpaqueRelation,
     Operator,
     Pass,
     Passing,
-    Project,
+    Projection,
     QueryKind,
-    Relation,
-    Scan,
+    RelationNode,
     SetKind,
     SetOperation,
     Star,
@@ -41,15 +41,15 @@ from gateway.algebra.nodes import (
 )
 from gateway.algebra.resolve import (
     MAX_STEPS,
-    Ambiguous,
-    Answer,
-    Attributes,
-    Found,
-    Open,
+    AmbiguousName,
+    FoundName,
+    NameAnswer,
+    NameScope,
+    OpenName,
+    OutputColumns,
     Resolver,
-    Scope,
     TooMuch,
-    Unknown,
+    UnknownName,
     of_groups,
     scope_of,
 )
@@ -58,7 +58,7 @@ from gateway.model.reading import Span
 TABLES = {"a": "id x", "b": "id y", "c": "x id y", "s": "id s"}
 SPANS = {name: Span(at, at + 1) for at, name in enumerate(TABLES)}
 CTE = Span(100, 101)
-ON = Operator("EqualTo", (Column(("a", "id")), Column(("b", "id"))))
+ON = Operator("EqualTo", (ColumnName(("a", "id")), ColumnName(("b", "id"))))
 
 
 @dataclass
@@ -67,28 +67,28 @@ class Sources:
 
     tables: Mapping[Span, Sequence[str]]
 
-    def scan(self, scan: Scan) -> Iterable[tuple[str, str]] | None:
+    def scan(self, scan: NamedScan) -> Iterable[tuple[str, str]] | None:
         known = self.tables.get(scan.span) if scan.span is not None else None
         return None if known is None else [(name, f"{scan.parts[-1]}.{name}") for name in known]
 
-    def column(self, column: Column, answer: Answer[str]) -> str:
+    def column(self, column: ColumnName, answer: NameAnswer[str]) -> str:
         match answer:
-            case Found():
+            case FoundName():
                 around = "^" * answer.depth
                 return (
                     around + answer.attribute.value + ("?" if answer.open or answer.attribute.guessed else "")
                 )
-            case Ambiguous():
+            case AmbiguousName():
                 return "ambiguous"
-            case Unknown():
+            case UnknownName():
                 return "unknown"
-            case Open():
+            case OpenName():
                 return "open"
 
     def made(self, expression: Expression, operands: Sequence[str]) -> str:
         return operands[0] if isinstance(expression, Alias) else f"({' '.join(operands)})"
 
-    def query(self, query: Subquery, scope: Scope[str]) -> str:
+    def query(self, query: Subquery, scope: NameScope[str]) -> str:
         return str(self.resolver.relation(query.relation, scope).columns[0].value)
 
     def item(self, item: Expression, value: str) -> str:
@@ -98,8 +98,8 @@ class Sources:
         return "|".join(values)
 
     def decide(
-        self, relation: Relation, inputs: Sequence[Attributes[str]], scope: Scope[str]
-    ) -> Sequence[Attributes[str]]:
+        self, relation: RelationNode, inputs: Sequence[OutputColumns[str]], scope: NameScope[str]
+    ) -> Sequence[OutputColumns[str]]:
         return inputs
 
     def __post_init__(self) -> None:
@@ -110,24 +110,28 @@ def sources() -> Sources:
     return Sources({SPANS[name]: columns.split() for name, columns in TABLES.items()})
 
 
-def table(name: str) -> Scan:
-    return Scan((name,), span=SPANS.get(name))
+def named(*parts: str) -> ColumnName:
+    return ColumnName(parts)
 
 
-def columns(relation: Relation) -> Attributes[str]:
-    return sources().resolver.relation(relation, Scope())
+def table(name: str) -> NamedScan:
+    return NamedScan((name,), span=SPANS.get(name))
 
 
-def listed(relation: Relation) -> list[tuple[str, str]]:
+def columns(relation: RelationNode) -> OutputColumns[str]:
+    return sources().resolver.relation(relation, NameScope())
+
+
+def listed(relation: RelationNode) -> list[tuple[str, str]]:
     """What a star shows."""
     return [(one.name, one.value) for one in columns(relation).columns if one.bare]
 
 
-def means(relation: Relation, name: str) -> str:
+def means(relation: RelationNode, name: str) -> str:
     """What a name is above a relation."""
     found = sources()
-    above = found.resolver.relation(relation, Scope())
-    return found.column(Column(tuple(name.split("."))), scope_of(above).resolve(name.split(".")))
+    above = found.resolver.relation(relation, NameScope())
+    return found.column(ColumnName(tuple(name.split("."))), scope_of(above).resolve(name.split(".")))
 
 
 def join(kind: JoinKind, *using: str, natural: bool = False) -> Join:
@@ -165,7 +169,7 @@ def test_natural_takes_the_names_in_the_left_order() -> None:
     joined = Join(table("c"), table("b"), JoinKind.FULL_OUTER, natural=True)
     assert listed(joined) == [("id", "c.id|b.id"), ("y", "c.y|b.y"), ("x", "c.x")]
     # With no name in common, it is a cross join.
-    one = Project(table("a"), (Column(("x",)),))
+    one = Projection(table("a"), (named("x"),))
     assert listed(Join(one, table("b"), JoinKind.INNER, natural=True)) == [
         ("x", "a.x"),
         ("id", "b.id"),
@@ -191,53 +195,56 @@ def test_what_is_not_known_may_have_any_name() -> None:
     assert means(joined, "x") == "a.x?"
     assert means(joined, "q") == "open"
     assert means(OpaqueRelation((table("a"),), ()), "x") == "open"
-    assert means(Project(table("z"), (Star(),)), "q") == "open"
-    assert means(Project(table("z"), (Column(("q",)),)), "q") == "open"
+    assert means(Projection(table("z"), (Star(),)), "q") == "open"
+    assert means(Projection(table("z"), (named("q"),)), "q") == "open"
 
 
 def test_lateral_names_come_behind_columns_and_before_queries_around() -> None:
     items = (
-        Alias("n", Column(("id",))),
-        Alias("id", Column(("x",))),
-        Alias("m", Column(("N",))),
-        Alias("k", Column(("id",))),
+        Alias("n", named("id")),
+        Alias("id", named("x")),
+        Alias("m", named("N")),
+        Alias("k", named("id")),
     )
-    made = Project(table("a"), items)
+    made = Projection(table("a"), items)
     assert listed(made) == [("n", "a.id"), ("id", "a.x"), ("m", "a.id"), ("k", "a.id")]
     # An item further to the right is none.
-    early = Project(table("a"), (Alias("m", Column(("n",))), Alias("n", Column(("id",)))))
+    early = Projection(table("a"), (Alias("m", named("n")), Alias("n", named("id"))))
     assert listed(early) == [("m", "unknown"), ("n", "a.id")]
     # Two of one name: which is meant, Spark does not say.
-    both = Project(table("a"), (Alias("n", Column(("id",))), Alias("n", Column(("x",))), Column(("n",))))
+    both = Projection(table("a"), (Alias("n", named("id")), Alias("n", named("x")), named("n")))
     assert listed(both)[-1] == ("n", "ambiguous")
     # `y` is the list's own before it is that of `b` around; `q` of neither.
-    inner = Project(table("a"), (Alias("y", Column(("x",))), Alias("w", Column(("y",)))))
-    wanted = Project(inner, (Column(("w",)),))
-    query = Project(table("b"), (Alias("v", Subquery(QueryKind.SCALAR, wanted)),))
+    inner = Projection(table("a"), (Alias("y", named("x")), Alias("w", named("y"))))
+    wanted = Projection(inner, (named("w"),))
+    query = Projection(table("b"), (Alias("v", Subquery(QueryKind.SCALAR, wanted)),))
     assert listed(query) == [("v", "a.x")]
 
 
 def test_a_name_that_a_subquery_lacks_is_of_the_query_around() -> None:
-    inner = Project(table("a"), (Alias("v", Call(("f",), (Column(("x",)), Column(("y",)), Column(("q",))))),))
-    query = Project(table("b"), (Alias("v", Subquery(QueryKind.SCALAR, inner)),))
+    inner = Projection(
+        table("a"),
+        (Alias("v", FunctionCall(("f",), (named("x"), named("y"), named("q")))),),
+    )
+    query = Projection(table("b"), (Alias("v", Subquery(QueryKind.SCALAR, inner)),))
     assert listed(query) == [("v", "(a.x ^b.y unknown)")]
     # What is read within may have it.
-    inner = Project(table("z"), (Alias("v", Column(("y",))),))
-    query = Project(table("b"), (Alias("v", Subquery(QueryKind.EXISTS, inner)),))
+    inner = Projection(table("z"), (Alias("v", named("y")),))
+    query = Projection(table("b"), (Alias("v", Subquery(QueryKind.EXISTS, inner)),))
     assert listed(query) == [("v", "open")]
 
 
 def test_generators_add_their_columns() -> None:
-    view = Generate(table("a"), Call(("explode",), (Column(("x",)),)), ("E",), "t")
+    view = Generate(table("a"), FunctionCall(("explode",), (named("x"),)), ("E",), "t")
     assert listed(view) == [("id", "a.id"), ("x", "a.x"), ("e", "(a.x)")]
     assert means(view, "t.e") == "(a.x)"
     assert means(view, "t.x") == "unknown"
-    assert means(Generate(view, Call(("explode",), (Column(("e",)),)), ("f",), "u"), "f") == "((a.x))"
+    assert means(Generate(view, FunctionCall(("explode",), (named("e"),)), ("f",), "u"), "f") == "((a.x))"
     # Of a name that both have, neither is meant.
-    assert means(Generate(table("a"), Call(("explode",), ()), ("x",), "t"), "x") == "ambiguous"
+    assert means(Generate(table("a"), FunctionCall(("explode",), ()), ("x",), "t"), "x") == "ambiguous"
     # Spark names them by what is generated.
-    assert means(Generate(table("a"), Call(("explode",), ()), (), "t"), "x") == "a.x?"
-    assert means(Generate(table("a"), Call(("explode",), ()), (), "t"), "col") == "open"
+    assert means(Generate(table("a"), FunctionCall(("explode",), ()), (), "t"), "x") == "a.x?"
+    assert means(Generate(table("a"), FunctionCall(("explode",), ()), (), "t"), "col") == "open"
 
 
 @pytest.mark.parametrize("kind", SetKind)
@@ -251,7 +258,7 @@ def test_set_operations_by_place(kind: SetKind) -> None:
 
 
 def test_set_operations_by_name() -> None:
-    turned = Project(table("c"), (Column(("y",)), Column(("id",))))
+    turned = Projection(table("c"), (named("y"), named("id")))
     made = SetOperation(SetKind.UNION, (table("b"), turned), by_name=True)
     assert listed(made) == [("id", "b.id|c.id"), ("y", "b.y|c.y")]
     sides = (table("a"), table("b"))
@@ -262,13 +269,13 @@ def test_set_operations_by_name() -> None:
 
 
 def test_common_table_expressions() -> None:
-    reference = Scan(("K",), span=CTE)
+    reference = NamedScan(("K",), span=CTE)
     made = With(reference, (("k", SubqueryAlias(join(JoinKind.LEFT_OUTER, "id"), "k")),))
     assert means(made, "k.id") == "a.id"
     assert means(made, "b.id") == "unknown"
     # One that reads itself, and one of another WITH of the same name.
     assert means(With(reference, (("k", reference),)), "id") == "open"
-    within = With(Project(reference, (Star(),)), (("k", table("b")),))
+    within = With(Projection(reference, (Star(),)), (("k", table("b")),))
     assert listed(With(within, (("k", table("a")),))) == [("id", "b.id"), ("y", "b.y")]
 
 
@@ -281,12 +288,12 @@ def test_names_for_columns_by_their_places() -> None:
     assert means(ColumnAliases(table("z"), ("n",)), "n") == "open"
     # Where columns are left out, places say nothing.
     resolver = Resolver(sources(), frozenset(), only=frozenset({"x"}))
-    assert resolver.relation(ColumnAliases(table("a"), ("n",)), Scope()).open
+    assert resolver.relation(ColumnAliases(table("a"), ("n",)), NameScope()).open
 
 
 def test_names_that_spark_gives() -> None:
-    cast = Cast(Column(("a", "id")), "int", tried=True)
-    made = Project(table("a"), (cast, Literal("string", "X"), Literal("void")))
+    cast = Cast(named("a", "id"), "int", tried=True)
+    made = Projection(table("a"), (cast, Literal("string", "X"), Literal("void")))
     assert [(one.name, one.guessed) for one in columns(made).columns] == [
         ("id", True),
         ("x", True),
@@ -294,12 +301,12 @@ def test_names_that_spark_gives() -> None:
     ]
     assert means(made, "id") == "(a.id)?"
     assert means(made, "q") == "open"
-    assert [one.name for one in columns(Project(table("a"), (Call(("f",), ()),))).columns] == [""]
+    assert [one.name for one in columns(Projection(table("a"), (FunctionCall(("f",), ()),))).columns] == [""]
 
 
 def test_what_a_star_shows() -> None:
     joined = join(JoinKind.LEFT_OUTER, "id")
-    assert listed(Project(joined, (Star(("b",)), Star()))) == [
+    assert listed(Projection(joined, (Star(("b",)), Star()))) == [
         ("id", "b.id"),
         ("y", "b.y"),
         ("id", "a.id"),
@@ -307,26 +314,26 @@ def test_what_a_star_shows() -> None:
         ("y", "b.y"),
     ]
     # The fields of a column.
-    assert columns(Project(table("s"), (Star(("s", "s")),))).open
-    assert means(Project(table("a"), (Star(),)), "a.id") == "unknown"
+    assert columns(Projection(table("s"), (Star(("s", "s")),))).open
+    assert means(Projection(table("a"), (Star(),)), "a.id") == "unknown"
 
 
 def test_conditions_of_groups() -> None:
-    shown = Aggregate(table("a"), (Column(("id",)),), (Alias("x", Column(("id",))), Call(("count",), ())))
-    made = columns(Filter(shown, Clause.HAVING, (Column(("x",)),)))
+    shown = Aggregate(table("a"), (named("id"),), (Alias("x", named("id")), FunctionCall(("count",), ())))
+    made = columns(Filter(shown, ConditionClause.HAVING, (named("x"),)))
     above = of_groups(made, columns(table("a")))
     found = [scope_of(above).resolve((name,)) for name in ("x", "id")]
-    assert [one.attribute.value for one in found if isinstance(one, Found)] == ["a.id", "a.id"]
+    assert [one.attribute.value for one in found if isinstance(one, FoundName)] == ["a.id", "a.id"]
     assert above.open
 
 
 def test_a_query_that_is_too_large_is_given_up() -> None:
     wide = {SPANS["a"]: [f"c{number}" for number in range(1000)]}
-    made: Relation = table("a")
+    made: RelationNode = table("a")
     for _ in range(MAX_STEPS // 1000):
         made = Pass(made, Passing.DISTINCT)
     with pytest.raises(TooMuch):
-        Sources(wide).resolver.relation(made, Scope())
+        Sources(wide).resolver.relation(made, NameScope())
 
 
 def test_queries_within_expressions() -> None:

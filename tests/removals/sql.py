@@ -180,7 +180,7 @@ REMOVALS = (
     Removal(
         "a column whose name is not known may have any",
         "algebra.resolve",
-        "                if tier.open:\n                    return Open()\n",
+        "                if tier.open:\n                    return OpenName()\n",
         "",
         "algebra.test_resolve",
     ),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.algebra.nodes import Relation
+from gateway.algebra.nodes import RelationNode
 from gateway.algebra.spark import lower_relation
 from gateway.model.reading import Reading, RelationRole
 from gateway.reader.pool import ReaderPool
@@ -47,7 +47,7 @@ WRITTEN = {
 }
 
 
-async def relation_of(reader: ReaderPool, text: str) -> Relation | None:
+async def relation_of(reader: ReaderPool, text: str) -> RelationNode | None:
     reading = await reader.read(text)
     tree = reading.tree if isinstance(reading, Reading) else None
     return None if tree is None else lower_relation(tree)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gateway.algebra.nodes import Relation
+from gateway.algebra.nodes import RelationNode
 from gateway.model.reading import Reading, RelationRole, Span
 from gateway.reader.pool import ReaderPool
 from gateway.sql.total import total_statement, total_text
@@ -21,7 +21,7 @@ CASES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "total.yaml").read
 
 async def read(
     reader: ReaderPool, text: str
-) -> tuple[Relation | None, dict[Span, dict[str, str]], frozenset[Span]]:
+) -> tuple[RelationNode | None, dict[Span, dict[str, str]], frozenset[Span]]:
     reading = await reader.read(text)
     assert isinstance(reading, Reading), reading
     spans = [(r.span, r) for r in reading.relations if r.span is not None]
