@@ -28,7 +28,7 @@ class _Node:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnName(_Node):
+class NamedColumn(_Node):
     """A reference as it is written: a column, a field of one, or a word such as `user`."""
 
     parts: tuple[str, ...]
@@ -66,7 +66,7 @@ class Operator(_Node):
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionCall(_Node):
+class NamedCall(_Node):
     """A function by its name, Spark's own or another."""
 
     parts: tuple[str, ...]
@@ -146,11 +146,11 @@ class OpaqueExpression(_Node):
 
 
 Expression = (
-    ColumnName
+    NamedColumn
     | Star
     | Literal
     | Operator
-    | FunctionCall
+    | NamedCall
     | Cast
     | Alias
     | WindowCall
@@ -430,7 +430,7 @@ def nodes_of(relation: RelationNode) -> Iterator[RelationNode | Expression]:
 
 def names_in(expression: Expression) -> Iterator[tuple[str, ...]]:
     """Yield every reference to a column in an expression, without those in queries within it."""
-    if isinstance(expression, ColumnName):
+    if isinstance(expression, NamedColumn):
         yield expression.parts
     for operand in expression.operands:
         yield from names_in(operand)

@@ -28,13 +28,13 @@ from gateway.algebra.nodes import (
     Alias,
     Cast,
     ColumnAliases,
-    ColumnName,
     Expression,
     Filter,
     Generate,
     Join,
     JoinKind,
     Literal,
+    NamedColumn,
     NamedScan,
     OneRow,
     OpaqueRelation,
@@ -62,7 +62,7 @@ class TooMuch(Exception):
     """A query whose columns cannot be followed in a reasonable time."""
 
 
-class OutputColumn(NamedTuple, Generic[V]):
+class RelationColumn(NamedTuple, Generic[V]):
     """A column of a relation."""
 
     name: str
@@ -76,14 +76,14 @@ class OutputColumn(NamedTuple, Generic[V]):
 
 
 @dataclass(frozen=True, slots=True)
-class OutputColumns(Generic[V]):
+class RelationColumns(Generic[V]):
     """The columns of a relation."""
 
-    columns: tuple[OutputColumn[V], ...] = ()
+    columns: tuple[RelationColumn[V], ...] = ()
     open: bool = False
     """Whether there may be others, by names that are not known."""
 
-    def named(self, parts: Sequence[str]) -> list[OutputColumn[V]]:
+    def named(self, parts: Sequence[str]) -> list[RelationColumn[V]]:
         """Return the columns that a reference can mean."""
         *before, name = [part.lower() for part in parts]
         if not before:
@@ -91,20 +91,20 @@ class OutputColumns(Generic[V]):
         qualifier = tuple(before)
         return [one for one in self.columns if one.name == name and qualifier in one.qualifiers]
 
-    def beside(self, other: OutputColumns[V]) -> OutputColumns[V]:
-        return OutputColumns((*self.columns, *other.columns), self.open or other.open)
+    def beside(self, other: RelationColumns[V]) -> RelationColumns[V]:
+        return RelationColumns((*self.columns, *other.columns), self.open or other.open)
 
-    def called(self, qualifiers: frozenset[tuple[str, ...]]) -> OutputColumns[V]:
+    def called(self, qualifiers: frozenset[tuple[str, ...]]) -> RelationColumns[V]:
         """Return what a relation shows under another name."""
         shown = [one._replace(qualifiers=qualifiers) for one in self.columns if one.bare]
-        return OutputColumns(tuple(shown), self.open)
+        return RelationColumns(tuple(shown), self.open)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundName(Generic[V]):
     """A name means this column, or nothing."""
 
-    attribute: OutputColumn[V]
+    attribute: RelationColumn[V]
     depth: int
     """How many queries further out it stands."""
     open: bool
@@ -115,7 +115,7 @@ class FoundName(Generic[V]):
 class AmbiguousName(Generic[V]):
     """Several columns have the name; Spark takes none, unless a plan says which."""
 
-    attributes: tuple[OutputColumn[V], ...]
+    attributes: tuple[RelationColumn[V], ...]
     depth: int
     open: bool
 
@@ -137,12 +137,12 @@ NameAnswer = FoundName[V] | AmbiguousName[V] | UnknownName | OpenName
 class NameScope(Generic[V]):
     """What names can mean at one place of a query."""
 
-    ctes: Mapping[str, OutputColumns[V]] = field(default_factory=dict)
+    ctes: Mapping[str, RelationColumns[V]] = field(default_factory=dict)
     """Common table expressions by name, lower case."""
-    levels: tuple[tuple[OutputColumns[V], ...], ...] = ()
+    levels: tuple[tuple[RelationColumns[V], ...], ...] = ()
     """The queries around, the innermost first; of each, what comes first, and what comes then."""
 
-    def over(self, *tiers: OutputColumns[V]) -> NameScope[V]:
+    def over(self, *tiers: RelationColumns[V]) -> NameScope[V]:
         """Return the scope of what stands above these columns."""
         return NameScope(self.ctes, (tiers, *self.levels))
 
@@ -159,7 +159,7 @@ class NameScope(Generic[V]):
         return UnknownName()
 
 
-def scope_of(columns: OutputColumns[V]) -> NameScope[V]:
+def scope_of(columns: RelationColumns[V]) -> NameScope[V]:
     """Return the scope of what stands above these columns alone."""
     return NameScope({}, ((columns,),))
 
@@ -170,7 +170,7 @@ class Domain(Protocol[V]):
     def scan(self, scan: NamedScan) -> Iterable[tuple[str, V]] | None:
         """Return a stored relation's columns, None where they are not known."""
 
-    def column(self, column: ColumnName, answer: NameAnswer[V]) -> V:
+    def column(self, column: NamedColumn, answer: NameAnswer[V]) -> V:
         """Return what a reference is worth."""
 
     def made(self, expression: Expression, operands: Sequence[V]) -> V:
@@ -186,8 +186,8 @@ class Domain(Protocol[V]):
         """Return what a column is that may have any of several values."""
 
     def decide(
-        self, relation: RelationNode, inputs: Sequence[OutputColumns[V]], scope: NameScope[V]
-    ) -> Sequence[OutputColumns[V]]:
+        self, relation: RelationNode, inputs: Sequence[RelationColumns[V]], scope: NameScope[V]
+    ) -> Sequence[RelationColumns[V]]:
         """Look at what a relation does with its inputs; return these as they are below it. The names stay."""
 
 
@@ -199,7 +199,7 @@ class Resolver(Generic[V]):
     only: frozenset[str] | None = None
     """The names, lower case, that stored columns are looked up by; others are left out. None: all."""
     steps: int = 0
-    _known: dict[int, OutputColumns[V]] = field(default_factory=dict)
+    _known: dict[int, RelationColumns[V]] = field(default_factory=dict)
     """By the identity of a relation, each of which stands at one place."""
 
     def step(self, count: int = 1) -> None:
@@ -207,7 +207,7 @@ class Resolver(Generic[V]):
         if self.steps > MAX_STEPS:
             raise TooMuch
 
-    def relation(self, relation: RelationNode, scope: NameScope[V]) -> OutputColumns[V]:
+    def relation(self, relation: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
         """Return the columns of a relation."""
         found = self._known.get(id(relation))
         if found is None:
@@ -226,7 +226,7 @@ class Resolver(Generic[V]):
     def value(self, expression: Expression, scope: NameScope[V]) -> V:
         """Return what an expression is worth."""
         match expression:
-            case ColumnName():
+            case NamedColumn():
                 self.step(1 + sum([len(tier.columns) for tier in scope.levels[0]]) // 16)
                 return self.domain.column(expression, scope.resolve(expression.parts))
             case Subquery():
@@ -238,7 +238,7 @@ class Resolver(Generic[V]):
         self.step()
         return self.domain.made(expression, [self.value(one, scope) for one in operands])
 
-    def _relation(self, relation: RelationNode, scope: NameScope[V]) -> OutputColumns[V]:
+    def _relation(self, relation: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
         match relation:
             case NamedScan():
                 return self._scan(relation, scope)
@@ -249,7 +249,7 @@ class Resolver(Generic[V]):
         inputs = self.domain.decide(relation, below, scope)
         match relation:
             case OneRow():
-                return OutputColumns()
+                return RelationColumns()
             case Filter() | Pass():
                 return inputs[0]
             case SubqueryAlias():
@@ -265,33 +265,33 @@ class Resolver(Generic[V]):
             case SetOperation():
                 return self._set(relation, inputs)
             case OpaqueRelation():
-                return OutputColumns(open=True)
+                return RelationColumns(open=True)
         assert_never(relation)
 
-    def _scan(self, scan: NamedScan, scope: NameScope[V]) -> OutputColumns[V]:
+    def _scan(self, scan: NamedScan, scope: NameScope[V]) -> RelationColumns[V]:
         parts = tuple([part.lower() for part in scan.parts])
         qualifiers = frozenset(parts[start:] for start in range(len(parts)))
         if scan.span in self.ctes:
             known = scope.ctes.get(parts[-1])
             inputs = self.domain.decide(scan, [] if known is None else [known], scope)
-            return inputs[0].called(qualifiers) if inputs else OutputColumns(open=True)
+            return inputs[0].called(qualifiers) if inputs else RelationColumns(open=True)
         stored = self.domain.scan(scan)
         if stored is None:
-            return OutputColumns(open=True)
+            return RelationColumns(open=True)
         columns = [
-            OutputColumn(name.lower(), value, qualifiers)
+            RelationColumn(name.lower(), value, qualifiers)
             for name, value in stored
             if self.only is None or name.lower() in self.only
         ]
-        return OutputColumns(tuple(columns))
+        return RelationColumns(tuple(columns))
 
     def _listed(
-        self, items: Sequence[Expression], below: OutputColumns[V], scope: NameScope[V]
-    ) -> OutputColumns[V]:
+        self, items: Sequence[Expression], below: RelationColumns[V], scope: NameScope[V]
+    ) -> RelationColumns[V]:
         asked = {parts[0].lower() for item in items for parts in names_in(item)}
         asked -= {one.name for one in below.columns}
-        columns: list[OutputColumn[V]] = []
-        given: list[OutputColumn[V]] = []
+        columns: list[RelationColumn[V]] = []
+        given: list[RelationColumn[V]] = []
         is_open = False
         here = scope.over(below)
         for item in items:
@@ -305,67 +305,67 @@ class Resolver(Generic[V]):
                 continue
             value = self.domain.item(item, self.value(item, here))
             if isinstance(item, Alias):
-                columns.append(OutputColumn(item.name.lower(), value))
+                columns.append(RelationColumn(item.name.lower(), value))
                 if columns[-1].name in asked:
                     given.append(columns[-1])
-                    here = scope.over(below, OutputColumns(tuple(given)))
-            elif isinstance(item, ColumnName):
-                columns.append(OutputColumn(item.parts[-1].lower(), value))
+                    here = scope.over(below, RelationColumns(tuple(given)))
+            elif isinstance(item, NamedColumn):
+                columns.append(RelationColumn(item.parts[-1].lower(), value))
             else:
                 name = made_name(item)
-                columns.append(OutputColumn(name, value, guessed=bool(name)))
+                columns.append(RelationColumn(name, value, guessed=bool(name)))
                 is_open = True
-        return OutputColumns(tuple(columns), is_open)
+        return RelationColumns(tuple(columns), is_open)
 
-    def _renamed(self, relation: ColumnAliases, below: OutputColumns[V]) -> OutputColumns[V]:
+    def _renamed(self, relation: ColumnAliases, below: RelationColumns[V]) -> RelationColumns[V]:
         """Spark takes a list that is as long as the columns are many, and no other: so where there are as
         many here, these are all."""
         shown = [one for one in below.columns if one.bare]
         if self.only is not None or not len(relation.names) == len(shown) == len(below.columns):
-            return OutputColumns(open=True)
+            return RelationColumns(open=True)
         pairs = zip(relation.names, shown, strict=True)
-        return OutputColumns(tuple([OutputColumn(name.lower(), one.value) for name, one in pairs]))
+        return RelationColumns(tuple([RelationColumn(name.lower(), one.value) for name, one in pairs]))
 
     def _generated(
-        self, relation: Generate, below: OutputColumns[V], scope: NameScope[V]
-    ) -> OutputColumns[V]:
+        self, relation: Generate, below: RelationColumns[V], scope: NameScope[V]
+    ) -> RelationColumns[V]:
         value = self.value(relation.generator, scope.over(below))
         qualifiers = frozenset({(relation.alias.lower(),)})
-        made = [OutputColumn(name.lower(), value, qualifiers) for name in relation.names]
-        return below.beside(OutputColumns(tuple(made), open=not made))
+        made = [RelationColumn(name.lower(), value, qualifiers) for name in relation.names]
+        return below.beside(RelationColumns(tuple(made), open=not made))
 
-    def _joined(self, join: Join, left: OutputColumns[V], right: OutputColumns[V]) -> OutputColumns[V]:
+    def _joined(self, join: Join, left: RelationColumns[V], right: RelationColumns[V]) -> RelationColumns[V]:
         if join.kind in LEFT_ONLY:
             return left
         both = left.beside(right)
         names: Sequence[str] = join.using
         if join.natural:
             if both.open:
-                return OutputColumns(open=True)
+                return RelationColumns(open=True)
             plain = {one.name for one in right.columns if one.bare}
             names = [one.name for one in left.columns if one.bare and one.name in plain]
         if not names:
             return both
-        merged: list[OutputColumn[V]] = []
+        merged: list[RelationColumn[V]] = []
         for name in names:
             ours, theirs = left.named((name,)), right.named((name,))
             if len(ours) != 1 or len(theirs) != 1:
-                return OutputColumns(open=True)
+                return RelationColumns(open=True)
             value = (theirs if join.kind is JoinKind.RIGHT_OUTER else ours)[0].value
             if join.kind is JoinKind.FULL_OUTER:
                 value = self.domain.merge([ours[0].value, theirs[0].value])
             guessed = ours[0].guessed or theirs[0].guessed
-            merged.append(OutputColumn(name.lower(), value, guessed=guessed))
+            merged.append(RelationColumn(name.lower(), value, guessed=guessed))
         folded = {one.name for one in merged}
         sides = [one._replace(bare=one.bare and one.name not in folded) for one in both.columns]
-        return OutputColumns((*merged, *sides), both.open)
+        return RelationColumns((*merged, *sides), both.open)
 
-    def _set(self, relation: SetOperation, inputs: Sequence[OutputColumns[V]]) -> OutputColumns[V]:
+    def _set(self, relation: SetOperation, inputs: Sequence[RelationColumns[V]]) -> RelationColumns[V]:
         first, *others = [[one for one in side.columns if one.bare] for side in inputs]
         # With some columns left out, places say nothing; nor do they add a name.
         whole = self.only is None
         is_open = any(side.open for side in inputs) if whole else inputs[0].open
-        columns: list[OutputColumn[V]] = []
+        columns: list[RelationColumn[V]] = []
         for place, one in enumerate(first):
             values = [one.value]
             for other in others:
@@ -374,14 +374,14 @@ class Resolver(Generic[V]):
                     same = [its for its in other if its.name == one.name]
                 is_open |= whole and len(same) != 1 and not relation.missing
                 values += [its.value for its in same]
-            columns.append(OutputColumn(one.name, self.domain.merge(values), guessed=one.guessed))
+            columns.append(RelationColumn(one.name, self.domain.merge(values), guessed=one.guessed))
         names = {one.name for one in first}
         if relation.by_name and relation.missing:
             more = {one.name: one for other in others for one in other if one.name not in names}
             columns += [one._replace(qualifiers=frozenset()) for one in more.values()]
         else:
             is_open |= whole and any(len(other) != len(first) for other in others)
-        return OutputColumns(tuple(columns), is_open)
+        return RelationColumns(tuple(columns), is_open)
 
 
 LEFT_ONLY: Final = frozenset({JoinKind.LEFT_ANTI, JoinKind.LEFT_SEMI})
@@ -391,15 +391,15 @@ LEFT_ONLY: Final = frozenset({JoinKind.LEFT_ANTI, JoinKind.LEFT_SEMI})
 def made_name(item: Expression) -> str:
     """Return the plain name, lower case, that Spark may give to an item without one: that of the column which
     a cast is of, or a literal's text. Those of calls and operators have other signs in them."""
-    if isinstance(item, Cast) and isinstance(item.operand, ColumnName):
+    if isinstance(item, Cast) and isinstance(item.operand, NamedColumn):
         return item.operand.parts[-1].lower()
     if isinstance(item, Literal):
         return "null" if item.value is None else item.value.lower()
     return ""
 
 
-def of_groups(shown: OutputColumns[V], below: OutputColumns[V]) -> OutputColumns[V]:
+def of_groups(shown: RelationColumns[V], below: RelationColumns[V]) -> RelationColumns[V]:
     """Return what names in HAVING find: what a select list shows, then what that is made of."""
     names = {one.name for one in shown.columns}
     kept = [one for one in below.columns if one.name not in names]
-    return OutputColumns((*shown.columns, *kept), shown.open or below.open)
+    return RelationColumns((*shown.columns, *kept), shown.open or below.open)

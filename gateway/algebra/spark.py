@@ -10,15 +10,15 @@ from gateway.algebra.nodes import (
     Alias,
     Cast,
     ColumnAliases,
-    ColumnName,
     ConditionClause,
     Expression,
     Filter,
-    FunctionCall,
     Generate,
     Join,
     JoinKind,
     Literal,
+    NamedCall,
+    NamedColumn,
     NamedScan,
     OneRow,
     OpaqueExpression,
@@ -103,7 +103,7 @@ def _opaque_expression(node: ExpressionNode) -> Expression:
 
 
 def _column(node: ExpressionNode) -> Expression:
-    return ColumnName(node.parts, span=node.span)
+    return NamedColumn(node.parts, span=node.span)
 
 
 def _star(node: ExpressionNode) -> Expression:
@@ -119,20 +119,20 @@ def _operator(node: ExpressionNode) -> Expression:
 
 
 def _syntax(node: ExpressionNode) -> Expression:
-    return FunctionCall((_FUNCTIONS[node.node],), _all(node.children), span=node.span)
+    return NamedCall((_FUNCTIONS[node.node],), _all(node.children), span=node.span)
 
 
 def _call(node: ExpressionNode) -> Expression:
-    return FunctionCall(node.parts, _all(node.children), span=node.span)
+    return NamedCall(node.parts, _all(node.children), span=node.span)
 
 
 def _aggregated(node: ExpressionNode) -> Expression:
     """Of `first(x) FILTER (WHERE c)`, Spark keeps the condition around the function."""
     function, *conditions = node.children
     made = lower_expression(function)
-    if not isinstance(made, FunctionCall):
+    if not isinstance(made, NamedCall):
         return _opaque_expression(node)
-    return FunctionCall(made.parts, (*made.operands, *_all(conditions)), span=node.span)
+    return NamedCall(made.parts, (*made.operands, *_all(conditions)), span=node.span)
 
 
 def _cast(node: ExpressionNode) -> Expression:

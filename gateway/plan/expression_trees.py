@@ -16,14 +16,14 @@ from gateway.algebra.nodes import (
     Aggregate,
     Alias,
     Cast,
-    ColumnName,
     ConditionClause,
     Expression,
     Filter,
-    FunctionCall,
     Join,
     JoinKind,
     Literal,
+    NamedCall,
+    NamedColumn,
     NamedScan,
     Operator,
     Pass,
@@ -235,7 +235,7 @@ class _Trees:
     def _items(self, messages: Iterable[pb.Expression]) -> tuple[Expression, ...]:
         items = tuple([self.expression(one) for one in messages])
         for item in items:
-            if isinstance(item, ColumnName):
+            if isinstance(item, NamedColumn):
                 # The last part may be a field of a column.
                 self.made.update(part.lower() for part in item.parts[1:])
             elif not isinstance(item, Alias | Star):
@@ -268,7 +268,7 @@ class _Trees:
             if len(parts) > 1:
                 raise _NoTree
             self.by_plan.add(parts[0].lower())
-        return ColumnName(tuple(parts))
+        return NamedColumn(tuple(parts))
 
     def star(self, message: pb.Expression.UnresolvedStar) -> Expression:
         if message.HasField("plan_id") or message.unparsed_target:
@@ -289,7 +289,7 @@ class _Trees:
             raise _NoTree
         if (operator := _OPERATORS.get(name)) is not None and operands:
             return Operator(operator, operands)
-        return FunctionCall((name,), operands)
+        return NamedCall((name,), operands)
 
     def _aliased(self, message: pb.Expression.Alias) -> Expression:
         # What is known of a column may make it CHAR, which Spark pads to any length where it is compared.

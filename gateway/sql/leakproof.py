@@ -21,13 +21,13 @@ from typing import Final, NamedTuple
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
-    ColumnName,
     ConditionClause,
     Expression,
     Filter,
     Generate,
     Join,
     JoinKind,
+    NamedColumn,
     NamedScan,
     Operator,
     Pass,
@@ -46,8 +46,8 @@ from gateway.algebra.resolve import (
     FoundName,
     NameAnswer,
     NameScope,
-    OutputColumn,
-    OutputColumns,
+    RelationColumn,
+    RelationColumns,
     Resolver,
     TooMuch,
     scope_of,
@@ -125,8 +125,8 @@ _Origins = frozenset[_Origin]
 """Of a column: the columns of scans that have its value, and whose rows with another value are of no account
 once a condition has left one value of it."""
 _NO_ORIGINS: Final = _Origins()
-_Outputs = OutputColumns[_Origins]
-_Output = OutputColumn[_Origins]
+_Outputs = RelationColumns[_Origins]
+_Output = RelationColumn[_Origins]
 _Found = Mapping[tuple[str, ...], _Output | None]
 """Reference → the column that it means."""
 
@@ -194,7 +194,7 @@ def _mentions(nodes: Iterable[RelationNode | Expression]) -> Iterator[Span | str
 def _named_columns(nodes: Iterable[RelationNode | Expression]) -> Iterator[str]:
     """Yield the names by which a statement asks for columns, lower case."""
     for node in nodes:
-        if isinstance(node, ColumnName):
+        if isinstance(node, NamedColumn):
             yield node.parts[-1].lower()
         elif isinstance(node, Join):
             yield from (name.lower() for name in node.using)
@@ -244,7 +244,7 @@ class _LeakDomain:
         place = scan.span
         return ((name, frozenset({_Origin(place, name, kind)})) for name, kind in known.columns.items())
 
-    def column(self, column: ColumnName, answer: NameAnswer[_Origins]) -> _Origins:
+    def column(self, column: NamedColumn, answer: NameAnswer[_Origins]) -> _Origins:
         found = _sure(answer)
         return _NO_ORIGINS if found is None else found.value
 
@@ -366,7 +366,7 @@ def _mapped(outputs: _Outputs, change: Callable[[_Output], _Origins]) -> _Output
     columns = [
         one if (value := change(one)) is one.value else one._replace(value=value) for one in outputs.columns
     ]
-    return OutputColumns(tuple(columns), outputs.open)
+    return RelationColumns(tuple(columns), outputs.open)
 
 
 def _if_kept(outputs: _Outputs, *, kept: bool) -> _Outputs:
@@ -385,7 +385,7 @@ def _equalities(conditions: Iterable[Expression], outputs: _Outputs) -> _Pairs:
     pairs: _Pairs = []
     for condition in conditions:
         match condition:
-            case Operator(name="EqualTo", operands=(ColumnName(parts=one), ColumnName(parts=other))):
+            case Operator(name="EqualTo", operands=(NamedColumn(parts=one), NamedColumn(parts=other))):
                 found = _one(one, outputs), _one(other, outputs)
                 if found[0] is not None and found[1] is not None:
                     pairs.append((found[0], found[1]))
@@ -431,7 +431,7 @@ def _matched(side: _Outputs, other: _Outputs, pairs: _Pairs) -> _Outputs:
 
 def _grouped(relation: Aggregate, below: _Outputs) -> _Outputs:
     """Return the columns below groups; those that these are made by pass, where they are columns alone."""
-    grouped = [_one(key.parts, below) if isinstance(key, ColumnName) else None for key in relation.keys]
+    grouped = [_one(key.parts, below) if isinstance(key, NamedColumn) else None for key in relation.keys]
     if None in grouped or not grouped or not all(map(is_group_wise, relation.items)):
         return _if_kept(below, kept=False)
     kept = {one.value for one in grouped if one is not None}

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final, TypeGuard
 
-from gateway.algebra.nodes import ColumnName, Expression, FunctionCall, Literal, Operator
+from gateway.algebra.nodes import Expression, Literal, NamedCall, NamedColumn, Operator
 from gateway.model.catalog import quote
 from gateway.policy.sqltext import string_literal
 from gateway.sql.functions import builtin_name
@@ -58,12 +58,12 @@ def copy_of(node: Expression, stored: Stored, text: str) -> str | None:
     """Write a condition over stored columns; None when it is not known to be leakproof. `text` is the
     statement's, which literals are looked up in."""
     match node:
-        case ColumnName():
+        case NamedColumn():
             column = stored(node.parts)
             return _written(*column) if column is not None and column[1].lower() == "boolean" else None
         case Operator():
             return _operated(node, stored, text)
-        case FunctionCall():
+        case NamedCall():
             return _called(node, stored, text)
     return None
 
@@ -87,9 +87,9 @@ def _operated(node: Operator, stored: Stored, text: str) -> str | None:
     return None
 
 
-def _called(node: FunctionCall, stored: Stored, text: str) -> str | None:
+def _called(node: NamedCall, stored: Stored, text: str) -> str | None:
     match builtin_name(node.parts), node.operands:
-        case "isnull" | "isnotnull" as name, (ColumnName(parts=parts),):
+        case "isnull" | "isnotnull" as name, (NamedColumn(parts=parts),):
             column = stored(parts)
             test = "IS NULL" if name == "isnull" else "IS NOT NULL"
             return None if column is None else f"({quote(column[0])} {test})"
@@ -105,12 +105,12 @@ def _written(name: str, kind: str) -> str:
 
 
 def _stored(node: Expression, stored: Stored) -> tuple[str, str] | None:
-    return stored(node.parts) if isinstance(node, ColumnName) else None
+    return stored(node.parts) if isinstance(node, NamedColumn) else None
 
 
 def _compared(operands: Sequence[Expression], operator: str, stored: Stored, text: str) -> str | None:
     left, right = operands
-    first = isinstance(left, ColumnName)
+    first = isinstance(left, NamedColumn)
     column = _stored(left if first else right, stored)
     if column is None:
         return None

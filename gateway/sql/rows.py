@@ -6,7 +6,7 @@ from collections.abc import Set as AbstractSet
 
 from gateway.algebra.nodes import (
     Expression,
-    FunctionCall,
+    NamedCall,
     OpaqueExpression,
     Operator,
     RelationNode,
@@ -47,7 +47,7 @@ def _calls(expression: Expression, functions: AbstractSet[str], *, listed: bool)
             return False
         case Operator(name=name) if name in GROUPINGS and not listed:
             return False
-        case FunctionCall(parts=parts) if builtin_name(parts) not in functions:
+        case NamedCall(parts=parts) if builtin_name(parts) not in functions:
             return False
         case Subquery() if not is_steady(expression.relation):
             return False
@@ -56,5 +56,5 @@ def _calls(expression: Expression, functions: AbstractSet[str], *, listed: bool)
 
 def is_steady(query: RelationNode) -> bool:
     """Whether a query calls nothing that varies by row: Spark may write a small one out where it stands."""
-    names = [builtin_name(node.parts) for node in nodes_of(query) if isinstance(node, FunctionCall)]
+    names = [builtin_name(node.parts) for node in nodes_of(query) if isinstance(node, NamedCall)]
     return all(name is not None and name not in VARYING_BY_ROW for name in names)

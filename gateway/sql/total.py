@@ -32,14 +32,14 @@ from typing import Final
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
-    ColumnName,
     ConditionClause,
     Expression,
     Filter,
-    FunctionCall,
     Generate,
     Join,
     Literal,
+    NamedCall,
+    NamedColumn,
     NamedScan,
     OpaqueRelation,
     Operator,
@@ -61,8 +61,8 @@ from gateway.algebra.resolve import (
     NameAnswer,
     NameScope,
     OpenName,
-    OutputColumn,
-    OutputColumns,
+    RelationColumn,
+    RelationColumns,
     Resolver,
     TooMuch,
     made_name,
@@ -87,7 +87,7 @@ from gateway.sql.total_values import (
     word,
 )
 
-_OPEN: Final[OutputColumns[TotalValue]] = OutputColumns(open=True)
+_OPEN: Final[RelationColumns[TotalValue]] = RelationColumns(open=True)
 
 
 class _NotTotal(Exception):
@@ -245,7 +245,7 @@ class _TotalDomain:
             columns.append((name, TotalValue(type_, source=(scan.span, name), written=written)))
         return columns
 
-    def column(self, column: ColumnName, answer: NameAnswer[TotalValue]) -> TotalValue:
+    def column(self, column: NamedColumn, answer: NameAnswer[TotalValue]) -> TotalValue:
         match answer:
             case FoundName() | AmbiguousName():
                 found = (answer.attribute,) if isinstance(answer, FoundName) else answer.attributes
@@ -268,7 +268,7 @@ class _TotalDomain:
             return self._windowed(expression, operands)
         found = self.values.made(expression, operands)
         if found.grouped:
-            if isinstance(expression, FunctionCall):
+            if isinstance(expression, NamedCall):
                 self.overflowing += not never_fails(builtin_name(expression.parts) or "", operands)
             return found
         if all(one.total and one.below and not one.grouped for one in operands):
@@ -313,9 +313,9 @@ class _TotalDomain:
     def decide(
         self,
         relation: RelationNode,
-        inputs: Sequence[OutputColumns[TotalValue]],
+        inputs: Sequence[RelationColumns[TotalValue]],
         scope: NameScope[TotalValue],
-    ) -> Sequence[OutputColumns[TotalValue]]:
+    ) -> Sequence[RelationColumns[TotalValue]]:
         here = scope.over(inputs[0]) if inputs else scope
         match relation:
             case Filter(clause=ConditionClause.WHERE):
@@ -338,7 +338,7 @@ class _TotalDomain:
             case Aggregate():
                 made = self._listed(relation.items, inputs[0])
                 for key in relation.keys:
-                    if not (isinstance(key, ColumnName) and key.parts[-1].lower() in made):
+                    if not (isinstance(key, NamedColumn) and key.parts[-1].lower() in made):
                         self._total(self.resolver.value(key, here))
             case Pass(why=Passing.SORT):
                 # What it sorts by, Spark makes below it, even below the HAVING of an aggregation.
@@ -355,10 +355,10 @@ class _TotalDomain:
                 raise _NotTotal  # it reads itself
         return inputs
 
-    def _column(self, name: str, side: OutputColumns[TotalValue]) -> TotalValue:
-        return self.resolver.value(ColumnName((name,)), scope_of(side))
+    def _column(self, name: str, side: RelationColumns[TotalValue]) -> TotalValue:
+        return self.resolver.value(NamedColumn((name,)), scope_of(side))
 
-    def _listed(self, items: Sequence[Expression], below: OutputColumns[TotalValue]) -> frozenset[str]:
+    def _listed(self, items: Sequence[Expression], below: RelationColumns[TotalValue]) -> frozenset[str]:
         """Return the names that a select list makes, lower case."""
         made = {item.name.lower() if isinstance(item, Alias) else made_name(item) for item in items}
         made -= {one.name for one in below.columns}
@@ -367,7 +367,7 @@ class _TotalDomain:
         return frozenset(made)
 
     def _having(
-        self, relation: Filter, shown: OutputColumns[TotalValue], scope: NameScope[TotalValue]
+        self, relation: Filter, shown: RelationColumns[TotalValue], scope: NameScope[TotalValue]
     ) -> None:
         """Look at the conditions of groups, which are on what is shown, and on what that is made of."""
         inner = relation.input
@@ -410,7 +410,7 @@ class _TotalDomain:
         self._plain(window)
         total = all(one.total and one.below for one in operands)
         function = window.function
-        name = builtin_name(function.parts) if isinstance(function, FunctionCall) else None
+        name = builtin_name(function.parts) if isinstance(function, NamedCall) else None
         if name in NUMBERING:
             return TotalValue("int", total=total)
         over = operands[: len(function.operands)]
@@ -434,11 +434,11 @@ class _TotalDomain:
         return TotalValue(found.columns[0].value.type) if _has_one_row(query.relation) else FAILING
 
 
-def _type_of(attribute: OutputColumn[TotalValue]) -> str:
+def _type_of(attribute: RelationColumn[TotalValue]) -> str:
     return "" if attribute.guessed else attribute.value.type
 
 
-def _is_of(kind: str, column: OutputColumn[TotalValue]) -> bool:
+def _is_of(kind: str, column: RelationColumn[TotalValue]) -> bool:
     """Whether a column of a text is of the type that its view says."""
     said = column_kind(kind)
     if said or column.value.type:
@@ -457,7 +457,7 @@ def _is_binding(condition: Expression, scope: NameScope[TotalValue]) -> bool:
     """Whether a condition says that a column equals one of the same type of the query right around."""
     if not (isinstance(condition, Operator) and condition.name == "EqualTo"):
         return False
-    found = [scope.resolve(one.parts) for one in condition.operands if isinstance(one, ColumnName)]
+    found = [scope.resolve(one.parts) for one in condition.operands if isinstance(one, NamedColumn)]
     sure = [one for one in found if isinstance(one, FoundName) and not one.open]
     types = {_type_of(one.attribute) for one in sure}
     return sorted(one.depth for one in sure) == [0, 1] and len(types) == 1 and "" not in types
@@ -470,6 +470,6 @@ def _has_one_row(relation: RelationNode) -> bool:
 
 def _aggregates(expression: Expression) -> bool:
     """Whether an expression calls an aggregate, not over a window."""
-    if isinstance(expression, FunctionCall) and builtin_name(expression.parts) in AGGREGATES:
+    if isinstance(expression, NamedCall) and builtin_name(expression.parts) in AGGREGATES:
         return True
     return not isinstance(expression, WindowCall) and any(map(_aggregates, expression.operands))

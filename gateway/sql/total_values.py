@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from gateway.algebra.nodes import Alias, Cast, Expression, FunctionCall, Literal, Operator
+from gateway.algebra.nodes import Alias, Cast, Expression, Literal, NamedCall, Operator
 from gateway.model.reading import Span
 from gateway.sql.functions import AGGREGATES, builtin_name
 from gateway.sql.leakproof_copies import (
@@ -110,7 +110,7 @@ class Values:
                 return operands[0]
             case Cast():
                 return self._cast(expression, operands[0])
-            case FunctionCall():
+            case NamedCall():
                 return self._called(expression, operands)
             case Operator():
                 return self._operated(expression, operands)
@@ -186,7 +186,7 @@ class Values:
             return TotalValue(target, fixed=operand.fixed)
         return TotalValue(target, total=False)
 
-    def _called(self, node: FunctionCall, operands: Sequence[TotalValue]) -> TotalValue:
+    def _called(self, node: NamedCall, operands: Sequence[TotalValue]) -> TotalValue:
         name = builtin_name(node.parts) or ""
         types = [one.type for one in operands]
         if name in AGGREGATES:
@@ -306,7 +306,7 @@ def _case(operands: Sequence[TotalValue]) -> TotalValue:
     return found if _all_of(operands[0:pairs:2], "boolean") else FAILING
 
 
-def _joined(node: FunctionCall, operands: Sequence[TotalValue]) -> TotalValue:
+def _joined(node: NamedCall, operands: Sequence[TotalValue]) -> TotalValue:
     """One text with known ones around it; one that is repeated grows beyond what a text can have."""
     unknown = [one for one in node.operands if not isinstance(one, Literal)]
     return TotalValue("string") if len(unknown) <= 1 and _all_of(operands, "string") else FAILING

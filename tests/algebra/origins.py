@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.algebra.nodes import (
-    ColumnName,
     Expression,
+    NamedColumn,
     NamedScan,
     OpaqueExpression,
     RelationNode,
@@ -16,7 +16,7 @@ from gateway.algebra.nodes import (
     nodes_of,
 )
 from gateway.algebra.nodes import OpaqueRelation as Opaque
-from gateway.algebra.resolve import FoundName, NameAnswer, NameScope, OutputColumns, Resolver
+from gateway.algebra.resolve import FoundName, NameAnswer, NameScope, RelationColumns, Resolver
 from gateway.algebra.spark import lower_relation
 from gateway.model.reading import Reading, RelationRole, Span
 
@@ -39,7 +39,7 @@ class OriginsDomain:
         known = self.tables.get(scan.span) if scan.span is not None else None
         return None if known is None else [(name, frozenset({f"{known[0]}.{name}"})) for name in known[1]]
 
-    def column(self, column: ColumnName, answer: NameAnswer[Origins]) -> Origins:
+    def column(self, column: NamedColumn, answer: NameAnswer[Origins]) -> Origins:
         if isinstance(answer, FoundName):
             return answer.attribute.value
         self.unsure.append(".".join(column.parts))
@@ -62,8 +62,8 @@ class OriginsDomain:
         return NONE.union(*values)
 
     def decide(
-        self, relation: RelationNode, inputs: Sequence[OutputColumns[Origins]], scope: NameScope[Origins]
-    ) -> Sequence[OutputColumns[Origins]]:
+        self, relation: RelationNode, inputs: Sequence[RelationColumns[Origins]], scope: NameScope[Origins]
+    ) -> Sequence[RelationColumns[Origins]]:
         return inputs
 
 

@@ -12,15 +12,15 @@ from gateway.algebra.nodes import (
     Alias,
     Cast,
     ColumnAliases,
-    ColumnName,
     ConditionClause,
     Expression,
     Filter,
-    FunctionCall,
     Generate,
     Join,
     JoinKind,
     Literal,
+    NamedCall,
+    NamedColumn,
     NamedScan,
     OneRow,
     OpaqueExpression,
@@ -46,7 +46,7 @@ from gateway.algebra.resolve import (
     NameAnswer,
     NameScope,
     OpenName,
-    OutputColumns,
+    RelationColumns,
     Resolver,
     TooMuch,
     UnknownName,
@@ -58,7 +58,7 @@ from gateway.model.reading import Span
 TABLES = {"a": "id x", "b": "id y", "c": "x id y", "s": "id s"}
 SPANS = {name: Span(at, at + 1) for at, name in enumerate(TABLES)}
 CTE = Span(100, 101)
-ON = Operator("EqualTo", (ColumnName(("a", "id")), ColumnName(("b", "id"))))
+ON = Operator("EqualTo", (NamedColumn(("a", "id")), NamedColumn(("b", "id"))))
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Sources:
         known = self.tables.get(scan.span) if scan.span is not None else None
         return None if known is None else [(name, f"{scan.parts[-1]}.{name}") for name in known]
 
-    def column(self, column: ColumnName, answer: NameAnswer[str]) -> str:
+    def column(self, column: NamedColumn, answer: NameAnswer[str]) -> str:
         match answer:
             case FoundName():
                 around = "^" * answer.depth
@@ -98,8 +98,8 @@ class Sources:
         return "|".join(values)
 
     def decide(
-        self, relation: RelationNode, inputs: Sequence[OutputColumns[str]], scope: NameScope[str]
-    ) -> Sequence[OutputColumns[str]]:
+        self, relation: RelationNode, inputs: Sequence[RelationColumns[str]], scope: NameScope[str]
+    ) -> Sequence[RelationColumns[str]]:
         return inputs
 
     def __post_init__(self) -> None:
@@ -110,15 +110,15 @@ def sources() -> Sources:
     return Sources({SPANS[name]: columns.split() for name, columns in TABLES.items()})
 
 
-def named(*parts: str) -> ColumnName:
-    return ColumnName(parts)
+def named(*parts: str) -> NamedColumn:
+    return NamedColumn(parts)
 
 
 def table(name: str) -> NamedScan:
     return NamedScan((name,), span=SPANS.get(name))
 
 
-def columns(relation: RelationNode) -> OutputColumns[str]:
+def columns(relation: RelationNode) -> RelationColumns[str]:
     return sources().resolver.relation(relation, NameScope())
 
 
@@ -131,7 +131,7 @@ def means(relation: RelationNode, name: str) -> str:
     """What a name is above a relation."""
     found = sources()
     above = found.resolver.relation(relation, NameScope())
-    return found.column(ColumnName(tuple(name.split("."))), scope_of(above).resolve(name.split(".")))
+    return found.column(NamedColumn(tuple(name.split("."))), scope_of(above).resolve(name.split(".")))
 
 
 def join(kind: JoinKind, *using: str, natural: bool = False) -> Join:
@@ -224,7 +224,7 @@ def test_lateral_names_come_behind_columns_and_before_queries_around() -> None:
 def test_a_name_that_a_subquery_lacks_is_of_the_query_around() -> None:
     inner = Projection(
         table("a"),
-        (Alias("v", FunctionCall(("f",), (named("x"), named("y"), named("q")))),),
+        (Alias("v", NamedCall(("f",), (named("x"), named("y"), named("q")))),),
     )
     query = Projection(table("b"), (Alias("v", Subquery(QueryKind.SCALAR, inner)),))
     assert listed(query) == [("v", "(a.x ^b.y unknown)")]
@@ -235,16 +235,16 @@ def test_a_name_that_a_subquery_lacks_is_of_the_query_around() -> None:
 
 
 def test_generators_add_their_columns() -> None:
-    view = Generate(table("a"), FunctionCall(("explode",), (named("x"),)), ("E",), "t")
+    view = Generate(table("a"), NamedCall(("explode",), (named("x"),)), ("E",), "t")
     assert listed(view) == [("id", "a.id"), ("x", "a.x"), ("e", "(a.x)")]
     assert means(view, "t.e") == "(a.x)"
     assert means(view, "t.x") == "unknown"
-    assert means(Generate(view, FunctionCall(("explode",), (named("e"),)), ("f",), "u"), "f") == "((a.x))"
+    assert means(Generate(view, NamedCall(("explode",), (named("e"),)), ("f",), "u"), "f") == "((a.x))"
     # Of a name that both have, neither is meant.
-    assert means(Generate(table("a"), FunctionCall(("explode",), ()), ("x",), "t"), "x") == "ambiguous"
+    assert means(Generate(table("a"), NamedCall(("explode",), ()), ("x",), "t"), "x") == "ambiguous"
     # Spark names them by what is generated.
-    assert means(Generate(table("a"), FunctionCall(("explode",), ()), (), "t"), "x") == "a.x?"
-    assert means(Generate(table("a"), FunctionCall(("explode",), ()), (), "t"), "col") == "open"
+    assert means(Generate(table("a"), NamedCall(("explode",), ()), (), "t"), "x") == "a.x?"
+    assert means(Generate(table("a"), NamedCall(("explode",), ()), (), "t"), "col") == "open"
 
 
 @pytest.mark.parametrize("kind", SetKind)
@@ -301,7 +301,7 @@ def test_names_that_spark_gives() -> None:
     ]
     assert means(made, "id") == "(a.id)?"
     assert means(made, "q") == "open"
-    assert [one.name for one in columns(Projection(table("a"), (FunctionCall(("f",), ()),))).columns] == [""]
+    assert [one.name for one in columns(Projection(table("a"), (NamedCall(("f",), ()),))).columns] == [""]
 
 
 def test_what_a_star_shows() -> None:
@@ -319,7 +319,7 @@ def test_what_a_star_shows() -> None:
 
 
 def test_conditions_of_groups() -> None:
-    shown = Aggregate(table("a"), (named("id"),), (Alias("x", named("id")), FunctionCall(("count",), ())))
+    shown = Aggregate(table("a"), (named("id"),), (Alias("x", named("id")), NamedCall(("count",), ())))
     made = columns(Filter(shown, ConditionClause.HAVING, (named("x"),)))
     above = of_groups(made, columns(table("a")))
     found = [scope_of(above).resolve((name,)) for name in ("x", "id")]
