@@ -96,6 +96,7 @@ class RelationColumns(Generic[V]):
 
     def called(self, qualifiers: frozenset[tuple[str, ...]]) -> RelationColumns[V]:
         """Return what a relation shows under another name."""
+        # RULE (alias-shows-plain-names)
         shown = [one._replace(qualifiers=qualifiers) for one in self.columns if one.bare]
         return RelationColumns(tuple(shown), self.open)
 
@@ -150,11 +151,11 @@ class NameScope(Generic[V]):
         for depth, tiers in enumerate(self.levels):
             for tier in tiers:
                 found = tier.named(parts)
-                if len(found) == 1:
+                if len(found) == 1:  # RULE (ambiguous-name)
                     return FoundName(found[0], depth, tier.open)
                 if found:
                     return AmbiguousName(tuple(found), depth, tier.open)
-                if tier.open:
+                if tier.open:  # RULE (open-name)
                     return OpenName()
         return UnknownName()
 
@@ -204,7 +205,7 @@ class Resolver(Generic[V]):
 
     def step(self, count: int = 1) -> None:
         self.steps += count
-        if self.steps > MAX_STEPS:
+        if self.steps > MAX_STEPS:  # RULE (leakproof-steps)
             raise TooMuch
 
     def relation(self, relation: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
@@ -321,6 +322,7 @@ class Resolver(Generic[V]):
         """Spark takes a list that is as long as the columns are many, and no other: so where there are as
         many here, these are all."""
         shown = [one for one in below.columns if one.bare]
+        # RULE (places-of-all-columns)
         if self.only is not None or not len(relation.names) == len(shown) == len(below.columns):
             return RelationColumns(open=True)
         pairs = zip(relation.names, shown, strict=True)
@@ -352,7 +354,7 @@ class Resolver(Generic[V]):
             if len(ours) != 1 or len(theirs) != 1:
                 return RelationColumns(open=True)
             value = (theirs if join.kind is JoinKind.RIGHT_OUTER else ours)[0].value
-            if join.kind is JoinKind.FULL_OUTER:
+            if join.kind is JoinKind.FULL_OUTER:  # RULE (full-join-either-column)
                 value = self.domain.merge([ours[0].value, theirs[0].value])
             guessed = ours[0].guessed or theirs[0].guessed
             merged.append(RelationColumn(name.lower(), value, guessed=guessed))

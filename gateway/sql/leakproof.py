@@ -268,12 +268,12 @@ class _LeakDomain:
             for query in queries_in(expression):
                 self.resolver.relation(query, scope)
         match relation:
-            case Join(natural=False):
+            case Join() if not relation.natural:  # RULE (natural-join-columns)
                 return self._join(relation, inputs[0], inputs[1])
             case Filter(clause=ConditionClause.WHERE):
                 inputs = [self._narrowed(relation.conditions, inputs[0])]
                 # What varies by row would choose among other rows, were those gone that is dropped above.
-                kept = all(map(is_row_wise, relation.conditions))
+                kept = all(map(is_row_wise, relation.conditions))  # RULE (pushdown-past-varying-condition)
             case Filter(clause=ConditionClause.HAVING):
                 kept = all(map(is_group_wise, relation.conditions))
             case Projection():
@@ -304,7 +304,7 @@ class _LeakDomain:
         for name in join.using:
             of_left, of_right = _one((name,), left), _one((name,), right)
             if of_left is not None and of_right is not None:
-                pairs += _of_one_type([(of_left, of_right)])
+                pairs += _of_one_type([(of_left, of_right)])  # RULE (using-one-type)
         kind = join.kind
         if kind in _ALL_MATCH:
             left, right = _equated(left, pairs), _equated(right, pairs)
@@ -398,6 +398,7 @@ def _of_one_type(pairs: _Pairs) -> _Pairs:
     return [
         (one, other)
         for one, other in pairs
+        # RULE (equal-column-types-known)
         if one.value and other.value and len({o.type for o in one.value | other.value}) == 1
     ]
 
@@ -432,6 +433,7 @@ def _matched(side: _Outputs, other: _Outputs, pairs: _Pairs) -> _Outputs:
 def _grouped(relation: Aggregate, below: _Outputs) -> _Outputs:
     """Return the columns below groups; those that these are made by pass, where they are columns alone."""
     grouped = [_one(key.parts, below) if isinstance(key, NamedColumn) else None for key in relation.keys]
+    # RULE (pushdown-past-varying-groups)
     if None in grouped or not grouped or not all(map(is_group_wise, relation.items)):
         return _if_kept(below, kept=False)
     kept = {one.value for one in grouped if one is not None}

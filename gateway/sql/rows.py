@@ -49,7 +49,7 @@ def _calls(expression: Expression, functions: AbstractSet[str], *, listed: bool)
             return False
         case NamedCall(parts=parts) if builtin_name(parts) not in functions:
             return False
-        case Subquery() if not is_steady(expression.relation):
+        case Subquery() if not is_steady(expression.relation):  # RULE (varying-subquery)
             return False
     return all(_calls(one, functions, listed=listed) for one in expression.operands)
 

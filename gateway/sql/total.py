@@ -135,13 +135,13 @@ def total_view(
         made = domain.resolver.relation(tree, NameScope())
     except (_NotTotal, TooMuch):
         return None
-    if made.open or domain.overflowing or len(made.columns) < len(columns):
+    if made.open or domain.overflowing or len(made.columns) < len(columns):  # RULE (unbarred-view-overflow)
         return None
     if len(made.columns) > len(columns) and not all(name for name, _ in columns):
         return None
     for (name, kind), at in zip(columns, made.columns, strict=False):
         found = made.named((name,)) if name else [at]
-        if len(found) != 1 or not _is_of(kind, found[0]):
+        if len(found) != 1 or not _is_of(kind, found[0]):  # RULE (unbarred-view-types)
             return None
     return domain.relied_on()
 
@@ -203,7 +203,7 @@ class _TotalDomain:
             case Pass(why=Passing.LIMIT):
                 self._limited(relation)
                 self.shown(relation.input, scope)
-            case Pass(why=Passing.SORT) if _has_having(relation):
+            case Pass(why=Passing.SORT) if _has_having(relation):  # RULE (total-having-below-sort)
                 self.resolver.relation(relation, scope)
             case Pass(why=Passing.SORT | Passing.DISTINCT | Passing.HINT) | SetOperation(kind=SetKind.UNION):
                 self._shown(relation.expressions, scope.over(_OPEN))
@@ -292,7 +292,7 @@ class _TotalDomain:
         if isinstance(query.relation, Projection) and isinstance(query.relation.input, Filter):
             self.binding.add(id(query.relation.input))
         found = self._queried(query, scope)
-        if self.reaching > reaching and self.overflowing > overflowing:
+        if self.reaching > reaching and self.overflowing > overflowing:  # RULE (correlated-groups-overflow)
             return FAILING
         return found
 
@@ -303,7 +303,7 @@ class _TotalDomain:
             self.overflowing += not value.total
             self._plain(item)
         else:
-            self._total(value)
+            self._total(value)  # RULE (total-inner-query)
         return TotalValue(value.type, written=value.written)
 
     def merge(self, values: Sequence[TotalValue]) -> TotalValue:
@@ -331,6 +331,7 @@ class _TotalDomain:
             case SetOperation():
                 # All but UNION ALL compare the columns of both sides.
                 types = {tuple([one.value.type for one in side.columns]) for side in inputs}
+                # RULE (set-operation-one-type)
                 if len(types) != 1 or any(side.open for side in inputs) or not all(types.pop()):
                     raise _NotTotal
             case Projection():
@@ -344,7 +345,7 @@ class _TotalDomain:
                 # What it sorts by, Spark makes below it, even below the HAVING of an aggregation.
                 for key in relation.expressions:
                     self.item(key, self.resolver.value(key, here))
-            case Pass(why=Passing.LIMIT) if self.limits:
+            case Pass(why=Passing.LIMIT) if self.limits:  # RULE (total-limit-barrier)
                 self._limited(relation)
             case Pass(why=Passing.DISTINCT | Passing.HINT):
                 for hint in relation.expressions:
@@ -431,6 +432,7 @@ class _TotalDomain:
                 ):
                     return FAILING
                 return BOOLEAN._replace(grouped=any(one.grouped for one in operands))
+        # RULE (scalar-subquery-one-row)
         return TotalValue(found.columns[0].value.type) if _has_one_row(query.relation) else FAILING
 
 
@@ -460,6 +462,7 @@ def _is_binding(condition: Expression, scope: NameScope[TotalValue]) -> bool:
     found = [scope.resolve(one.parts) for one in condition.operands if isinstance(one, NamedColumn)]
     sure = [one for one in found if isinstance(one, FoundName) and not one.open]
     types = {_type_of(one.attribute) for one in sure}
+    # RULE (correlated-equality-types)
     return sorted(one.depth for one in sure) == [0, 1] and len(types) == 1 and "" not in types
 
 
