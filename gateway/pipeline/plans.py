@@ -349,16 +349,13 @@ class _Plan:
     ) -> Placed:
         """Return what stands with the filters of the reads, and in the texts of views, by their places."""
         relation = self.reading.shown
-        if relation is None or not self._may_place(texts):
-            return Placed()
-        if not filters_any(scans.values(), policies, views):
+        if relation is None or not (self._may_place(texts) and filters_any(scans.values(), policies, views)):
             return Placed()
         nodes = {}
         for position, one in enumerate(facts.reads):
             if one.read.streaming or one.read.options or one.read.changes:
                 return Placed()
-            parts, span = tuple(one.read.parts), place_of(position)
-            nodes[id(one.read.relation)] = NamedScan(parts, span=span)
+            nodes[id(one.read.relation)] = NamedScan(tuple(one.read.parts), span=place_of(position))
         written = {id(one.message): prepared.reading.tree for one, prepared in texts.expressions}
         found = tree_of_plan(relation, nodes, written)
         if found is None:
