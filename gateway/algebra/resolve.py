@@ -13,7 +13,8 @@ How Spark looks names up, whatever they are asked for:
   the first of both that is not NULL. It comes first and alone has the plain name; `a.id` and `b.id` stay what
   they were. NATURAL is USING with the plain names that both sides have, in the left one's order.
 * What an alias is given to, or a common table expression, shows what its plain names find, and nothing else.
-* A set operation has the names of its first relation, whether the others' columns are found by place or name.
+* A set operation has the names of its first relation; UNION alone has values of the others, found by place or
+  by name.
 * LATERAL VIEW adds its columns behind those of each row.
 """
 
@@ -41,6 +42,7 @@ from gateway.algebra.nodes import (
     Pass,
     Projection,
     RelationNode,
+    SetKind,
     SetOperation,
     Star,
     Subquery,
@@ -370,7 +372,7 @@ class Resolver(Generic[V]):
         columns: list[RelationColumn[V]] = []
         for place, one in enumerate(first):
             values = [one.value]
-            for other in others:
+            for other in others if relation.kind is SetKind.UNION else ():
                 same = other[place : place + 1]
                 if relation.by_name:
                     same = [its for its in other if its.name == one.name]

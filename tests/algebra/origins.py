@@ -11,6 +11,7 @@ from gateway.algebra.nodes import (
     NamedScan,
     OpaqueExpression,
     RelationNode,
+    Star,
     Subquery,
     WindowCall,
     nodes_of,
@@ -67,7 +68,7 @@ class OriginsDomain:
         return inputs
 
 
-def origins_of(reading: Reading, tables: Mapping[str, Iterable[str]]) -> list[Origins] | None:
+def origins_of(reading: Reading, tables: Mapping[str, Iterable[str]], database: str) -> list[Origins] | None:
     """Return what each column of a query is made of; None where something in it is not known."""
     if reading.tree is None:
         return None
@@ -78,6 +79,7 @@ def origins_of(reading: Reading, tables: Mapping[str, Iterable[str]]) -> list[Or
     if not scans.keys() or not tables.keys() >= set(scans.values()):
         return None
     ctes = frozenset(r.span for r in reading.relations if r.span and r.role is RelationRole.CTE)
-    domain = OriginsDomain({span: (name, tables[name]) for span, name in scans.items()}, ctes)
+    domain = OriginsDomain({span: (f"{database}.{name}", tables[name]) for span, name in scans.items()}, ctes)
     found = domain.resolver.relation(relation, NameScope())
-    return None if domain.unsure else [one.value for one in found.columns if one.bare]
+    fields = found.open and any(isinstance(node, Star) and node.qualifier for node in nodes_of(relation))
+    return None if domain.unsure or fields else [one.value for one in found.columns if one.bare]
