@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from gateway.algebra.nodes import (
     Expression,
+    NamedCall,
     NamedColumn,
     NamedScan,
     OpaqueExpression,
+    Operator,
     RelationNode,
     Star,
     Subquery,
@@ -68,12 +70,26 @@ class OriginsDomain:
         return inputs
 
 
+_BEYOND_NAMES = frozenset("explode grouping grouping_id inline json_tuple posexplode stack".split())
+"""Functions whose columns are several, or are made of more than they are given."""
+
+
+def _is_beyond_names(node: RelationNode | Expression) -> bool:
+    match node:
+        case Opaque() | OpaqueExpression() | Subquery() | Operator(name="UnresolvedExtractValue"):
+            return True
+        case NamedCall():
+            starred = any(isinstance(one, Star) for one in node.operands)
+            return starred or node.parts[-1].lower() in _BEYOND_NAMES
+    return False
+
+
 def origins_of(reading: Reading, tables: Mapping[str, Iterable[str]], database: str) -> list[Origins] | None:
     """Return what each column of a query is made of; None where something in it is not known."""
     if reading.tree is None:
         return None
     relation = lower_relation(reading.tree)
-    if any(isinstance(node, Opaque | OpaqueExpression | Subquery) for node in nodes_of(relation)):
+    if any(map(_is_beyond_names, nodes_of(relation))):
         return None
     scans = {r.span: r.parts[-1].lower() for r in reading.relations if r.span and r.role is RelationRole.SCAN}
     if not scans.keys() or not tables.keys() >= set(scans.values()):
