@@ -31,9 +31,10 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "model": frozenset({"errors"}),
     "wire": frozenset({"errors", "model"}),
     "policy": frozenset({"errors", "model"}),
-    "sql": frozenset({"errors", "model", "policy"}),
-    "plan": frozenset({"errors", "model", "sql", "policy", "wire"}),
-    "pipeline": frozenset({"errors", "model", "sql", "plan", "policy", "reader.port"}),
+    "algebra": frozenset({"errors", "model"}),
+    "sql": frozenset({"errors", "model", "algebra", "policy"}),
+    "plan": frozenset({"errors", "model", "algebra", "sql", "policy", "wire"}),
+    "pipeline": frozenset({"errors", "model", "algebra", "sql", "plan", "policy", "reader.port"}),
     "reader": frozenset({"errors", "model"}),
     "catalog": frozenset({"errors", "model", "wire", "sql.metric_views"}),
     "sources": frozenset(
@@ -78,7 +79,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 
 IN_MEMORY = frozenset({"io.BytesIO"})
 """What is none for all its name: bytes in memory, as Thrift's C codec wants them."""
-PURE = frozenset({"errors", "model", "wire", "policy", "sql", "plan"})
+PURE = frozenset({"errors", "model", "wire", "policy", "algebra", "sql", "plan"})
 NO_IO = frozenset(
     {
         "aiohttp",

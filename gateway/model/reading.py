@@ -6,8 +6,10 @@ Spans are half-open code-point offsets into the statement's text, that is Python
 from __future__ import annotations
 
 import enum
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +212,8 @@ class ExpressionNode:
     """Of a literal and of a cast: the type, as Spark writes it."""
     mode: str = ""
     """Of a cast: `TRY` for TRY_CAST; whatever else it is, is up to a setting. Of a join: its type,
-    `Inner`. Of LIKE: the character that escapes."""
+    `Inner`, and `NaturalInner` of NATURAL. Of a union: `ByName` where columns are those of one name. Of LIKE:
+    the character that escapes."""
     parts: tuple[str, ...] = ()
     """Name parts of a column, a function or a relation, unquoted; an alias's name; a star's
     qualifier; the columns of USING; the names of the common table expressions of a WITH; the alias of a
@@ -225,6 +228,20 @@ class ExpressionNode:
     plans: tuple[ExpressionNode, ...] = ()
     """Of a subquery its plan, of a plan's node those that it reads; of a WITH its query, then what the names
     stand for."""
+
+
+def _node(told: dict[str, Any]) -> ExpressionNode:
+    get, span = told.get, told.get("span")
+    return ExpressionNode(
+        node=told["node"],
+        type=get("type", ""),
+        mode=get("mode", ""),
+        parts=tuple(get("parts", ())),
+        value=get("value"),
+        span=None if span is None else Span(*span),
+        children=tuple([_node(child) for child in get("children", ())]),
+        plans=tuple([_node(plan) for plan in get("plans", ())]),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,8 +269,8 @@ class Reading:
     """Of a command: the plan as Spark prints it in messages, before it has looked anything up."""
     identities: tuple[Identity, ...] = ()
     """Every place that asks who the user is."""
-    tree: ExpressionNode | None = None
-    """Of a text that is an expression: all of it. None for a statement, and for a very large expression."""
+    told_tree: str | None = field(default=None, compare=False, repr=False)
+    """The tree, as JSON."""
     brought: bool = False
     """Whether the plan is of a class that came with an extension: a statement that Spark's own grammar does
     not have, or has as another one. There are no columns' spans then, and no forms of scans."""
@@ -262,6 +279,11 @@ class Reading:
     written: str | None = None
     """The text with the names written out that it gives as `IDENTIFIER('…')`; None when it gives none. It is
     the same statement, and the one that is read here: spans are of it."""
+
+    @property
+    def tree(self) -> ExpressionNode | None:
+        """All of the text, made anew each time; None for a very large one."""
+        return None if self.told_tree is None else _node(json.loads(self.told_tree))
 
 
 @dataclass(frozen=True, slots=True)

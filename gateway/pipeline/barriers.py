@@ -7,9 +7,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from gateway.algebra.nodes import RelationNode
+from gateway.algebra.spark import lower_relation
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.meaning_settings import Influence, influence
-from gateway.model.reading import ExpressionNode, RelationForm, RelationRole, Span
+from gateway.model.reading import RelationForm, RelationRole, Span
 from gateway.pipeline.judging import Judging
 from gateway.pipeline.metrics import metrics_of
 from gateway.pipeline.policies import Policies
@@ -39,7 +41,7 @@ class ObligationTotality:
 class Query:
     """A query as Spark's parser has it, or would have it."""
 
-    tree: ExpressionNode | None
+    tree: RelationNode | None
     text: str
     scans: Mapping[Span, TableName]
     """What it reads, by where its names stand."""
@@ -94,7 +96,8 @@ async def below_text(prepared: Prepared, policies: Policies, judging: Judging, v
     if not (filters_any(scans.values(), policies, views) or views.below_barrier or views.opening):
         return Placed()
     ctes = frozenset(r.span for r in reading.relations if r.role is RelationRole.CTE and r.span is not None)
-    query = Query(await judging.reader.read_plan(prepared.text), prepared.text, scans, ctes)
+    tree = reading.tree
+    query = Query(None if tree is None else lower_relation(tree), prepared.text, scans, ctes)
     alone = (
         (prepared.place.alone or views.opening is not None)  # RULE (inner-text-barriers)
         and not reading.commands

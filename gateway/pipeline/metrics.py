@@ -154,7 +154,7 @@ async def write_out(
         for span, table in views.items()
         if (view := seen[span]) is not None
     }
-    tree = await judging.reader.read_plan(prepared.text)
+    tree = prepared.reading.tree
     found = measure_calls(tree, views, hidden)
     if isinstance(found, Unsupported):
         return _typed(found, tree, prepared, views, hidden)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from gateway.algebra.nodes import NamedScan
 from gateway.model.catalog import TableKind, TableName
 from gateway.model.handles import PERSISTED
-from gateway.model.reading import ExpressionNode
 from gateway.model.statement import (
     RELAY,
     AnswerRule,
@@ -222,16 +222,13 @@ class DecidedPlan:
         """Return what stands with the filters of the reads, and in the texts of views, by their places."""
         facts, texts, policies, scans = self.facts, self.texts, sources.policies, sources.reads.scans
         relation = self.reading.shown
-        if relation is None or not self._may_place():
-            return Placed()
-        if not filters_any(scans.values(), policies, views):
+        if relation is None or not (self._may_place() and filters_any(scans.values(), policies, views)):
             return Placed()
         nodes = {}
         for position, one in enumerate(facts.reads):
             if one.read.streaming or one.read.options or one.read.changes:
                 return Placed()
-            parts, span = tuple(one.read.parts), place_of(position)
-            nodes[id(one.read.relation)] = ExpressionNode(node="UnresolvedRelation", parts=parts, span=span)
+            nodes[id(one.read.relation)] = NamedScan(tuple(one.read.parts), span=place_of(position))
         written = {id(one.message): prepared.reading.tree for one, prepared in texts.expressions}
         found = tree_of_plan(relation, nodes, written)
         if found is None:

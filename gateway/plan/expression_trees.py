@@ -1,8 +1,8 @@
-"""A plan of Spark Connect as the tree that Spark's parser would make of the same query in SQL.
+"""A plan of Spark Connect as the relation that the same query in SQL is (`gateway.algebra`).
 
 Which conditions of a statement may stand below a barrier, and whether one is needed, is found out from that
-tree (`gateway.sql.leakproof`, `gateway.sql.total`). A plan has one only if every message in it has a meaning
-here; all others keep their barriers.
+(`gateway.sql.leakproof`, `gateway.sql.total`). A plan is one only if every message in it has a meaning here;
+all others keep their barriers.
 """
 
 from __future__ import annotations
@@ -12,21 +12,44 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Never
 
+from gateway.algebra.nodes import (
+    Aggregate,
+    Alias,
+    Cast,
+    ConditionClause,
+    Expression,
+    Filter,
+    Join,
+    JoinKind,
+    Literal,
+    NamedCall,
+    NamedColumn,
+    NamedScan,
+    Operator,
+    Pass,
+    Passing,
+    Projection,
+    RelationNode,
+    Star,
+    SubqueryAlias,
+    queries_in,
+)
+from gateway.algebra.resolve import made_name
+from gateway.algebra.spark import conjuncts, lower_expression
 from gateway.model.reading import ExpressionNode
 from gateway.plan.identifiers import attribute_parts
 from gateway.sql.leakproof_copies import MAX_DIGITS, NUMBER
-from gateway.sql.total_columns import made_name
 from gateway.sql.total_values import WORDS
 from gateway.wire.connect import pb
 
 _JOINS: Final = {
-    pb.Join.JOIN_TYPE_INNER: "Inner",
-    pb.Join.JOIN_TYPE_FULL_OUTER: "FullOuter",
-    pb.Join.JOIN_TYPE_LEFT_OUTER: "LeftOuter",
-    pb.Join.JOIN_TYPE_RIGHT_OUTER: "RightOuter",
-    pb.Join.JOIN_TYPE_LEFT_ANTI: "LeftAnti",
-    pb.Join.JOIN_TYPE_LEFT_SEMI: "LeftSemi",
-    pb.Join.JOIN_TYPE_CROSS: "Cross",
+    pb.Join.JOIN_TYPE_INNER: JoinKind.INNER,
+    pb.Join.JOIN_TYPE_FULL_OUTER: JoinKind.FULL_OUTER,
+    pb.Join.JOIN_TYPE_LEFT_OUTER: JoinKind.LEFT_OUTER,
+    pb.Join.JOIN_TYPE_RIGHT_OUTER: JoinKind.RIGHT_OUTER,
+    pb.Join.JOIN_TYPE_LEFT_ANTI: JoinKind.LEFT_ANTI,
+    pb.Join.JOIN_TYPE_LEFT_SEMI: JoinKind.LEFT_SEMI,
+    pb.Join.JOIN_TYPE_CROSS: JoinKind.CROSS,
 }
 _OPERATORS: Final = {
     "!": "Not",
@@ -42,8 +65,6 @@ _OPERATORS: Final = {
     ">=": "GreaterThanOrEqual",
     "and": "And",
     "in": "In",
-    "isnotnull": "IsNotNull",
-    "isnull": "IsNull",
     "not": "Not",
     "or": "Or",
     "when": "CaseWhen",
@@ -82,7 +103,7 @@ _PLAIN_NAME = re.compile(r"[^\W\d]\w*\Z")
 class PlanTree:
     """A plan's tree, and what names in it mean that no name says."""
 
-    tree: ExpressionNode
+    tree: RelationNode
     by_plan: frozenset[str]
     """Columns, lower case, that are asked for by the DataFrame that has them. Spark finds them there, and not
     by their names in what they are used on."""
@@ -122,10 +143,10 @@ class _NoTree(Exception):
 
 def tree_of_plan(
     relation: pb.Relation,
-    reads: Mapping[int, ExpressionNode],
+    reads: Mapping[int, NamedScan],
     expressions: Mapping[int, ExpressionNode | None],
 ) -> PlanTree | None:
-    """Return the tree of a relation, None where it has none.
+    """Return what a relation of a plan is, None where it is not known.
 
     `reads` are what stands for the relations that read tables, and `expressions` the trees of texts of SQL
     expressions, by the identity of their messages.
@@ -140,12 +161,12 @@ def tree_of_plan(
 
 @dataclass(slots=True)
 class _Trees:
-    reads: Mapping[int, ExpressionNode]
+    reads: Mapping[int, NamedScan]
     texts: Mapping[int, ExpressionNode | None]
     by_plan: set[str] = field(default_factory=set)
     made: set[str] = field(default_factory=set)
 
-    def plan(self, relation: pb.Relation) -> ExpressionNode:
+    def plan(self, relation: pb.Relation) -> RelationNode:
         known = self.reads.get(id(relation))
         if known is not None:
             return known
@@ -155,92 +176,73 @@ class _Trees:
             raise _NoTree
         return make(self, getattr(relation, case))
 
-    def _over(
-        self, node: str, relation: pb.Relation, children: Iterable[ExpressionNode] = ()
-    ) -> ExpressionNode:
-        return ExpressionNode(node=node, children=tuple(children), plans=(self.plan(relation),))
+    def filter(self, message: pb.Filter) -> RelationNode:
+        conditions = tuple(conjuncts([self.expression(message.condition)]))
+        return Filter(self.plan(message.input), ConditionClause.WHERE, conditions)
 
-    def filter(self, message: pb.Filter) -> ExpressionNode:
-        return self._over("Filter", message.input, [self.expression(message.condition)])
-
-    def project(self, message: pb.Project) -> ExpressionNode:
+    def project(self, message: pb.Project) -> RelationNode:
         if not message.HasField("input"):
             raise _NoTree
-        return self._over("Project", message.input, map(self._item, message.expressions))
+        return Projection(self.plan(message.input), self._items(message.expressions))
 
-    def with_columns(self, message: pb.WithColumns) -> ExpressionNode:
+    def with_columns(self, message: pb.WithColumns) -> RelationNode:
         """A column of a name that there is already stands beside that: which one is meant is not followed."""
         aliases = [self._aliased(alias) for alias in message.aliases]
-        return self._over("Project", message.input, [ExpressionNode(node="UnresolvedStar"), *aliases])
+        return Projection(self.plan(message.input), (Star(), *aliases))
 
-    def sort(self, message: pb.Sort) -> ExpressionNode:
-        orders = [self._made("SortOrder", self.expression(one.child)) for one in message.order]
-        return self._over("Sort", message.input, orders)
+    def sort(self, message: pb.Sort) -> RelationNode:
+        keys = [self.expression(one.child) for one in message.order]
+        return Pass(self.plan(message.input), Passing.SORT, tuple(keys))
 
-    def limit(self, message: pb.Limit) -> ExpressionNode:
-        return self._over("GlobalLimit", message.input)
+    def limit(self, message: pb.Limit | pb.Offset) -> RelationNode:
+        return Pass(self.plan(message.input), Passing.LIMIT)
 
-    def offset(self, message: pb.Offset) -> ExpressionNode:
-        return self._over("Offset", message.input)
-
-    def distinct(self, message: pb.Deduplicate) -> ExpressionNode:
+    def distinct(self, message: pb.Deduplicate) -> RelationNode:
         if message.column_names or message.within_watermark:
             raise _NoTree
-        return self._over("Distinct", message.input)
+        return Pass(self.plan(message.input), Passing.DISTINCT)
 
-    def alias(self, message: pb.SubqueryAlias) -> ExpressionNode:
+    def alias(self, message: pb.SubqueryAlias) -> RelationNode:
         if message.qualifier:
             raise _NoTree
-        return ExpressionNode(node="SubqueryAlias", parts=(message.alias,), plans=(self.plan(message.input),))
+        return SubqueryAlias(self.plan(message.input), message.alias)
 
-    def join(self, message: pb.Join) -> ExpressionNode:
-        mode = _JOINS.get(message.join_type)
-        if mode is None or message.HasField("join_data_type"):
+    def join(self, message: pb.Join) -> RelationNode:
+        kind = _JOINS.get(message.join_type)
+        if kind is None or message.HasField("join_data_type"):
             raise _NoTree
-        condition = message.HasField("join_condition")
-        return ExpressionNode(
-            node="Join",
-            mode=mode,
-            parts=tuple(message.using_columns),
-            children=(self.expression(message.join_condition),) if condition else (),
-            plans=(self.plan(message.left), self.plan(message.right)),
-        )
+        on = [self.expression(message.join_condition)] if message.HasField("join_condition") else []
+        left, right = self.plan(message.left), self.plan(message.right)
+        return Join(left, right, kind, tuple(conjuncts(on)), tuple(message.using_columns))
 
-    def aggregate(self, message: pb.Aggregate) -> ExpressionNode:
+    def aggregate(self, message: pb.Aggregate) -> RelationNode:
         if message.group_type != pb.Aggregate.GROUP_TYPE_GROUPBY:
             raise _NoTree
-        keys = [self._item(one) for one in message.grouping_expressions]
-        shown = [self._item(one) for one in message.aggregate_expressions]
-        grouped = [one.children[0] if one.node == "Alias" else one for one in keys]
-        found = self._over("Aggregate", message.input, [*grouped, *keys, *shown])
-        return ExpressionNode(
-            node=found.node, value=str(len(grouped)), children=found.children, plans=found.plans
-        )
+        keys = self._items(message.grouping_expressions)
+        shown = self._items(message.aggregate_expressions)
+        grouped = tuple([one.operand if isinstance(one, Alias) else one for one in keys])
+        return Aggregate(self.plan(message.input), grouped, (*keys, *shown))
 
     # Expressions.
 
-    def expression(self, message: pb.Expression) -> ExpressionNode:
+    def expression(self, message: pb.Expression) -> Expression:
         case = message.WhichOneof("expr_type") or ""
         make = _EXPRESSIONS.get(case)
         if make is None:
             raise _NoTree
         return make(self, getattr(message, case))
 
-    def _item(self, message: pb.Expression) -> ExpressionNode:
-        """Return an item of a select list; one that Spark names stands in a node of its own, as in SQL."""
-        found = self.expression(message)
-        if found.node in ("Alias", "UnresolvedAttribute", "UnresolvedStar"):
-            # The last part may be a field of a column.
-            self.made.update(part.lower() for part in found.parts[1:])
-            return found
-        item = self._made("UnresolvedAlias", found)
-        self.made.add(made_name(item))
-        return item
+    def _items(self, messages: Iterable[pb.Expression]) -> tuple[Expression, ...]:
+        items = tuple([self.expression(one) for one in messages])
+        for item in items:
+            if isinstance(item, NamedColumn):
+                # The last part may be a field of a column.
+                self.made.update(part.lower() for part in item.parts[1:])
+            elif not isinstance(item, Alias | Star):
+                self.made.add(made_name(item))
+        return items
 
-    def _made(self, node: str, *children: ExpressionNode) -> ExpressionNode:
-        return ExpressionNode(node=node, children=children)
-
-    def literal(self, message: pb.Expression.Literal) -> ExpressionNode:
+    def literal(self, message: pb.Expression.Literal) -> Expression:
         case = message.WhichOneof("literal_type") or ""
         value = getattr(message, case) if case else None
         if message.HasField("data_type"):
@@ -249,18 +251,16 @@ class _Trees:
             # One of a type makes others be cast to it, as CAST(NULL AS INT) does.
             if message.null.WhichOneof("kind") not in (None, "null"):
                 raise _NoTree
-            return ExpressionNode(node="Literal", type="void")
+            return Literal("void")
         if case == "boolean":
-            return ExpressionNode(node="Literal", type="boolean", value=str(value).lower())
+            return Literal("boolean", str(value).lower())
         if case == "decimal":
-            return ExpressionNode(
-                node="Literal", type=_decimal_of(message.decimal), value=message.decimal.value
-            )
+            return Literal(_decimal_of(message.decimal), message.decimal.value)
         if case not in _LITERALS:
             raise _NoTree
-        return ExpressionNode(node="Literal", type=_LITERALS[case], value=str(value))
+        return Literal(_LITERALS[case], str(value))
 
-    def attribute(self, message: pb.Expression.UnresolvedAttribute) -> ExpressionNode:
+    def attribute(self, message: pb.Expression.UnresolvedAttribute) -> Expression:
         parts = attribute_parts(message.unparsed_identifier)
         if not parts or message.is_metadata_column:
             raise _NoTree
@@ -268,39 +268,37 @@ class _Trees:
             if len(parts) > 1:
                 raise _NoTree
             self.by_plan.add(parts[0].lower())
-        return ExpressionNode(node="UnresolvedAttribute", parts=tuple(parts))
+        return NamedColumn(tuple(parts))
 
-    def star(self, message: pb.Expression.UnresolvedStar) -> ExpressionNode:
+    def star(self, message: pb.Expression.UnresolvedStar) -> Expression:
         if message.HasField("plan_id") or message.unparsed_target:
             raise _NoTree
-        return ExpressionNode(node="UnresolvedStar")
+        return Star()
 
-    def function(self, message: pb.Expression.UnresolvedFunction) -> ExpressionNode:
+    def function(self, message: pb.Expression.UnresolvedFunction) -> Expression:
         if message.is_user_defined_function or message.is_internal or "." in message.function_name:
             raise _NoTree
         name = message.function_name.lower()
-        children = tuple([self.expression(one) for one in message.arguments])
+        operands = tuple([self.expression(one) for one in message.arguments])
         if name == "like":
             # A third argument is another escape than SQL's.
-            if len(children) != 2:
+            if len(operands) != 2:
                 raise _NoTree
-            return ExpressionNode(node="Like", mode="\\", children=children)
-        if len(children) != (1 if name in _UNARY else 2 if name in _BINARY else len(children)):
+            return Operator("Like", operands, "\\")
+        if len(operands) != (1 if name in _UNARY else 2 if name in _BINARY else len(operands)):
             raise _NoTree
-        if (operator := _OPERATORS.get(name)) is not None and children:
-            return self._made(operator, *children)
-        return ExpressionNode(node="UnresolvedFunction", parts=(name,), children=children)
+        if (operator := _OPERATORS.get(name)) is not None and operands:
+            return Operator(operator, operands)
+        return NamedCall((name,), operands)
 
-    def _aliased(self, message: pb.Expression.Alias) -> ExpressionNode:
+    def _aliased(self, message: pb.Expression.Alias) -> Expression:
         # What is known of a column may make it CHAR, which Spark pads to any length where it is compared.
         if len(message.name) != 1 or message.metadata:
             raise _NoTree
         self.made.add(message.name[0].lower())
-        return ExpressionNode(
-            node="Alias", parts=(message.name[0],), children=(self.expression(message.expr),)
-        )
+        return Alias(message.name[0], self.expression(message.expr))
 
-    def cast(self, message: pb.Expression.Cast) -> ExpressionNode:
+    def cast(self, message: pb.Expression.Cast) -> Expression:
         if message.WhichOneof("cast_to_type") == "type_str":
             kind = " ".join(message.type_str.lower().split())
         else:
@@ -308,23 +306,23 @@ class _Trees:
             plain = case in _PLAIN_TYPES and not (case == "string" and message.type.string.collation)
             kind = _PLAIN_TYPES[case] if plain else ""
         tried = message.eval_mode == pb.Expression.Cast.EVAL_MODE_TRY
-        child = self.expression(message.expr)
-        return ExpressionNode(node="Cast", type=kind, mode="TRY" if tried else "ANSI", children=(child,))
+        return Cast(self.expression(message.expr), kind, tried)
 
-    def text(self, message: pb.Expression.ExpressionString) -> ExpressionNode:
+    def text(self, message: pb.Expression.ExpressionString) -> Expression:
         found = self.texts.get(id(message))
         if found is None:
             raise _NoTree
-        self._note_aliases(found)
-        return found
-
-    def _note_aliases(self, node: ExpressionNode) -> None:
-        if node.plans:
+        expression = lower_expression(found)
+        if any(queries_in(expression)):
             raise _NoTree
-        if node.node == "Alias":
-            self.made.add(node.parts[0].lower())
-        for child in node.children:
-            self._note_aliases(child)
+        self._note_aliases(expression)
+        return expression
+
+    def _note_aliases(self, expression: Expression) -> None:
+        if isinstance(expression, Alias):
+            self.made.add(expression.name.lower())
+        for one in expression.operands:
+            self._note_aliases(one)
 
 
 def _decimal_of(message: pb.Expression.Literal.Decimal) -> str:
@@ -339,19 +337,19 @@ def _decimal_of(message: pb.Expression.Literal.Decimal) -> str:
     return f"decimal({max(digits, behind)},{behind})"
 
 
-_PLANS: Final[Mapping[str, Callable[[_Trees, Never], ExpressionNode]]] = {
+_PLANS: Final[Mapping[str, Callable[[_Trees, Never], RelationNode]]] = {
     "aggregate": _Trees.aggregate,
     "deduplicate": _Trees.distinct,
     "filter": _Trees.filter,
     "join": _Trees.join,
     "limit": _Trees.limit,
-    "offset": _Trees.offset,
+    "offset": _Trees.limit,
     "project": _Trees.project,
     "sort": _Trees.sort,
     "subquery_alias": _Trees.alias,
     "with_columns": _Trees.with_columns,
 }
-_EXPRESSIONS: Final[Mapping[str, Callable[[_Trees, Never], ExpressionNode]]] = {
+_EXPRESSIONS: Final[Mapping[str, Callable[[_Trees, Never], Expression]]] = {
     "alias": _Trees._aliased,
     "cast": _Trees.cast,
     "expression_string": _Trees.text,

@@ -15,7 +15,6 @@ import structlog
 from gateway.errors import BackendUnavailable
 from gateway.model.closing import Closing
 from gateway.model.reading import (
-    ExpressionNode,
     NotRead,
     Proof,
     Reading,
@@ -36,15 +35,14 @@ from gateway.reader.replies import (
     proof_of,
     proof_request,
     reading_of,
-    tree_of,
 )
 from gateway.reader.splicing import applied
 
 log = structlog.get_logger(__name__)
 
-Answer = TypeVar("Answer", Proof, ReadingAnswer, ExpressionNode | None, tuple[UnnamedColumn, ...] | NotRead)
+Answer = TypeVar("Answer", Proof, ReadingAnswer, tuple[UnnamedColumn, ...] | NotRead)
 
-_Kept = Reading | Proof | ExpressionNode | tuple[UnnamedColumn, ...]
+_Kept = Reading | Proof | tuple[UnnamedColumn, ...]
 
 BACK_OFF_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 """Pauses before a process is started: the first after one died, the others after starts that failed."""
@@ -190,24 +188,6 @@ class ReaderPool(Closing):
     async def read_expression(self, text: str) -> ReadingAnswer:
         """Read one expression."""
         return await self._read("expression", text)
-
-    async def read_plan(self, text: str) -> ExpressionNode | None:
-        """Return the plan of one statement; None for a text that is no statement, too large, or not read."""
-        key = ("plan", text)
-        known = self._known_answer(key)
-        if isinstance(known, ExpressionNode):
-            return known
-        if refuse(text, self.limits):
-            return None
-
-        async def ask() -> ExpressionNode | None:
-            reply = await self._ask("plan", {"text": text})
-            tree = None if isinstance(reply, NotRead) else tree_of(reply)
-            if tree is not None:
-                self._keep_answer(key, tree, len(text))
-            return tree
-
-        return await self._once(key, ask)
 
     async def column_names(
         self, text: str, *, expression: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from gateway.model.reading import ExpressionNode, NotRead, Proof, ReadingAnswer, Splice, UnnamedColumn
+from gateway.model.reading import NotRead, Proof, ReadingAnswer, Splice, UnnamedColumn
 
 
 class ReaderPort(Protocol):
@@ -22,10 +22,6 @@ class ReaderPort(Protocol):
 
     async def read_expression(self, text: str) -> ReadingAnswer:
         """Read one expression standing alone, such as a row filter."""
-        ...
-
-    async def read_plan(self, text: str) -> ExpressionNode | None:
-        """Return the plan of one statement, with the expressions in it; None where it cannot be told."""
         ...
 
     async def column_names(

@@ -16,7 +16,6 @@ from gateway.model.reading import (
     ColumnRef,
     CommandNode,
     DatedName,
-    ExpressionNode,
     ExtractedValue,
     FieldValue,
     FunctionRef,
@@ -164,7 +163,7 @@ def _reading(reply: JsonReply, hello: Hello) -> Reading:
         ),
         identities=tuple(_identity(told) for told in reply["identities"]),
         printed=reply["printed"],
-        tree=tree_of(reply),
+        told_tree=reply["tree"],
         brought=reply["brought"],
         view_text=_view_text(reply["view_text"]),
         written=reply["written"],
@@ -246,24 +245,6 @@ def _identity(told: JsonReply) -> Identity:
         sure=told["sure"],
         nested=told["nested"],
         column=told["column"],
-    )
-
-
-def tree_of(reply: JsonReply) -> ExpressionNode | None:
-    """Return the tree of an expression or a plan; None for what has none."""
-    return _tree(reply["tree"]) if reply.get("tree") else None
-
-
-def _tree(told: JsonReply) -> ExpressionNode:
-    return ExpressionNode(
-        node=told["node"],
-        type=told["type"],
-        mode=told["mode"],
-        parts=tuple(told["parts"]),
-        value=told.get("value"),
-        span=_span(told.get("span")),
-        children=tuple(_tree(child) for child in told["children"]),
-        plans=tuple(_tree(plan) for plan in told["plans"]),
     )
 
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, TypeGuard
 
+from gateway.algebra.nodes import Expression, Literal, NamedCall, NamedColumn, Operator
 from gateway.model.catalog import quote
-from gateway.model.reading import ExpressionNode
 from gateway.policy.sqltext import string_literal
 from gateway.sql.functions import builtin_name
 
@@ -54,41 +54,46 @@ _YEARS = (-719_162, 2_932_896)
 """Days since 1970 of the first and the last date with a year of four digits."""
 
 
-def references(node: ExpressionNode) -> Iterator[tuple[str, ...]]:
-    """Yield every column that an expression refers to."""
-    if node.node == "UnresolvedAttribute":
-        yield node.parts
-    for child in node.children:
-        yield from references(child)
-
-
-def copy_of(node: ExpressionNode, stored: Stored, text: str) -> str | None:
+def copy_of(node: Expression, stored: Stored, text: str) -> str | None:
     """Write a condition over stored columns; None when it is not known to be leakproof. `text` is the
     statement's, which literals are looked up in."""
-    operands = node.children
-    match node.node:
+    match node:
+        case NamedColumn():
+            column = stored(node.parts)
+            return _written(*column) if column is not None and column[1].lower() == "boolean" else None
+        case Operator():
+            return _operated(node, stored, text)
+        case NamedCall():
+            return _called(node, stored, text)
+    return None
+
+
+def _operated(node: Operator, stored: Stored, text: str) -> str | None:
+    operands = node.operands
+    match node.name:
         case "And" | "Or":
             parts = [copy_of(child, stored, text) for child in operands]
             known = [part for part in parts if part is not None]
-            return f"({f' {node.node.upper()} '.join(known)})" if len(known) == len(parts) else None
+            return f"({f' {node.name.upper()} '.join(known)})" if len(known) == len(parts) else None
         case "Not":
             inner = copy_of(operands[0], stored, text)
             return None if inner is None else f"(NOT {inner})"
-        case "UnresolvedAttribute":
-            column = stored(node.parts)
-            return _written(*column) if column is not None and column[1].lower() == "boolean" else None
-        case "IsNull" | "IsNotNull" if operands[0].node == "UnresolvedAttribute":
-            column = stored(operands[0].parts)
-            test = "IS NULL" if node.node == "IsNull" else "IS NOT NULL"
-            return None if column is None else f"({quote(column[0])} {test})"
         case comparison if comparison in _COMPARISONS:
             return _compared(operands, _COMPARISONS[comparison], stored, text)
         case "In":
             return _listed(operands, stored, text)
-        case "Like" if node.mode == "\\":
+        case "Like" if node.escape == "\\":
             return _alike(operands, stored)
-        case "UnresolvedFunction" if builtin_name(node.parts) == "between" and len(operands) == 3:
-            value, low, high = operands
+    return None
+
+
+def _called(node: NamedCall, stored: Stored, text: str) -> str | None:
+    match builtin_name(node.parts), node.operands:
+        case "isnull" | "isnotnull" as name, (NamedColumn(parts=parts),):
+            column = stored(parts)
+            test = "IS NULL" if name == "isnull" else "IS NOT NULL"
+            return None if column is None else f"({quote(column[0])} {test})"
+        case "between", (value, low, high):
             above = _compared((value, low), ">=", stored, text)
             below = _compared((value, high), "<=", stored, text)
             return None if above is None or below is None else f"({above} AND {below})"
@@ -99,26 +104,31 @@ def _written(name: str, kind: str) -> str:
     return f"TRY_CAST({quote(name)} AS {'STRING' if TEXT.match(kind.lower()) else kind.upper()})"
 
 
-def _compared(operands: Sequence[ExpressionNode], operator: str, stored: Stored, text: str) -> str | None:
+def _stored(node: Expression, stored: Stored) -> tuple[str, str] | None:
+    return stored(node.parts) if isinstance(node, NamedColumn) else None
+
+
+def _compared(operands: Sequence[Expression], operator: str, stored: Stored, text: str) -> str | None:
     left, right = operands
-    attribute, constant = (left, right) if left.node == "UnresolvedAttribute" else (right, left)
-    column = stored(attribute.parts) if attribute.node == "UnresolvedAttribute" else None
+    first = isinstance(left, NamedColumn)
+    column = _stored(left if first else right, stored)
     if column is None:
         return None
-    value = _constant(constant, column[1].lower(), text)
+    value = _constant(right if first else left, column[1].lower(), text)
     if value is None:
         return None
-    first, second = (_written(*column), value) if attribute is left else (value, _written(*column))
-    return f"({first} {operator} {second})"
+    return (
+        f"({_written(*column)} {operator} {value})" if first else f"({value} {operator} {_written(*column)})"
+    )
 
 
-def _listed(operands: Sequence[ExpressionNode], stored: Stored, text: str) -> str | None:
-    column = stored(operands[0].parts) if operands[0].node == "UnresolvedAttribute" else None
+def _listed(operands: Sequence[Expression], stored: Stored, text: str) -> str | None:
+    column = _stored(operands[0], stored)
     if column is None:
         return None
     values = [_constant(one, column[1].lower(), text) for one in operands[1:]]
     known = [value for value in values if value is not None]
-    types = {one.type for one in operands[1:]}
+    types = {one.type for one in operands[1:] if isinstance(one, Literal)}
     if len(types) > 1 or not known or len(known) < len(values):
         return None
     if column[1].lower() == "timestamp" and types == {"string"}:  # RULE (leakproof-timestamp-lists)
@@ -126,28 +136,27 @@ def _listed(operands: Sequence[ExpressionNode], stored: Stored, text: str) -> st
     return f"({_written(*column)} IN ({', '.join(known)}))"
 
 
-def _alike(operands: Sequence[ExpressionNode], stored: Stored) -> str | None:
-    attribute, pattern = operands
-    column = stored(attribute.parts) if attribute.node == "UnresolvedAttribute" else None
+def _alike(operands: Sequence[Expression], stored: Stored) -> str | None:
+    column, pattern = _stored(operands[0], stored), operands[1]
     if column is None or not TEXT.match(column[1].lower()) or not is_simple_pattern(pattern):
         return None
     literal = string_literal(pattern.value or "")
     return None if literal is None else f"({_written(*column)} LIKE {literal})"
 
 
-def is_simple_pattern(node: ExpressionNode) -> bool:
+def is_simple_pattern(node: Expression) -> TypeGuard[Literal]:
     """Whether a pattern of LIKE is known, escapes nothing, and is soon tried. One that ends in an escape
     fails. One that says `%` often takes long only where a text has what is between: `secret%%%%%%%%x`
     would tell by hours that a hidden row begins so."""
-    if node.node != "Literal" or node.type != "string" or not node.value:
+    if not isinstance(node, Literal) or node.type != "string" or not node.value:
         return False
     short = len(node.value) <= MAX_OF_PATTERN and node.value.count("%") <= MAX_ANY
     return short and "\\" not in node.value
 
 
-def _constant(node: ExpressionNode, kind: str, text: str) -> str | None:
+def _constant(node: Expression, kind: str, text: str) -> str | None:
     """Write a literal in a column's type; None when that could be another value, or fail."""
-    if node.node != "Literal" or node.value is None:
+    if not isinstance(node, Literal) or node.value is None:
         return None
     value = node.value
     if kind in INTEGERS and node.type in INTEGERS:
@@ -178,7 +187,7 @@ def _in_one_decimal(before: int, behind: int, kind: str) -> bool:
     return max(before, whole) + max(behind, int(found[2]) if found else 0) <= MAX_DIGITS
 
 
-def date_of(node: ExpressionNode) -> str | None:
+def date_of(node: Literal) -> str | None:
     """Write a day that is a literal's value, or its text; None when it is none with a year of four digits."""
     day = _day(node) if node.type == "date" else node.value
     if day is None or node.type not in ("date", "string") or not _DATE.match(day):
@@ -190,12 +199,12 @@ def date_of(node: ExpressionNode) -> str | None:
     return f"DATE'{day}'"
 
 
-def _day(node: ExpressionNode) -> str | None:
+def _day(node: Literal) -> str | None:
     days = int(node.value or 0)
     return (_EPOCH + datetime.timedelta(days=days)).isoformat() if _YEARS[0] <= days <= _YEARS[1] else None
 
 
-def timestamp_of(node: ExpressionNode, text: str) -> str | None:
+def timestamp_of(node: Literal, text: str) -> str | None:
     """Write an instant as the user did, without a zone: which one it is, is up to the session's, as there."""
     when: str | None = None
     if node.type == "timestamp" and node.span is not None:

@@ -29,28 +29,55 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
-from gateway.model.reading import ExpressionNode, Span
-from gateway.sql.functions import AGGREGATES, ROW_WISE_FUNCTIONS, builtin_name
-from gateway.sql.leakproof import AGGREGATING, conjuncts, steady
-from gateway.sql.leakproof_copies import DECIMAL
-from gateway.sql.total_columns import (
-    OPEN,
-    TypedColumn,
-    TypedColumns,
-    has_having,
-    has_one_row,
-    is_binding,
-    is_of,
-    made_name,
-    named_columns,
-    renamed,
-    type_of,
+from gateway.algebra.nodes import (
+    Aggregate,
+    Alias,
+    ConditionClause,
+    Expression,
+    Filter,
+    Generate,
+    Join,
+    Literal,
+    NamedCall,
+    NamedColumn,
+    NamedScan,
+    OpaqueRelation,
+    Operator,
+    Pass,
+    Passing,
+    Projection,
+    QueryKind,
+    RelationNode,
+    SetKind,
+    SetOperation,
+    Subquery,
+    WindowCall,
+    With,
+    names_in,
 )
+from gateway.algebra.resolve import (
+    AmbiguousName,
+    FoundName,
+    NameAnswer,
+    NameScope,
+    OpenName,
+    RelationColumn,
+    RelationColumns,
+    Resolver,
+    TooMuch,
+    made_name,
+    of_groups,
+    scope_of,
+)
+from gateway.algebra.spark import lower_expression
+from gateway.model.reading import ExpressionNode, Span
+from gateway.sql.functions import AGGREGATES, builtin_name
+from gateway.sql.leakproof_copies import DECIMAL
+from gateway.sql.rows import NUMBERING, may_be_shown
 from gateway.sql.total_values import (
     BOOLEAN,
     FAILING,
     KNOWN,
-    NUMBERING,
     UNKNOWN,
     TotalValue,
     Values,
@@ -60,24 +87,7 @@ from gateway.sql.total_values import (
     word,
 )
 
-MAX_STEPS: Final = 100_000
-"""Columns and expressions that are looked at; a larger statement keeps its barriers."""
-
-_PASSING: Final = frozenset("Distinct UnresolvedHint".split())
-_LIMITS: Final = frozenset("GlobalLimit LocalLimit Offset".split())
-_JOINS: Final = frozenset("Cross FullOuter Inner LeftAnti LeftOuter LeftSemi RightOuter".split())
-_LEFT_ONLY: Final = frozenset("LeftAnti LeftSemi".split())
-_SHOWN: Final = AGGREGATING | frozenset(
-    """
-    CurrentRow Cube GroupingSets Rollup SpecifiedWindowFrame UnboundedFollowing UnboundedPreceding
-    UnresolvedStar UnspecifiedFrame WindowExpression WindowSpecDefinition
-    """.split()
-)
-"""Expressions that may stand in what a statement shows, total or not: they make one value of a row or of a
-group, by the rows that there are."""
-
-
-_Ctes = Mapping[str, TypedColumns]
+_OPEN: Final[RelationColumns[TotalValue]] = RelationColumns(open=True)
 
 
 class _NotTotal(Exception):
@@ -85,7 +95,7 @@ class _NotTotal(Exception):
 
 
 def total_statement(
-    tree: ExpressionNode | None, text: str, scanned: Mapping[Span, Mapping[str, str]], ctes: frozenset[Span]
+    tree: RelationNode | None, text: str, scanned: Mapping[Span, Mapping[str, str]], ctes: frozenset[Span]
 ) -> Mapping[Span, frozenset[str]] | None:
     """Return for every scan the columns whose types a statement's totality rests on; None when something in
     it could fail.
@@ -96,16 +106,16 @@ def total_statement(
     """
     if tree is None:
         return None
-    walk = _FailureWalk(scanned, ctes, Values(text))
+    domain = _TotalDomain(scanned, ctes, Values(text))
     try:
-        walk.shown(tree, {}, ())
-    except _NotTotal:
+        domain.shown(tree, NameScope())
+    except (_NotTotal, TooMuch):
         return None
-    return {span: frozenset(walk.used.get(span, ())) for span in scanned}
+    return domain.relied_on()
 
 
 def total_view(
-    tree: ExpressionNode | None,
+    tree: RelationNode | None,
     text: str,
     scanned: Mapping[Span, Mapping[str, str]],
     ctes: frozenset[Span],
@@ -120,20 +130,20 @@ def total_view(
     """
     if tree is None:
         return None
-    walk = _FailureWalk(scanned, ctes, Values(text), limits=False)
+    domain = _TotalDomain(scanned, ctes, Values(text), limits=False)
     try:
-        made = walk.plan(tree, {}, ())
-    except _NotTotal:
+        made = domain.resolver.relation(tree, NameScope())
+    except (_NotTotal, TooMuch):
         return None
-    if made.open or walk.overflowing or len(made.columns) < len(columns):  # RULE (unbarred-view-overflow)
+    if made.open or domain.overflowing or len(made.columns) < len(columns):  # RULE (unbarred-view-overflow)
         return None
     if len(made.columns) > len(columns) and not all(name for name, _ in columns):
         return None
     for (name, kind), at in zip(columns, made.columns, strict=False):
-        found = made.find((name,)) if name else [at]
-        if len(found) != 1 or not is_of(kind, found[0]):  # RULE (unbarred-view-types)
+        found = made.named((name,)) if name else [at]
+        if len(found) != 1 or not _is_of(kind, found[0]):  # RULE (unbarred-view-types)
             return None
-    return {span: frozenset(walk.used.get(span, ())) for span in scanned}
+    return domain.relied_on()
 
 
 def total_text(tree: ExpressionNode | None, text: str, columns: Mapping[str, str]) -> frozenset[str] | None:
@@ -146,400 +156,323 @@ def _total_text(
     tree: ExpressionNode, text: str, columns: tuple[tuple[str, str], ...]
 ) -> frozenset[str] | None:
     """The same, remembered: the texts of a policy come again with every statement."""
-    here = Span(0, 0)
-    walk = _FailureWalk({here: dict(columns)}, frozenset(), Values(text))
+    scan = NamedScan((), span=Span(0, 0))
+    domain = _TotalDomain({Span(0, 0): dict(columns)}, frozenset(), Values(text), queries=False)
     try:
-        found = walk.value(tree, (walk.scan(here, ()),))
-    except _NotTotal:
+        row = domain.resolver.relation(scan, NameScope())
+        found = domain.resolver.value(lower_expression(tree), scope_of(row))
+    except (_NotTotal, TooMuch):
         return None
-    return (
-        frozenset(walk.used.get(here, ()))
-        if found.total and (found.type in KNOWN or DECIMAL.match(found.type))
-        else None
-    )
+    known = found.total and (found.type in KNOWN or DECIMAL.match(found.type))
+    return domain.relied_on()[Span(0, 0)] if known else None
 
 
 @dataclass(slots=True)
-class _FailureWalk:
+class _TotalDomain:
+    """Whether columns and expressions have a value for every row."""
+
     scanned: Mapping[Span, Mapping[str, str]]
     ctes: frozenset[Span]
     values: Values
     limits: bool = True
     """Whether there may be some below what may fail."""
+    queries: bool = True
+    """Whether there may be any within expressions."""
     used: dict[Span, set[str]] = field(default_factory=dict)
-    steps: int = 0
     reaching: int = 0
     """References to columns of a query around, but for those that equal one of the query itself."""
     overflowing: int = 0
     """What was let pass although it may fail, since it is made of groups."""
     binding: set[int] = field(default_factory=set)
     """The identities of the filters right below what a subquery shows."""
+    resolver: Resolver[TotalValue] = field(init=False)
 
-    def _step(self, count: int = 1) -> None:
-        self.steps += count
-        if self.steps > MAX_STEPS:
-            raise _NotTotal
+    def __post_init__(self) -> None:
+        self.resolver = Resolver(self, self.ctes)
 
-    def scan(self, span: Span, qualifiers: Iterable[tuple[str, ...]]) -> TypedColumns:
-        known = self.scanned[span]
-        self._step(len(known))
+    def relied_on(self) -> Mapping[Span, frozenset[str]]:
+        return {span: frozenset(self.used.get(span, ())) for span in self.scanned}
+
+    # What a statement shows.
+
+    def shown(self, relation: RelationNode, scope: NameScope[TotalValue]) -> None:
+        """Go through the end of a statement, whose select list may fail."""
+        match relation:
+            case With():
+                self.shown(relation.input, self.resolver.within(relation, scope))
+            case Pass(why=Passing.LIMIT):
+                self._limited(relation)
+                self.shown(relation.input, scope)
+            case Pass(why=Passing.SORT) if _has_having(relation):  # RULE (total-having-below-sort)
+                self.resolver.relation(relation, scope)
+            case Pass(why=Passing.SORT | Passing.DISTINCT | Passing.HINT) | SetOperation(kind=SetKind.UNION):
+                self._shown(relation.expressions, scope.over(_OPEN))
+                for one in relation.inputs:
+                    self.shown(one, scope)
+            case Projection() | Aggregate():
+                below = self.resolver.relation(relation.input, scope)
+                self._shown(relation.expressions, scope.over(below))
+            case _:
+                self.resolver.relation(relation, scope)
+
+    def _shown(self, expressions: Iterable[Expression], scope: NameScope[TotalValue]) -> None:
+        """Look at expressions that may fail; the queries within them may not."""
+        for expression in expressions:
+            self._plain(expression)
+            self._subqueries(expression, scope)
+
+    def _subqueries(self, expression: Expression, scope: NameScope[TotalValue]) -> None:
+        if isinstance(expression, Subquery):
+            self._total(self.resolver.value(expression, scope))
+        else:
+            for one in expression.operands:
+                self._subqueries(one, scope)
+
+    # What the resolver asks.
+
+    def scan(self, scan: NamedScan) -> Iterable[tuple[str, TotalValue]] | None:
+        known = self.scanned.get(scan.span) if scan.span is not None else None
+        if scan.span is None or known is None:
+            return None
         # What is asked of a variant, even at the very end, Spark does where it reads it.
         if any("variant" in kind.lower() for kind in known.values()):
             raise _NotTotal
-        names = frozenset(qualifiers)
-        return TypedColumns(
-            tuple(
-                [
-                    TypedColumn(
-                        name.lower(),
-                        column_kind(kind),
-                        names,
-                        source=(span, name),
-                        written="" if column_kind(kind) else kind.lower(),
-                    )
-                    for name, kind in known.items()
-                ]
-            )
-        )
+        self.resolver.step(len(known))
+        columns = []
+        for name, kind in known.items():
+            type_ = column_kind(kind)
+            written = "" if type_ else kind.lower()
+            columns.append((name, TotalValue(type_, source=(scan.span, name), written=written)))
+        return columns
 
-    # Plans.
-
-    def shown(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[TypedColumns, ...]) -> None:
-        """Go through the end of a statement, whose select list may fail."""
-        match node.node:
-            case "UnresolvedWith":
-                self.shown(node.plans[0], self._named(node, ctes, outer), outer)
-            case "Sort" if has_having(node):  # RULE (total-having-below-sort)
-                self.plan(node, ctes, outer)
-            case "Sort" | "Distinct" | "UnresolvedHint" | "Union":
-                self._plain(node.children)
-                for child in node.children:
-                    self._subqueries(child, ctes, (OPEN, *outer))
-                for plan in node.plans:
-                    self.shown(plan, ctes, outer)
-            case limit if limit in _LIMITS:
-                self._limited(node)
-                self.shown(node.plans[0], ctes, outer)
-            case "Project" | "Aggregate":
-                self._plain(node.children)
-                below = self.plan(node.plans[0], ctes, outer)
-                for child in node.children:
-                    self._subqueries(child, ctes, (below, *outer))
-            case _:
-                self.plan(node, ctes, outer)
-
-    def plan(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[TypedColumns, ...]) -> TypedColumns:
-        """Return the columns of a plan in which all is total."""
-        self._step()
-        match node.node:
-            case "UnresolvedRelation":
-                return self._relation(node, ctes)
-            case "UnresolvedWith":
-                return self.plan(node.plans[0], self._named(node, ctes, outer), outer)
-            case "OneRowRelation":
-                return TypedColumns()
-            case "Join":
-                return self._join(node, ctes, outer)
-            case "Union" | "Except" | "Intersect":
-                return self._set(node, ctes, outer)
-        if len(node.plans) != 1:
-            raise _NotTotal
-        below = self.plan(node.plans[0], ctes, outer)
-        match node.node:
-            case "Filter":
-                binds = id(node) in self.binding
-                self._conditions(node.children, (below, *outer), ctes, binds=binds)
-            case "UnresolvedHaving":
-                self._having(node, below, ctes, outer)
-            case "SubqueryAlias":
-                alias = frozenset({(node.parts[0].lower(),)})
-                shown = [one._replace(qualifiers=alias) for one in below.columns if one.bare]
-                return TypedColumns(tuple(shown), below.open)
-            case "Project":
-                return self._project(node.children, below, ctes, outer)
-            case "Aggregate":
-                count = int(node.value or 0)
-                keys, items = node.children[:count], node.children[count:]
-                known = {one.name for one in below.columns}
-                made = {item.parts[0].lower() for item in items if item.node == "Alias"} - known
-                for key in keys:
-                    if not (key.node == "UnresolvedAttribute" and key.parts[-1].lower() in made):
-                        self._total(self.value(key, (below, *outer), ctes))
-                return self._project(items, below, ctes, outer)
-            case "Sort":
-                # What it sorts by, Spark makes below it, even below the HAVING of an aggregation.
-                for order in node.children:
-                    for key in order.children if order.node == "SortOrder" else (order,):
-                        self._item(order, self.value(key, (below, *outer), ctes))
-            case "UnresolvedSubqueryColumnAliases":
-                return renamed(below, node.parts)
-            case limit if limit in _LIMITS and self.limits:  # RULE (total-limit-barrier)
-                self._limited(node)
-            case passing if passing in _PASSING:
-                self._plain(node.children)
-            case _:
-                raise _NotTotal
-        return below
-
-    def _relation(self, node: ExpressionNode, ctes: _Ctes) -> TypedColumns:
-        parts = tuple([part.lower() for part in node.parts])
-        qualifiers = frozenset(parts[start:] for start in range(len(parts)))
-        if node.span in self.ctes:
-            known = ctes.get(parts[-1])
-            if known is None:
-                raise _NotTotal  # it reads itself
-            shown = [one._replace(qualifiers=qualifiers) for one in known.columns if one.bare]
-            return TypedColumns(tuple(shown), known.open)
-        if node.span is None or node.span not in self.scanned:
-            return OPEN
-        return self.scan(node.span, qualifiers)
-
-    def _named(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[TypedColumns, ...]) -> _Ctes:
-        inside = dict(ctes)
-        for name, plan in zip(node.parts, node.plans[1:], strict=True):
-            inside.pop(name.lower(), None)
-            inside[name.lower()] = self.plan(plan, inside, outer)
-        return inside
-
-    def _join(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[TypedColumns, ...]) -> TypedColumns:
-        if node.mode not in _JOINS or len(node.plans) != 2:
-            raise _NotTotal
-        left, right = (self.plan(plan, ctes, outer) for plan in node.plans)
-        both = TypedColumns((*left.columns, *right.columns), left.open or right.open)
-        self._conditions(node.children, (both, *outer), ctes)
-        merged = []
-        for name in node.parts:
-            one, other = self._reference((name,), (left,)), self._reference((name,), (right,))
-            if not one.type or one.type != other.type:
-                raise _NotTotal
-            merged.append(TypedColumn(name.lower(), one.type))
-        if node.mode in _LEFT_ONLY:
-            return left
-        if not merged:
-            return both
-        folded = {one.name for one in merged}
-        sides = [one._replace(bare=one.bare and one.name not in folded) for one in both.columns]
-        return TypedColumns((*merged, *sides), both.open)
-
-    def _set(self, node: ExpressionNode, ctes: _Ctes, outer: tuple[TypedColumns, ...]) -> TypedColumns:
-        """Return the columns of a set operation; all but UNION ALL compare those of both sides."""
-        sides = [self.plan(plan, ctes, outer) for plan in node.plans]
-        types = {tuple(one.type for one in side.columns) for side in sides}
-        # RULE (set-operation-one-type)
-        if len(types) != 1 or any(side.open for side in sides) or not all(types.pop()):
-            raise _NotTotal
-        return TypedColumns(
-            tuple([one._replace(qualifiers=frozenset(), source=None) for one in sides[0].columns])
-        )
-
-    def _project(
-        self,
-        items: Sequence[ExpressionNode],
-        below: TypedColumns,
-        ctes: _Ctes,
-        outer: tuple[TypedColumns, ...],
-    ) -> TypedColumns:
-        known = {one.name for one in below.columns}
-        made = {i.parts[0].lower() if i.node == "Alias" else made_name(i) for i in items} - known
-        if not made.isdisjoint(named_columns(items)):
-            raise _NotTotal  # it means another item of the same list, or a column of a query around
-        columns: list[TypedColumn] = []
-        unnamed = below.open and any(item.node == "UnresolvedStar" for item in items)
-        for item in items:
-            if item.node == "UnresolvedStar":
-                qualifier = tuple(part.lower() for part in item.parts)
-                shown = [o for o in below.columns if (qualifier in o.qualifiers if qualifier else o.bare)]
-                self._step(len(shown))
-                columns += [one.unqualified() for one in shown]
-                # What has a qualifier that is none of a relation's is a column with fields.
-                unnamed |= bool(qualifier) and not shown
-                continue
-            found = self.value(item, (below, *outer), ctes)
-            self._item(item, found)  # RULE (total-inner-query)
-            if item.node == "Alias":
-                columns.append(TypedColumn(item.parts[0].lower(), found.type))
-            elif item.node == "UnresolvedAttribute":
-                meant = below.find(item.parts)
-                written = meant[0].written if len(meant) == 1 else ""
-                columns.append(TypedColumn(item.parts[-1].lower(), found.type, written=written))
-            else:
-                name = made_name(item)
-                columns.append(TypedColumn(name, found.type, guessed=bool(name)))
-                unnamed = True
-        return TypedColumns(tuple(columns), unnamed)
-
-    def _having(
-        self, node: ExpressionNode, below: TypedColumns, ctes: _Ctes, outer: tuple[TypedColumns, ...]
-    ) -> None:
-        """Look at the conditions of groups, which are on what is shown, and on what that is made of."""
-        inner = node.plans[0]
-        if inner.node not in ("Aggregate", "Project"):
-            raise _NotTotal
-        within = self.plan(inner.plans[0], ctes, outer)
-        ours = [one for one in below.columns if one.source is None]
-        names = {one.name for one in ours}
-        if any(one.name in names and one.type != type_of(one.name, ours) for one in within.columns):
-            raise _NotTotal  # which one of the two is meant is not followed
-        kept = tuple([one for one in within.columns if one.name not in names])
-        self._conditions(
-            node.children, (TypedColumns((*ours, *kept), within.open or below.open), *outer), ctes
-        )
-
-    def _conditions(
-        self,
-        conditions: Iterable[ExpressionNode],
-        scopes: tuple[TypedColumns, ...],
-        ctes: _Ctes,
-        *,
-        binds: bool = False,
-    ) -> None:
-        """Look at conditions; with `binds`, `inner = outer` among them does not count as reaching."""
-        for condition in conjuncts(conditions):
-            reaching = self.reaching
-            found = self.value(condition, scopes, ctes)
-            self._total(found)
-            if found.type not in ("boolean", "void"):
-                raise _NotTotal
-            if binds and is_binding(condition, scopes):
-                self.reaching = reaching
-
-    def _item(self, node: ExpressionNode, found: TotalValue) -> None:
-        """Look at a column that a query within makes, or what it sorts by. What is made of groups may fail:
-        it is never a condition on a row. What it aggregates may not."""
-        if found.grouped and found.below:
-            self.overflowing += not found.total
-            self._plain([node])
-        else:
-            self._total(found)
-
-    def _total(self, found: TotalValue) -> None:
-        if not (found.total and found.below):
-            raise _NotTotal
-
-    def _limited(self, node: ExpressionNode) -> None:
-        if any(child.node != "Literal" for child in node.children):
-            raise _NotTotal
-
-    def _plain(self, nodes: Iterable[ExpressionNode]) -> None:
-        """Look at expressions that may fail: they are of one row or one group, and vary by nothing else."""
-        for node in nodes:
-            self._step()
-            if node.node not in _SHOWN or not steady(node.plans):
-                raise _NotTotal
-            if node.node == "UnresolvedFunction":
-                name = builtin_name(node.parts)
-                if not (name in ROW_WISE_FUNCTIONS or name in AGGREGATES or name in NUMBERING):
-                    raise _NotTotal
-            self._plain(node.children)
-
-    def _subqueries(self, node: ExpressionNode, ctes: _Ctes, scopes: tuple[TypedColumns, ...]) -> None:
-        """Look at the queries within an expression that may fail: they may not."""
-        if node.plans:
-            self._total(self.value(node, scopes, ctes))
-            return
-        for child in node.children:
-            self._subqueries(child, ctes, scopes)
-
-    # Expressions.
-
-    def value(
-        self, node: ExpressionNode, scopes: tuple[TypedColumns, ...], ctes: _Ctes | None = None
-    ) -> TotalValue:
-        """Return what is known of an expression over columns of these plans, the innermost first."""
-        self._step(1 + (len(scopes[0].columns) // 16 if scopes else 0))
-        match node.node:
-            case "UnresolvedAttribute":
-                return self._reference(node.parts, scopes)
-            case "Literal":
-                return self.values.literal(node)
-            case "Exists" | "ScalarSubquery" | "InSubquery":
-                return self._query(node, scopes, ctes)
-            case "WindowExpression":
-                return self._window(node, scopes, ctes)
-        operands = [self.value(child, scopes, ctes) for child in node.children]
-        found = self.values.made(node, operands)
-        if found.grouped:
-            if node.node == "UnresolvedFunction":
-                self.overflowing += not never_fails(builtin_name(node.parts) or "", operands)
-            return found
-        grouped = any(one.grouped for one in operands)
-        total = found.total and all(one.total for one in operands)
-        return found._replace(total=total, grouped=grouped, below=all(one.below for one in operands))
-
-    def _reference(self, parts: Sequence[str], scopes: tuple[TypedColumns, ...]) -> TotalValue:
-        for depth, scope in enumerate(scopes):
-            found = scope.find(parts)
-            self.reaching += bool(found and depth) or scope.open
-            for one in found:
-                if one.source is not None:
-                    span, name = one.source
-                    self.used.setdefault(span, set()).add(name)
-            if found:
+    def column(self, column: NamedColumn, answer: NameAnswer[TotalValue]) -> TotalValue:
+        match answer:
+            case FoundName() | AmbiguousName():
+                found = (answer.attribute,) if isinstance(answer, FoundName) else answer.attributes
+                self.reaching += bool(answer.depth or answer.open)
+                for one in found:
+                    if one.value.source is not None:
+                        span, name = one.value.source
+                        self.used.setdefault(span, set()).add(name)
                 # Of several Spark takes none, unless a plan says which.
-                types = {"" if one.guessed else one.type for one in found}
-                return TotalValue(types.pop()) if len(types) == 1 else UNKNOWN
-            if scope.open:
+                types = {_type_of(one) for one in found}
+                written = found[0].value.written if len(found) == 1 else ""
+                return TotalValue(types.pop(), written=written) if len(types) == 1 else UNKNOWN
+            case OpenName():
+                self.reaching += 1
                 return UNKNOWN
-        return word(parts[0].lower()) if len(parts) == 1 else UNKNOWN
+        return word(column.parts[0].lower()) if len(column.parts) == 1 else UNKNOWN
 
-    def _window(
-        self, node: ExpressionNode, scopes: tuple[TypedColumns, ...], ctes: _Ctes | None
-    ) -> TotalValue:
-        function = node.children[0]
-        operands = [self.value(child, scopes, ctes) for child in function.children]
-        self._plain(node.children)
-        for specified in node.children[1:]:
-            for child in specified.children:
-                if child.node in ("SpecifiedWindowFrame", "UnspecifiedFrame"):
-                    continue
-                keys = child.children if child.node == "SortOrder" else (child,)
-                operands += [self.value(key, scopes, ctes) for key in keys]
-        total = all(one.total and one.below for one in operands)
-        name = builtin_name(function.parts) if function.node == "UnresolvedFunction" else None
-        if name in NUMBERING:
-            return TotalValue("int", total=total)
-        over = operands[: len(function.children)]
-        self.overflowing += not never_fails(name or "", over)
-        return TotalValue(aggregate(name or "", over).type, total=total)
+    def made(self, expression: Expression, operands: Sequence[TotalValue]) -> TotalValue:
+        if isinstance(expression, WindowCall):
+            return self._windowed(expression, operands)
+        found = self.values.made(expression, operands)
+        if found.grouped:
+            if isinstance(expression, NamedCall):
+                self.overflowing += not never_fails(builtin_name(expression.parts) or "", operands)
+            return found
+        if all(one.total and one.below and not one.grouped for one in operands):
+            return found
+        return found._replace(
+            total=found.total and all(one.total for one in operands),
+            grouped=any(one.grouped for one in operands),
+            below=all(one.below for one in operands),
+        )
 
-    def _query(
-        self, node: ExpressionNode, scopes: tuple[TypedColumns, ...], ctes: _Ctes | None
-    ) -> TotalValue:
+    def query(self, query: Subquery, scope: NameScope[TotalValue]) -> TotalValue:
         """A subquery in an expression: all in it is total, and one that stands for a value has one row.
 
         INVARIANT (groups of visible rows): what a subquery makes of groups may fail only where the groups are
         those of its own rows. For one that is bound to the rows around it otherwise than by `inner = outer`,
         Spark makes a group for each value of these rows, those that a filter hides among them.
         """
-        if ctes is None:
-            return FAILING  # of a policy
+        if not self.queries:
+            return FAILING
         reaching, overflowing = self.reaching, self.overflowing
-        for shown in node.plans:
-            if shown.node == "Project":
-                self.binding |= {id(plan) for plan in shown.plans if plan.node == "Filter"}
-        found = self._queried(node, scopes, ctes)
+        if isinstance(query.relation, Projection) and isinstance(query.relation.input, Filter):
+            self.binding.add(id(query.relation.input))
+        found = self._queried(query, scope)
         if self.reaching > reaching and self.overflowing > overflowing:  # RULE (correlated-groups-overflow)
             return FAILING
         return found
 
-    def _queried(self, node: ExpressionNode, scopes: tuple[TypedColumns, ...], ctes: _Ctes) -> TotalValue:
-        if node.node == "InSubquery":
-            *values, listed = node.children
-            found = self.plan(listed.plans[0], ctes, scopes) if listed.plans else OPEN
-            operands = [self.value(one, scopes, ctes) for one in values]
-            alike = len(found.columns) == len(operands) and not found.open
-            if not alike or not all(
-                one.total and one.type == column.type and one.type
-                for one, column in zip(operands, found.columns, strict=True)
-            ):
-                return FAILING
-            return BOOLEAN._replace(grouped=any(one.grouped for one in operands))
-        found = self.plan(node.plans[0], ctes, scopes)
-        if node.node == "Exists":
-            return BOOLEAN
+    def item(self, item: Expression, value: TotalValue) -> TotalValue:
+        """Look at a column that a query within makes, or what it sorts by. What is made of groups may fail:
+        it is never a condition on a row. What it aggregates may not."""
+        if value.grouped and value.below:
+            self.overflowing += not value.total
+            self._plain(item)
+        else:
+            self._total(value)  # RULE (total-inner-query)
+        return TotalValue(value.type, written=value.written)
+
+    def merge(self, values: Sequence[TotalValue]) -> TotalValue:
+        types = {one.type for one in values}
+        return TotalValue(types.pop()) if len(types) == 1 else UNKNOWN
+
+    def decide(
+        self,
+        relation: RelationNode,
+        inputs: Sequence[RelationColumns[TotalValue]],
+        scope: NameScope[TotalValue],
+    ) -> Sequence[RelationColumns[TotalValue]]:
+        here = scope.over(inputs[0]) if inputs else scope
+        match relation:
+            case Filter(clause=ConditionClause.WHERE):
+                self._conditions(relation.conditions, here, binds=id(relation) in self.binding)
+            case Filter(clause=ConditionClause.HAVING):
+                self._having(relation, inputs[0], scope)
+            case Join(natural=False):
+                self._conditions(relation.conditions, scope.over(inputs[0].beside(inputs[1])))
+                for name in relation.using:
+                    one, other = (self._column(name, side) for side in inputs)
+                    if not one.type or one.type != other.type:
+                        raise _NotTotal
+            case SetOperation():
+                # All but UNION ALL compare the columns of both sides.
+                types = {tuple([one.value.type for one in side.columns]) for side in inputs}
+                # RULE (set-operation-one-type)
+                if len(types) != 1 or any(side.open for side in inputs) or not all(types.pop()):
+                    raise _NotTotal
+            case Projection():
+                self._listed(relation.items, inputs[0])
+            case Aggregate():
+                made = self._listed(relation.items, inputs[0])
+                for key in relation.keys:
+                    if not (isinstance(key, NamedColumn) and key.parts[-1].lower() in made):
+                        self._total(self.resolver.value(key, here))
+            case Pass(why=Passing.SORT):
+                # What it sorts by, Spark makes below it, even below the HAVING of an aggregation.
+                for key in relation.expressions:
+                    self.item(key, self.resolver.value(key, here))
+            case Pass(why=Passing.LIMIT) if self.limits:  # RULE (total-limit-barrier)
+                self._limited(relation)
+            case Pass(why=Passing.DISTINCT | Passing.HINT):
+                for hint in relation.expressions:
+                    self._plain(hint)
+            case Filter() | Join() | Pass() | Generate() | OpaqueRelation():
+                raise _NotTotal
+            case NamedScan() if not inputs:
+                raise _NotTotal  # it reads itself
+        return inputs
+
+    def _column(self, name: str, side: RelationColumns[TotalValue]) -> TotalValue:
+        return self.resolver.value(NamedColumn((name,)), scope_of(side))
+
+    def _listed(self, items: Sequence[Expression], below: RelationColumns[TotalValue]) -> frozenset[str]:
+        """Return the names that a select list makes, lower case."""
+        made = {item.name.lower() if isinstance(item, Alias) else made_name(item) for item in items}
+        made -= {one.name for one in below.columns}
+        if any(parts[0].lower() in made for item in items for parts in names_in(item)):
+            raise _NotTotal  # it means another item of the same list, or a column of a query around
+        return frozenset(made)
+
+    def _having(
+        self, relation: Filter, shown: RelationColumns[TotalValue], scope: NameScope[TotalValue]
+    ) -> None:
+        """Look at the conditions of groups, which are on what is shown, and on what that is made of."""
+        inner = relation.input
+        if not isinstance(inner, Aggregate | Projection):
+            raise _NotTotal
+        below = self.resolver.relation(inner.input, scope)
+        types: dict[str, set[str]] = {}
+        for one in shown.columns:
+            types.setdefault(one.name, set()).add(one.value.type)
+        if any(types.get(one.name, {one.value.type}) != {one.value.type} for one in below.columns):
+            raise _NotTotal  # which one of the two is meant is not followed
+        self._conditions(relation.conditions, scope.over(of_groups(shown, below)))
+
+    def _conditions(
+        self, conditions: Iterable[Expression], scope: NameScope[TotalValue], *, binds: bool = False
+    ) -> None:
+        """Look at conditions; with `binds`, `inner = outer` among them does not count as reaching."""
+        for condition in conditions:
+            reaching = self.reaching
+            found = self.resolver.value(condition, scope)
+            self._total(found)
+            if found.type not in ("boolean", "void"):
+                raise _NotTotal
+            if binds and _is_binding(condition, scope):
+                self.reaching = reaching
+
+    def _total(self, found: TotalValue) -> None:
+        if not (found.total and found.below):
+            raise _NotTotal
+
+    def _limited(self, relation: Pass) -> None:
+        if not all(isinstance(one, Literal) for one in relation.expressions):
+            raise _NotTotal
+
+    def _plain(self, expression: Expression) -> None:
+        if not may_be_shown(expression):
+            raise _NotTotal
+
+    def _windowed(self, window: WindowCall, operands: Sequence[TotalValue]) -> TotalValue:
+        self._plain(window)
+        total = all(one.total and one.below for one in operands)
+        function = window.function
+        name = builtin_name(function.parts) if isinstance(function, NamedCall) else None
+        if name in NUMBERING:
+            return TotalValue("int", total=total)
+        over = operands[: len(function.operands)]
+        self.overflowing += not never_fails(name or "", over)
+        return TotalValue(aggregate(name or "", over).type, total=total)
+
+    def _queried(self, query: Subquery, scope: NameScope[TotalValue]) -> TotalValue:
+        found = self.resolver.relation(query.relation, scope)
+        match query.kind:
+            case QueryKind.EXISTS:
+                return BOOLEAN
+            case QueryKind.IN:
+                operands = [self.resolver.value(one, scope) for one in query.values]
+                alike = len(found.columns) == len(operands) and not found.open
+                if not alike or not all(
+                    one.total and one.type == column.value.type and one.type
+                    for one, column in zip(operands, found.columns, strict=True)
+                ):
+                    return FAILING
+                return BOOLEAN._replace(grouped=any(one.grouped for one in operands))
         # RULE (scalar-subquery-one-row)
-        if not has_one_row(node.plans[0]) or len(node.plans[0].children) != 1:
-            return FAILING
-        (item,) = node.plans[0].children
-        below = self.plan(node.plans[0].plans[0], ctes, scopes)
-        return TotalValue(self.value(item, (below, *scopes), ctes).type)
+        return TotalValue(found.columns[0].value.type) if _has_one_row(query.relation) else FAILING
+
+
+def _type_of(attribute: RelationColumn[TotalValue]) -> str:
+    return "" if attribute.guessed else attribute.value.type
+
+
+def _is_of(kind: str, column: RelationColumn[TotalValue]) -> bool:
+    """Whether a column of a text is of the type that its view says."""
+    said = column_kind(kind)
+    if said or column.value.type:
+        return column.value.type == said and not column.guessed
+    return column.value.written != "" and column.value.written == kind.lower()
+
+
+def _has_having(relation: RelationNode) -> bool:
+    """Whether what is sorted are groups of which some are left out."""
+    while isinstance(relation, Pass) and relation.why in (Passing.SORT, Passing.HINT, Passing.DISTINCT):
+        relation = relation.input
+    return isinstance(relation, Filter) and relation.clause is ConditionClause.HAVING
+
+
+def _is_binding(condition: Expression, scope: NameScope[TotalValue]) -> bool:
+    """Whether a condition says that a column equals one of the same type of the query right around."""
+    if not (isinstance(condition, Operator) and condition.name == "EqualTo"):
+        return False
+    found = [scope.resolve(one.parts) for one in condition.operands if isinstance(one, NamedColumn)]
+    sure = [one for one in found if isinstance(one, FoundName) and not one.open]
+    types = {_type_of(one.attribute) for one in sure}
+    # RULE (correlated-equality-types)
+    return sorted(one.depth for one in sure) == [0, 1] and len(types) == 1 and "" not in types
+
+
+def _has_one_row(relation: RelationNode) -> bool:
+    """Whether a relation aggregates all of its rows to one value."""
+    return isinstance(relation, Projection) and len(relation.items) == 1 and _aggregates(relation.items[0])
+
+
+def _aggregates(expression: Expression) -> bool:
+    """Whether an expression calls an aggregate, not over a window."""
+    if isinstance(expression, NamedCall) and builtin_name(expression.parts) in AGGREGATES:
+        return True
+    return not isinstance(expression, WindowCall) and any(map(_aggregates, expression.operands))

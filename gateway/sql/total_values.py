@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from gateway.model.reading import ExpressionNode
+from gateway.algebra.nodes import Alias, Cast, Expression, Literal, NamedCall, Operator
+from gateway.model.reading import Span
 from gateway.sql.functions import AGGREGATES, builtin_name
 from gateway.sql.leakproof_copies import (
     DECIMAL,
@@ -37,6 +38,7 @@ _MAX_MONTHS: Final = 1_200
 _MAX_PLACES: Final = (1 << 31) - 1
 """Of a text."""
 _MICROS_A_DAY: Final = 86_400_000_000
+_OF_MONTHS: Final = ("interval year", "interval month", "interval year to month")
 
 _COMPARISONS: Final = frozenset(
     "EqualNullSafe EqualTo GreaterThan GreaterThanOrEqual LessThan LessThanOrEqual".split()
@@ -49,7 +51,6 @@ _PARTS_OF_DATES: Final = frozenset(
     "day dayofmonth dayofweek dayofyear month quarter weekday weekofyear year".split()
 )
 _ALIKE: Final = frozenset("coalesce ifnull nvl".split())
-NUMBERING: Final = frozenset("dense_rank rank row_number".split())
 _WHO: Final = frozenset("current_user session_user user".split())
 _TODAY: Final = frozenset("curdate current_date".split())
 _NOW: Final = frozenset("current_timestamp now".split())
@@ -73,6 +74,10 @@ class TotalValue(NamedTuple):
     """Whether it is made of a group of rows."""
     below: bool = True
     """Whether all is total of which aggregates in it are made."""
+    source: tuple[Span, str] | None = None
+    """Of a column: the scan's column that it is."""
+    written: str = ""
+    """Of a column: its type as the catalog has it, where that is not looked at further."""
 
 
 UNKNOWN: Final = TotalValue()
@@ -96,90 +101,84 @@ class Values:
 
     text: str
 
-    def literal(self, node: ExpressionNode) -> TotalValue:
-        if node.value is None:
-            return TotalValue("void")
-        if node.type in INTEGERS:
-            return TotalValue(node.type, number=int(node.value))
-        if node.type == "date":
-            return TotalValue("date", fixed=date_of(node) is not None)
-        if node.type == "timestamp":
-            return TotalValue("timestamp", fixed=timestamp_of(node, self.text) is not None)
-        return TotalValue(column_kind(node.type))
+    def made(self, expression: Expression, operands: Sequence[TotalValue]) -> TotalValue:
+        """Return what an expression makes of its operands; their own totality is the caller's."""
+        match expression:
+            case Literal():
+                return self._literal(expression)
+            case Alias():
+                return operands[0]
+            case Cast():
+                return self._cast(expression, operands[0])
+            case NamedCall():
+                return self._called(expression, operands)
+            case Operator():
+                return self._operated(expression, operands)
+        return FAILING
 
-    def made(self, node: ExpressionNode, operands: list[TotalValue]) -> TotalValue:
-        """Return what an operator makes of its operands; their own totality is the caller's."""
-        match node.node:
+    def _literal(self, literal: Literal) -> TotalValue:
+        if literal.value is None:
+            return TotalValue("void")
+        if literal.type in INTEGERS:
+            return TotalValue(literal.type, number=int(literal.value))
+        if literal.type == "date":
+            return TotalValue("date", fixed=date_of(literal) is not None)
+        if literal.type == "timestamp":
+            return TotalValue("timestamp", fixed=timestamp_of(literal, self.text) is not None)
+        return TotalValue(column_kind(literal.type))
+
+    def _operated(self, node: Operator, operands: Sequence[TotalValue]) -> TotalValue:
+        match node.name:
             case "And" | "Or" | "Not":
                 return BOOLEAN if _all_of(operands, "boolean") else FAILING
-            case "IsNull" | "IsNotNull":
-                return BOOLEAN
-            case "Alias" | "UnresolvedAlias":
-                return operands[0]
             case "UnaryPositive":
                 # Of a text it is the number that stands in it.
                 return operands[0] if _is_number(operands[0].type) else FAILING
             case comparison if comparison in _COMPARISONS:
-                return self._compared(node.children, operands)
+                return self._compared(node.operands, operands)
             case "In":
-                return self._listed(node.children, operands)
+                return self._listed(node.operands, operands)
             case "Like":
                 return self._like(node, operands)
             case "Add" | "Subtract" | "Multiply":
                 return _arithmetic(node, operands)
             case "Remainder" | "Divide":
                 return _divided(node, operands)
-            case "Cast":
-                return self._cast(node, operands[0])
             case "CaseWhen":
                 return _case(operands)
-            case "If":
-                return _case(operands)
-            case "Coalesce":
-                return _same(operands)
-            case "Concat":
-                return _joined(node, operands)
-            case "Substring":
-                return _part(operands)
-            case "Lower" | "StringTrim" | "StringTrimLeft" | "StringTrimRight":
-                return TotalValue("string") if _all_of(operands, "string") else FAILING
-            case "CurrentDate" | "CurrentTimestamp" | "CurrentUser":
-                return word({"CurrentDate": "current_date", "CurrentUser": "user"}.get(node.node, "now"))
-            case "UnresolvedFunction":
-                return self._called(node, operands)
         return FAILING
 
-    def _compared(self, nodes: Sequence[ExpressionNode], operands: Sequence[TotalValue]) -> TotalValue:
+    def _compared(self, nodes: Sequence[Expression], operands: Sequence[TotalValue]) -> TotalValue:
         (one, other), (left, right) = operands, nodes
         if _comparable(one, other) or self._read(right, one.type) or self._read(left, other.type):
             return BOOLEAN
         return FAILING
 
-    def _listed(self, nodes: Sequence[ExpressionNode], operands: Sequence[TotalValue]) -> TotalValue:
+    def _listed(self, nodes: Sequence[Expression], operands: Sequence[TotalValue]) -> TotalValue:
         """An IN: Spark takes all of it to one type."""
         pairs = zip(nodes[1:], operands[1:], strict=True)
         compared = all(self._compared((nodes[0], n), (operands[0], o)).total for n, o in pairs)
         return BOOLEAN if compared and _alike(operands[1:]) and _room(operands) else FAILING
 
-    def _read(self, node: ExpressionNode, type_: str) -> bool:
+    def _read(self, node: Expression, type_: str) -> bool:
         """Whether a literal is text in which a date or an instant is written as Spark writes them."""
-        if node.node != "Literal" or node.type != "string":
+        if not isinstance(node, Literal) or node.type != "string":
             return False
         if type_ == "date":
             return date_of(node) is not None
         return type_ == "timestamp" and timestamp_of(node, self.text) is not None
 
-    def _like(self, node: ExpressionNode, operands: list[TotalValue]) -> TotalValue:
-        known = node.mode == "\\" and is_simple_pattern(node.children[1])
+    def _like(self, node: Operator, operands: Sequence[TotalValue]) -> TotalValue:
+        known = node.escape == "\\" and is_simple_pattern(node.operands[1])
         return BOOLEAN if known and operands[0].type == "string" else FAILING
 
-    def _cast(self, node: ExpressionNode, operand: TotalValue) -> TotalValue:
+    def _cast(self, node: Cast, operand: TotalValue) -> TotalValue:
         target, source = column_kind(node.type), operand.type
         if node.type.lower().startswith("varchar"):
             return FAILING
         known = source in KNOWN - {"date", "timestamp"} or DECIMAL.match(source)
-        tried = node.mode == "TRY" and known and target not in ("timestamp", "")
-        if self._read(node.children[0], target):
+        tried = node.tried and known and target not in ("timestamp", "")
+        if self._read(node.operand, target):
             return TotalValue(target, fixed=True)
         if source == "date" and target == "timestamp":
             return TotalValue(target, total=operand.fixed, fixed=operand.fixed)
@@ -187,7 +186,7 @@ class Values:
             return TotalValue(target, fixed=operand.fixed)
         return TotalValue(target, total=False)
 
-    def _called(self, node: ExpressionNode, operands: list[TotalValue]) -> TotalValue:
+    def _called(self, node: NamedCall, operands: Sequence[TotalValue]) -> TotalValue:
         name = builtin_name(node.parts) or ""
         types = [one.type for one in operands]
         if name in AGGREGATES:
@@ -213,12 +212,9 @@ class Values:
             and len(types) == 2
             and types[1] in ("date", "timestamp")
         ):
-            field_ = node.children[0]
-            return (
-                TotalValue("int")
-                if (field_.value or "").lower() in _PARTS_OF_DATES - {"weekday"}
-                else FAILING
-            )
+            part = node.operands[0]
+            named = (part.value or "").lower() if isinstance(part, Literal) else ""
+            return TotalValue("int") if named in _PARTS_OF_DATES - {"weekday"} else FAILING
         if name in ("date_add", "date_sub", "dateadd") and len(types) == 2 and types[0] == "date":
             return _days(operands)
         if name in ("datediff", "date_diff") and types == ["date", "date"]:
@@ -228,11 +224,11 @@ class Values:
         if name == "if" and len(operands) == 3:
             return _case(operands)
         if name == "between" and len(operands) == 3:
-            value, low, high = node.children
+            value, low, high = node.operands
             pairs = (((value, low), operands[:2]), ((value, high), (operands[0], operands[2])))
             return BOOLEAN if all(self._compared(n, o).total for n, o in pairs) else FAILING
         if name in ("equal_null", "nullif") and len(operands) == 2:
-            found = self._compared(node.children, operands)
+            found = self._compared(node.operands, operands)
             return found if name == "equal_null" else TotalValue(types[0], total=found.total)
         if name in ("isnull", "isnotnull") and len(operands) == 1:
             return BOOLEAN
@@ -310,9 +306,9 @@ def _case(operands: Sequence[TotalValue]) -> TotalValue:
     return found if _all_of(operands[0:pairs:2], "boolean") else FAILING
 
 
-def _joined(node: ExpressionNode, operands: Sequence[TotalValue]) -> TotalValue:
+def _joined(node: NamedCall, operands: Sequence[TotalValue]) -> TotalValue:
     """One text with known ones around it; one that is repeated grows beyond what a text can have."""
-    unknown = [child for child in node.children if child.node != "Literal"]
+    unknown = [one for one in node.operands if not isinstance(one, Literal)]
     return TotalValue("string") if len(unknown) <= 1 and _all_of(operands, "string") else FAILING
 
 
@@ -353,15 +349,15 @@ _CALCULATED: Final[Mapping[str, Callable[[int, int], int]]] = {
 }
 
 
-def _arithmetic(node: ExpressionNode, operands: Sequence[TotalValue]) -> TotalValue:
+def _arithmetic(node: Operator, operands: Sequence[TotalValue]) -> TotalValue:
     """Sums and products that have room in their types: of decimals and of known numbers."""
     if len(operands) != 2:
         return FAILING
     one, other = operands
-    if one.fixed and node.node != "Multiply" and _is_near(node.children[1]):
-        whole = one.type == "timestamp" or _is_whole_days(node.children[1])
+    if one.fixed and node.name != "Multiply" and _is_near(node.operands[1]):
+        whole = one.type == "timestamp" or _is_whole_days(node.operands[1])
         return TotalValue(one.type, fixed=True) if whole else FAILING
-    if one.type == "date" and node.node != "Multiply":
+    if one.type == "date" and node.name != "Multiply":
         return _days(operands)
     types = {one.type, other.type}
     if not all(_digits(type_) for type_ in types):
@@ -370,11 +366,11 @@ def _arithmetic(node: ExpressionNode, operands: Sequence[TotalValue]) -> TotalVa
         type_ = max(types, key=_INTEGER_TYPES.index)
         if one.number is None or other.number is None:
             return TotalValue(type_, total=False)
-        number = _CALCULATED[node.node](one.number, other.number)
+        number = _CALCULATED[node.name](one.number, other.number)
         fits = abs(number) < 1 << INTEGERS[type_][0] - 1  # RULE (sum-room)
         return TotalValue(type_, number=number) if fits else FAILING
     (a, b), (c, d) = (_digits(one.type) or (0, 0)), (_digits(other.type) or (0, 0))
-    if node.node == "Multiply":
+    if node.name == "Multiply":
         # Spark has one digit more for a product than it can have.
         needed, behind, spare = a + c, b + d, 1
     else:
@@ -383,34 +379,34 @@ def _arithmetic(node: ExpressionNode, operands: Sequence[TotalValue]) -> TotalVa
     return TotalValue(f"decimal({needed + spare + behind},{behind})") if fits else FAILING
 
 
-def _divided(node: ExpressionNode, operands: Sequence[TotalValue]) -> TotalValue:
+def _divided(node: Operator, operands: Sequence[TotalValue]) -> TotalValue:
     """A number by a known one that is not zero. What decimals are divided to may have no room, and at the
     smallest number by -1, whose quotient has none, databases fail that Spark hands the remainder to."""
     (one, other) = operands
     digits, divisor = _digits(one.type), _digits(other.type)
     if not other.number or digits is None or divisor is None:
         return FAILING
-    if node.node == "Remainder" and other.number == -1:
+    if node.name == "Remainder" and other.number == -1:
         return FAILING
     integers = {one.type, other.type} <= INTEGERS.keys()
-    if node.node == "Divide":
+    if node.name == "Divide":
         return TotalValue("double") if integers else FAILING
     if integers:
         return TotalValue(max(one.type, other.type, key=_INTEGER_TYPES.index))
     return TotalValue(f"decimal({digits[0] + digits[1]},{digits[1]})")
 
 
-def _is_near(node: ExpressionNode) -> bool:
+def _is_near(node: Expression) -> bool:
     """Whether a literal is an interval that leads from a date of four digits to another date."""
-    if node.node != "Literal" or node.value is None:
+    if not isinstance(node, Literal) or node.value is None:
         return False
-    if node.type in ("interval year", "interval month", "interval year to month"):
+    if node.type in _OF_MONTHS:
         return abs(int(node.value)) <= _MAX_MONTHS
     return node.type.startswith("interval ") and abs(int(node.value)) <= _MAX_DAYS * _MICROS_A_DAY
 
 
-def _is_whole_days(node: ExpressionNode) -> bool:
-    return node.type in ("interval year", "interval month", "interval year to month", "interval day")
+def _is_whole_days(node: Expression) -> bool:
+    return isinstance(node, Literal) and node.type in (*_OF_MONTHS, "interval day")
 
 
 def _loses_nothing(source: str, target: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from gateway.model.reading import (
-    ExpressionNode,
     NotParsed,
     NotRead,
     Proof,
@@ -49,9 +48,6 @@ class ReaderThatCounts:
         self, text: str, *, expression: bool = False
     ) -> tuple[UnnamedColumn, ...] | NotRead:
         return ()
-
-    async def read_plan(self, text: str) -> ExpressionNode | None:
-        return None
 
     async def prove(
         self,

@@ -8,19 +8,21 @@ tests/sql/test_lineage.py.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from gateway.model.catalog import TableName
 from gateway.model.lineage import ANY_COLUMN, Clause, EdgeType, Operation, StatementLineage
+from gateway.model.reading import Reading
 from gateway.reader.pool import ReaderPool
 from gateway.sql.lineage import LineageCatalog, lineage_of
+from tests.algebra.origins import origins_of
 from tests.e2e.analysed_plan import Columns, analysed, dependencies
 from tests.e2e.running import Spark, connect
-from tests.lineage_world import DATABASE, TABLES, VIEWS, catalog_of, tables, text_of
-from tests.shares import in_turn
+from tests.lineage_world import DATABASE, TABLES, VIEWS, catalog_of, columns_of, tables, text_of
+from tests.shares import in_turn, todays
 from tests.tpcds.corpus import QUERIES as TPCDS
 from tests.tpcds.corpus import TABLES as TPCDS_TABLES
 from tests.tpch.schema import QUERIES as TPCH
@@ -28,11 +30,13 @@ from tests.tpch.schema import TABLES as TPCH_TABLES
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-SUITE = [
-    line
-    for line in (Path(__file__).parents[1] / "cases" / "lineage.sql").read_text(encoding="utf-8").splitlines()
-    if line and not line.startswith("#")
-]
+
+def cases(name: str) -> list[str]:
+    lines = (Path(__file__).parents[1] / "cases" / name).read_text(encoding="utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+SUITE = cases("lineage.sql")
 Explain = Callable[[str, str], str]
 
 
@@ -158,3 +162,37 @@ async def test_tpcds(reader: ReaderPool, explain: Explain, name: str) -> None:
 async def test_tpch(reader: ReaderPool, explain: Explain, name: str) -> None:
     catalog = LineageCatalog(tables=tables(TPCH_TABLES, "ln_tpch"))
     await compare(reader, explain, catalog, "ln_tpch", TPCH[name])
+
+
+RESOLVING = cases("resolving.sql")
+
+
+async def resolved(
+    reader: ReaderPool, explain: Explain, database: str, sql: str, known: Mapping[str, Iterable[str]]
+) -> bool | None:
+    """Whether the resolver makes of a query what Spark's plan does; None where it does not know it all."""
+    reading = await reader.read(sql)
+    assert isinstance(reading, Reading)
+    found = origins_of(reading, known, f"spark_catalog.{database}")
+    if found is None:
+        return None
+    return found == dependencies(analysed(await asyncio.to_thread(explain, database, sql))).outputs
+
+
+LINEAGE_TABLES = {name: columns_of(ddl) for name, ddl in TABLES.items()}
+
+
+@pytest.mark.parametrize("sql", RESOLVING)
+async def test_names_mean_what_they_mean_to_spark(reader: ReaderPool, explain: Explain, sql: str) -> None:
+    assert await resolved(reader, explain, DATABASE, sql, LINEAGE_TABLES)
+
+
+async def test_names_of_other_queries_mean_what_they_mean_to_spark(
+    reader: ReaderPool, explain: Explain
+) -> None:
+    asked = [(DATABASE, sql, LINEAGE_TABLES) for sql in todays(SUITE, 8)]
+    asked += [("ln_tpcds", TPCDS[name], TPCDS_TABLES) for name in todays(TPCDS, 8)]
+    asked += [("ln_tpch", TPCH[name], TPCH_TABLES) for name in todays(TPCH, 8)]
+    known = [await resolved(reader, explain, *one) for one in asked]
+    assert [sql for (_, sql, _), same in zip(asked, known, strict=True) if same is False] == []
+    assert known.count(True) > len(known) // 4

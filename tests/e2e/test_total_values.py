@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from pyhive.exc import OperationalError
 
+from gateway.algebra.spark import lower_relation
 from gateway.model.reading import Reading, RelationRole
 from gateway.reader.pool import ReaderPool
 from gateway.sql.total import total_statement
@@ -66,7 +67,8 @@ async def is_total(text: str, reader: ReaderPool) -> bool:
     (scan,) = [r.span for r in reading.relations if r.role is RelationRole.SCAN]
     assert scan is not None
     columns = {name: kind for name, (kind, _, _) in EXTREMES.items()}
-    return total_statement(await reader.read_plan(text), text, {scan: columns}, frozenset()) is not None
+    tree = None if reading.tree is None else lower_relation(reading.tree)
+    return total_statement(tree, text, {scan: columns}, frozenset()) is not None
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import pytest
 
 from gateway.model.reading import (
     CommandNode,
-    ExpressionNode,
     NotRead,
     Proof,
     Reading,
@@ -45,9 +44,6 @@ class OlderReader:
         self, text: str, *, expression: bool = False
     ) -> tuple[UnnamedColumn, ...] | NotRead:
         return await self._reader.column_names(text, expression=expression)
-
-    async def read_plan(self, text: str) -> ExpressionNode | None:
-        return await self._reader.read_plan(text)
 
     async def prove(
         self,

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gateway.algebra.nodes import RelationNode
+from gateway.algebra.spark import lower_relation
 from gateway.model.reading import Reading, RelationRole
 from gateway.reader.pool import ReaderPool
 from gateway.sql.leakproof import MAX_CHARS, MAX_CHARS_OF_ALL, Scanned, leakproof
@@ -45,6 +47,12 @@ WRITTEN = {
 }
 
 
+async def relation_of(reader: ReaderPool, text: str) -> RelationNode | None:
+    reading = await reader.read(text)
+    tree = reading.tree if isinstance(reading, Reading) else None
+    return None if tree is None else lower_relation(tree)
+
+
 async def copies_of(reader: ReaderPool, text: str) -> dict[str, list[str]]:
     reading = await reader.read(text)
     assert isinstance(reading, Reading), reading
@@ -55,7 +63,7 @@ async def copies_of(reader: ReaderPool, text: str) -> dict[str, list[str]]:
             takes = frozenset(TABLES[name]) - set(MASKED) if name in FILTERED else frozenset()
             scanned[relation.span] = Scanned(columns=TABLES[name], takes=takes)
     ctes = frozenset(r.span for r in reading.relations if r.role is RelationRole.CTE and r.span is not None)
-    found = leakproof(await reader.read_plan(text), text, scanned, ctes).copies
+    found = leakproof(await relation_of(reader, text), text, scanned, ctes).copies
     return {
         span.of(text).rsplit(".", 1)[-1]: list(found[span]) for span in sorted(found, key=lambda s: s.start)
     }
@@ -98,7 +106,7 @@ async def test_what_all_scans_get_together_is_bounded(reader: ReaderPool) -> Non
     scanned = {
         r.span: Scanned(columns={"id": "int"}, takes=frozenset({"id"})) for r in reading.relations if r.span
     }
-    found = leakproof(await reader.read_plan(text), text, scanned, frozenset()).copies
+    found = leakproof(await relation_of(reader, text), text, scanned, frozenset()).copies
     taken = [copies for copies in found.values() if copies]
     assert 0 < len(taken) < len(found) == 20
     assert sum(len(copy) for copies in taken for copy in copies) <= MAX_CHARS_OF_ALL
@@ -113,7 +121,7 @@ async def test_many_wide_tables_take_no_long_time(reader: ReaderPool) -> None:
     scanned = {
         r.span: Scanned(columns=columns, takes=frozenset(columns)) for r in reading.relations if r.span
     }
-    tree = await reader.read_plan(text)
+    tree = await relation_of(reader, text)
     assert tree is not None
     began = time.process_time()
     assert leakproof(tree, text, scanned, frozenset()).copies == {}
@@ -128,7 +136,7 @@ async def test_columns_that_nobody_asks_for_cost_nothing(reader: ReaderPool) -> 
     scanned = {
         r.span: Scanned(columns=columns, takes=frozenset(columns)) for r in reading.relations if r.span
     }
-    found = leakproof(await reader.read_plan(text), text, scanned, frozenset()).copies
+    found = leakproof(await relation_of(reader, text), text, scanned, frozenset()).copies
     assert list(found.values()) == [("(TRY_CAST(`id` AS INT) = (5))",)] * 20
 
 
@@ -136,6 +144,6 @@ async def test_columns_that_nobody_asks_for_cost_nothing(reader: ReaderPool) -> 
     "text", ["no statement", "SELECT 1 +" + " 1 +" * 3000 + " 1 FROM sales WHERE id = 5"]
 )
 async def test_what_has_no_tree_has_no_copies(text: str, reader: ReaderPool) -> None:
-    tree = await reader.read_plan(text)
+    tree = await relation_of(reader, text)
     assert tree is None
     assert leakproof(tree, text, {}, frozenset()).copies == {}

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gateway.model.reading import ExpressionNode, Reading, RelationRole, Span
+from gateway.algebra.nodes import RelationNode
+from gateway.model.reading import Reading, RelationRole, Span
 from gateway.reader.pool import ReaderPool
 from gateway.sql.total import total_statement, total_text
-from tests.sql.test_leakproof import TABLES, joined
+from tests.sql.test_leakproof import TABLES, joined, relation_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -20,7 +21,7 @@ CASES = yaml.safe_load((Path(__file__).parents[1] / "cases" / "total.yaml").read
 
 async def read(
     reader: ReaderPool, text: str
-) -> tuple[ExpressionNode | None, dict[Span, dict[str, str]], frozenset[Span]]:
+) -> tuple[RelationNode | None, dict[Span, dict[str, str]], frozenset[Span]]:
     reading = await reader.read(text)
     assert isinstance(reading, Reading), reading
     spans = [(r.span, r) for r in reading.relations if r.span is not None]
@@ -30,7 +31,7 @@ async def read(
         if relation.role is RelationRole.SCAN and relation.parts[-1] in TABLES
     }
     ctes = frozenset(span for span, relation in spans if relation.role is RelationRole.CTE)
-    return await reader.read_plan(text), scanned, ctes
+    return await relation_of(reader, text), scanned, ctes
 
 
 @pytest.mark.parametrize("text", CASES["total"])

@@ -27,12 +27,6 @@ final class Answers {
         if (operation.equals("expression")) {
             return reading(RecentTexts.EXPRESSIONS, (String) request.get("text"), true);
         }
-        if (operation.equals("plan")) {
-            Map told = new LinkedHashMap();
-            told.put(
-                "tree", ExpressionTree.ofStatement(RecentTexts.ORIGINALS.parsed((String) request.get("text"))));
-            return told;
-        }
         if (operation.equals("names")) {
             boolean expression = Boolean.TRUE.equals(request.get("expression"));
             RecentTexts texts = expression ? RecentTexts.EXPRESSIONS : RecentTexts.ORIGINALS;
@@ -110,9 +104,6 @@ final class Answers {
         }
         Map told = reading(parsed);
         told.put("written", written);
-        if (expression) {
-            told.put("tree", ExpressionTree.of(parsed));
-        }
         return told;
     }
 
@@ -138,6 +129,7 @@ final class Answers {
         WrittenForms.ViewText view = parsed.forms().viewText();
         told.put("brought", Boolean.valueOf(Extensions.brought(parsed.root)));
         told.put("view_text", view == null ? null : view.json());
+        told.put("tree", ExpressionTree.of(parsed, walk.nameSpans));
         told.put("doubled_quotes", Boolean.valueOf(parsed.forms().doubledQuotes()));
         return told;
     }

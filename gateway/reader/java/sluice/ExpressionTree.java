@@ -1,5 +1,7 @@
 package sluice;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -7,6 +9,8 @@ import java.util.Map;
 import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedGenerator;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedOrdinal;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedStar;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedSubqueryColumnAliases;
@@ -18,12 +22,14 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.expressions.UnresolvedNamedLambdaVariable;
 import org.apache.spark.sql.catalyst.plans.JoinType;
+import org.apache.spark.sql.catalyst.plans.NaturalJoin;
 import org.apache.spark.sql.catalyst.plans.UsingJoin;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
+import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 
@@ -34,6 +40,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
  * What is deep or large has no tree.
  */
 final class ExpressionTree {
+    private static final ObjectMapper JSON = new ObjectMapper();
     private static final List NONE = new ArrayList();
     private static final int MAX_NODES = 2000;
     private static final int MAX_LEVELS = 100;
@@ -48,18 +55,17 @@ final class ExpressionTree {
         this.spans = spans;
     }
 
-    /** The tree, or null for an expression that is too large. */
-    static Map of(ParsedText parsed) {
-        ExpressionTree tree = new ExpressionTree(parsed, new LinkedHashMap());
-        Map told = tree.expression((Expression) parsed.root, 0);
-        return tree.nodes > MAX_NODES ? null : told;
-    }
-
-    /** The tree of a statement, or null for one that is too large. */
-    static Map ofStatement(ParsedText parsed) {
-        ExpressionTree tree = new ExpressionTree(parsed, new PlanWalk(parsed).nameSpans);
-        Map told = tree.plan((LogicalPlan) parsed.root, 0);
-        return tree.nodes > MAX_NODES ? null : told;
+    /** The tree of a text as JSON, or null for one that is too large. As text it costs who does not look at it
+     *  next to nothing. */
+    static String of(ParsedText parsed, Map spans) {
+        ExpressionTree tree = new ExpressionTree(parsed, spans);
+        Map told = parsed.root instanceof Expression
+            ? tree.expression((Expression) parsed.root, 0) : tree.plan((LogicalPlan) parsed.root, 0);
+        try {
+            return tree.nodes > MAX_NODES ? null : JSON.writeValueAsString(told);
+        } catch (JsonProcessingException never) {
+            throw new IllegalStateException(never);
+        }
     }
 
     private Map expression(Expression expression, int level) {
@@ -87,6 +93,11 @@ final class ExpressionTree {
         } else if (expression instanceof UnresolvedNamedLambdaVariable) {
             told.put("parts",
                 ScalaValues.strings(((UnresolvedNamedLambdaVariable) expression).nameParts()));
+        } else if (expression instanceof UnresolvedGenerator) {
+            told.put("parts", PlanWalk.identifierParts(((UnresolvedGenerator) expression).name()));
+        } else if (expression instanceof UnresolvedOrdinal) {
+            told.put("type", "int");
+            told.put("value", String.valueOf(((UnresolvedOrdinal) expression).ordinal()));
         } else if (expression instanceof UnresolvedStar) {
             told.put("parts", PlanWalk.starQualifier(expression));
         } else if (expression instanceof UnresolvedFunction) {
@@ -140,24 +151,33 @@ final class ExpressionTree {
             names.add(((Generate) plan).qualifier().get());
         } else if (plan instanceof Join) {
             JoinType type = ((Join) plan).joinType();
+            String natural = "";
             if (type instanceof UsingJoin) {
                 names = ScalaValues.strings(((UsingJoin) type).usingColumns());
                 type = ((UsingJoin) type).tpe();
+            } else if (type instanceof NaturalJoin) {
+                natural = "Natural";
+                type = ((NaturalJoin) type).tpe();
             }
-            told.put("mode", ScalaValues.name(type));
+            told.put("mode", natural + ScalaValues.name(type));
+        } else if (plan instanceof Union && ((Union) plan).byName()) {
+            told.put("mode", "ByName");
         }
-        told.put("parts", names);
+        if (!names.isEmpty()) {
+            told.put("parts", names);
+        }
         return told;
     }
 
     private static Map node(TreeNode node, List children, List plans) {
         Map told = new LinkedHashMap();
         told.put("node", ScalaValues.name(node));
-        told.put("type", "");
-        told.put("mode", "");
-        told.put("parts", NONE);
-        told.put("children", children);
-        told.put("plans", plans);
+        if (!children.isEmpty()) {
+            told.put("children", children);
+        }
+        if (!plans.isEmpty()) {
+            told.put("plans", plans);
+        }
         return told;
     }
 

@@ -1,0 +1,436 @@
+"""Relations and expressions of a query, before anything in them is looked up: Spark's unresolved plan.
+
+Both are closed: whoever matches on one ends in `assert_never`, so that a new node is an error everywhere that
+does not know it. What a lowering does not know is `OpaqueRelation` or `OpaqueExpression`, about which nobody
+may conclude anything.
+
+Each expression has `operands`, the expressions that it is made of, without those in queries within it. Each
+relation has `inputs`, the relations that it reads, and `expressions`, those that stand in it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from gateway.model.reading import Span
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Node:
+    span: Span | None = field(default=None, compare=False)
+    """Where it is written, as far as its source says."""
+
+
+# Expressions.
+
+
+@dataclass(frozen=True, slots=True)
+class NamedColumn(_Node):
+    """A reference as it is written: a column, a field of one, or a word such as `user`."""
+
+    parts: tuple[str, ...]
+    operands: ClassVar[tuple[Expression, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Star(_Node):
+    """`*` or, with a qualifier, `t.*`."""
+
+    qualifier: tuple[str, ...] = ()
+    operands: ClassVar[tuple[Expression, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(_Node):
+    """A constant."""
+
+    type: str
+    """As Spark writes it."""
+    value: str | None = None
+    """As Spark keeps it, a date in days since 1970; None for NULL."""
+    operands: ClassVar[tuple[Expression, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Operator(_Node):
+    """An operator or a piece of syntax of one row, or a grouping's ROLLUP and the like."""
+
+    name: str
+    """Spark's class, one of those of `gateway.algebra.spark`."""
+    operands: tuple[Expression, ...]
+    escape: str = ""
+    """Of LIKE: the character that escapes."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCall(_Node):
+    """A function by its name, Spark's own or another."""
+
+    parts: tuple[str, ...]
+    operands: tuple[Expression, ...]
+    """Its arguments, then the condition of FILTER and what WITHIN GROUP sorts by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(_Node):
+    """CAST or TRY_CAST."""
+
+    operand: Expression
+    type: str
+    """As Spark writes it, empty where it is not known."""
+    tried: bool
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return (self.operand,)
+
+
+@dataclass(frozen=True, slots=True)
+class Alias(_Node):
+    """An expression that gets a name."""
+
+    name: str
+    operand: Expression
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return (self.operand,)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall(_Node):
+    """A function over a window."""
+
+    function: Expression
+    keys: tuple[Expression, ...]
+    """What the window partitions and sorts by."""
+    bounds: tuple[Expression, ...]
+    """Of its frame, those that are computed."""
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return (self.function, *self.keys, *self.bounds)
+
+
+class QueryKind(enum.Enum):
+    """What a query is within an expression."""
+
+    EXISTS = "exists"
+    IN = "in"
+    SCALAR = "scalar"
+
+
+@dataclass(frozen=True, slots=True)
+class Subquery(_Node):
+    """A query within an expression."""
+
+    kind: QueryKind
+    relation: RelationNode
+    values: tuple[Expression, ...] = ()
+    """Of IN: what is looked for."""
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return self.values
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueExpression(_Node):
+    """An expression that is not known."""
+
+    operands: tuple[Expression, ...]
+    relations: tuple[RelationNode, ...]
+
+
+Expression = (
+    NamedColumn
+    | Star
+    | Literal
+    | Operator
+    | NamedCall
+    | Cast
+    | Alias
+    | WindowCall
+    | Subquery
+    | OpaqueExpression
+)
+
+
+# Relations.
+
+
+@dataclass(frozen=True, slots=True)
+class NamedScan(_Node):
+    """A relation by its name: a table, a view, or a common table expression."""
+
+    parts: tuple[str, ...]
+    inputs: ClassVar[tuple[RelationNode, ...]] = ()
+    expressions: ClassVar[tuple[Expression, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OneRow(_Node):
+    """What a SELECT without FROM reads."""
+
+    inputs: ClassVar[tuple[RelationNode, ...]] = ()
+    expressions: ClassVar[tuple[Expression, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Projection(_Node):
+    """A select list; one without GROUP BY may still make groups."""
+
+    input: RelationNode
+    items: tuple[Expression, ...]
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return self.items
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(_Node):
+    """A select list over groups."""
+
+    input: RelationNode
+    keys: tuple[Expression, ...]
+    items: tuple[Expression, ...]
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return (*self.keys, *self.items)
+
+
+class ConditionClause(enum.Enum):
+    """Where conditions of rows or groups stand."""
+
+    WHERE = "where"
+    HAVING = "having"
+    QUALIFY = "qualify"
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(_Node):
+    """Conditions all of which have to hold."""
+
+    input: RelationNode
+    clause: ConditionClause
+    conditions: tuple[Expression, ...]
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return self.conditions
+
+
+class JoinKind(enum.Enum):
+    """Which rows of both sides a join has; Spark's names."""
+
+    CROSS = "Cross"
+    INNER = "Inner"
+    LEFT_OUTER = "LeftOuter"
+    RIGHT_OUTER = "RightOuter"
+    FULL_OUTER = "FullOuter"
+    LEFT_SEMI = "LeftSemi"
+    LEFT_ANTI = "LeftAnti"
+
+
+@dataclass(frozen=True, slots=True)
+class Join(_Node):
+    """Rows of two relations beside each other."""
+
+    left: RelationNode
+    right: RelationNode
+    kind: JoinKind
+    conditions: tuple[Expression, ...] = ()
+    """Of ON: all of them have to hold."""
+    using: tuple[str, ...] = ()
+    natural: bool = False
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.left, self.right)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return self.conditions
+
+
+class SetKind(enum.Enum):
+    """What is made of the rows of several relations."""
+
+    UNION = "Union"
+    EXCEPT = "Except"
+    INTERSECT = "Intersect"
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation(_Node):
+    """UNION, EXCEPT or INTERSECT; whether duplicates stay is of no account."""
+
+    kind: SetKind
+    inputs: tuple[RelationNode, ...]
+    by_name: bool = False
+    """Whether columns are those of one name; otherwise those of one place."""
+    missing: bool = False
+    """Whether one that a side lacks is NULL there."""
+    expressions: ClassVar[tuple[Expression, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Generate(_Node):
+    """LATERAL VIEW: what a generator makes of each row, beside the row."""
+
+    input: RelationNode
+    generator: Expression
+    names: tuple[str, ...]
+    """Of its columns; empty where Spark names them."""
+    alias: str = ""
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return (self.generator,)
+
+
+@dataclass(frozen=True, slots=True)
+class SubqueryAlias(_Node):
+    """A relation that gets a name."""
+
+    input: RelationNode
+    name: str
+    expressions: ClassVar[tuple[Expression, ...]] = ()
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnAliases(_Node):
+    """A relation whose columns get names, by their places."""
+
+    input: RelationNode
+    names: tuple[str, ...]
+    expressions: ClassVar[tuple[Expression, ...]] = ()
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True)
+class With(_Node):
+    """A query over common table expressions."""
+
+    input: RelationNode
+    definitions: tuple[tuple[str, RelationNode], ...]
+    expressions: ClassVar[tuple[Expression, ...]] = ()
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input, *[one for _, one in self.definitions])
+
+
+class Passing(enum.Enum):
+    """Why a node has the columns of its input."""
+
+    DISTINCT = "distinct"
+    HINT = "hint"
+    LIMIT = "limit"
+    PIPE = "pipe"
+    REPARTITION = "repartition"
+    SAMPLE = "sample"
+    SORT = "sort"
+    WINDOWS = "windows"
+
+
+@dataclass(frozen=True, slots=True)
+class Pass(_Node):
+    """A relation with the columns of its input, in another order or fewer rows."""
+
+    input: RelationNode
+    why: Passing
+    expressions: tuple[Expression, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True)
+class OpaqueRelation(_Node):
+    """A relation, or a command, that is not known: which columns it has, and what it does with its inputs."""
+
+    inputs: tuple[RelationNode, ...]
+    expressions: tuple[Expression, ...]
+
+
+RelationNode = (
+    NamedScan
+    | OneRow
+    | Projection
+    | Aggregate
+    | Filter
+    | Join
+    | SetOperation
+    | Generate
+    | SubqueryAlias
+    | ColumnAliases
+    | With
+    | Pass
+    | OpaqueRelation
+)
+
+
+def queries_in(expression: Expression) -> Iterator[RelationNode]:
+    """Yield the queries within an expression, without those within them."""
+    if isinstance(expression, Subquery):
+        yield expression.relation
+    elif isinstance(expression, OpaqueExpression):
+        yield from expression.relations
+    for operand in expression.operands:
+        yield from queries_in(operand)
+
+
+def nodes_of(relation: RelationNode) -> Iterator[RelationNode | Expression]:
+    """Yield a relation and all relations and expressions in it, however deep."""
+    relations: list[RelationNode] = [relation]
+    while relations:
+        one = relations.pop()
+        yield one
+        relations += one.inputs
+        waiting = list(one.expressions)
+        while waiting:
+            expression = waiting.pop()
+            yield expression
+            waiting += expression.operands
+            if isinstance(expression, Subquery):
+                relations.append(expression.relation)
+            elif isinstance(expression, OpaqueExpression):
+                relations += expression.relations
+
+
+def names_in(expression: Expression) -> Iterator[tuple[str, ...]]:
+    """Yield every reference to a column in an expression, without those in queries within it."""
+    if isinstance(expression, NamedColumn):
+        yield expression.parts
+    for operand in expression.operands:
+        yield from names_in(operand)

@@ -1,0 +1,409 @@
+"""What every name of a query means: the one place where names of columns are looked up.
+
+A `Resolver` goes through a relation once, from what it reads upwards, and knows at each node which columns it
+has. What a column is worth, a `Domain` says: the type that it has, the stored columns that it comes from. A
+name has one of four answers, and only `FoundName` says what it means; a domain that decides anything takes
+the others for "not known".
+
+How Spark looks names up, whatever they are asked for:
+
+* A query's own columns come first, then names that its select list has given before (lateral aliases), then
+  those of the query around it.
+* The column that USING makes of two is the left one's, after RIGHT JOIN the right one's, and after FULL JOIN
+  the first of both that is not NULL. It comes first and alone has the plain name; `a.id` and `b.id` stay what
+  they were. NATURAL is USING with the plain names that both sides have, in the left one's order.
+* What an alias is given to, or a common table expression, shows what its plain names find, and nothing else.
+* A set operation has the names of its first relation; UNION alone has values of the others, found by place or
+  by name.
+* LATERAL VIEW adds its columns behind those of each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar, assert_never
+
+from gateway.algebra.nodes import (
+    Aggregate,
+    Alias,
+    Cast,
+    ColumnAliases,
+    Expression,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    Literal,
+    NamedColumn,
+    NamedScan,
+    OneRow,
+    OpaqueRelation,
+    Pass,
+    Projection,
+    RelationNode,
+    SetKind,
+    SetOperation,
+    Star,
+    Subquery,
+    SubqueryAlias,
+    WindowCall,
+    With,
+    names_in,
+)
+from gateway.model.reading import Span
+
+MAX_STEPS: Final = 300_000
+"""Columns and expressions that are looked at, about a tenth of a second of it."""
+
+V = TypeVar("V")
+"""What a domain knows of a column or an expression."""
+
+
+class TooMuch(Exception):
+    """A query whose columns cannot be followed in a reasonable time."""
+
+
+class RelationColumn(NamedTuple, Generic[V]):
+    """A column of a relation."""
+
+    name: str
+    """Lower case; empty where Spark makes one up."""
+    value: V
+    qualifiers: frozenset[tuple[str, ...]] = frozenset()
+    bare: bool = True
+    """Whether its name finds it without a qualifier: of two that USING makes one only that one."""
+    guessed: bool = False
+    """Whether the name is one that Spark may have given it: what else has that name may be meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelationColumns(Generic[V]):
+    """The columns of a relation."""
+
+    columns: tuple[RelationColumn[V], ...] = ()
+    open: bool = False
+    """Whether there may be others, by names that are not known."""
+
+    def named(self, parts: Sequence[str]) -> list[RelationColumn[V]]:
+        """Return the columns that a reference can mean."""
+        *before, name = [part.lower() for part in parts]
+        if not before:
+            return [one for one in self.columns if one.name == name and one.bare]
+        qualifier = tuple(before)
+        return [one for one in self.columns if one.name == name and qualifier in one.qualifiers]
+
+    def beside(self, other: RelationColumns[V]) -> RelationColumns[V]:
+        return RelationColumns((*self.columns, *other.columns), self.open or other.open)
+
+    def called(self, qualifiers: frozenset[tuple[str, ...]]) -> RelationColumns[V]:
+        """Return what a relation shows under another name."""
+        # RULE (alias-shows-plain-names)
+        shown = [one._replace(qualifiers=qualifiers) for one in self.columns if one.bare]
+        return RelationColumns(tuple(shown), self.open)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundName(Generic[V]):
+    """A name means this column, or nothing."""
+
+    attribute: RelationColumn[V]
+    depth: int
+    """How many queries further out it stands."""
+    open: bool
+    """Whether another column may have the name as well; Spark then refuses the query."""
+
+
+@dataclass(frozen=True, slots=True)
+class AmbiguousName(Generic[V]):
+    """Several columns have the name; Spark takes none, unless a plan says which."""
+
+    attributes: tuple[RelationColumn[V], ...]
+    depth: int
+    open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownName:
+    """No column has the name: it is a field of one, a word such as `user`, or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenName:
+    """A column may have the name whose name is not known."""
+
+
+NameAnswer = FoundName[V] | AmbiguousName[V] | UnknownName | OpenName
+
+
+@dataclass(frozen=True, slots=True)
+class NameScope(Generic[V]):
+    """What names can mean at one place of a query."""
+
+    ctes: Mapping[str, RelationColumns[V]] = field(default_factory=dict)
+    """Common table expressions by name, lower case."""
+    levels: tuple[tuple[RelationColumns[V], ...], ...] = ()
+    """The queries around, the innermost first; of each, what comes first, and what comes then."""
+
+    def over(self, *tiers: RelationColumns[V]) -> NameScope[V]:
+        """Return the scope of what stands above these columns."""
+        return NameScope(self.ctes, (tiers, *self.levels))
+
+    def resolve(self, parts: Sequence[str]) -> NameAnswer[V]:
+        for depth, tiers in enumerate(self.levels):
+            for tier in tiers:
+                found = tier.named(parts)
+                if len(found) == 1:  # RULE (ambiguous-name)
+                    return FoundName(found[0], depth, tier.open)
+                if found:
+                    return AmbiguousName(tuple(found), depth, tier.open)
+                if tier.open:  # RULE (open-name)
+                    return OpenName()
+        return UnknownName()
+
+
+def scope_of(columns: RelationColumns[V]) -> NameScope[V]:
+    """Return the scope of what stands above these columns alone."""
+    return NameScope({}, ((columns,),))
+
+
+class Domain(Protocol[V]):
+    """What is asked about a query, by values of its columns and expressions."""
+
+    def scan(self, scan: NamedScan) -> Iterable[tuple[str, V]] | None:
+        """Return a stored relation's columns, None where they are not known."""
+
+    def column(self, column: NamedColumn, answer: NameAnswer[V]) -> V:
+        """Return what a reference is worth."""
+
+    def made(self, expression: Expression, operands: Sequence[V]) -> V:
+        """Return what an expression makes of its operands."""
+
+    def query(self, query: Subquery, scope: NameScope[V]) -> V:
+        """Return what a query within an expression is worth."""
+
+    def item(self, item: Expression, value: V) -> V:
+        """Return what an item of a select list gives."""
+
+    def merge(self, values: Sequence[V]) -> V:
+        """Return what a column is that may have any of several values."""
+
+    def decide(
+        self, relation: RelationNode, inputs: Sequence[RelationColumns[V]], scope: NameScope[V]
+    ) -> Sequence[RelationColumns[V]]:
+        """Look at what a relation does with its inputs; return these as they are below it. The names stay."""
+
+
+@dataclass(slots=True)
+class Resolver(Generic[V]):
+    domain: Domain[V]
+    ctes: frozenset[Span]
+    """The places that name common table expressions."""
+    only: frozenset[str] | None = None
+    """The names, lower case, that stored columns are looked up by; others are left out. None: all."""
+    steps: int = 0
+    _known: dict[int, RelationColumns[V]] = field(default_factory=dict)
+    """By the identity of a relation, each of which stands at one place."""
+
+    def step(self, count: int = 1) -> None:
+        self.steps += count
+        if self.steps > MAX_STEPS:  # RULE (leakproof-steps)
+            raise TooMuch
+
+    def relation(self, relation: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
+        """Return the columns of a relation."""
+        found = self._known.get(id(relation))
+        if found is None:
+            found = self._known[id(relation)] = self._relation(relation, scope)
+            self.step(1 + len(found.columns))
+        return found
+
+    def within(self, relation: With, scope: NameScope[V]) -> NameScope[V]:
+        """Return the scope of a query with common table expressions; none is known to itself."""
+        ctes = dict(scope.ctes)
+        for name, definition in relation.definitions:
+            ctes.pop(name.lower(), None)
+            ctes[name.lower()] = self.relation(definition, NameScope(dict(ctes), scope.levels))
+        return NameScope(ctes, scope.levels)
+
+    def value(self, expression: Expression, scope: NameScope[V]) -> V:
+        """Return what an expression is worth."""
+        match expression:
+            case NamedColumn():
+                self.step(1 + sum([len(tier.columns) for tier in scope.levels[0]]) // 16)
+                return self.domain.column(expression, scope.resolve(expression.parts))
+            case Subquery():
+                return self.domain.query(expression, scope)
+            case WindowCall():
+                operands = (*expression.function.operands, *expression.keys)
+            case _:
+                operands = expression.operands
+        self.step()
+        return self.domain.made(expression, [self.value(one, scope) for one in operands])
+
+    def _relation(self, relation: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
+        match relation:
+            case NamedScan():
+                return self._scan(relation, scope)
+            case With():
+                return self.relation(relation.input, self.within(relation, scope))
+            case _:
+                below = [self.relation(one, scope) for one in relation.inputs]
+        inputs = self.domain.decide(relation, below, scope)
+        match relation:
+            case OneRow():
+                return RelationColumns()
+            case Filter() | Pass():
+                return inputs[0]
+            case SubqueryAlias():
+                return inputs[0].called(frozenset({(relation.name.lower(),)}))
+            case ColumnAliases():
+                return self._renamed(relation, inputs[0])
+            case Projection() | Aggregate():
+                return self._listed(relation.items, inputs[0], scope)
+            case Generate():
+                return self._generated(relation, inputs[0], scope)
+            case Join():
+                return self._joined(relation, inputs[0], inputs[1])
+            case SetOperation():
+                return self._set(relation, inputs)
+            case OpaqueRelation():
+                return RelationColumns(open=True)
+        assert_never(relation)
+
+    def _scan(self, scan: NamedScan, scope: NameScope[V]) -> RelationColumns[V]:
+        parts = tuple([part.lower() for part in scan.parts])
+        qualifiers = frozenset(parts[start:] for start in range(len(parts)))
+        if scan.span in self.ctes:
+            known = scope.ctes.get(parts[-1])
+            inputs = self.domain.decide(scan, [] if known is None else [known], scope)
+            return inputs[0].called(qualifiers) if inputs else RelationColumns(open=True)
+        stored = self.domain.scan(scan)
+        if stored is None:
+            return RelationColumns(open=True)
+        columns = [
+            RelationColumn(name.lower(), value, qualifiers)
+            for name, value in stored
+            if self.only is None or name.lower() in self.only
+        ]
+        return RelationColumns(tuple(columns))
+
+    def _listed(
+        self, items: Sequence[Expression], below: RelationColumns[V], scope: NameScope[V]
+    ) -> RelationColumns[V]:
+        asked = {parts[0].lower() for item in items for parts in names_in(item)}
+        asked -= {one.name for one in below.columns}
+        columns: list[RelationColumn[V]] = []
+        given: list[RelationColumn[V]] = []
+        is_open = False
+        here = scope.over(below)
+        for item in items:
+            if isinstance(item, Star):
+                qualifier = tuple([part.lower() for part in item.qualifier])
+                shown = [o for o in below.columns if (qualifier in o.qualifiers if qualifier else o.bare)]
+                self.step(len(shown))
+                columns += [one._replace(qualifiers=frozenset(), bare=True) for one in shown]
+                # What has a qualifier that is none of a relation's is a column with fields.
+                is_open |= below.open or (bool(qualifier) and not shown)
+                continue
+            value = self.domain.item(item, self.value(item, here))
+            if isinstance(item, Alias):
+                columns.append(RelationColumn(item.name.lower(), value))
+                if columns[-1].name in asked:
+                    given.append(columns[-1])
+                    here = scope.over(below, RelationColumns(tuple(given)))
+            elif isinstance(item, NamedColumn):
+                columns.append(RelationColumn(item.parts[-1].lower(), value))
+            else:
+                name = made_name(item)
+                columns.append(RelationColumn(name, value, guessed=bool(name)))
+                is_open = True
+        return RelationColumns(tuple(columns), is_open)
+
+    def _renamed(self, relation: ColumnAliases, below: RelationColumns[V]) -> RelationColumns[V]:
+        """Spark takes a list that is as long as the columns are many, and no other: so where there are as
+        many here, these are all."""
+        shown = [one for one in below.columns if one.bare]
+        # RULE (places-of-all-columns)
+        if self.only is not None or not len(relation.names) == len(shown) == len(below.columns):
+            return RelationColumns(open=True)
+        pairs = zip(relation.names, shown, strict=True)
+        return RelationColumns(tuple([RelationColumn(name.lower(), one.value) for name, one in pairs]))
+
+    def _generated(
+        self, relation: Generate, below: RelationColumns[V], scope: NameScope[V]
+    ) -> RelationColumns[V]:
+        value = self.value(relation.generator, scope.over(below))
+        qualifiers = frozenset({(relation.alias.lower(),)})
+        made = [RelationColumn(name.lower(), value, qualifiers) for name in relation.names]
+        return below.beside(RelationColumns(tuple(made), open=not made))
+
+    def _joined(self, join: Join, left: RelationColumns[V], right: RelationColumns[V]) -> RelationColumns[V]:
+        if join.kind in LEFT_ONLY:
+            return left
+        both = left.beside(right)
+        names: Sequence[str] = join.using
+        if join.natural:
+            if both.open:
+                return RelationColumns(open=True)
+            plain = {one.name for one in right.columns if one.bare}
+            names = [one.name for one in left.columns if one.bare and one.name in plain]
+        if not names:
+            return both
+        merged: list[RelationColumn[V]] = []
+        for name in names:
+            ours, theirs = left.named((name,)), right.named((name,))
+            if len(ours) != 1 or len(theirs) != 1:
+                return RelationColumns(open=True)
+            value = (theirs if join.kind is JoinKind.RIGHT_OUTER else ours)[0].value
+            if join.kind is JoinKind.FULL_OUTER:  # RULE (full-join-either-column)
+                value = self.domain.merge([ours[0].value, theirs[0].value])
+            guessed = ours[0].guessed or theirs[0].guessed
+            merged.append(RelationColumn(name.lower(), value, guessed=guessed))
+        folded = {one.name for one in merged}
+        sides = [one._replace(bare=one.bare and one.name not in folded) for one in both.columns]
+        return RelationColumns((*merged, *sides), both.open)
+
+    def _set(self, relation: SetOperation, inputs: Sequence[RelationColumns[V]]) -> RelationColumns[V]:
+        first, *others = [[one for one in side.columns if one.bare] for side in inputs]
+        # With some columns left out, places say nothing; nor do they add a name.
+        whole = self.only is None
+        is_open = any(side.open for side in inputs) if whole else inputs[0].open
+        columns: list[RelationColumn[V]] = []
+        for place, one in enumerate(first):
+            values = [one.value]
+            for other in others if relation.kind is SetKind.UNION else ():
+                same = other[place : place + 1]
+                if relation.by_name:
+                    same = [its for its in other if its.name == one.name]
+                is_open |= whole and len(same) != 1 and not relation.missing
+                values += [its.value for its in same]
+            columns.append(RelationColumn(one.name, self.domain.merge(values), guessed=one.guessed))
+        names = {one.name for one in first}
+        if relation.by_name and relation.missing:
+            more = {one.name: one for other in others for one in other if one.name not in names}
+            columns += [one._replace(qualifiers=frozenset()) for one in more.values()]
+        else:
+            is_open |= whole and any(len(other) != len(first) for other in others)
+        return RelationColumns(tuple(columns), is_open)
+
+
+LEFT_ONLY: Final = frozenset({JoinKind.LEFT_ANTI, JoinKind.LEFT_SEMI})
+"""Joins that show the left side alone."""
+
+
+def made_name(item: Expression) -> str:
+    """Return the plain name, lower case, that Spark may give to an item without one: that of the column which
+    a cast is of, or a literal's text. Those of calls and operators have other signs in them."""
+    if isinstance(item, Cast) and isinstance(item.operand, NamedColumn):
+        return item.operand.parts[-1].lower()
+    if isinstance(item, Literal):
+        return "null" if item.value is None else item.value.lower()
+    return ""
+
+
+def of_groups(shown: RelationColumns[V], below: RelationColumns[V]) -> RelationColumns[V]:
+    """Return what names in HAVING find: what a select list shows, then what that is made of."""
+    names = {one.name for one in shown.columns}
+    kept = [one for one in below.columns if one.name not in names]
+    return RelationColumns((*shown.columns, *kept), shown.open or below.open)

@@ -1,0 +1,314 @@
+"""Spark's own parse of a text as relations and expressions; what has no row here is opaque."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from gateway.algebra.nodes import (
+    Aggregate,
+    Alias,
+    Cast,
+    ColumnAliases,
+    ConditionClause,
+    Expression,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    Literal,
+    NamedCall,
+    NamedColumn,
+    NamedScan,
+    OneRow,
+    OpaqueExpression,
+    OpaqueRelation,
+    Operator,
+    Pass,
+    Passing,
+    Projection,
+    QueryKind,
+    RelationNode,
+    SetKind,
+    SetOperation,
+    Star,
+    Subquery,
+    SubqueryAlias,
+    WindowCall,
+    With,
+)
+from gateway.model.reading import ExpressionNode
+
+GROUPINGS: Final = frozenset("Cube GroupingSets Rollup".split())
+"""Operators that make several groupings of one."""
+OPERATORS: Final = GROUPINGS | frozenset(
+    """
+    Add And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Collate CreateNamedStruct Divide
+    EqualNullSafe EqualTo GreaterThan GreaterThanOrEqual ILike In IntegralDivide LessThan LessThanOrEqual
+    Like LikeAll LikeAny Multiply Not NotLikeAll NotLikeAny Or RLike Remainder Subtract UnaryMinus
+    UnaryPositive UnresolvedCollation UnresolvedExtractValue
+    """.split()
+)
+"""Spark's classes of operators: each makes a value of one row, the same wherever it stands."""
+_FUNCTIONS: Final = {
+    "AnyValue": "any_value",
+    "Coalesce": "coalesce",
+    "Concat": "concat",
+    "CurrentDate": "current_date",
+    "CurrentTimestamp": "current_timestamp",
+    "CurrentUser": "current_user",
+    "First": "first",
+    "If": "if",
+    "IsNotNull": "isnotnull",
+    "IsNull": "isnull",
+    "Last": "last",
+    "Lower": "lower",
+    "StringTrim": "trim",
+    "StringTrimLeft": "ltrim",
+    "StringTrimRight": "rtrim",
+    "Substring": "substring",
+}
+"""Classes that the parser makes of syntax where there is a function, too."""
+_NATURAL: Final = "Natural"
+"""Before the type of a join that is NATURAL."""
+
+
+def lower_relation(node: ExpressionNode) -> RelationNode:
+    """Return a plan as a relation."""
+    return _RELATIONS.get(node.node, _opaque)(node)
+
+
+def lower_expression(node: ExpressionNode) -> Expression:
+    return _EXPRESSIONS.get(node.node, _opaque_expression)(node)
+
+
+def conjuncts(conditions: Iterable[Expression]) -> Iterator[Expression]:
+    """Yield the conditions that have to hold, one by one."""
+    for condition in conditions:
+        if isinstance(condition, Operator) and condition.name == "And":
+            yield from conjuncts(condition.operands)
+        else:
+            yield condition
+
+
+def _all(nodes: Iterable[ExpressionNode]) -> tuple[Expression, ...]:
+    return tuple([lower_expression(node) for node in nodes])
+
+
+# Expressions.
+
+
+def _opaque_expression(node: ExpressionNode) -> Expression:
+    return OpaqueExpression(_all(node.children), tuple(map(lower_relation, node.plans)), span=node.span)
+
+
+def _column(node: ExpressionNode) -> Expression:
+    return NamedColumn(node.parts, span=node.span)
+
+
+def _star(node: ExpressionNode) -> Expression:
+    return Star(node.parts, span=node.span)
+
+
+def _literal(node: ExpressionNode) -> Expression:
+    return Literal(node.type, node.value, span=node.span)
+
+
+def _operator(node: ExpressionNode) -> Expression:
+    return Operator(node.node, _all(node.children), node.mode, span=node.span)
+
+
+def _syntax(node: ExpressionNode) -> Expression:
+    return NamedCall((_FUNCTIONS[node.node],), _all(node.children), span=node.span)
+
+
+def _call(node: ExpressionNode) -> Expression:
+    return NamedCall(node.parts, _all(node.children), span=node.span)
+
+
+def _aggregated(node: ExpressionNode) -> Expression:
+    """Of `first(x) FILTER (WHERE c)`, Spark keeps the condition around the function."""
+    function, *conditions = node.children
+    made = lower_expression(function)
+    if not isinstance(made, NamedCall):
+        return _opaque_expression(node)
+    return NamedCall(made.parts, (*made.operands, *_all(conditions)), span=node.span)
+
+
+def _cast(node: ExpressionNode) -> Expression:
+    return Cast(lower_expression(node.children[0]), node.type, node.mode == "TRY", span=node.span)
+
+
+def _alias(node: ExpressionNode) -> Expression:
+    return Alias(node.parts[0], lower_expression(node.children[0]), span=node.span)
+
+
+def _within(node: ExpressionNode) -> Expression:
+    """What says nothing of its value: a name that is still to be given, an order, the clause of a pipe."""
+    return lower_expression(node.children[0])
+
+
+def _window(node: ExpressionNode) -> Expression:
+    function, *specified = node.children
+    if [one.node for one in specified] != ["WindowSpecDefinition"]:
+        return _opaque_expression(node)
+    keys, bounds = [], []
+    for child in specified[0].children:
+        if child.node in ("SpecifiedWindowFrame", "UnspecifiedFrame"):
+            bounds += [one for one in child.children if one.node not in _BOUNDS]
+        else:
+            keys.append(child)
+    return WindowCall(lower_expression(function), _all(keys), _all(bounds), span=node.span)
+
+
+_BOUNDS: Final = frozenset("CurrentRow UnboundedFollowing UnboundedPreceding".split())
+
+
+def _query(kind: QueryKind) -> Callable[[ExpressionNode], Expression]:
+    def lowered(node: ExpressionNode) -> Expression:
+        if node.children:
+            return _opaque_expression(node)
+        return Subquery(kind, lower_relation(node.plans[0]), span=node.span)
+
+    return lowered
+
+
+def _in_query(node: ExpressionNode) -> Expression:
+    *values, listed = node.children
+    if listed.node != "ListQuery" or listed.children:
+        return _opaque_expression(node)
+    return Subquery(QueryKind.IN, lower_relation(listed.plans[0]), _all(values), span=node.span)
+
+
+_EXPRESSIONS: Final[Mapping[str, Callable[[ExpressionNode], Expression]]] = {
+    **dict.fromkeys(OPERATORS, _operator),
+    **dict.fromkeys(_FUNCTIONS, _syntax),
+    "AggregateExpression": _aggregated,
+    "Alias": _alias,
+    "Cast": _cast,
+    "Exists": _query(QueryKind.EXISTS),
+    "InSubquery": _in_query,
+    "Literal": _literal,
+    "PipeExpression": _within,
+    "ScalarSubquery": _query(QueryKind.SCALAR),
+    "SortOrder": _within,
+    "UnresolvedAlias": _within,
+    "UnresolvedAttribute": _column,
+    "UnresolvedFunction": _call,
+    "UnresolvedGenerator": _call,
+    "UnresolvedOrdinal": _literal,
+    "UnresolvedStar": _star,
+    "WindowExpression": _window,
+}
+
+
+# Relations.
+
+
+def _opaque(node: ExpressionNode) -> RelationNode:
+    return OpaqueRelation(tuple(map(lower_relation, node.plans)), _all(node.children), span=node.span)
+
+
+def _input(node: ExpressionNode) -> RelationNode:
+    (below,) = node.plans
+    return lower_relation(below)
+
+
+def _scan(node: ExpressionNode) -> RelationNode:
+    return NamedScan(node.parts, span=node.span)
+
+
+def _one_row(node: ExpressionNode) -> RelationNode:
+    return OneRow(span=node.span)
+
+
+def _project(node: ExpressionNode) -> RelationNode:
+    return Projection(_input(node), _all(node.children), span=node.span)
+
+
+def _aggregate(node: ExpressionNode) -> RelationNode:
+    count = int(node.value or 0)
+    return Aggregate(_input(node), _all(node.children[:count]), _all(node.children[count:]), span=node.span)
+
+
+def _filter(clause: ConditionClause) -> Callable[[ExpressionNode], RelationNode]:
+    def lowered(node: ExpressionNode) -> RelationNode:
+        return Filter(_input(node), clause, tuple(conjuncts(_all(node.children))), span=node.span)
+
+    return lowered
+
+
+def _join(node: ExpressionNode) -> RelationNode:
+    natural = node.mode.startswith(_NATURAL)
+    kind = _JOIN_KINDS.get(node.mode.removeprefix(_NATURAL))
+    if kind is None or len(node.plans) != 2:
+        return _opaque(node)
+    left, right = map(lower_relation, node.plans)
+    conditions = tuple(conjuncts(_all(node.children)))
+    return Join(left, right, kind, conditions, node.parts, natural, span=node.span)
+
+
+_JOIN_KINDS: Final = {kind.value: kind for kind in JoinKind}
+
+
+def _set(node: ExpressionNode) -> RelationNode:
+    if node.mode:
+        return _opaque(node)  # by name, which no text says
+    return SetOperation(SetKind(node.node), tuple(map(lower_relation, node.plans)), span=node.span)
+
+
+def _generate(node: ExpressionNode) -> RelationNode:
+    generator, *columns = node.children
+    names = tuple([one.parts[-1] for one in columns if one.node == "UnresolvedAttribute"])
+    return Generate(_input(node), lower_expression(generator), names, "".join(node.parts), span=node.span)
+
+
+def _subquery_alias(node: ExpressionNode) -> RelationNode:
+    return SubqueryAlias(_input(node), node.parts[0], span=node.span)
+
+
+def _column_aliases(node: ExpressionNode) -> RelationNode:
+    return ColumnAliases(_input(node), node.parts, span=node.span)
+
+
+def _with(node: ExpressionNode) -> RelationNode:
+    query, *definitions = map(lower_relation, node.plans)
+    return With(query, tuple(zip(node.parts, definitions, strict=True)), span=node.span)
+
+
+def _pass(why: Passing) -> Callable[[ExpressionNode], RelationNode]:
+    def lowered(node: ExpressionNode) -> RelationNode:
+        return Pass(_input(node), why, _all(node.children), span=node.span)
+
+    return lowered
+
+
+_RELATIONS: Final[Mapping[str, Callable[[ExpressionNode], RelationNode]]] = {
+    "Aggregate": _aggregate,
+    "Distinct": _pass(Passing.DISTINCT),
+    "Except": _set,
+    "Filter": _filter(ConditionClause.WHERE),
+    "Generate": _generate,
+    "GlobalLimit": _pass(Passing.LIMIT),
+    "Intersect": _set,
+    "Join": _join,
+    "LocalLimit": _pass(Passing.LIMIT),
+    "Offset": _pass(Passing.LIMIT),
+    "OneRowRelation": _one_row,
+    "PipeOperator": _pass(Passing.PIPE),
+    "Project": _project,
+    "RebalancePartitions": _pass(Passing.REPARTITION),
+    "Repartition": _pass(Passing.REPARTITION),
+    "RepartitionByExpression": _pass(Passing.REPARTITION),
+    "Sample": _pass(Passing.SAMPLE),
+    "Sort": _pass(Passing.SORT),
+    "SubqueryAlias": _subquery_alias,
+    "Union": _set,
+    "UnresolvedHaving": _filter(ConditionClause.HAVING),
+    "UnresolvedHint": _pass(Passing.HINT),
+    "UnresolvedQualify": _filter(ConditionClause.QUALIFY),
+    "UnresolvedRelation": _scan,
+    "UnresolvedSubqueryColumnAliases": _column_aliases,
+    "UnresolvedWith": _with,
+    "WithWindowDefinition": _pass(Passing.WINDOWS),
+}

@@ -1,0 +1,343 @@
+"""What names of columns mean in each relation, as Spark's analyzer has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import pytest
+
+from gateway.algebra.nodes import (
+    Aggregate,
+    Alias,
+    Cast,
+    ColumnAliases,
+    ConditionClause,
+    Expression,
+    Filter,
+    Generate,
+    Join,
+    JoinKind,
+    Literal,
+    NamedCall,
+    NamedColumn,
+    NamedScan,
+    OneRow,
+    OpaqueExpression,
+    OpaqueRelation,
+    Operator,
+    Pass,
+    Passing,
+    Projection,
+    QueryKind,
+    RelationNode,
+    SetKind,
+    SetOperation,
+    Star,
+    Subquery,
+    SubqueryAlias,
+    With,
+    queries_in,
+)
+from gateway.algebra.resolve import (
+    MAX_STEPS,
+    AmbiguousName,
+    FoundName,
+    NameAnswer,
+    NameScope,
+    OpenName,
+    RelationColumns,
+    Resolver,
+    TooMuch,
+    UnknownName,
+    of_groups,
+    scope_of,
+)
+from gateway.model.reading import Span
+
+TABLES = {"a": "id x", "b": "id y", "c": "x id y", "s": "id s"}
+SPANS = {name: Span(at, at + 1) for at, name in enumerate(TABLES)}
+CTE = Span(100, 101)
+ON = Operator("EqualTo", (NamedColumn(("a", "id")), NamedColumn(("b", "id"))))
+
+
+@dataclass
+class Sources:
+    """Each column's value: the stored columns that it is made of, as they are written."""
+
+    tables: Mapping[Span, Sequence[str]]
+
+    def scan(self, scan: NamedScan) -> Iterable[tuple[str, str]] | None:
+        known = self.tables.get(scan.span) if scan.span is not None else None
+        return None if known is None else [(name, f"{scan.parts[-1]}.{name}") for name in known]
+
+    def column(self, column: NamedColumn, answer: NameAnswer[str]) -> str:
+        match answer:
+            case FoundName():
+                around = "^" * answer.depth
+                return (
+                    around + answer.attribute.value + ("?" if answer.open or answer.attribute.guessed else "")
+                )
+            case AmbiguousName():
+                return "ambiguous"
+            case UnknownName():
+                return "unknown"
+            case OpenName():
+                return "open"
+
+    def made(self, expression: Expression, operands: Sequence[str]) -> str:
+        return operands[0] if isinstance(expression, Alias) else f"({' '.join(operands)})"
+
+    def query(self, query: Subquery, scope: NameScope[str]) -> str:
+        return str(self.resolver.relation(query.relation, scope).columns[0].value)
+
+    def item(self, item: Expression, value: str) -> str:
+        return value
+
+    def merge(self, values: Sequence[str]) -> str:
+        return "|".join(values)
+
+    def decide(
+        self, relation: RelationNode, inputs: Sequence[RelationColumns[str]], scope: NameScope[str]
+    ) -> Sequence[RelationColumns[str]]:
+        return inputs
+
+    def __post_init__(self) -> None:
+        self.resolver = Resolver(self, frozenset({CTE}))
+
+
+def sources() -> Sources:
+    return Sources({SPANS[name]: columns.split() for name, columns in TABLES.items()})
+
+
+def named(*parts: str) -> NamedColumn:
+    return NamedColumn(parts)
+
+
+def table(name: str) -> NamedScan:
+    return NamedScan((name,), span=SPANS.get(name))
+
+
+def columns(relation: RelationNode) -> RelationColumns[str]:
+    return sources().resolver.relation(relation, NameScope())
+
+
+def listed(relation: RelationNode) -> list[tuple[str, str]]:
+    """What a star shows."""
+    return [(one.name, one.value) for one in columns(relation).columns if one.bare]
+
+
+def means(relation: RelationNode, name: str) -> str:
+    """What a name is above a relation."""
+    found = sources()
+    above = found.resolver.relation(relation, NameScope())
+    return found.column(NamedColumn(tuple(name.split("."))), scope_of(above).resolve(name.split(".")))
+
+
+def join(kind: JoinKind, *using: str, natural: bool = False) -> Join:
+    return Join(table("a"), table("b"), kind, () if using or natural else (ON,), using, natural)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (JoinKind.INNER, "a.id"),
+        (JoinKind.LEFT_OUTER, "a.id"),
+        (JoinKind.RIGHT_OUTER, "b.id"),
+        (JoinKind.FULL_OUTER, "a.id|b.id"),
+    ],
+)
+@pytest.mark.parametrize("natural", [False, True])
+def test_using_makes_one_column_of_two(kind: JoinKind, value: str, natural: bool) -> None:
+    joined = join(kind, natural=True) if natural else join(kind, "ID")
+    assert listed(joined) == [("id", value), ("x", "a.x"), ("y", "b.y")]
+    assert means(joined, "a.id") == "a.id"
+    assert means(joined, "b.id") == "b.id"
+    # Behind an alias nothing but what a star shows is left.
+    aliased = SubqueryAlias(joined, "J")
+    assert means(aliased, "j.id") == value
+    assert means(aliased, "b.id") == "unknown"
+
+
+@pytest.mark.parametrize("kind", [JoinKind.LEFT_SEMI, JoinKind.LEFT_ANTI])
+def test_a_semi_join_shows_the_left_side(kind: JoinKind) -> None:
+    assert listed(join(kind)) == listed(join(kind, "id")) == [("id", "a.id"), ("x", "a.x")]
+    assert means(join(kind), "y") == "unknown"
+
+
+def test_natural_takes_the_names_in_the_left_order() -> None:
+    joined = Join(table("c"), table("b"), JoinKind.FULL_OUTER, natural=True)
+    assert listed(joined) == [("id", "c.id|b.id"), ("y", "c.y|b.y"), ("x", "c.x")]
+    # With no name in common, it is a cross join.
+    one = Projection(table("a"), (named("x"),))
+    assert listed(Join(one, table("b"), JoinKind.INNER, natural=True)) == [
+        ("x", "a.x"),
+        ("id", "b.id"),
+        ("y", "b.y"),
+    ]
+    # Which names there are is not known.
+    joined = Join(table("a"), table("z"), JoinKind.INNER, natural=True)
+    assert means(joined, "x") == "open"
+
+
+def test_a_name_of_both_sides_is_ambiguous() -> None:
+    joined = join(JoinKind.INNER)
+    assert means(joined, "id") == "ambiguous"
+    assert means(joined, "y") == "b.y"
+    assert means(joined, "q") == "unknown"
+    # A second USING of a name that stands on both sides of the first join is refused by Spark.
+    again = Join(joined, table("c"), JoinKind.INNER, (), ("id",))
+    assert means(again, "x") == "open"
+
+
+def test_what_is_not_known_may_have_any_name() -> None:
+    joined = Join(table("a"), table("z"), JoinKind.CROSS)
+    assert means(joined, "x") == "a.x?"
+    assert means(joined, "q") == "open"
+    assert means(OpaqueRelation((table("a"),), ()), "x") == "open"
+    assert means(Projection(table("z"), (Star(),)), "q") == "open"
+    assert means(Projection(table("z"), (named("q"),)), "q") == "open"
+
+
+def test_lateral_names_come_behind_columns_and_before_queries_around() -> None:
+    items = (
+        Alias("n", named("id")),
+        Alias("id", named("x")),
+        Alias("m", named("N")),
+        Alias("k", named("id")),
+    )
+    made = Projection(table("a"), items)
+    assert listed(made) == [("n", "a.id"), ("id", "a.x"), ("m", "a.id"), ("k", "a.id")]
+    # An item further to the right is none.
+    early = Projection(table("a"), (Alias("m", named("n")), Alias("n", named("id"))))
+    assert listed(early) == [("m", "unknown"), ("n", "a.id")]
+    # Two of one name: which is meant, Spark does not say.
+    both = Projection(table("a"), (Alias("n", named("id")), Alias("n", named("x")), named("n")))
+    assert listed(both)[-1] == ("n", "ambiguous")
+    # `y` is the list's own before it is that of `b` around; `q` of neither.
+    inner = Projection(table("a"), (Alias("y", named("x")), Alias("w", named("y"))))
+    wanted = Projection(inner, (named("w"),))
+    query = Projection(table("b"), (Alias("v", Subquery(QueryKind.SCALAR, wanted)),))
+    assert listed(query) == [("v", "a.x")]
+
+
+def test_a_name_that_a_subquery_lacks_is_of_the_query_around() -> None:
+    inner = Projection(
+        table("a"),
+        (Alias("v", NamedCall(("f",), (named("x"), named("y"), named("q")))),),
+    )
+    query = Projection(table("b"), (Alias("v", Subquery(QueryKind.SCALAR, inner)),))
+    assert listed(query) == [("v", "(a.x ^b.y unknown)")]
+    # What is read within may have it.
+    inner = Projection(table("z"), (Alias("v", named("y")),))
+    query = Projection(table("b"), (Alias("v", Subquery(QueryKind.EXISTS, inner)),))
+    assert listed(query) == [("v", "open")]
+
+
+def test_generators_add_their_columns() -> None:
+    view = Generate(table("a"), NamedCall(("explode",), (named("x"),)), ("E",), "t")
+    assert listed(view) == [("id", "a.id"), ("x", "a.x"), ("e", "(a.x)")]
+    assert means(view, "t.e") == "(a.x)"
+    assert means(view, "t.x") == "unknown"
+    assert means(Generate(view, NamedCall(("explode",), (named("e"),)), ("f",), "u"), "f") == "((a.x))"
+    # Of a name that both have, neither is meant.
+    assert means(Generate(table("a"), NamedCall(("explode",), ()), ("x",), "t"), "x") == "ambiguous"
+    # Spark names them by what is generated.
+    assert means(Generate(table("a"), NamedCall(("explode",), ()), (), "t"), "x") == "a.x?"
+    assert means(Generate(table("a"), NamedCall(("explode",), ()), (), "t"), "col") == "open"
+
+
+@pytest.mark.parametrize("kind", SetKind)
+def test_set_operations_by_place(kind: SetKind) -> None:
+    made = SetOperation(kind, (table("a"), table("b")))
+    both = [("id", "a.id|b.id"), ("x", "a.x|b.y")]
+    assert listed(made) == (both if kind is SetKind.UNION else [("id", "a.id"), ("x", "a.x")])
+    assert means(made, "a.id") == "unknown"
+    # Of another width, Spark refuses it.
+    assert means(SetOperation(kind, (table("a"), table("c"))), "q") == "open"
+    assert means(SetOperation(kind, (table("a"), table("z"))), "q") == "open"
+
+
+def test_set_operations_by_name() -> None:
+    turned = Projection(table("c"), (named("y"), named("id")))
+    made = SetOperation(SetKind.UNION, (table("b"), turned), by_name=True)
+    assert listed(made) == [("id", "b.id|c.id"), ("y", "b.y|c.y")]
+    sides = (table("a"), table("b"))
+    assert means(SetOperation(SetKind.UNION, sides, by_name=True), "q") == "open"
+    missing = SetOperation(SetKind.UNION, sides, by_name=True, missing=True)
+    assert listed(missing) == [("id", "a.id|b.id"), ("x", "a.x"), ("y", "b.y")]
+    assert means(missing, "q") == "unknown"
+
+
+def test_common_table_expressions() -> None:
+    reference = NamedScan(("K",), span=CTE)
+    made = With(reference, (("k", SubqueryAlias(join(JoinKind.LEFT_OUTER, "id"), "k")),))
+    assert means(made, "k.id") == "a.id"
+    assert means(made, "b.id") == "unknown"
+    # One that reads itself, and one of another WITH of the same name.
+    assert means(With(reference, (("k", reference),)), "id") == "open"
+    within = With(Projection(reference, (Star(),)), (("k", table("b")),))
+    assert listed(With(within, (("k", table("a")),))) == [("id", "b.id"), ("y", "b.y")]
+
+
+def test_names_for_columns_by_their_places() -> None:
+    made = SubqueryAlias(ColumnAliases(table("a"), ("N", "m")), "t")
+    assert listed(made) == [("n", "a.id"), ("m", "a.x")]
+    assert means(made, "t.m") == "a.x"
+    assert means(made, "x") == "unknown"
+    assert means(ColumnAliases(table("a"), ("n",)), "n") == "open"
+    assert means(ColumnAliases(table("z"), ("n",)), "n") == "open"
+    # Where columns are left out, places say nothing.
+    resolver = Resolver(sources(), frozenset(), only=frozenset({"x"}))
+    assert resolver.relation(ColumnAliases(table("a"), ("n",)), NameScope()).open
+
+
+def test_names_that_spark_gives() -> None:
+    cast = Cast(named("a", "id"), "int", tried=True)
+    made = Projection(table("a"), (cast, Literal("string", "X"), Literal("void")))
+    assert [(one.name, one.guessed) for one in columns(made).columns] == [
+        ("id", True),
+        ("x", True),
+        ("null", True),
+    ]
+    assert means(made, "id") == "(a.id)?"
+    assert means(made, "q") == "open"
+    assert [one.name for one in columns(Projection(table("a"), (NamedCall(("f",), ()),))).columns] == [""]
+
+
+def test_what_a_star_shows() -> None:
+    joined = join(JoinKind.LEFT_OUTER, "id")
+    assert listed(Projection(joined, (Star(("b",)), Star()))) == [
+        ("id", "b.id"),
+        ("y", "b.y"),
+        ("id", "a.id"),
+        ("x", "a.x"),
+        ("y", "b.y"),
+    ]
+    # The fields of a column.
+    assert columns(Projection(table("s"), (Star(("s", "s")),))).open
+    assert means(Projection(table("a"), (Star(),)), "a.id") == "unknown"
+
+
+def test_conditions_of_groups() -> None:
+    shown = Aggregate(table("a"), (named("id"),), (Alias("x", named("id")), NamedCall(("count",), ())))
+    made = columns(Filter(shown, ConditionClause.HAVING, (named("x"),)))
+    above = of_groups(made, columns(table("a")))
+    found = [scope_of(above).resolve((name,)) for name in ("x", "id")]
+    assert [one.attribute.value for one in found if isinstance(one, FoundName)] == ["a.id", "a.id"]
+    assert above.open
+
+
+def test_a_query_that_is_too_large_is_given_up() -> None:
+    wide = {SPANS["a"]: [f"c{number}" for number in range(1000)]}
+    made: RelationNode = table("a")
+    for _ in range(MAX_STEPS // 1000):
+        made = Pass(made, Passing.DISTINCT)
+    with pytest.raises(TooMuch):
+        Sources(wide).resolver.relation(made, NameScope())
+
+
+def test_queries_within_expressions() -> None:
+    query = Subquery(QueryKind.IN, table("a"), (Subquery(QueryKind.SCALAR, table("b")),))
+    assert list(queries_in(Alias("n", query))) == [table("a"), table("b")]
+    assert list(queries_in(OpaqueExpression((), (OneRow(),)))) == [OneRow()]

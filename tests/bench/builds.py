@@ -1,0 +1,128 @@
+"""What judging a cold statement costs in two builds of the gateway, side by side.
+
+`python -m tests.bench.builds DIRECTORY [DIRECTORY …]`: each is a checkout, and the first is what the others
+are compared with. Each gets a process of its own with a parser; they take turns, so that what else the
+machine does meets all of them. Prints for each kind of statement the fastest and the middle round, and the
+ratios.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+ROUNDS = 25
+WARM_UP = 8
+SMALL = "SELECT c_name, c_phone FROM customer WHERE c_custkey = 42"
+REPEATED = 22
+"""How often the small statement stands in a round, in which TPC-H has each query once."""
+READY = "ready"
+
+
+async def measure() -> None:
+    """Judge what is asked for on standard input, round by round; imports are those of the checkout."""
+    from gateway.model.snapshot import Snapshot
+    from gateway.model.statement import Cleared, SessionContext, Statement
+    from gateway.pipeline import judge
+    from gateway.policy.packs import load_packs
+    from gateway.policy.service_defs import load_service_defs
+    from tests.judge_world import SERVICE_DEFS
+    from tests.readers import patient_reader
+    from tests.tpch.governed import GOVERNED, POLICIES, UNGOVERNED, catalog
+    from tests.tpch.schema import QUERIES
+
+    definitions = load_service_defs({p.name: p.read_text() for p in sorted(SERVICE_DEFS.iterdir())})
+    packs = {path.name: path.read_text(encoding="utf-8") for path in sorted(POLICIES.glob("*.yaml"))}
+    people = {one.user: one for one in (GOVERNED, UNGOVERNED)}
+    snapshot = Snapshot(policies=load_packs(packs, definitions), catalog=catalog(), principals=people)
+    kinds = {
+        "small": ([SMALL] * REPEATED, UNGOVERNED),
+        "small, guarded": ([SMALL] * REPEATED, GOVERNED),
+        "TPC-H": ([*QUERIES.values()], UNGOVERNED),
+        "TPC-H, guarded": ([*QUERIES.values()], GOVERNED),
+    }
+    texts = 0
+    async with patient_reader() as reader:
+
+        async def round_of(name: str) -> float:
+            nonlocal texts
+            queries, principal = kinds[name]
+            began = time.perf_counter()
+            for sql in queries:
+                texts += 1
+                context = SessionContext(namespace=("tpch",))
+                text = f"{sql} -- {texts}"
+                statement = Statement(text=text, principal=principal, context=context)
+                verdict = await judge(statement, snapshot, reader)
+                assert isinstance(verdict, Cleared), verdict
+            return (time.perf_counter() - began) / len(queries)
+
+        print(json.dumps([READY, *kinds]), flush=True)
+        for line in sys.stdin:
+            print(json.dumps(await round_of(line.strip())), flush=True)
+
+
+class Build:
+    """One checkout's process."""
+
+    def __init__(self, directory: Path) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).resolve()), "measure"],
+            cwd=directory,
+            env={**os.environ, "PYTHONPATH": str(directory)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.kinds = self._answer()[1:]
+
+    def seconds(self, kind: str) -> float:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{kind}\n")
+        self.process.stdin.flush()
+        return float(self._answer())
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+    def _answer(self) -> Any:
+        assert self.process.stdout is not None
+        return json.loads(self.process.stdout.readline())
+
+
+def main(directories: list[str]) -> None:
+    builds = [Build(Path(directory).resolve()) for directory in directories]
+    for kind in builds[0].kinds:
+        took: list[list[float]] = [[] for _ in builds]
+        for number in range(-WARM_UP, ROUNDS):
+            for at in range(len(builds)):
+                place = (at + number) % len(builds)
+                seconds = builds[place].seconds(kind)
+                if number >= 0:
+                    took[place].append(1e3 * seconds)
+        fastest, middle = [min(one) for one in took], [statistics.median(one) for one in took]
+        print(f"{kind}:")
+        for at, directory in enumerate(directories):
+            print(
+                f"  {directory}: fastest {fastest[at]:.3f} ms ({fastest[at] / fastest[0]:.2f} ×), "
+                f"middle {middle[at]:.3f} ms ({middle[at] / middle[0]:.2f} ×)",
+                flush=True,
+            )
+    for build in builds:
+        build.close()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["measure"]:
+        asyncio.run(measure())
+    else:
+        main(sys.argv[1:])
