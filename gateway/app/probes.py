@@ -49,9 +49,10 @@ def make_door(settings: Settings, metrics: Metrics, listener: str) -> Door:
 
 def door_limits(settings: Settings, listener: str) -> DoorLimits:
     """Return the bounds of a listener."""
-    bounds = settings.connections
+    bounds, http = settings.connections, settings.listeners.thrift_http
     connections = {
         "thrift": settings.listeners.thrift.connections,
+        "thrift_http": http.connections if http is not None else 0,
         "connect": bounds.connect,
         NAME: bounds.before_login,
     }

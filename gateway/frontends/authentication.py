@@ -18,9 +18,10 @@ from typing import assert_never
 import argon2
 
 from gateway.errors import AuthenticationFailed
+from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.tokens import Token, digest
 from gateway.frontends.users import HASHER, User, Users
-from gateway.model.credentials import Bearer, Credentials, Password
+from gateway.model.credentials import Bearer, Cookie, Credentials, Password
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session import audit_records
@@ -33,6 +34,7 @@ MAX_ADDRESSES = 10_000
 MAX_REMEMBERED = 10_000
 WRONG = "wrong user name or password"
 WRONG_TOKEN = "the token is unknown or was revoked"  # noqa: S105 - a message
+WRONG_COOKIE = "the login cookie is not valid any more; log in again"
 EXPIRED_TOKEN = "the token has expired; make a new one with `sluice users token`"  # noqa: S105 - a message
 
 
@@ -73,9 +75,11 @@ class Authenticator:
         recorder: Recorder,
         metrics: Metrics,
         limits: LoginLimits | None = None,
+        cookies: LoginCookies | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        self.cookies = cookies or LoginCookies()
         self._users = users
         self._now = now
         self._tokens: tuple[Users, dict[str, tuple[User, Token]]] = ({}, {})
@@ -108,6 +112,10 @@ class Authenticator:
                 found = self._token(secret)
                 user = found[0].principal.user if found is not None else ""
                 check = partial(self._check_token, found)
+            case Cookie(value):
+                owner = self.cookies.owner(value, self._users())
+                user = owner.principal.user if owner is not None else ""
+                check = partial(self._check_cookie, owner)
             case _:
                 assert_never(shown)
         return await self._settle(check, user, client, shown.mechanism, record_success)
@@ -130,6 +138,20 @@ class Authenticator:
                     while len(self._recorded) > MAX_REMEMBERED:
                         self._recorded.popitem(last=False)
         return principal
+
+    def cookie_for(self, principal: Principal, shown: Credentials) -> str | None:
+        """Return a cookie for who has just logged in by what was shown; None where he is gone already."""
+        user = self._users().get(principal.user)
+        match shown:
+            case Password():
+                secret_hash = user.password_hash if user is not None else ""
+            case Bearer(secret):
+                secret_hash = digest(secret)
+            case Cookie():
+                return None
+            case _:
+                assert_never(shown)
+        return self.cookies.issue(user, secret_hash) if user is not None and secret_hash else None
 
     def _is_due(self, key: tuple[str, str, str, str], record_every_s: float) -> bool:
         return self._clock() - self._recorded.get(key, float("-inf")) >= record_every_s
@@ -202,6 +224,10 @@ class Authenticator:
         self._refuse_blocked(address)
         self._count_failure(address)
         return None, WRONG_TOKEN if found is None else EXPIRED_TOKEN
+
+    async def _check_cookie(self, owner: User | None, address: _Address) -> tuple[User | None, str]:
+        # Nobody guesses its signature, and one that has expired is no guess.
+        return owner, WRONG_COOKIE
 
     async def _check(self, user: str, password: str, address: _Address) -> tuple[User | None, str]:
         return await self._owner(user, password, address), WRONG

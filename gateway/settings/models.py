@@ -20,8 +20,21 @@ from gateway.settings.files import FileSourceSettings, SourceName, clashes
 from gateway.settings.jobs import JobsSettings
 from gateway.settings.openlineage import OpenLineageSettings
 from gateway.settings.policies import UnmatchedSettings
-from gateway.settings.section import MADE, Bytes, Count, Heap, MadePath, Name, Port, Seconds, Secret, Section
+from gateway.settings.section import (
+    MADE,
+    Bytes,
+    Count,
+    Heap,
+    MadePath,
+    Name,
+    Network,
+    Port,
+    Seconds,
+    Secret,
+    Section,
+)
 
+HttpPath = Annotated[str, Field(pattern=r"^[\w.~-]+(/[\w.~-]+)*$", max_length=200)]
 _Directory = Annotated[str, AfterValidator(lambda url: reserved_place(url).url)]
 """The URL of a directory, written plainly."""
 
@@ -48,6 +61,39 @@ class ThriftListener(Section):
     """Without it passwords cross the network in the clear: for loopback and private networks only."""
     connections: Count = 2000
     """Open connections; more are closed at once."""
+
+
+class ThriftHttpListener(Section):
+    """HiveServer2's HTTP transport, for tools that speak HTTP only and for a gateway behind an HTTP balancer
+    or Knox; docs/connect.md tells how. Without this section it is not there."""
+
+    host: Name = "127.0.0.1"
+    """Address to listen on."""
+    port: Port = 10001
+    """Port to listen on; 0 picks a free one."""
+    tls: Tls | None = None
+    """Without it passwords cross the network in the clear: for loopback and behind what speaks TLS only."""
+    paths: Annotated[tuple[HttpPath, ...], Field(min_length=1)] = ("cliservice", "hive2")
+    """Paths that are answered, with and without a slash behind them (`httpPath` of JDBC)."""
+    connections: Count = 2000
+    """Open connections; more are closed at once."""
+    request_bytes: Annotated[int, Field(strict=True, ge=65_536, le=2**31 - 1)] = 16 * 1024**2
+    """Largest request."""
+    request_timeout_s: Seconds = 60.0
+    """Seconds from a request's first byte to its last."""
+    idle_timeout_s: Seconds = 300.0
+    """Seconds that a connection is kept without a request; sessions go on without it."""
+    compression: Annotated[bool, Field(strict=True)] = True
+    """Whether answers are compressed for clients that accept gzip; off saves CPU on fast networks."""
+    cookies: Annotated[bool, Field(strict=True)] = True
+    """Whether who has logged in gets a cookie, `hive.server2.auth`, and is not asked with each request."""
+    cookie_age_s: Seconds = 86_400.0
+    """Seconds that a cookie holds; it ends at once when the user, or his password or token, is changed."""
+    cookie_key: Secret | None = None
+    """Key of 32 characters or more that signs cookies, as `{env: NAME}` or `{file: PATH}`. Gateways with one
+    key take each other's; without a key each makes one of its own when it starts."""
+    trusted_proxies: tuple[Network, ...] = ()
+    """Networks of proxies whose `X-Forwarded-For` tells where a client is, such as `10.0.0.0/8`."""
 
 
 class ConnectListener(Section):
@@ -157,6 +203,7 @@ class Listeners(Section):
     """Addresses that the gateway listens on."""
 
     thrift: ThriftListener = ThriftListener()
+    thrift_http: ThriftHttpListener | None = None
     connect: ConnectListener | None = None
     admin: AdminListener = AdminListener()
 
@@ -582,8 +629,9 @@ class Settings(Section):
             )
         if backend.connect is not None and listeners.connect is None:
             raise ValueError("`backend.connect` needs a `listeners.connect`; `{}` listens on port 15009")
-        if not self.serves_thrift and "thrift" in listeners.model_fields_set:
-            raise ValueError("`listeners.thrift` needs a `backend.thrift`")
+        for name in ("thrift", "thrift_http"):
+            if not self.serves_thrift and name in listeners.model_fields_set and getattr(listeners, name):
+                raise ValueError(f"`listeners.{name}` needs a `backend.thrift`")
         default = self.default_catalog
         kind = default.catalog.kind if default is not None else None
         if listeners.connect is not None and kind is not None and not kind.begins_somewhere:
