@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from gateway.catalog.kinds import KINDS
 from gateway.model.credentials import Credentials
 from gateway.model.spark_minors import NEWEST, SUPPORTED
-from gateway.settings.models import Listeners, Tls
+from gateway.settings.listeners import Listeners, Tls
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("deploy/**/*.md")]

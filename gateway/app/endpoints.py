@@ -40,14 +40,8 @@ from gateway.reader.pool import ReaderPool
 from gateway.session.dependencies import Dependencies
 from gateway.session.open_sessions import OpenSessions
 from gateway.session.service import Sessions
-from gateway.settings.models import (
-    AdminListener,
-    ConnectListener,
-    Settings,
-    ThriftHttpListener,
-    ThriftListener,
-    Tls,
-)
+from gateway.settings.listeners import AdminListener, ConnectListener, ThriftHttpListener, ThriftListener, Tls
+from gateway.settings.models import Settings
 
 Listener = ThriftListener | ThriftHttpListener | ConnectListener | AdminListener
 

@@ -63,4 +63,5 @@ def door_limits(settings: Settings, listener: str) -> DoorLimits:
         first_byte_s=bounds.first_byte_s,
         login_s=settings.logins.handshake_timeout_s,
         reserve=bounds.reserve,
+        balancers=getattr(getattr(settings.listeners, listener), "balancers", ()),
     )

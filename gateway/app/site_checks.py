@@ -42,8 +42,9 @@ from gateway.frontends.users import User, read_users
 from gateway.policy.diagnostics import Diagnostics, hint
 from gateway.policy.documents import parse_document
 from gateway.reader.java_runtime import JavaNotFound, find_java
+from gateway.settings.listeners import Tls
 from gateway.settings.loading import Location, missing_files, paths_in, secrets_in
-from gateway.settings.models import Settings, Tls
+from gateway.settings.models import Settings
 from gateway.settings.section import Secret
 
 T = TypeVar("T")

@@ -16,7 +16,6 @@ import struct
 import zlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network, IPv6Network
 from typing import cast
 
 import structlog
@@ -25,7 +24,7 @@ from aiohttp import hdrs, web
 from gateway.errors import AuthenticationFailed
 from gateway.frontends import login_cookies
 from gateway.frontends.authentication import Authenticator
-from gateway.frontends.doors import Door
+from gateway.frontends.doors import Door, Network, is_within
 from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
 from gateway.frontends.thrift_service import Caller, ThriftService
 from gateway.model.credentials import Bearer, Cookie, Credentials, of_basic
@@ -44,8 +43,6 @@ MAX_HEADER_BYTES = 16 * 1024
 MIN_COMPRESSED_BYTES = 1024
 """Shorter answers are sent as they are."""
 _LENGTH = struct.Struct(">I")
-
-Network = IPv4Network | IPv6Network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,11 +318,7 @@ class ThriftHttpServer:
         return found
 
     def _is_trusted(self, address: str) -> bool:
-        try:
-            parsed = ipaddress.ip_address(address.partition("%")[0])
-        except ValueError:
-            return False
-        return any(parsed in network for network in self._trusted_proxies)
+        return is_within(address, self._trusted_proxies)
 
     async def _log_in(self, request: web.BaseRequest, client: Client) -> tuple[Principal, str | None]:
         """Return who calls, and a new cookie for him. Raises AuthenticationFailed.

@@ -477,7 +477,7 @@ async def test_a_client_that_goes_away_leaves_its_statement_and_no_task() -> Non
         session = await one.open_session()
         gateway.world.backend.slow = "SELECT"
         running = asyncio.create_task(one.execute(session))
-        await until(lambda: gateway.http.answering() == 1 and gateway.world.backend.received)
+        await until(lambda: gateway.http.answering() == 1 and bool(gateway.world.backend.received))
         running.cancel()
         await until(lambda: len(gateway.http.connections) == 0)
         gateway.world.backend.last.end()
