@@ -169,7 +169,7 @@ class ThriftHttpEndpoint(Endpoint):
         door = parts.door(self.name)
         server = ThriftHttpServer(
             _thrift_service(parts, parts.sessions),
-            parts.authenticator(_login_cookies(listener)),
+            parts.authenticator(login_cookies(listener)),
             door=door,
             paths=listener.paths,
             trusted_proxies=listener.trusted_proxies,
@@ -198,7 +198,8 @@ def _thrift_service(parts: GatewayParts, sessions: Sessions) -> ThriftService:
     )
 
 
-def _login_cookies(listener: ThriftHttpListener) -> LoginCookies:
+def login_cookies(listener: ThriftHttpListener) -> LoginCookies:
+    """Return what makes the cookies of a listener. Raises Faults for a key that cannot be used."""
     key = listener.cookie_key.reveal().encode() if listener.cookie_key is not None else None
     try:
         return LoginCookies(key, max_age_s=listener.cookie_age_s)
