@@ -31,6 +31,8 @@ from gateway.audit.ledger import FileLedger
 from gateway.errors import Faults
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.doors import Door
+from gateway.frontends.identities import Identities
+from gateway.frontends.jwt_logins import JwtLogins
 from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.thrift_binary import ThriftBinaryServer
 from gateway.frontends.thrift_service import ThriftService
@@ -74,6 +76,8 @@ class GatewayParts:
     reader: ReaderPool
     rules: PolicyRegistry
     users: UserFile
+    identities: Identities
+    jwt: JwtLogins | None
     open_sessions: OpenSessions
     ledger: FileLedger
     dsn: str
@@ -95,6 +99,8 @@ class GatewayParts:
             metrics=self.dependencies.metrics,
             limits=login_limits(self.settings),
             cookies=cookies,
+            jwt=self.jwt,
+            identities=self.identities,
         )
         self.reloading.authenticators.append(made)
         return made
@@ -312,6 +318,9 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
         faults = parts.users.faults
         return f"{len(faults)} faults; users at fault are out, or older ones in force" if faults else None
 
+    async def tokens() -> str | None:
+        return parts.jwt.told() if parts.jwt is not None else None
+
     async def shipped() -> str | None:
         return parts.ledger.metrics().trouble or None
 
@@ -324,6 +333,7 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
         "policy_files": files,
         "users": user_file,
         "record": shipped,
+        "tokens": tokens,
         **parts.notes,
     }
     return notes if lineage is None else {**notes, "lineage": followed}
@@ -349,7 +359,7 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
             parts.reader,
             spark=texts,
             authors=parts.authors,
-            principals=lambda user: parts.users.principals.get(user),
+            principals=lambda user: parts.identities.principals.get(user),
         )
         parts.stack.push_async_callback(ranger.close)
         found["/service"] = ranger.api.app

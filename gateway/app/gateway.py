@@ -43,6 +43,7 @@ from gateway.app.rules import PolicyRegistry
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.app.site_checks import ask_database, check_site
 from gateway.app.tag_propagation import Accepted, TagPropagation, accepted_source
+from gateway.app.token_logins import make_jwt_logins
 from gateway.app.unmatched import UnmatchedPolicies
 from gateway.app.versions import versions
 from gateway.audit.ledger import FileLedger, LedgerOptions
@@ -54,6 +55,7 @@ from gateway.catalog.live import LiveCatalog
 from gateway.catalog.spark_settings import EXTENSIONS
 from gateway.database.gateway_requests import Answering
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError, members_of
+from gateway.frontends.identities import Identities
 from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
 from gateway.lineage.workers import LineageWorkers
@@ -183,6 +185,11 @@ class Gateway:
             max_stale_s=settings.users.max_stale_s,
             removed=open_sessions.removed if settings.users.end_sessions else None,
         )
+        jwt = make_jwt_logins(settings.logins.jwt)
+        remember_s = settings.logins.jwt.remember_s if settings.logins.jwt is not None else 0.0
+        identities = Identities(lambda: users.principals, remember_s=remember_s)
+        if jwt is not None:
+            self._stack.callback(jwt.close)
         if (few := raise_limit(settings)) is not None:
             self._progress(few)
         if self._probes is None:
@@ -251,7 +258,7 @@ class Gateway:
             metrics=self.metrics,
             limits=limits,
             stale=lambda: rules.stale() or users.stale(),
-            principals=lambda: users.principals,
+            principals=lambda: identities.principals,
             lineage_input=lineage_input(settings.lineage),
             first_context=first_context(settings),
             secrets=catalogs.secrets(),
@@ -278,7 +285,7 @@ class Gateway:
             return await dependencies.verdicts.judge(statement, Client(protocol="policies"))
 
         rights = AuthorRights(reader, judge, lambda: catalog.snapshot, catalog.look_up)
-        authors = PolicyAuthors(lambda: rules.current, lambda user: users.principals.get(user), rights)
+        authors = PolicyAuthors(lambda: rules.current, lambda user: identities.principals.get(user), rights)
         notes: dict[str, Check] = {
             "metalakes": metalakes.told,
             "authors": authors.told,
@@ -304,6 +311,8 @@ class Gateway:
                 reader=reader,
                 rules=rules,
                 users=users,
+                identities=identities,
+                jwt=jwt,
                 open_sessions=open_sessions,
                 ledger=ledger,
                 dsn=dsn,

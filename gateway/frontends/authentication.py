@@ -13,13 +13,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 import argon2
 
 from gateway.errors import AuthenticationFailed
+from gateway.frontends.identities import Identities
+from gateway.frontends.jwt_logins import IssuerUnavailable, JwtLogins, TokenRefused, looks_like_jwt
 from gateway.frontends.login_cookies import LoginCookies
-from gateway.frontends.tokens import Token, digest
+from gateway.frontends.tokens import PREFIX, Token, digest
 from gateway.frontends.users import HASHER, User, Users
 from gateway.model.credentials import Bearer, Cookie, Credentials, Password
 from gateway.model.principal import Principal
@@ -32,6 +34,8 @@ MAX_PASSWORD_CHARS = 4096
 """Room for a token as the password; argon2 itself would take 4 GiB."""
 MAX_ADDRESSES = 10_000
 MAX_REMEMBERED = 10_000
+JWT = "JWT"
+"""What the record calls a login by a token of an issuer."""
 WRONG = "wrong user name or password"
 WRONG_TOKEN = "the token is unknown or was revoked"  # noqa: S105 - a message
 WRONG_COOKIE = "the login cookie is not valid any more; log in again"
@@ -65,6 +69,15 @@ class _Address:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
+class _Checked(NamedTuple):
+    """What came of looking at credentials: who it is, or why not."""
+
+    principal: Principal | None
+    reason: str = ""
+    of_file: bool = True
+    """Whether the user is one of the user file, and nobody without it."""
+
+
 class Authenticator:
     """Turns a user name and a password into a Principal, or refuses without saying which was wrong."""
 
@@ -76,10 +89,15 @@ class Authenticator:
         metrics: Metrics,
         limits: LoginLimits | None = None,
         cookies: LoginCookies | None = None,
+        jwt: JwtLogins | None = None,
+        identities: Identities | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        """`jwt`: lets in who is not in the file; `identities` hears of them."""
         self.cookies = cookies or LoginCookies()
+        self._jwt = jwt
+        self._identities = identities
         self._users = users
         self._now = now
         self._tokens: tuple[Users, dict[str, tuple[User, Token]]] = ({}, {})
@@ -103,22 +121,34 @@ class Authenticator:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def login(self, shown: Credentials, client: Client, *, record_success: bool = True) -> Principal:
-        """Check what a client shows. Raises AuthenticationFailed; either way an audit event is written."""
+        """Check what a client shows. Raises AuthenticationFailed; either way an audit event is written.
+
+        A token may stand in the place of a password, for tools that ask for nothing else: it has to be the
+        named user's.
+        """
+        check: Callable[[_Address], Awaitable[_Checked]]
+        mechanism: str = shown.mechanism
         match shown:
+            case Password(user, secret) if self._jwt is not None and looks_like_jwt(secret):
+                mechanism, check = JWT, partial(self._check_jwt, self._jwt, secret, user)
+            case Bearer(secret) if self._jwt is not None and looks_like_jwt(secret):
+                user, mechanism, check = "", JWT, partial(self._check_jwt, self._jwt, secret, "")
+            case Password(user, secret) if secret.startswith(PREFIX) and self._token(secret) is not None:
+                mechanism, check = Bearer.mechanism, partial(self._check_token, self._token(secret), user)
             case Password(user, password):
                 check = partial(self._check, user, password)
             case Bearer(secret):
                 # Whose it is comes out only when it is right.
                 found = self._token(secret)
                 user = found[0].principal.user if found is not None else ""
-                check = partial(self._check_token, found)
+                check = partial(self._check_token, found, user)
             case Cookie(value):
                 owner = self.cookies.owner(value, self._users())
                 user = owner.principal.user if owner is not None else ""
                 check = partial(self._check_cookie, owner)
             case _:
                 assert_never(shown)
-        return await self._settle(check, user, client, shown.mechanism, record_success)
+        return await self._settle(check, user, client, mechanism, record_success)
 
     async def login_each_time(
         self, shown: Credentials, client: Client, *, record_every_s: float
@@ -171,7 +201,7 @@ class Authenticator:
 
     async def _settle(
         self,
-        check: Callable[[_Address], Awaitable[tuple[User | None, str]]],
+        check: Callable[[_Address], Awaitable[_Checked]],
         user: str,
         client: Client,
         mechanism: str,
@@ -179,29 +209,34 @@ class Authenticator:
     ) -> Principal:
         address = self._address(client.address)
         try:
-            found, reason = await check(address)
+            checked = await check(address)
         except AuthenticationFailed as refused:
-            found, reason = None, refused.message
+            checked = _Checked(None, refused.message)
             if address.block_recorded:
                 # One event tells of a block; a flood must not fill the audit record's disk.
                 self._metrics.logins.labels("blocked").inc()
                 raise
             address.block_recorded = True
-        if found is not None and found.principal.user not in self._users():
-            # Removed while it was checked.
-            found, reason = None, WRONG
-        if found is None or record_success:
-            self._metrics.logins.labels("rejected" if found is None else "accepted").inc()
-        principal = found.principal if found is not None else None
+        if self._is_removed(checked):
+            # While it was checked.
+            checked = _Checked(None, WRONG)
+        principal = checked.principal
+        if principal is None or record_success:
+            self._metrics.logins.labels("rejected" if principal is None else "accepted").inc()
         if principal is not None and not record_success:
             return principal
-        await self._record(user, client, mechanism, principal, reason if found is None else "")
+        named = principal.user if principal is not None else user
+        await self._record(named, client, mechanism, principal, checked.reason if principal is None else "")
         if principal is None:
-            raise AuthenticationFailed(reason)
-        if principal.user not in self._users():
+            raise AuthenticationFailed(checked.reason)
+        if self._is_removed(checked):
             # Removed while it was recorded: nobody would end what is opened from here on.
             raise AuthenticationFailed(WRONG)
         return principal
+
+    def _is_removed(self, checked: _Checked) -> bool:
+        user = checked.principal.user if checked.principal is not None else ""
+        return bool(user) and checked.of_file and user not in self._users()
 
     def _token(self, secret: str) -> tuple[User, Token] | None:
         """Return whose token it is. It is found by its hash, which tells nothing to somebody who measures."""
@@ -215,22 +250,41 @@ class Authenticator:
         found = self._tokens[1].get(hashed)
         return found if found is not None and hmac.compare_digest(found[1].hash, hashed) else None
 
-    async def _check_token(
-        self, found: tuple[User, Token] | None, address: _Address
-    ) -> tuple[User | None, str]:
+    async def _check_token(self, found: tuple[User, Token] | None, user: str, address: _Address) -> _Checked:
+        if found is not None and found[0].principal.user != user:
+            found = None
         if found is not None and not found[1].expired(self._now()):
             # Before the block, like a password that is remembered: nobody guesses 256 bits.
-            return found[0], ""
+            return _Checked(found[0].principal)
         self._refuse_blocked(address)
         self._count_failure(address)
-        return None, WRONG_TOKEN if found is None else EXPIRED_TOKEN
+        return _Checked(None, WRONG_TOKEN if found is None else EXPIRED_TOKEN)
 
-    async def _check_cookie(self, owner: User | None, address: _Address) -> tuple[User | None, str]:
+    async def _check_jwt(self, jwt: JwtLogins, secret: str, user: str, address: _Address) -> _Checked:
+        try:
+            principal = await jwt.check(secret)
+            if principal.user in self._users():
+                raise TokenRefused("the token's user has the name of another one, who is in the user file")
+            if user not in ("", principal.user):
+                raise TokenRefused("the token is another user's")
+        except IssuerUnavailable as fault:
+            return _Checked(None, str(fault))
+        except TokenRefused as fault:
+            # Nobody guesses a signature, but many wrong ones fill the record.
+            self._refuse_blocked(address)
+            self._count_failure(address)
+            return _Checked(None, str(fault))
+        if self._identities is not None:
+            self._identities.note(principal)
+        return _Checked(principal, of_file=False)
+
+    async def _check_cookie(self, owner: User | None, address: _Address) -> _Checked:
         # Nobody guesses its signature, and one that has expired is no guess.
-        return owner, WRONG_COOKIE
+        return _Checked(owner.principal if owner is not None else None, WRONG_COOKIE)
 
-    async def _check(self, user: str, password: str, address: _Address) -> tuple[User | None, str]:
-        return await self._owner(user, password, address), WRONG
+    async def _check(self, user: str, password: str, address: _Address) -> _Checked:
+        owner = await self._owner(user, password, address)
+        return _Checked(owner.principal if owner is not None else None, WRONG)
 
     async def _owner(self, user: str, password: str, address: _Address) -> User | None:
         """Return whose password it is."""
