@@ -69,7 +69,7 @@ class _Address:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class _Checked(NamedTuple):
+class _LoginCheck(NamedTuple):
     """What came of looking at credentials: who it is, or why not."""
 
     principal: Principal | None
@@ -126,7 +126,7 @@ class Authenticator:
         A token may stand in the place of a password, for tools that ask for nothing else: it has to be the
         named user's.
         """
-        check: Callable[[_Address], Awaitable[_Checked]]
+        check: Callable[[_Address], Awaitable[_LoginCheck]]
         mechanism: str = shown.mechanism
         match shown:
             case Password(user, secret) if self._jwt is not None and looks_like_jwt(secret):
@@ -201,7 +201,7 @@ class Authenticator:
 
     async def _settle(
         self,
-        check: Callable[[_Address], Awaitable[_Checked]],
+        check: Callable[[_Address], Awaitable[_LoginCheck]],
         user: str,
         client: Client,
         mechanism: str,
@@ -211,7 +211,7 @@ class Authenticator:
         try:
             checked = await check(address)
         except AuthenticationFailed as refused:
-            checked = _Checked(None, refused.message)
+            checked = _LoginCheck(None, refused.message)
             if address.block_recorded:
                 # One event tells of a block; a flood must not fill the audit record's disk.
                 self._metrics.logins.labels("blocked").inc()
@@ -219,7 +219,7 @@ class Authenticator:
             address.block_recorded = True
         if self._is_removed(checked):
             # While it was checked.
-            checked = _Checked(None, WRONG)
+            checked = _LoginCheck(None, WRONG)
         principal = checked.principal
         if principal is None or record_success:
             self._metrics.logins.labels("rejected" if principal is None else "accepted").inc()
@@ -234,7 +234,7 @@ class Authenticator:
             raise AuthenticationFailed(WRONG)
         return principal
 
-    def _is_removed(self, checked: _Checked) -> bool:
+    def _is_removed(self, checked: _LoginCheck) -> bool:
         user = checked.principal.user if checked.principal is not None else ""
         return bool(user) and checked.of_file and user not in self._users()
 
@@ -250,17 +250,19 @@ class Authenticator:
         found = self._tokens[1].get(hashed)
         return found if found is not None and hmac.compare_digest(found[1].hash, hashed) else None
 
-    async def _check_token(self, found: tuple[User, Token] | None, user: str, address: _Address) -> _Checked:
+    async def _check_token(
+        self, found: tuple[User, Token] | None, user: str, address: _Address
+    ) -> _LoginCheck:
         if found is not None and found[0].principal.user != user:
             found = None
         if found is not None and not found[1].expired(self._now()):
             # Before the block, like a password that is remembered: nobody guesses 256 bits.
-            return _Checked(found[0].principal)
+            return _LoginCheck(found[0].principal)
         self._refuse_blocked(address)
         self._count_failure(address)
-        return _Checked(None, WRONG_TOKEN if found is None else EXPIRED_TOKEN)
+        return _LoginCheck(None, WRONG_TOKEN if found is None else EXPIRED_TOKEN)
 
-    async def _check_jwt(self, jwt: JwtLogins, secret: str, user: str, address: _Address) -> _Checked:
+    async def _check_jwt(self, jwt: JwtLogins, secret: str, user: str, address: _Address) -> _LoginCheck:
         try:
             principal = await jwt.check(secret)
             if principal.user in self._users():
@@ -268,23 +270,23 @@ class Authenticator:
             if user not in ("", principal.user):
                 raise TokenRefused("the token is another user's")
         except IssuerUnavailable as fault:
-            return _Checked(None, str(fault))
+            return _LoginCheck(None, str(fault))
         except TokenRefused as fault:
             # Nobody guesses a signature, but many wrong ones fill the record.
             self._refuse_blocked(address)
             self._count_failure(address)
-            return _Checked(None, str(fault))
+            return _LoginCheck(None, str(fault))
         if self._identities is not None:
             self._identities.note(principal)
-        return _Checked(principal, of_file=False)
+        return _LoginCheck(principal, of_file=False)
 
-    async def _check_cookie(self, owner: User | None, address: _Address) -> _Checked:
+    async def _check_cookie(self, owner: User | None, address: _Address) -> _LoginCheck:
         # Nobody guesses its signature, and one that has expired is no guess.
-        return _Checked(owner.principal if owner is not None else None, WRONG_COOKIE)
+        return _LoginCheck(owner.principal if owner is not None else None, WRONG_COOKIE)
 
-    async def _check(self, user: str, password: str, address: _Address) -> _Checked:
+    async def _check(self, user: str, password: str, address: _Address) -> _LoginCheck:
         owner = await self._owner(user, password, address)
-        return _Checked(owner.principal if owner is not None else None, WRONG)
+        return _LoginCheck(owner.principal if owner is not None else None, WRONG)
 
     async def _owner(self, user: str, password: str, address: _Address) -> User | None:
         """Return whose password it is."""

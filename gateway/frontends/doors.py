@@ -25,9 +25,8 @@ from typing import Any
 import structlog
 
 from gateway.frontends.proxy_protocol import NotProxied, read_source
+from gateway.model.networks import Network, is_within
 from gateway.session.ports import MakeProtocol
-
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _log = structlog.get_logger(__name__)
 
@@ -482,15 +481,6 @@ def address_of(peer: Any) -> str:
     address = str(peer[0]) if isinstance(peer, tuple) else ""
     # A client of IPv4 at a socket for both: the limits are to count it once.
     return address.removeprefix("::ffff:") if "." in address else address
-
-
-def is_within(address: str, networks: Iterable[Network]) -> bool:
-    """Whether an address, as `address_of` writes it, is in one of the networks."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return False
-    return any(parsed in network for network in networks)
 
 
 def origin_of(address: str) -> str:

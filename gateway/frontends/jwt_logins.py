@@ -69,7 +69,7 @@ class JwtRules:
     """Whether names of users and groups are folded to lower case."""
 
 
-Fetch = Callable[[str], Awaitable[Any]]
+FetchJson = Callable[[str], Awaitable[Any]]
 """Gets a JSON document. Raises IssuerUnavailable."""
 
 
@@ -80,7 +80,7 @@ class JwtLogins:
         self,
         rules: JwtRules,
         *,
-        fetch: Fetch | None = None,
+        fetch: FetchJson | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.rules = rules

@@ -24,10 +24,11 @@ from aiohttp import hdrs, web
 from gateway.errors import AuthenticationFailed
 from gateway.frontends import login_cookies
 from gateway.frontends.authentication import Authenticator
-from gateway.frontends.doors import Door, Network, is_within
+from gateway.frontends.doors import Door
 from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
 from gateway.frontends.thrift_service import Caller, ThriftService
 from gateway.model.credentials import Bearer, Cookie, Credentials, of_basic
+from gateway.model.networks import Network, is_within
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session.ports import Visitor
@@ -137,7 +138,7 @@ class _Body:
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-class _Connection(asyncio.Protocol):
+class _HttpConnection(asyncio.Protocol):
     """One client's connection: aiohttp's protocol with the deadlines of the listener around it."""
 
     def __init__(self, server: ThriftHttpServer, inner: asyncio.Protocol, place: Visitor) -> None:
@@ -201,7 +202,7 @@ class ThriftHttpServer:
         self.service = service
         self.authenticator = authenticator
         self.limits = limits or HttpLimits()
-        self.connections: set[_Connection] = set()
+        self.connections: set[_HttpConnection] = set()
         self._door = door
         self._paths = frozenset(f"/{path.strip('/')}" for path in paths)
         self._trusted_proxies = trusted_proxies
@@ -242,14 +243,14 @@ class ThriftHttpServer:
     def _connection(self, place: Visitor) -> asyncio.Protocol:
         if self._http is None:
             raise ConnectionAbortedError("the listener is closed")
-        return _Connection(self, self._http(), place)
+        return _HttpConnection(self, self._http(), place)
 
     # -- one request -------------------------------------------------------------------------------------
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         transport = request.transport
         connection = transport.get_protocol() if transport is not None else None
-        if not isinstance(connection, _Connection):
+        if not isinstance(connection, _HttpConnection):
             raise ConnectionResetError("the client is gone")
         connection.place.busy()
         connection.place.due(None)
@@ -265,7 +266,7 @@ class ThriftHttpServer:
             # aiohttp ends what is idle; the head of a next request has to come in time as well.
             connection.place.due(self.limits.idle_timeout_s + self.limits.request_timeout_s)
 
-    async def _answer(self, request: web.BaseRequest, connection: _Connection) -> web.StreamResponse:
+    async def _answer(self, request: web.BaseRequest, connection: _HttpConnection) -> web.StreamResponse:
         refused = self._refusal(request)
         if refused is not None:
             return refused
@@ -366,7 +367,7 @@ class ThriftHttpServer:
     async def _call(
         self,
         request: web.BaseRequest,
-        connection: _Connection,
+        connection: _HttpConnection,
         data: bytes,
         principal: Principal,
         client: Client,
@@ -395,7 +396,7 @@ class ThriftHttpServer:
                 await asyncio.wait({answered})
 
     async def _whole(
-        self, request: web.BaseRequest, connection: _Connection, reply: bytes | None, cookie: str | None
+        self, request: web.BaseRequest, connection: _HttpConnection, reply: bytes | None, cookie: str | None
     ) -> web.StreamResponse:
         if reply is None:
             raise ConnectionResetError("a call without a reply")

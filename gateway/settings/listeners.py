@@ -7,7 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gateway.settings.section import Count, Name, Network, Port, Seconds, Secret, Section
+from gateway.model.networks import Network
+from gateway.settings.section import Count, Name, Port, Seconds, Secret, Section
 
 HttpPath = Annotated[str, Field(pattern=r"^[\w.~-]+(/[\w.~-]+)*$", max_length=200)]
 

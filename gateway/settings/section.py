@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +21,6 @@ Count = Annotated[int, Field(strict=True, gt=0, le=1_000_000_000)]
 Bytes = Annotated[int, Field(strict=True, gt=0, le=2**50)]
 Heap = Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmgKMG]$")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Network = IPv4Network | IPv6Network
 SparkConnect = Annotated[str, Field(pattern=r"^sc://[^\s/;]+(/(;[^\s]*)?)?$")]
 
 
