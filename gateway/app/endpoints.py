@@ -33,6 +33,7 @@ from gateway.frontends.authentication import Authenticator
 from gateway.frontends.doors import Door
 from gateway.frontends.identities import Identities
 from gateway.frontends.jwt_logins import JwtLogins
+from gateway.frontends.ldap_rules import Directory
 from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.thrift_binary import ThriftBinaryServer
 from gateway.frontends.thrift_service import ThriftService
@@ -78,6 +79,7 @@ class GatewayParts:
     users: UserFile
     identities: Identities
     jwt: JwtLogins | None
+    directory: Directory | None
     open_sessions: OpenSessions
     ledger: FileLedger
     dsn: str
@@ -100,6 +102,7 @@ class GatewayParts:
             limits=login_limits(self.settings),
             cookies=cookies,
             jwt=self.jwt,
+            ldap=self.directory,
             identities=self.identities,
         )
         self.reloading.authenticators.append(made)
@@ -318,8 +321,9 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
         faults = parts.users.faults
         return f"{len(faults)} faults; users at fault are out, or older ones in force" if faults else None
 
-    async def tokens() -> str | None:
-        return parts.jwt.told() if parts.jwt is not None else None
+    async def logins() -> str | None:
+        told = [one.told() for one in (parts.jwt, parts.directory) if one is not None]
+        return "; ".join(one for one in told if one) or None
 
     async def shipped() -> str | None:
         return parts.ledger.metrics().trouble or None
@@ -333,7 +337,7 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
         "policy_files": files,
         "users": user_file,
         "record": shipped,
-        "tokens": tokens,
+        "logins": logins,
         **parts.notes,
     }
     return notes if lineage is None else {**notes, "lineage": followed}

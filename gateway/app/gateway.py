@@ -33,6 +33,7 @@ from gateway.app.files import dataset_owners, make_listening, make_promotion, ma
 from gateway.app.gateway_requests import GatewayRequests
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower
+from gateway.app.logins import make_directory, make_jwt_logins
 from gateway.app.metalakes import Metalakes
 from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.openlineage import open_sinks
@@ -43,7 +44,6 @@ from gateway.app.rules import PolicyRegistry
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.app.site_checks import ask_database, check_site
 from gateway.app.tag_propagation import Accepted, TagPropagation, accepted_source
-from gateway.app.token_logins import make_jwt_logins
 from gateway.app.unmatched import UnmatchedPolicies
 from gateway.app.versions import versions
 from gateway.audit.ledger import FileLedger, LedgerOptions
@@ -186,10 +186,11 @@ class Gateway:
             removed=open_sessions.removed if settings.users.end_sessions else None,
         )
         jwt = make_jwt_logins(settings.logins.jwt)
-        remember_s = settings.logins.jwt.remember_s if settings.logins.jwt is not None else 0.0
-        identities = Identities(lambda: users.principals, remember_s=remember_s)
-        if jwt is not None:
-            self._stack.callback(jwt.close)
+        directory = make_directory(settings.logins.ldap)
+        for logins in (jwt, directory):
+            if logins is not None:
+                self._stack.callback(logins.close)
+        identities = Identities(lambda: users.principals, remember_s=settings.logins.remember_s)
         if (few := raise_limit(settings)) is not None:
             self._progress(few)
         if self._probes is None:
@@ -313,6 +314,7 @@ class Gateway:
                 users=users,
                 identities=identities,
                 jwt=jwt,
+                directory=directory,
                 open_sessions=open_sessions,
                 ledger=ledger,
                 dsn=dsn,

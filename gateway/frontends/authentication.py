@@ -20,6 +20,7 @@ import argon2
 from gateway.errors import AuthenticationFailed
 from gateway.frontends.identities import Identities
 from gateway.frontends.jwt_logins import IssuerUnavailable, JwtLogins, TokenRefused, looks_like_jwt
+from gateway.frontends.ldap_rules import Directory, LdapRefused, LdapUnavailable
 from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.tokens import PREFIX, Token, digest
 from gateway.frontends.users import HASHER, User, Users
@@ -37,6 +38,7 @@ MAX_REMEMBERED = 10_000
 JWT = "JWT"
 """What the record calls a login by a token of an issuer."""
 WRONG = "wrong user name or password"
+NO_DIRECTORY = "the directory that checks passwords cannot be asked now; try again later"
 WRONG_TOKEN = "the token is unknown or was revoked"  # noqa: S105 - a message
 WRONG_COOKIE = "the login cookie is not valid any more; log in again"
 EXPIRED_TOKEN = "the token has expired; make a new one with `sluice users token`"  # noqa: S105 - a message
@@ -90,13 +92,15 @@ class Authenticator:
         limits: LoginLimits | None = None,
         cookies: LoginCookies | None = None,
         jwt: JwtLogins | None = None,
+        ldap: Directory | None = None,
         identities: Identities | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`jwt`: lets in who is not in the file; `identities` hears of them."""
+        """`jwt`, `ldap`: who else may log in than users of the file; `identities` hears of them."""
         self.cookies = cookies or LoginCookies()
         self._jwt = jwt
+        self._ldap = ldap
         self._identities = identities
         self._users = users
         self._now = now
@@ -285,8 +289,33 @@ class Authenticator:
         return _LoginCheck(owner.principal if owner is not None else None, WRONG_COOKIE)
 
     async def _check(self, user: str, password: str, address: _Address) -> _LoginCheck:
+        if self._ldap is not None and user not in self._users():
+            return await self._check_at_directory(self._ldap, user, password, address)
         owner = await self._owner(user, password, address)
         return _LoginCheck(owner.principal if owner is not None else None, WRONG)
+
+    async def _check_at_directory(
+        self, directory: Directory, user: str, password: str, address: _Address
+    ) -> _LoginCheck:
+        principal = directory.remembered(user, password)
+        if principal is None:
+            self._refuse_blocked(address)
+            async with address.lock:
+                self._refuse_blocked(address)
+                try:
+                    principal = await directory.check(user, password)
+                except LdapUnavailable:
+                    return _LoginCheck(None, NO_DIRECTORY)
+                except LdapRefused:
+                    self._count_failure(address)
+                    return _LoginCheck(None, WRONG)
+                address.failures = address.blocks = 0
+        if principal.user in self._users():
+            # By another spelling, or another name of his.
+            return _LoginCheck(None, WRONG)
+        if self._identities is not None:
+            self._identities.note(principal)
+        return _LoginCheck(principal, of_file=False)
 
     async def _owner(self, user: str, password: str, address: _Address) -> User | None:
         """Return whose password it is."""

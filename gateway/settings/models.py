@@ -15,10 +15,11 @@ from pydantic import AfterValidator, Field, model_validator
 from gateway.model.files import FileSource
 from gateway.policy.reserved import reserved_place
 from gateway.settings.catalogs import CatalogEntry
-from gateway.settings.connections import ConnectionSettings, LoginSettings
+from gateway.settings.connections import ConnectionSettings
 from gateway.settings.files import FileSourceSettings, SourceName, clashes
 from gateway.settings.jobs import JobsSettings
 from gateway.settings.listeners import Listeners
+from gateway.settings.logins import LoginSettings
 from gateway.settings.openlineage import OpenLineageSettings
 from gateway.settings.policies import UnmatchedSettings
 from gateway.settings.section import (
