@@ -33,7 +33,7 @@ from gateway.frontends.authentication import Authenticator
 from gateway.frontends.doors import Door
 from gateway.frontends.identities import Identities
 from gateway.frontends.jwt_logins import JwtLogins
-from gateway.frontends.ldap_rules import Directory
+from gateway.frontends.ldap_rules import LdapDirectory
 from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.thrift_binary import ThriftBinaryServer
 from gateway.frontends.thrift_service import ThriftService
@@ -79,7 +79,7 @@ class GatewayParts:
     users: UserFile
     identities: Identities
     jwt: JwtLogins | None
-    directory: Directory | None
+    directory: LdapDirectory | None
     open_sessions: OpenSessions
     ledger: FileLedger
     dsn: str

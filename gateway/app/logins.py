@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.errors import Faults
 from gateway.frontends.jwt_logins import JwtLogins, JwtRules
-from gateway.frontends.ldap_rules import Directory, LdapRules
+from gateway.frontends.ldap_rules import LdapDirectory, LdapRules
 from gateway.settings.logins import JwtSettings, LdapSettings
 
 
@@ -29,7 +29,7 @@ def jwt_rules(settings: JwtSettings) -> JwtRules:
     )
 
 
-def make_directory(settings: LdapSettings | None) -> Directory | None:
+def make_directory(settings: LdapSettings | None) -> LdapDirectory | None:
     """Return what checks passwords at a directory; None where none is named. Raises Faults."""
     if settings is None:
         return None

@@ -20,7 +20,7 @@ import argon2
 from gateway.errors import AuthenticationFailed
 from gateway.frontends.identities import Identities
 from gateway.frontends.jwt_logins import IssuerUnavailable, JwtLogins, TokenRefused, looks_like_jwt
-from gateway.frontends.ldap_rules import Directory, LdapRefused, LdapUnavailable
+from gateway.frontends.ldap_rules import LdapDirectory, LdapRefused, LdapUnavailable
 from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.tokens import PREFIX, Token, digest
 from gateway.frontends.users import HASHER, User, Users
@@ -92,7 +92,7 @@ class Authenticator:
         limits: LoginLimits | None = None,
         cookies: LoginCookies | None = None,
         jwt: JwtLogins | None = None,
-        ldap: Directory | None = None,
+        ldap: LdapDirectory | None = None,
         identities: Identities | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -295,7 +295,7 @@ class Authenticator:
         return _LoginCheck(owner.principal if owner is not None else None, WRONG)
 
     async def _check_at_directory(
-        self, directory: Directory, user: str, password: str, address: _Address
+        self, directory: LdapDirectory, user: str, password: str, address: _Address
     ) -> _LoginCheck:
         principal = directory.remembered(user, password)
         if principal is None:

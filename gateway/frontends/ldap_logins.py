@@ -43,12 +43,12 @@ ANY = "(objectClass=*)"
 IN_CHAIN = "1.2.840.113556.1.4.1941"
 """Active Directory's matching rule for members of groups within groups."""
 
-Entry = Mapping[str, Sequence[bytes]]
+LdapEntry = Mapping[str, Sequence[bytes]]
 
 
-class _Found(NamedTuple):
+class _LdapFound(NamedTuple):
     dn: str
-    entry: Entry
+    entry: LdapEntry
 
 
 class LdapLogins:
@@ -197,10 +197,10 @@ class LdapLogins:
             raise
         return connection
 
-    def _bound_entry(self, connection: Any, user: str, bound: str) -> _Found:
+    def _bound_entry(self, connection: Any, user: str, bound: str) -> _LdapFound:
         """Return the entry of whoever is bound: the very one, where it was bound by its DN."""
         if not self.rules.user_base:
-            return _Found(bound, {})
+            return _LdapFound(bound, {})
         if "=" not in bound:
             return self._entry(connection, user)
         return next(_search(connection, bound, ANY, self._wanted, self.rules.timeout_s, ldap.SCOPE_BASE))
@@ -211,7 +211,7 @@ class LdapLogins:
         wanted = [rules.user_attribute, *rules.id_attributes, *rules.attributes.values(), "memberOf"]
         return [*wanted, "primaryGroupID", "objectSid"]
 
-    def _entry(self, connection: Any, user: str) -> _Found:
+    def _entry(self, connection: Any, user: str) -> _LdapFound:
         rules = self.rules
         written = rules.user_filter.replace("{user}", escape_filter_chars(user))
         found = list(_search(connection, rules.user_base, written, self._wanted, rules.timeout_s))
@@ -220,7 +220,7 @@ class LdapLogins:
             raise LdapRefused
         return found[0]
 
-    def _principal(self, connection: Any, user: str, found: _Found) -> Principal:
+    def _principal(self, connection: Any, user: str, found: _LdapFound) -> Principal:
         rules = self.rules
         fold = str.lower if rules.lower_case else str
         names = _texts(found.entry, rules.user_attribute) or [user]
@@ -241,7 +241,7 @@ class LdapLogins:
 
     # -- groups ------------------------------------------------------------------------------------------
 
-    def _groups(self, connection: Any, user: str, found: _Found) -> Iterable[str]:
+    def _groups(self, connection: Any, user: str, found: _LdapFound) -> Iterable[str]:
         rules = self.rules
         match rules.groups:
             case "none":
@@ -263,12 +263,12 @@ class LdapLogins:
         written = self.rules.group_filter.replace("{dn}", escape_filter_chars(dn))
         return written.replace("{user}", escape_filter_chars(user))
 
-    def _found_groups(self, connection: Any, written: str) -> Iterator[_Found]:
+    def _found_groups(self, connection: Any, written: str) -> Iterator[_LdapFound]:
         rules = self.rules
         wanted = [rules.group_attribute]
         yield from _search(connection, rules.group_base, written, wanted, rules.timeout_s)
 
-    def _climbed(self, connection: Any, groups: list[_Found]) -> list[_Found]:
+    def _climbed(self, connection: Any, groups: list[_LdapFound]) -> list[_LdapFound]:
         """Return groups with those that they are members of, and so on; a circle ends by itself."""
         seen = {group.dn.lower(): group for group in groups}
         level = list(seen.values())
@@ -285,7 +285,7 @@ class LdapLogins:
             level = above
         raise LdapUnavailable(f"groups lie in groups more than {MAX_LEVELS} deep")
 
-    def _primary_group(self, connection: Any, found: _Found) -> list[_Found]:
+    def _primary_group(self, connection: Any, found: _LdapFound) -> list[_LdapFound]:
         """Return Active Directory's primary group, which lists no members: its SID is the user's with another
         last part."""
         numbers, sids = _texts(found.entry, "primaryGroupID"), _values(found.entry, "objectSid")
@@ -295,7 +295,7 @@ class LdapLogins:
         escaped = "".join(f"\\{byte:02x}" for byte in sid)
         return list(self._found_groups(connection, f"(objectSid={escaped})"))
 
-    def _member_of(self, connection: Any, found: _Found) -> list[str]:
+    def _member_of(self, connection: Any, found: _LdapFound) -> list[str]:
         """Return the values of `memberOf`, of which Active Directory gives so many at a time."""
         values = list(_texts(found.entry, "memberOf"))
         ranged = next((name for name in found.entry if name.lower().startswith("memberof;range=")), None)
@@ -355,7 +355,7 @@ def _search(
     wanted: Sequence[str],
     timeout_s: float,
     scope: int = ldap.SCOPE_SUBTREE,
-) -> Iterator[_Found]:
+) -> Iterator[_LdapFound]:
     """Yield what a search finds, by pages; references to other directories are left out."""
     page = SimplePagedResultsControl(criticality=True, size=PAGE, cookie="")
     count = 0
@@ -366,7 +366,7 @@ def _search(
             if dn is not None:
                 count += 1
                 _bound(count)
-                yield _Found(dn, entry)
+                yield _LdapFound(dn, entry)
         cookies = [one.cookie for one in controls if one.controlType == SimplePagedResultsControl.controlType]
         if not cookies or not cookies[0]:
             return
@@ -383,12 +383,12 @@ def _unbind(connection: Any) -> None:
         connection.unbind_s()
 
 
-def _values(entry: Entry, name: str) -> Sequence[bytes]:
+def _values(entry: LdapEntry, name: str) -> Sequence[bytes]:
     """Return the values of an attribute, whose name counts without case."""
     return next((values for key, values in entry.items() if key.lower() == name.lower()), ())
 
 
-def _texts(entry: Entry, name: str) -> list[str]:
+def _texts(entry: LdapEntry, name: str) -> list[str]:
     return [value.decode("utf-8", "replace") for value in _values(entry, name)]
 
 

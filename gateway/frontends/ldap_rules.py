@@ -54,7 +54,7 @@ class LdapRules:
     connections: int = 4
 
 
-class Directory(Protocol):
+class LdapDirectory(Protocol):
     """Checks passwords at a directory."""
 
     def remembered(self, user: str, password: str) -> Principal | None:
