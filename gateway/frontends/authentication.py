@@ -225,7 +225,7 @@ class Authenticator:
             # While it was checked.
             checked = _LoginCheck(None, WRONG)
         principal = checked.principal
-        if principal is None or record_success:
+        if principal is None or record_success:  # RULE (logins-counted)
             self._metrics.logins.labels("rejected" if principal is None else "accepted").inc()
         if principal is not None and not record_success:
             return principal
