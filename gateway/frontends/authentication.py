@@ -345,7 +345,7 @@ class Authenticator:
         # A user without a password costs as much time as a wrong one, too.
         stored = (found.password_hash if found is not None else "") or self._nobody
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, _matches, stored, password)
+        return await loop.run_in_executor(self._pool, fits, stored, password)
 
     # -- what was right a moment ago ---------------------------------------------------------------------
 
@@ -398,7 +398,8 @@ class Authenticator:
             address.since, address.failures = now, 0
 
 
-def _matches(stored: str, password: str) -> bool:
+def fits(stored: str, password: str) -> bool:
+    """Whether a password is the one of a stored hash."""
     try:
         return HASHER.verify(stored, password)
     except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):
