@@ -26,6 +26,7 @@ PY := $(BIN)/python
 # Changes when the project's dependencies do.
 STAMP := $(VENV)/.sluice-installed
 NPM_STAMP := tests/e2e/npm/node_modules/.sluice-installed
+LOGINS_STAMP := $(VENV)/.sluice-logins
 GRAVITINO := tests/e2e/gravitino_client/.venv
 PROGRAMS := tests/e2e/programs
 # What `make programs-test` and `make night` need: programs of others, each in an environment of its own.
@@ -53,7 +54,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PURE := tests/test_architecture.py $(addprefix tests/removals/,test_marks.py test_operations.py) $(addprefix tests/,model policy plan sql wire)
 
-.PHONY: help setup demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs classes npm-test gravitino-test programs-test build-dbt build-go build-java lint-deploy format clean distclean
+.PHONY: help setup demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs classes npm-test gravitino-test logins-test programs-test build-dbt build-go build-java lint-deploy format clean distclean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -63,6 +64,7 @@ help:
 	@echo '                  (PROCESSORS=2: on two alone)'
 	@echo 'make npm-test     the npm hive-driver against a running gateway (needs node and npm)'
 	@echo 'make gravitino-test  the client apache-gravitino against the double of its server'
+	@echo 'make logins-test     logins at a real OpenLDAP (needs slapd, libldap and a C compiler)'
 	@echo 'make programs-test   dbt, Go or Java programs (one of them a day), through a gateway and direct'
 	@echo '                  (needs Maven; make night has pyspark-client, Superset and dbt on Delta)'
 	@echo 'make lint-deploy  Dockerfile and compose file'
@@ -119,7 +121,7 @@ lake-test: lake-jars
 
 night minors: export SLUICE_TEST_DAY = all
 night: export SLUICE_TEST_EFFORT = 20
-night: $(STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed build-dbt build-go build-java $(PYSPARK_CLIENTS) $(SUPERSET) lake-jars
+night: $(STAMP) $(LOGINS_STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed build-dbt build-go build-java $(PYSPARK_CLIENTS) $(SUPERSET) lake-jars
 	@$(PY) -m pytest -n $(LANES) --costs --timeout 7200 -m 'not bench' $(ARGS)
 	@exec $(MAKE) minors
 
@@ -204,6 +206,14 @@ build-java: $(PROGRAMS)/java/target/.built
 programs-test: $(STAMP)
 	@$(MAKE) $$($(PY) -m tests.e2e.programs.turns)
 	@exec $(PY) -m pytest $(PROGRAMS) -m "programs and not night" $(ARGS)
+
+# python-ldap is built here: it needs a C compiler and the headers of libldap and libsasl2, the tests slapd.
+$(LOGINS_STAMP): pyproject.toml | $(STAMP)
+	@$(PY) -m pip install -q --disable-pip-version-check "$$(sed -n 's/^ldap = \["\(.*\)"\]/\1/p' pyproject.toml)"
+	@touch $@
+
+logins-test: $(STAMP) $(LOGINS_STAMP)
+	@exec $(PY) -m pytest tests/logins -m logins $(ARGS)
 
 lint-deploy: $(STAMP)
 	@$(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip -q

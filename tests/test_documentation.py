@@ -14,7 +14,8 @@ from pydantic import BaseModel
 from gateway.catalog.kinds import KINDS
 from gateway.model.credentials import Credentials
 from gateway.model.spark_minors import NEWEST, SUPPORTED
-from gateway.settings.models import Listeners, Tls
+from gateway.settings.listeners import Listeners, Tls
+from gateway.settings.section import Secret
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("deploy/**/*.md")]
@@ -67,7 +68,7 @@ def listening(section: type[BaseModel], name: str) -> Iterator[str]:
     """Yield the settings that open something to others, by their full names."""
     for key, field in section.model_fields.items():
         for kind in (field.annotation, *get_args(field.annotation)):
-            if isinstance(kind, type) and issubclass(kind, BaseModel) and kind is not Tls:
+            if isinstance(kind, type) and issubclass(kind, BaseModel) and kind not in (Tls, Secret):
                 yield f"{name}.{key}"
                 yield from listening(kind, f"{name}.{key}")
 

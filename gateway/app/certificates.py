@@ -18,7 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from prometheus_client import Gauge
 
 from gateway.errors import Faults, one_line
-from gateway.settings.models import Tls
+from gateway.settings.listeners import Tls
 
 _log = structlog.get_logger(__name__)
 

@@ -20,8 +20,9 @@ from gateway.model.secret_values import SecretValues
 from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration
 from gateway.session.connect.service import ConnectSessions
 from gateway.session.dependencies import Dependencies
-from gateway.settings.connections import LoginSettings
-from gateway.settings.models import ConnectBackend, ConnectListener, Tls
+from gateway.settings.listeners import ConnectListener, Tls
+from gateway.settings.logins import LoginSettings
+from gateway.settings.models import ConnectBackend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,8 @@ def wanted(settings: Settings) -> int:
     """Return how many descriptors a gateway of these settings has open when all bounds are reached."""
     connections, listeners = settings.connections, settings.listeners
     thrift = listeners.thrift.connections * THRIFT if settings.serves_thrift else 0
+    if listeners.thrift_http is not None:
+        thrift += listeners.thrift_http.connections * THRIFT
     connect = connections.connect * CONNECT if listeners.connect is not None else 0
     return OWN + connections.reserve + thrift + connect + connections.before_login
 

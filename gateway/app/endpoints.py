@@ -31,6 +31,10 @@ from gateway.audit.ledger import FileLedger
 from gateway.errors import Faults
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.doors import Door
+from gateway.frontends.identities import Identities
+from gateway.frontends.jwt_logins import JwtLogins
+from gateway.frontends.ldap_rules import LdapDirectory
+from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.thrift_binary import ThriftBinaryServer
 from gateway.frontends.thrift_service import ThriftService
 from gateway.frontends.users import UserFile
@@ -39,9 +43,10 @@ from gateway.reader.pool import ReaderPool
 from gateway.session.dependencies import Dependencies
 from gateway.session.open_sessions import OpenSessions
 from gateway.session.service import Sessions
-from gateway.settings.models import AdminListener, ConnectListener, Settings, ThriftListener, Tls
+from gateway.settings.listeners import AdminListener, ConnectListener, ThriftHttpListener, ThriftListener, Tls
+from gateway.settings.models import Settings
 
-Listener = ThriftListener | ConnectListener | AdminListener
+Listener = ThriftListener | ThriftHttpListener | ConnectListener | AdminListener
 
 
 class Address(NamedTuple):
@@ -72,6 +77,9 @@ class GatewayParts:
     reader: ReaderPool
     rules: PolicyRegistry
     users: UserFile
+    identities: Identities
+    jwt: JwtLogins | None
+    directory: LdapDirectory | None
     open_sessions: OpenSessions
     ledger: FileLedger
     dsn: str
@@ -85,13 +93,17 @@ class GatewayParts:
     reloading: Reloading
     """What takes up other settings without a restart."""
 
-    def authenticator(self) -> Authenticator:
+    def authenticator(self, cookies: LoginCookies | None = None) -> Authenticator:
         """Return an endpoint's own: failed logins are counted for each."""
         made = Authenticator(
             lambda: self.users.users,
             recorder=self.dependencies.recorder,
             metrics=self.dependencies.metrics,
             limits=login_limits(self.settings),
+            cookies=cookies,
+            jwt=self.jwt,
+            ldap=self.directory,
+            identities=self.identities,
         )
         self.reloading.authenticators.append(made)
         return made
@@ -135,15 +147,9 @@ class ThriftEndpoint(Endpoint):
         listener = parts.settings.listeners.thrift
         if parts.sessions is None:
             raise Faults(["`listeners.thrift` needs a `backend.thrift`"])
-        service = ThriftService(
-            parts.sessions,
-            spark_version=parts.spark_version,
-            keywords=parts.reader.keywords,
-            max_statement_chars=parts.settings.reader.statement_chars,
-        )
         door = parts.door(self.name)
         server = ThriftBinaryServer(
-            service,
+            _thrift_service(parts, parts.sessions),
             parts.authenticator(),
             door=door,
             metrics=parts.dependencies.metrics,
@@ -153,6 +159,61 @@ class ThriftEndpoint(Endpoint):
         port = await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
         parts.follow(self.name, listener.tls, door)
         return port
+
+
+class ThriftHttpEndpoint(Endpoint):
+    """HiveServer2's HTTP transport."""
+
+    name = "thrift_http"
+
+    def listener(self, settings: Settings) -> ThriftHttpListener | None:
+        return settings.listeners.thrift_http if settings.serves_thrift else None
+
+    async def start(self, parts: GatewayParts) -> int:
+        listener = parts.settings.listeners.thrift_http
+        if parts.sessions is None or listener is None:
+            raise Faults(["`listeners.thrift_http` needs a `backend.thrift`"])
+        from gateway.frontends.thrift_http import HttpLimits, ThriftHttpServer
+
+        door = parts.door(self.name)
+        server = ThriftHttpServer(
+            _thrift_service(parts, parts.sessions),
+            parts.authenticator(login_cookies(listener)),
+            door=door,
+            paths=listener.paths,
+            trusted_proxies=listener.trusted_proxies,
+            cookies=listener.cookies,
+            secure=listener.tls is not None,
+            compresses=listener.compression,
+            limits=HttpLimits(
+                request_timeout_s=listener.request_timeout_s,
+                idle_timeout_s=listener.idle_timeout_s,
+                max_body_bytes=listener.request_bytes,
+            ),
+        )
+        parts.open_sessions.add_connections(server.end_of, server.answering)
+        parts.stack.push_async_callback(server.close)
+        port = await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
+        parts.follow(self.name, listener.tls, door)
+        return port
+
+
+def _thrift_service(parts: GatewayParts, sessions: Sessions) -> ThriftService:
+    return ThriftService(
+        sessions,
+        spark_version=parts.spark_version,
+        keywords=parts.reader.keywords,
+        max_statement_chars=parts.settings.reader.statement_chars,
+    )
+
+
+def login_cookies(listener: ThriftHttpListener) -> LoginCookies:
+    """Return what makes the cookies of a listener. Raises Faults for a key that cannot be used."""
+    key = listener.cookie_key.reveal().encode() if listener.cookie_key is not None else None
+    try:
+        return LoginCookies(key, max_age_s=listener.cookie_age_s)
+    except ValueError as error:
+        raise Faults([f"`listeners.thrift_http.cookie_key`: {error}"]) from None
 
 
 class ConnectEndpoint(Endpoint):
@@ -204,7 +265,7 @@ class AdminEndpoint(Endpoint):
         return probes.port
 
 
-ENDPOINTS: tuple[Endpoint, ...] = (ThriftEndpoint(), ConnectEndpoint(), AdminEndpoint())
+ENDPOINTS: tuple[Endpoint, ...] = (ThriftEndpoint(), ThriftHttpEndpoint(), ConnectEndpoint(), AdminEndpoint())
 """In the order in which they start: who asks whether the gateway is ready is answered last."""
 
 
@@ -260,6 +321,10 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
         faults = parts.users.faults
         return f"{len(faults)} faults; users at fault are out, or older ones in force" if faults else None
 
+    async def logins() -> str | None:
+        told = [one.told() for one in (parts.jwt, parts.directory) if one is not None]
+        return "; ".join(one for one in told if one) or None
+
     async def shipped() -> str | None:
         return parts.ledger.metrics().trouble or None
 
@@ -272,6 +337,7 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
         "policy_files": files,
         "users": user_file,
         "record": shipped,
+        "logins": logins,
         **parts.notes,
     }
     return notes if lineage is None else {**notes, "lineage": followed}
@@ -297,7 +363,7 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
             parts.reader,
             spark=texts,
             authors=parts.authors,
-            principals=lambda user: parts.users.principals.get(user),
+            principals=lambda user: parts.identities.principals.get(user),
         )
         parts.stack.push_async_callback(ranger.close)
         found["/service"] = ranger.api.app

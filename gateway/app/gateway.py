@@ -32,6 +32,7 @@ from gateway.app.files import dataset_owners, make_listening, make_promotion, ma
 from gateway.app.gateway_requests import GatewayRequests
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower
+from gateway.app.logins import make_directory, make_jwt_logins
 from gateway.app.metalakes import metalakes_of
 from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.openlineage import open_sinks
@@ -53,6 +54,7 @@ from gateway.catalog.live import LiveCatalog
 from gateway.catalog.spark_settings import EXTENSIONS
 from gateway.database.gateway_requests import Answering
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError, members_of
+from gateway.frontends.identities import Identities
 from gateway.frontends.users import UserFile
 from gateway.lineage.following import Follower
 from gateway.lineage.workers import LineageWorkers
@@ -183,6 +185,12 @@ class Gateway:
             max_stale_s=settings.users.max_stale_s,
             removed=open_sessions.removed if settings.users.end_sessions else None,
         )
+        jwt = make_jwt_logins(settings.logins.jwt)
+        directory = make_directory(settings.logins.ldap)
+        for logins in (jwt, directory):
+            if logins is not None:
+                self._stack.callback(logins.close)
+        identities = Identities(lambda: users.principals, remember_s=settings.logins.remember_s)
         if (few := raise_limit(settings)) is not None:
             self._progress(few)
         if self._probes is None:
@@ -251,7 +259,7 @@ class Gateway:
             metrics=self.metrics,
             limits=limits,
             stale=lambda: rules.stale() or users.stale(),
-            principals=lambda: users.principals,
+            principals=lambda: identities.principals,
             lineage_input=lineage_input(settings.lineage),
             first_context=first_context(settings),
             secrets=catalogs.secrets(),
@@ -278,7 +286,7 @@ class Gateway:
             return await dependencies.verdicts.judge(statement, Client(protocol="policies"))
 
         rights = AuthorRights(reader, judge, lambda: catalog.snapshot, catalog.look_up)
-        authors = PolicyAuthors(lambda: rules.current, lambda user: users.principals.get(user), rights)
+        authors = PolicyAuthors(lambda: rules.current, lambda user: identities.principals.get(user), rights)
         notes: dict[str, Check] = {
             "metalakes": metalakes.told,
             "authors": authors.told,
@@ -304,6 +312,9 @@ class Gateway:
                 reader=reader,
                 rules=rules,
                 users=users,
+                identities=identities,
+                jwt=jwt,
+                directory=directory,
                 open_sessions=open_sessions,
                 ledger=ledger,
                 dsn=dsn,

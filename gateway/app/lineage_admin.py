@@ -21,7 +21,7 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.policy.engine import engine_for
 from gateway.session.ports import Catalog
-from gateway.settings.models import LineageApiSettings
+from gateway.settings.listeners import LineageApiSettings
 
 PROTOCOL = "lineage-rest"
 _TIMEOUT_S = 30.0

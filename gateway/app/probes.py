@@ -49,9 +49,10 @@ def make_door(settings: Settings, metrics: Metrics, listener: str) -> Door:
 
 def door_limits(settings: Settings, listener: str) -> DoorLimits:
     """Return the bounds of a listener."""
-    bounds = settings.connections
+    bounds, http = settings.connections, settings.listeners.thrift_http
     connections = {
         "thrift": settings.listeners.thrift.connections,
+        "thrift_http": http.connections if http is not None else 0,
         "connect": bounds.connect,
         NAME: bounds.before_login,
     }
@@ -62,4 +63,5 @@ def door_limits(settings: Settings, listener: str) -> DoorLimits:
         first_byte_s=bounds.first_byte_s,
         login_s=settings.logins.handshake_timeout_s,
         reserve=bounds.reserve,
+        balancers=getattr(getattr(settings.listeners, listener), "balancers", ()),
     )

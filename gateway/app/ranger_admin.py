@@ -22,7 +22,8 @@ from gateway.pipeline.policy_reading import fault_in
 from gateway.policy.documents import parse_document
 from gateway.policy.sqltext import sample
 from gateway.reader.port import ReaderPort
-from gateway.settings.models import PolicySettings, RangerApiSettings
+from gateway.settings.listeners import RangerApiSettings
+from gateway.settings.models import PolicySettings
 from gateway.sql.expressions import expression_refusal
 from gateway.sql.functions import builtin_name, builtin_refusal
 

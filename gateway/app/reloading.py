@@ -69,7 +69,7 @@ def reloaded(old: Settings, new: Settings) -> Settings:
     """Return the old settings with what can be had of the new ones without a restart: logging, limits of
     logins and of connections, where certificates are; and of jobs what these read by themselves."""
     listeners = {}
-    for name in ("thrift", "connect", "admin"):
+    for name in ("thrift", "thrift_http", "connect", "admin"):
         was, will = getattr(old.listeners, name), getattr(new.listeners, name)
         if was is None or will is None:
             continue
@@ -79,7 +79,7 @@ def reloaded(old: Settings, new: Settings) -> Settings:
             update["tls"] = was.tls.model_copy(
                 update={"certificate": will.tls.certificate, "key": will.tls.key}
             )
-        if name == "thrift":
+        if name in ("thrift", "thrift_http"):
             update["connections"] = will.connections
         listeners[name] = was.model_copy(update=update)
     return old.model_copy(

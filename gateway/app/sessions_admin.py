@@ -9,7 +9,7 @@ from gateway.admin.open_sessions import SessionsApi
 from gateway.app.gateway_requests import end_sessions, list_sessions
 from gateway.app.rest_logins import RestLogins
 from gateway.frontends.authentication import Authenticator
-from gateway.settings.models import SessionApiSettings
+from gateway.settings.listeners import SessionApiSettings
 
 
 class SessionsAdmin:

@@ -21,7 +21,7 @@ import asyncpg
 
 from gateway.app.certificates import now, ran_out_on, read_pair, tls_context
 from gateway.app.descriptors import few_descriptors
-from gateway.app.endpoints import ENDPOINTS, require_free
+from gateway.app.endpoints import ENDPOINTS, login_cookies, require_free
 from gateway.app.explaining import named_parsers
 from gateway.app.probes import NAME as PROBES
 from gateway.app.propagation_rules import propagation_rules
@@ -42,8 +42,9 @@ from gateway.frontends.users import User, read_users
 from gateway.policy.diagnostics import Diagnostics, hint
 from gateway.policy.documents import parse_document
 from gateway.reader.java_runtime import JavaNotFound, find_java
+from gateway.settings.listeners import Tls
 from gateway.settings.loading import Location, missing_files, paths_in, secrets_in
-from gateway.settings.models import Settings, Tls
+from gateway.settings.models import Settings
 from gateway.settings.section import Secret
 
 T = TypeVar("T")
@@ -148,6 +149,9 @@ class _Site:
             self._told.add(("ledger", "dsn"), fault)
         if (key := _revealed(ledger.seal_key)) is not None:
             self._tried(("ledger", "seal_key"), partial(signing_key, key))
+        http = self._settings.listeners.thrift_http
+        if http is not None and _revealed(http.cookie_key):
+            self._tried(("listeners", "thrift_http", "cookie_key"), partial(login_cookies, http))
         connect = self._settings.backend.connect
         token = _revealed(connect.token) if connect is not None else None
         if token is not None and (not token.isascii() or not token.isprintable() or token != token.strip()):

@@ -10,7 +10,7 @@ from gateway.app.rest_logins import RestLogins
 from gateway.app.tag_propagation import connected
 from gateway.frontends.authentication import Authenticator
 from gateway.lineage.proposals import as_json, decide, proposals, shown
-from gateway.settings.models import TagApiSettings
+from gateway.settings.listeners import TagApiSettings
 
 
 class TagsAdmin:

@@ -134,7 +134,9 @@ def _check(commands: Commands[argparse.ArgumentParser]) -> None:
         "                                           reads statements as the parser does, has what policies\n"
         "                                           name, and takes their masks and filters\n"
         "  sluice check rules/policies --tables tables.yaml\n"
-        "                           warn of policies on tables and columns that do not exist\n",
+        "                           warn of policies on tables and columns that do not exist\n"
+        "  sluice check --login bob config/gateway.yaml\n"
+        "                           try a password or token in every way to log in\n",
         "check",
     )
     parser.add_argument(
@@ -142,6 +144,12 @@ def _check(commands: Commands[argparse.ArgumentParser]) -> None:
         type=Path,
         metavar="FILE",
         help="tables to hold the policies against, as of `sluice explain`; filters need the parser",
+    )
+    parser.add_argument(
+        "--login",
+        metavar="USER",
+        help="say what each way to log in makes of a password or token, which is asked for\n"
+        "or read from standard input; nobody is logged in",
     )
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="settings, packs, or directories")
     parser.add_argument(

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import getpass
+import sys
 
 from gateway.app import exit_codes, logs
 from gateway.app.checking import check
+from gateway.app.logins import LoginTrial, try_login
 from gateway.cli.terminal import DIM, GREEN, RED, Terminal
+from gateway.errors import Faults
+from gateway.settings.loading import load_settings
 from gateway.settings.models import LogSettings
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Check the paths; the exit code says whether there are faults."""
     logs.configure(LogSettings(level="warning"))
+    if arguments.login is not None:
+        return _check_login(arguments, terminal)
     report = asyncio.run(
         check(
             arguments.paths,
@@ -48,3 +55,39 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         for unasked in report.not_asked:
             terminal.line(terminal.style(unasked, DIM))
     return exit_codes.FAULTS if report.faults else exit_codes.OK
+
+
+def _check_login(arguments: argparse.Namespace, terminal: Terminal) -> int:
+    """Say of each way to log in what it makes of a name and a password or token."""
+    if len(arguments.paths) != 1 or not arguments.paths[0].is_file():
+        raise Faults(["`--login` takes one file of settings"])
+    settings = load_settings(arguments.paths[0])
+    asked = f"password or token of {arguments.login}: "
+    secret = getpass.getpass(asked) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
+    trials = asyncio.run(try_login(settings, arguments.login, secret))
+    let_in = [one for one in trials if one.principal is not None]
+    if arguments.json:
+        terminal.json({"let_in": bool(let_in), "ways": [_written(one) for one in trials]})
+    else:
+        for one in trials:
+            terminal.line(f"{one.way}: {one.verdict}")
+            if one.principal is not None:
+                groups = ", ".join(sorted(one.principal.groups)) or "no group"
+                attributes = ", ".join(f"{name}={value}" for name, value in one.principal.attributes)
+                terminal.line(
+                    f"  as {one.principal.user} of {groups}" + (f"; {attributes}" if attributes else "")
+                )
+        verdict = "logs in" if let_in else "does not log in"
+        terminal.line(terminal.style(f"{arguments.login} {verdict}", GREEN if let_in else RED))
+    return exit_codes.OK if let_in else exit_codes.FAULTS
+
+
+def _written(trial: LoginTrial) -> dict[str, object]:
+    found: dict[str, object] = {"way": trial.way, "verdict": trial.verdict}
+    if trial.principal is not None:
+        found |= {
+            "user": trial.principal.user,
+            "groups": sorted(trial.principal.groups),
+            "attributes": [list(pair) for pair in trial.principal.attributes],
+        }
+    return found

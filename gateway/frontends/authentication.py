@@ -13,14 +13,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 import argon2
 
 from gateway.errors import AuthenticationFailed
-from gateway.frontends.tokens import Token, digest
+from gateway.frontends.identities import Identities
+from gateway.frontends.jwt_logins import IssuerUnavailable, JwtLogins, TokenRefused, looks_like_jwt
+from gateway.frontends.ldap_rules import LdapDirectory, LdapRefused, LdapUnavailable
+from gateway.frontends.login_cookies import LoginCookies
+from gateway.frontends.tokens import PREFIX, Token, digest
 from gateway.frontends.users import HASHER, User, Users
-from gateway.model.credentials import Bearer, Credentials, Password
+from gateway.model.credentials import Bearer, Cookie, Credentials, Password
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session import audit_records
@@ -31,8 +35,12 @@ MAX_PASSWORD_CHARS = 4096
 """Room for a token as the password; argon2 itself would take 4 GiB."""
 MAX_ADDRESSES = 10_000
 MAX_REMEMBERED = 10_000
+JWT = "JWT"
+"""What the record calls a login by a token of an issuer."""
 WRONG = "wrong user name or password"
+NO_DIRECTORY = "the directory that checks passwords cannot be asked now; try again later"
 WRONG_TOKEN = "the token is unknown or was revoked"  # noqa: S105 - a message
+WRONG_COOKIE = "the login cookie is not valid any more; log in again"
 EXPIRED_TOKEN = "the token has expired; make a new one with `sluice users token`"  # noqa: S105 - a message
 
 
@@ -63,6 +71,15 @@ class _Address:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
+class _LoginCheck(NamedTuple):
+    """What came of looking at credentials: who it is, or why not."""
+
+    principal: Principal | None
+    reason: str = ""
+    of_file: bool = True
+    """Whether the user is one of the user file, and nobody without it."""
+
+
 class Authenticator:
     """Turns a user name and a password into a Principal, or refuses without saying which was wrong."""
 
@@ -73,9 +90,18 @@ class Authenticator:
         recorder: Recorder,
         metrics: Metrics,
         limits: LoginLimits | None = None,
+        cookies: LoginCookies | None = None,
+        jwt: JwtLogins | None = None,
+        ldap: LdapDirectory | None = None,
+        identities: Identities | None = None,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        """`jwt`, `ldap`: who else may log in than users of the file; `identities` hears of them."""
+        self.cookies = cookies or LoginCookies()
+        self._jwt = jwt
+        self._ldap = ldap
+        self._identities = identities
         self._users = users
         self._now = now
         self._tokens: tuple[Users, dict[str, tuple[User, Token]]] = ({}, {})
@@ -99,18 +125,34 @@ class Authenticator:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     async def login(self, shown: Credentials, client: Client, *, record_success: bool = True) -> Principal:
-        """Check what a client shows. Raises AuthenticationFailed; either way an audit event is written."""
+        """Check what a client shows. Raises AuthenticationFailed; either way an audit event is written.
+
+        A token may stand in the place of a password, for tools that ask for nothing else: it has to be the
+        named user's.
+        """
+        check: Callable[[_Address], Awaitable[_LoginCheck]]
+        mechanism: str = shown.mechanism
         match shown:
+            case Password(user, secret) if self._jwt is not None and looks_like_jwt(secret):
+                mechanism, check = JWT, partial(self._check_jwt, self._jwt, secret, user)
+            case Bearer(secret) if self._jwt is not None and looks_like_jwt(secret):
+                user, mechanism, check = "", JWT, partial(self._check_jwt, self._jwt, secret, "")
+            case Password(user, secret) if secret.startswith(PREFIX) and self._token(secret) is not None:
+                mechanism, check = Bearer.mechanism, partial(self._check_token, self._token(secret), user)
             case Password(user, password):
                 check = partial(self._check, user, password)
             case Bearer(secret):
                 # Whose it is comes out only when it is right.
                 found = self._token(secret)
                 user = found[0].principal.user if found is not None else ""
-                check = partial(self._check_token, found)
+                check = partial(self._check_token, found, user)
+            case Cookie(value):
+                owner = self.cookies.owner(value, self._users())
+                user = owner.principal.user if owner is not None else ""
+                check = partial(self._check_cookie, owner)
             case _:
                 assert_never(shown)
-        return await self._settle(check, user, client, shown.mechanism, record_success)
+        return await self._settle(check, user, client, mechanism, record_success)
 
     async def login_each_time(
         self, shown: Credentials, client: Client, *, record_every_s: float
@@ -131,6 +173,20 @@ class Authenticator:
                         self._recorded.popitem(last=False)
         return principal
 
+    def cookie_for(self, principal: Principal, shown: Credentials) -> str | None:
+        """Return a cookie for who has just logged in by what was shown; None where he is gone already."""
+        user = self._users().get(principal.user)
+        match shown:
+            case Password():
+                secret_hash = user.password_hash if user is not None else ""
+            case Bearer(secret):
+                secret_hash = digest(secret)
+            case Cookie():
+                return None
+            case _:
+                assert_never(shown)
+        return self.cookies.issue(user, secret_hash) if user is not None and secret_hash else None
+
     def _is_due(self, key: tuple[str, str, str, str], record_every_s: float) -> bool:
         return self._clock() - self._recorded.get(key, float("-inf")) >= record_every_s
 
@@ -149,7 +205,7 @@ class Authenticator:
 
     async def _settle(
         self,
-        check: Callable[[_Address], Awaitable[tuple[User | None, str]]],
+        check: Callable[[_Address], Awaitable[_LoginCheck]],
         user: str,
         client: Client,
         mechanism: str,
@@ -157,29 +213,34 @@ class Authenticator:
     ) -> Principal:
         address = self._address(client.address)
         try:
-            found, reason = await check(address)
+            checked = await check(address)
         except AuthenticationFailed as refused:
-            found, reason = None, refused.message
+            checked = _LoginCheck(None, refused.message)
             if address.block_recorded:
                 # One event tells of a block; a flood must not fill the audit record's disk.
                 self._metrics.logins.labels("blocked").inc()
                 raise
             address.block_recorded = True
-        if found is not None and found.principal.user not in self._users():
-            # Removed while it was checked.
-            found, reason = None, WRONG
-        if found is None or record_success:  # RULE (logins-counted)
-            self._metrics.logins.labels("rejected" if found is None else "accepted").inc()
-        principal = found.principal if found is not None else None
+        if self._is_removed(checked):
+            # While it was checked.
+            checked = _LoginCheck(None, WRONG)
+        principal = checked.principal
+        if principal is None or record_success:  # RULE (logins-counted)
+            self._metrics.logins.labels("rejected" if principal is None else "accepted").inc()
         if principal is not None and not record_success:
             return principal
-        await self._record(user, client, mechanism, principal, reason if found is None else "")
+        named = principal.user if principal is not None else user
+        await self._record(named, client, mechanism, principal, checked.reason if principal is None else "")
         if principal is None:
-            raise AuthenticationFailed(reason)
-        if principal.user not in self._users():
+            raise AuthenticationFailed(checked.reason)
+        if self._is_removed(checked):
             # Removed while it was recorded: nobody would end what is opened from here on.
             raise AuthenticationFailed(WRONG)
         return principal
+
+    def _is_removed(self, checked: _LoginCheck) -> bool:
+        user = checked.principal.user if checked.principal is not None else ""
+        return bool(user) and checked.of_file and user not in self._users()
 
     def _token(self, secret: str) -> tuple[User, Token] | None:
         """Return whose token it is. It is found by its hash, which tells nothing to somebody who measures."""
@@ -194,17 +255,67 @@ class Authenticator:
         return found if found is not None and hmac.compare_digest(found[1].hash, hashed) else None
 
     async def _check_token(
-        self, found: tuple[User, Token] | None, address: _Address
-    ) -> tuple[User | None, str]:
+        self, found: tuple[User, Token] | None, user: str, address: _Address
+    ) -> _LoginCheck:
+        if found is not None and found[0].principal.user != user:
+            found = None
         if found is not None and not found[1].expired(self._now()):
             # Before the block, like a password that is remembered: nobody guesses 256 bits.
-            return found[0], ""
+            return _LoginCheck(found[0].principal)
         self._refuse_blocked(address)
         self._count_failure(address)
-        return None, WRONG_TOKEN if found is None else EXPIRED_TOKEN
+        return _LoginCheck(None, WRONG_TOKEN if found is None else EXPIRED_TOKEN)
 
-    async def _check(self, user: str, password: str, address: _Address) -> tuple[User | None, str]:
-        return await self._owner(user, password, address), WRONG
+    async def _check_jwt(self, jwt: JwtLogins, secret: str, user: str, address: _Address) -> _LoginCheck:
+        try:
+            principal = await jwt.check(secret)
+            if principal.user in self._users():
+                raise TokenRefused("the token's user has the name of another one, who is in the user file")
+            if user not in ("", principal.user):
+                raise TokenRefused("the token is another user's")
+        except IssuerUnavailable as fault:
+            return _LoginCheck(None, str(fault))
+        except TokenRefused as fault:
+            # Nobody guesses a signature, but many wrong ones fill the record.
+            self._refuse_blocked(address)
+            self._count_failure(address)
+            return _LoginCheck(None, str(fault))
+        if self._identities is not None:
+            self._identities.note(principal)
+        return _LoginCheck(principal, of_file=False)
+
+    async def _check_cookie(self, owner: User | None, address: _Address) -> _LoginCheck:
+        # Nobody guesses its signature, and one that has expired is no guess.
+        return _LoginCheck(owner.principal if owner is not None else None, WRONG_COOKIE)
+
+    async def _check(self, user: str, password: str, address: _Address) -> _LoginCheck:
+        if self._ldap is not None and user not in self._users():
+            return await self._check_at_directory(self._ldap, user, password, address)
+        owner = await self._owner(user, password, address)
+        return _LoginCheck(owner.principal if owner is not None else None, WRONG)
+
+    async def _check_at_directory(
+        self, directory: LdapDirectory, user: str, password: str, address: _Address
+    ) -> _LoginCheck:
+        principal = directory.remembered(user, password)
+        if principal is None:
+            self._refuse_blocked(address)
+            async with address.lock:
+                self._refuse_blocked(address)
+                try:
+                    principal = await directory.check(user, password)
+                except LdapUnavailable:
+                    return _LoginCheck(None, NO_DIRECTORY)
+                except LdapRefused:
+                    self._count_failure(address)
+                    return _LoginCheck(None, WRONG)
+                address.failures = address.blocks = 0
+        if principal.user in self._users():
+            # By another spelling, or another name of his.
+            return _LoginCheck(None, WRONG)
+        if self._identities is not None:
+            self._identities.note(principal)
+        return _LoginCheck(principal, of_file=False)
 
     async def _owner(self, user: str, password: str, address: _Address) -> User | None:
         """Return whose password it is."""
@@ -234,7 +345,7 @@ class Authenticator:
         # A user without a password costs as much time as a wrong one, too.
         stored = (found.password_hash if found is not None else "") or self._nobody
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, _matches, stored, password)
+        return await loop.run_in_executor(self._pool, fits, stored, password)
 
     # -- what was right a moment ago ---------------------------------------------------------------------
 
@@ -287,7 +398,8 @@ class Authenticator:
             address.since, address.failures = now, 0
 
 
-def _matches(stored: str, password: str) -> bool:
+def fits(stored: str, password: str) -> bool:
+    """Whether a password is the one of a stored hash."""
     try:
         return HASHER.verify(stored, password)
     except (argon2.exceptions.VerificationError, argon2.exceptions.InvalidHashError):

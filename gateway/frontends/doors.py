@@ -24,6 +24,8 @@ from typing import Any
 
 import structlog
 
+from gateway.frontends.proxy_protocol import NotProxied, read_source
+from gateway.model.networks import Network, is_within
 from gateway.session.ports import MakeProtocol
 
 _log = structlog.get_logger(__name__)
@@ -58,6 +60,8 @@ class DoorLimits:
     """From connecting to being logged in."""
     reserve: int = 256
     """Descriptors that no connection gets; a quarter of all at most."""
+    balancers: tuple[Network, ...] = ()
+    """Whose connections begin with a header of the PROXY protocol, which says where the client is."""
 
 
 class Stranger:
@@ -400,6 +404,8 @@ class Door:
         within_s = self.limits.login_s if tls is not None else None
         handed_over = False
         try:
+            if is_within(place.address, self.limits.balancers):
+                self._came_from(place, await read_source(sock))
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: make(place),
                 sock,
@@ -407,6 +413,8 @@ class Door:
                 ssl_handshake_timeout=within_s,
             )
             handed_over = True
+        except NotProxied:
+            self._refuse("proxy header")
         except (OSError, TimeoutError):
             pass  # ssl's errors are OSErrors: it did not shake hands
         finally:
@@ -414,6 +422,14 @@ class Door:
             if not handed_over:
                 sock.close()
                 place.leave()
+
+    def _came_from(self, place: Stranger, address: str | None) -> None:
+        """Count a connection that a balancer passes on with its client's others."""
+        if address is None or not self.has(place):
+            return
+        self._drop_origin(place)
+        place.address, place.origin = address, origin_of(address)
+        self._by_address.setdefault(place.origin, {})[place] = None
 
     # -- of places -----------------------------------------------------------------------------------------
 
@@ -425,13 +441,16 @@ class Door:
     def known(self, place: Stranger) -> None:
         """Count a connection among those that somebody is logged in on."""
         self._strangers.pop(place, None)
+        self._drop_origin(place)
+        if place.origin in self._queues:
+            asyncio.get_running_loop().call_soon(self._next, place.origin)
+
+    def _drop_origin(self, place: Stranger) -> None:
         own = self._by_address.get(place.origin)
         if own is not None:
             own.pop(place, None)
             if not own:
                 del self._by_address[place.origin]
-        if place.origin in self._queues:
-            asyncio.get_running_loop().call_soon(self._next, place.origin)
 
     def has(self, place: Stranger) -> bool:
         """Whether it is still here."""

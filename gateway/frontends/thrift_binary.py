@@ -16,32 +16,21 @@ from typing import cast
 
 import structlog
 
-from gateway.errors import AuthenticationFailed, SluiceError
+from gateway.errors import AuthenticationFailed
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.doors import Door
-from gateway.frontends.thrift_service import Caller, ThriftService, error_reply
+from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
+from gateway.frontends.thrift_service import Caller, ThriftService
 from gateway.model.credentials import Credentials
 from gateway.model.statement import Client
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Visitor
-from gateway.wire.calls import METHODS, REFUSED
 from gateway.wire.frames import FrameSplitter, frame
-from gateway.wire.messages import (
-    CallFailed,
-    ExceptionKind,
-    MessageKind,
-    decode_message,
-    decode_request,
-    encode_exception,
-    encode_reply,
-)
+from gateway.wire.messages import ExceptionKind, encode_exception
 from gateway.wire.sasl import HandshakeRefused, PlainServer
-from gateway.wire.thrift import MalformedMessage, Struct
+from gateway.wire.thrift import MalformedMessage
 
 _log = structlog.get_logger(__name__)
-
-_ASKED_AGAIN = frozenset({"FetchResults", "GetOperationStatus"})
-"""Calls that a client makes again and again in the same bytes: they are read once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +53,6 @@ class ThriftLimits:
     write_buffer_bytes: int = 1024 * 1024
 
 
-class ClientGone(ConnectionError):
-    """The client closed the connection, or took nothing of its answer for too long."""
-
-
 class ThriftConnection(asyncio.Protocol):
     """One client. It is also the sink that results are relayed to."""
 
@@ -83,7 +68,7 @@ class ThriftConnection(asyncio.Protocol):
         self._drain: asyncio.Future[None] | None = None
         self._reading_paused = False
         self._writing_paused = False
-        self._written = 0
+        self.written = 0
         self._gone = False
         self.answers = False
         """Whether a call is being answered, or its answer is on its way."""
@@ -93,8 +78,7 @@ class ThriftConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._client = Client(protocol="thrift")
         self._caller: Caller | None = None
-        self._last: tuple[str, bytes, Struct] = ("", b"", Struct())
-        """The last call of `_ASKED_AGAIN`: its method, its bytes, and what was read in them."""
+        self._answerer = CallAnswerer(server.service)
 
     # -- asyncio.Protocol --------------------------------------------------------------------------------
 
@@ -140,7 +124,7 @@ class ThriftConnection(asyncio.Protocol):
     # -- FrameSink ---------------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
-        self._written += len(data)
+        self.written += len(data)
         if self._transport is not None and not self._gone:
             self._transport.write(data)
 
@@ -270,58 +254,14 @@ class ThriftConnection(asyncio.Protocol):
 
     async def _answer(self, data: bytes, caller: Caller) -> None:
         try:
-            message = decode_message(data)
+            reply = await self._answerer.answer(data, caller, self)
         except MalformedMessage as fault:
             self._protocol_error(str(fault))
-            return
-        method, seqid = message.method, message.seqid
-        if message.kind is not MessageKind.CALL:
-            self._exception(method, seqid, ExceptionKind.INVALID_MESSAGE_TYPE, "only calls are answered")
-            return
-        if method in REFUSED:
-            text = f"{method} is not supported; {REFUSED[method]}"
-            self._exception(method, seqid, ExceptionKind.UNKNOWN_METHOD, text)
-            return
-        if method not in METHODS:
-            # impyla asks for GetLog and CloseImpalaOperation, and lives with this answer only.
-            self._exception(method, seqid, ExceptionKind.UNKNOWN_METHOD, f"Invalid method name: '{method}'")
-            return
-        body = data[message.body_offset :]
-        if (method, body) == self._last[:2]:
-            request = self._last[2]
+        except ReplyCut:
+            self.abort()
         else:
-            try:
-                request = decode_request(data, message)
-            except MalformedMessage as fault:
-                self._exception(method, seqid, ExceptionKind.PROTOCOL_ERROR, str(fault))
-                return
-            if method in _ASKED_AGAIN:
-                self._last = (method, body, request)
-        before = self._written
-        try:
-            reply = await self._answered(method, request, seqid, caller)
-        except CallFailed as fault:
-            self._exception(method, seqid, ExceptionKind(fault.kind), fault.message)
-            return
-        if self._written != before:
             if reply is not None:
-                # Part of a batch is out and its end will not come: only a cut line says so.
-                self.abort()
-            return
-        if reply is not None:
-            self.write(frame(encode_reply(method, seqid, reply)))
-
-    async def _answered(self, method: str, request: Struct, seqid: int, caller: Caller) -> Struct | None:
-        try:
-            return await self._server.service.answer(method, request, seqid, caller)
-        except (ClientGone, CallFailed):
-            raise
-        except Exception:  # noqa: BLE001 - a call's root: a fault of ours ends this call, not the gateway
-            _log.exception("call_failed", method=method, user=caller.principal.user)
-            return error_reply(method, SluiceError("an internal error; the operator's log has the details"))
-
-    def _exception(self, method: str, seqid: int, kind: ExceptionKind, text: str) -> None:
-        self.write(frame(encode_exception(method, seqid, kind, text)))
+                self.write(frame(reply))
 
     # -- ending ------------------------------------------------------------------------------------------
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 from gateway.errors import AuthenticationFailed, InvalidHandle, InvalidRequest, SluiceError
 from gateway.model.principal import Principal
@@ -123,6 +123,16 @@ class ThriftService:
         handles, caller.sessions = tuple(caller.sessions), set()
         await self._sessions.disconnected(handles)
 
+    async def refuse_impersonation(
+        self, principal: Principal, client: Client, keys: Iterable[str]
+    ) -> NoReturn:
+        """Record that somebody asked to act as another user, and raise AuthenticationFailed."""
+        for key in keys:
+            await self._sessions.recorder.record(
+                audit_records.security, principal, action="hostile_setting", reason=key, client=client
+            )
+        raise AuthenticationFailed("acting as another user is not allowed; log in as that user")
+
     # -- sessions ----------------------------------------------------------------------------------------
 
     async def _open_session(self, caller: Caller, request: calls.TOpenSessionReq, seqid: int) -> Struct:
@@ -134,15 +144,7 @@ class ThriftService:
         # `username` and `password` are ignored: who logged in is who it is (impyla sends its OS user).
         opening = read_configuration(request.configuration or {}, caller.principal.user)
         if opening.hostile:
-            for key in opening.hostile:
-                await self._sessions.recorder.record(
-                    audit_records.security,
-                    caller.principal,
-                    action="hostile_setting",
-                    reason=key,
-                    client=caller.client,
-                )
-            raise AuthenticationFailed("acting as another user is not allowed; log in as that user")
+            await self.refuse_impersonation(caller.principal, caller.client, opening.hostile)
         handle = await self._sessions.open_session(
             caller.principal,
             caller.client,

@@ -31,7 +31,16 @@ class Bearer:
     secret: str = field(repr=False)
 
 
-Credentials = Password | Bearer
+@dataclass(frozen=True, slots=True)
+class Cookie:
+    """What the gateway gave a client of HTTP that had logged in."""
+
+    mechanism: ClassVar = "COOKIE"
+
+    value: str = field(repr=False)
+
+
+Credentials = Password | Bearer | Cookie
 
 
 def of_basic(value: str) -> Password | None:

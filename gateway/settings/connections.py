@@ -26,14 +26,3 @@ class ConnectionSettings(Section):
     reserve: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = 256
     """Descriptors that no connection gets, for Spark, the record and files that are read again; a quarter of
     the process's limit at most."""
-
-
-class LoginSettings(Section):
-    """Limits of logins; counted per client address."""
-
-    failures: Count = 10
-    """Failed logins from one address within `window_s` before further ones are refused unseen."""
-    window_s: Seconds = 60.0
-    """Seconds over which failures are counted."""
-    handshake_timeout_s: Seconds = 15.0
-    """Seconds from connecting to being logged in."""

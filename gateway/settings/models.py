@@ -7,7 +7,7 @@ key has a default that is safe for one machine, so that an empty file is a gatew
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
@@ -15,150 +15,28 @@ from pydantic import AfterValidator, Field, model_validator
 from gateway.model.files import FileSource
 from gateway.policy.reserved import reserved_place
 from gateway.settings.catalogs import CatalogEntry
-from gateway.settings.connections import ConnectionSettings, LoginSettings
+from gateway.settings.connections import ConnectionSettings
 from gateway.settings.files import FileSourceSettings, SourceName, clashes
 from gateway.settings.jobs import JobsSettings
+from gateway.settings.listeners import Listeners
+from gateway.settings.logins import LoginSettings
 from gateway.settings.openlineage import OpenLineageSettings
 from gateway.settings.policies import UnmatchedSettings
-from gateway.settings.section import MADE, Bytes, Count, Heap, MadePath, Name, Port, Seconds, Secret, Section
+from gateway.settings.section import (
+    MADE,
+    Bytes,
+    Count,
+    Heap,
+    MadePath,
+    Name,
+    Port,
+    Seconds,
+    Secret,
+    Section,
+)
 
 _Directory = Annotated[str, AfterValidator(lambda url: reserved_place(url).url)]
 """The URL of a directory, written plainly."""
-
-
-class Tls(Section):
-    """Certificate of a listener."""
-
-    certificate: Path
-    """PEM file with the certificate and its chain."""
-    key: Path
-    """PEM file with the private key; readable by the gateway's user only."""
-    minimum_version: Literal["1.2", "1.3"] = "1.2"
-    """Oldest TLS version taken; Hive JDBC 2.3 on Java 8 needs 1.2."""
-
-
-class ThriftListener(Section):
-    """Where JDBC, ODBC and Python clients connect: HiveServer2's binary transport with SASL PLAIN."""
-
-    host: Name = "127.0.0.1"
-    """Address to listen on."""
-    port: Port = 10000
-    """Port to listen on; 0 picks a free one."""
-    tls: Tls | None = None
-    """Without it passwords cross the network in the clear: for loopback and private networks only."""
-    connections: Count = 2000
-    """Open connections; more are closed at once."""
-
-
-class ConnectListener(Section):
-    """Where PySpark and other Spark Connect clients connect (`sc://HOST:PORT`); docs/connect.md tells how.
-    Without this section it is not there."""
-
-    host: Name = "127.0.0.1"
-    """Address to listen on."""
-    port: Port = 15009
-    """Port to listen on; 0 picks a free one."""
-    tls: Tls | None = None
-    """Without it passwords and tokens go in the clear, and PySpark sends them to `localhost` only."""
-    calls: Count = 2000
-    """Calls being answered at once; more are turned away. A running query is one call."""
-    calls_per_connection: Count = 1000
-    """Calls of one connection being answered at once; further ones wait in the client."""
-    message_bytes: Annotated[int, Field(strict=True, ge=65_536, le=2**31 - 1)] = 128 * 1024**2
-    """Largest request; Spark's own limit is the default."""
-    requests_bytes: Annotated[int, Field(strict=True, ge=65_536)] = 512 * 1024**2
-    """Bytes of requests in hand, of all calls together; further ones are refused. There is always room for
-    one. Those of up to 64 KiB do not count; one on its way for 5 seconds counts as the largest."""
-
-    @model_validator(mode="after")
-    def _grpc_chooses_the_version(self) -> ConnectListener:
-        if self.tls is not None and self.tls.minimum_version != "1.2":
-            raise ValueError(
-                "`tls.minimum_version` must be 1.2 here: gRPC takes TLS 1.2 and 1.3 and offers no choice"
-            )
-        return self
-
-
-class _Administered(Section):
-    """What administrators alone may use: somebody has to be named."""
-
-    administrators: tuple[Name, ...] = ()
-    administrator_groups: tuple[Name, ...] = ()
-
-    @model_validator(mode="after")
-    def _somebody_administers(self) -> Self:
-        if not self.administrators and not self.administrator_groups:
-            raise ValueError("name somebody in `administrators` or `administrator_groups`")
-        return self
-
-
-class RangerApiSettings(_Administered):
-    """Apache Ranger's admin REST API below `/service`, with its policies in the ledger's PostgreSQL and
-    logins from `users`; docs/admin-api.md tells what it does. Without this section it is not there."""
-
-    administrators: tuple[Name, ...] = ()
-    """Users that may do everything."""
-    administrator_groups: tuple[Name, ...] = ()
-    """Groups whose members may do everything."""
-    plugins: tuple[Name, ...] = ()
-    """Users that may download the policies, tags, roles and users of every service; nothing else."""
-    delegates_may_override: bool = False
-    """Whether delegated administrators may, as in Ranger, write policies with `policyPriority` 1, which
-    take back denials of others, and take the place of masks and row filters of others."""
-
-
-class LineageApiSettings(Section):
-    """Questions to the column lineage below `/lineage`, with logins from `users`; docs/admin-api.md tells
-    which. Everybody is told what policies let them know of. Without this section it is not there."""
-
-    administrators: tuple[Name, ...] = ()
-    """Users that may know of all columns, and of everybody's statements."""
-    administrator_groups: tuple[Name, ...] = ()
-    """Groups whose members may."""
-
-
-class TagApiSettings(_Administered):
-    """Proposals of tags below `/tags`, with logins from `users`; docs/admin-api.md tells what can be asked.
-    Without this section it is not there."""
-
-    administrators: tuple[Name, ...] = ()
-    """Users that may list, accept and reject what is proposed."""
-    administrator_groups: tuple[Name, ...] = ()
-    """Groups whose members may."""
-
-
-class SessionApiSettings(_Administered):
-    """Open sessions below `/sessions`, with logins from `users`; docs/admin-api.md tells what can be asked.
-    Without this section it is not there."""
-
-    administrators: tuple[Name, ...] = ()
-    """Users that may list sessions and end them."""
-    administrator_groups: tuple[Name, ...] = ()
-    """Groups whose members may."""
-
-
-class AdminListener(Section):
-    """`/healthz`, `/readyz` and Prometheus `/metrics` without login, so keep it on a private address;
-    Ranger's REST API and questions to the column lineage, when they are switched on, with one."""
-
-    host: Name = "127.0.0.1"
-    """Address to listen on."""
-    port: Port = 10080
-    """Port to listen on; 0 picks a free one."""
-    tls: Tls | None = None
-    """Without it passwords cross the network in the clear."""
-    ranger: RangerApiSettings | None = None
-    lineage: LineageApiSettings | None = None
-    tags: TagApiSettings | None = None
-    sessions: SessionApiSettings | None = None
-
-
-class Listeners(Section):
-    """Addresses that the gateway listens on."""
-
-    thrift: ThriftListener = ThriftListener()
-    connect: ConnectListener | None = None
-    admin: AdminListener = AdminListener()
 
 
 class ThriftBackend(Section):
@@ -582,8 +460,9 @@ class Settings(Section):
             )
         if backend.connect is not None and listeners.connect is None:
             raise ValueError("`backend.connect` needs a `listeners.connect`; `{}` listens on port 15009")
-        if not self.serves_thrift and "thrift" in listeners.model_fields_set:
-            raise ValueError("`listeners.thrift` needs a `backend.thrift`")
+        for name in ("thrift", "thrift_http"):
+            if not self.serves_thrift and name in listeners.model_fields_set and getattr(listeners, name):
+                raise ValueError(f"`listeners.{name}` needs a `backend.thrift`")
         default = self.default_catalog
         kind = default.catalog.kind if default is not None else None
         if listeners.connect is not None and kind is not None and not kind.begins_somewhere:

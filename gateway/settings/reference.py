@@ -6,6 +6,7 @@ import json
 import types
 import typing
 from collections.abc import Iterator
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -90,7 +91,14 @@ def _type_name(annotation: Any) -> str:
         return f"list of {_type_name(arguments[0])}s"
     if origin is dict:
         return f"mapping of {_type_name(arguments[0])} to {_type_name(arguments[1])}"
-    names = {str: "text", int: "integer", float: "number", bool: "boolean", Path: "path"}
+    names = {
+        str: "text",
+        int: "integer",
+        float: "number",
+        bool: "boolean",
+        Path: "path",
+        IPv4Network: "network",
+    }
     return names[annotation]
 
 

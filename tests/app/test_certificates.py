@@ -19,7 +19,7 @@ from gateway.app.connect import certificate, shown
 from gateway.errors import Faults
 from gateway.frontends.doors import Door
 from gateway.session.metrics import Metrics
-from gateway.settings.models import Tls
+from gateway.settings.listeners import Tls
 from tests.app.certificate_files import make_pair
 from tests.frontends.connect_listening import Listening
 from tests.speed import patience

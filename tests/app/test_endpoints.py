@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gateway.app.endpoints import ENDPOINTS
+from gateway.settings.listeners import Listeners
 from gateway.settings.loading import parse_settings
-from gateway.settings.models import Listeners
 
 SPARK = "backend: {thrift: {host: spark}}\n"
 

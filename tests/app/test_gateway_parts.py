@@ -23,8 +23,9 @@ from gateway.errors import BackendUnavailable, Faults
 from gateway.model.spark_configuration import NOT_COMPARED
 from gateway.model.table_formats import ICEBERG
 from gateway.policy.reserved import ReservedPlace
+from gateway.settings.listeners import Tls
 from gateway.settings.loading import parse_settings
-from gateway.settings.models import BackendSettings, EmbeddedBackend, SessionSettings, Tls
+from gateway.settings.models import BackendSettings, EmbeddedBackend, SessionSettings
 from tests.speed import patience
 
 

@@ -13,7 +13,8 @@ from gateway.app.lineage_admin import LineageAdmin
 from gateway.database.migrate import migrate
 from gateway.frontends.doors import Door
 from gateway.lineage.store import bring
-from gateway.settings.models import LineageApiSettings, Settings
+from gateway.settings.listeners import LineageApiSettings
+from gateway.settings.models import Settings
 from tests.frontends.listening import Gateway
 from tests.judge_world import World as JudgeWorld
 from tests.lineage.statements import seen

@@ -16,7 +16,8 @@ from gateway.model.catalog import FUNCTION, CatalogSnapshot, TableName
 from gateway.model.principal import Principal
 from gateway.model.statement import SessionContext, Statement, Verdict
 from gateway.reader.pool import ReaderPool
-from gateway.settings.models import PolicySettings, RangerApiSettings
+from gateway.settings.listeners import RangerApiSettings
+from gateway.settings.models import PolicySettings
 from tests.frontends.listening import Gateway
 from tests.judge_world import World
 from tests.pipeline.test_authors import CALLING, function, world

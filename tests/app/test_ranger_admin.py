@@ -17,7 +17,8 @@ from gateway.app.certificates import tls_context
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.frontends.authentication import LoginLimits
 from gateway.frontends.doors import Door
-from gateway.settings.models import PolicySettings, RangerApiSettings, Settings, Tls
+from gateway.settings.listeners import RangerApiSettings, Tls
+from gateway.settings.models import PolicySettings, Settings
 from tests.app.readers import ReaderThatCounts
 from tests.frontends.listening import Gateway
 from tests.session.fakes import World

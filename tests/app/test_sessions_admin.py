@@ -17,7 +17,7 @@ from gateway.database import gateway_requests
 from gateway.database.migrate import migrate
 from gateway.frontends.doors import Door
 from gateway.session.open_sessions import OpenSessions
-from gateway.settings.models import SessionApiSettings
+from gateway.settings.listeners import SessionApiSettings
 from tests.app.rest import Api
 from tests.database.test_gateway_requests import answering
 from tests.frontends.listening import Gateway

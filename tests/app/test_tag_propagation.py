@@ -27,7 +27,8 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
 from gateway.policy.engine import engine_for
-from gateway.settings.models import PolicySettings, TagApiSettings, TagPropagationSettings
+from gateway.settings.listeners import TagApiSettings
+from gateway.settings.models import PolicySettings, TagPropagationSettings
 from gateway.sources.accepted_tags import AcceptedTags
 from tests.app.readers import ReaderThatCounts
 from tests.app.rest import Api

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from gateway.app import checking, exit_codes
 from gateway.cli import main
 from gateway.errors import BackendUnavailable, Faults
+from gateway.frontends.users import set_user
 from tests.sources.fake_admin import policy, service_policies
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -208,3 +210,41 @@ def test_a_group_of_errors_is_told_by_its_members(
     assert "TaskGroup" not in err
     for told in ("a.yaml:1: x", "y", "Spark is away: `h:1`: no route"):
         assert told in err
+
+
+# -- logins --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "secret", "code", "says"),
+    [
+        ("bob", "bob secret", exit_codes.OK, "lets in by the password"),
+        ("bob", "wrong", exit_codes.FAULTS, "has the user with another password"),
+        ("eva", "bob secret", exit_codes.FAULTS, "has no user of this name"),
+    ],
+)
+def test_a_login_is_tried_in_every_way(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    secret: str,
+    code: int,
+    says: str,
+) -> None:
+    set_user(tmp_path / "users.yaml", "bob", password="bob secret", groups=["staff"], attributes={})
+    config = tmp_path / "gateway.yaml"
+    jwt = {"issuer": "https://login.example", "audiences": ["sluice"]}
+    config.write_text(json.dumps({"users": {"file": "users.yaml"}, "logins": {"jwt": jwt}}))
+    for form in ([], ["--json"]):
+        monkeypatch.setattr("sys.stdin", io.StringIO(f"{secret}\n"))
+        assert main(["check", *form, "--login", name, str(config)]) == code
+        out = capsys.readouterr().out
+        assert says in out
+        assert "not asked: this is no JSON Web Token" in out
+        assert secret not in out
+
+
+def test_a_login_is_tried_by_one_file_of_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--login", "bob", str(tmp_path)]) == exit_codes.FAULTS
+    assert "takes one file of settings" in capsys.readouterr().err

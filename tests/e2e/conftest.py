@@ -79,7 +79,7 @@ def write_settings(directory: Path, spark: Spark) -> Path:
         )
     shutil.copytree(shipped_rules() / "policies", directory / "policies")
     backend = spark.backend_settings(directory)
-    listeners = {"thrift": {"port": 0}, "connect": {"port": 0}, "admin": {"port": 0}}
+    listeners = {name: {"port": 0} for name in ("thrift", "thrift_http", "connect", "admin")}
     if not takes_plans():
         del backend["connect"], listeners["connect"]
     settings = {

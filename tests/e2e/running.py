@@ -193,6 +193,7 @@ class RunningGateway:
         self.config = config
         self.command = command
         self.port = 0
+        self.http_port = 0
         self.connect_port = 0
         self.admin_port = 0
         self.process: subprocess.Popen[str] | None = None
@@ -212,6 +213,7 @@ class RunningGateway:
         record = self._ready.get(timeout=patience(300))
         assert record is not None, f"the gateway did not start: {self.records[-10:]}"
         self.port, self.admin_port = record.get("thrift_port", 0), record["admin_port"]
+        self.http_port = record.get("thrift_http_port", 0)
         self.connect_port = record.get("connect_port", 0)
         return self
 

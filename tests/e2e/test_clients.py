@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import sqlalchemy
 from impala.dbapi import connect as impala_connect
+from pyhive import hive
 
 from gateway.reader.java_runtime import find_java, find_spark_home
 from tests.e2e.running import PASSWORDS, RunningGateway
@@ -109,10 +110,31 @@ def with_pyhive(gateway: RunningGateway, user: str, sql: str) -> Rows:
         raise Refused(str(error)) from error
 
 
-def with_impyla(gateway: RunningGateway, user: str, sql: str) -> Rows:
-    connection = impala_connect(
-        gateway.host, gateway.port, auth_mechanism="PLAIN", user=user, password=PASSWORDS[user]
+def with_pyhive_over_http(gateway: RunningGateway, user: str, sql: str) -> Rows:
+    connection = hive.connect(
+        gateway.host, gateway.http_port, scheme="http", auth="BASIC", username=user, password=PASSWORDS[user]
     )
+    try:
+        with contextlib.closing(connection.cursor()) as cursor:
+            cursor.execute(sql)
+            return texts(cursor.fetchall())
+    except Exception as error:  # whatever a client makes of a refusal
+        raise Refused(str(error)) from error
+    finally:
+        connection.close()
+
+
+def with_impyla(gateway: RunningGateway, user: str, sql: str) -> Rows:
+    return _with_impyla(user, sql, host=gateway.host, port=gateway.port, auth_mechanism="PLAIN")
+
+
+def with_impyla_over_http(gateway: RunningGateway, user: str, sql: str) -> Rows:
+    http = {"use_http_transport": True, "http_path": "cliservice", "auth_mechanism": "LDAP"}
+    return _with_impyla(user, sql, host=gateway.host, port=gateway.http_port, **http)
+
+
+def _with_impyla(user: str, sql: str, **where: Any) -> Rows:
+    connection = impala_connect(user=user, password=PASSWORDS[user], **where)
     try:
         # A cursor of impyla that outlives its connection opens another one when it is collected.
         with contextlib.closing(connection.cursor()) as cursor:
@@ -136,12 +158,17 @@ def with_sqlalchemy(gateway: RunningGateway, user: str, sql: str) -> Rows:
         engine.dispose()
 
 
-def beeline(gateway: RunningGateway, user: str, *statements: str) -> subprocess.CompletedProcess[str]:
+def beeline(
+    gateway: RunningGateway, user: str, *statements: str, http: bool = False
+) -> subprocess.CompletedProcess[str]:
     """Run beeline, as it lies among pyspark's jars, on statements; it goes on after errors."""
+    where = f"{gateway.host}:{gateway.http_port if http else gateway.port}/default"
+    if http:
+        where += ";transportMode=http;httpPath=cliservice"
     return subprocess.run(
         [
             *(str(find_java()), "-cp", f"{find_spark_home()}/jars/*", "org.apache.hive.beeline.BeeLine"),
-            *("-u", f"jdbc:hive2://{gateway.host}:{gateway.port}/default"),
+            *("-u", f"jdbc:hive2://{where}"),
             *("-n", user, "-p", PASSWORDS[user], "--outputformat=csv2", "--silent=true", "--force=true"),
             *(word for statement in statements for word in ("-e", statement)),
         ],
@@ -152,7 +179,13 @@ def beeline(gateway: RunningGateway, user: str, *statements: str) -> subprocess.
     )
 
 
-CLIENTS: dict[str, Run] = {"pyhive": with_pyhive, "impyla": with_impyla, "sqlalchemy": with_sqlalchemy}
+CLIENTS: dict[str, Run] = {
+    "pyhive": with_pyhive,
+    "impyla": with_impyla,
+    "sqlalchemy": with_sqlalchemy,
+    "pyhive over HTTP": with_pyhive_over_http,
+    "impyla over HTTP": with_impyla_over_http,
+}
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -168,15 +201,15 @@ def test_a_python_client_sees_what_its_user_may_see(
         assert CLIENTS[client](gateway, user, sql) == expected
 
 
-@pytest.mark.parametrize("user", ["alice", "bob", "carol"])
-def test_beeline_sees_what_its_user_may_see(gateway: RunningGateway, user: str) -> None:
+@pytest.mark.parametrize(("user", "http"), [("alice", False), ("bob", False), ("carol", True)])
+def test_beeline_sees_what_its_user_may_see(gateway: RunningGateway, user: str, *, http: bool) -> None:
     """All of a user's statements in one session: starting beeline takes seconds."""
     steps = [(sql, expected) for who, sql, expected in TOUR if who == user]
     # A row that only marks where an answer ends, for refusals leave nothing on standard output.
     marked = [
         text for number, (sql, _) in enumerate(steps) for text in (sql, f"SELECT 'end-{number}' AS mark")
     ]
-    done = beeline(gateway, user, *marked)
+    done = beeline(gateway, user, *marked, http=http)
     # beeline prints its prompt even though nobody is there.
     answers = re.sub(r"0: jdbc:hive2:\S+> ", "", done.stdout)
     for number, (sql, expected) in enumerate(steps):
@@ -189,10 +222,11 @@ def test_beeline_sees_what_its_user_may_see(gateway: RunningGateway, user: str) 
             assert rows == expected, (sql, done.stderr[-2000:])
 
 
+@pytest.mark.parametrize("http", [False, True])
 def test_beeline_with_a_wrong_password_is_told_so(
-    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch, *, http: bool
 ) -> None:
     monkeypatch.setitem(PASSWORDS, "bob", "wrong")
-    done = beeline(gateway, "bob", "SELECT 1")
-    assert "wrong user name or password" in done.stderr
-    assert done.stdout.strip() == ""
+    done = beeline(gateway, "bob", "SELECT 1", http=http)
+    assert ("HTTP Response code: 401" if http else "wrong user name or password") in done.stderr
+    assert "TTransportException" in done.stdout if http else not done.stdout.strip()  # the driver's log

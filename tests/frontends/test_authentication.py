@@ -22,13 +22,13 @@ class Counting:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.stored: list[str] = []
-        real = authentication._matches
+        real = authentication.fits
 
         def count(stored: str, password: str) -> bool:
             self.stored.append(stored)
             return real(stored, password)
 
-        monkeypatch.setattr(authentication, "_matches", count)
+        monkeypatch.setattr(authentication, "fits", count)
 
 
 @pytest.fixture

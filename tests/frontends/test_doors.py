@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import resource
 import socket
 import ssl
+import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
@@ -22,6 +24,7 @@ from prometheus_client import CollectorRegistry
 
 from gateway.admin.listener import AdminServer
 from gateway.frontends.doors import Door, DoorLimits, address_of, origin_of
+from gateway.frontends.proxy_protocol import SIGNATURE
 from gateway.session.ports import Visitor
 from gateway.wire.sasl import Status, step
 from tests.frontends.connect_listening import connect_listening
@@ -560,3 +563,80 @@ async def test_crowds_that_do_not_shake_hands_are_bounded_and_cut(listener: str)
             one.cancel()
         while CLIENTS:
             CLIENTS.pop().close()
+
+
+# -- behind a balancer ---------------------------------------------------------------------------------------
+
+
+def proxied(
+    body: bytes, *, version: int = 2, command: int = 1, family: int = 1, length: int | None = None
+) -> bytes:
+    size = len(body) if length is None else length
+    return SIGNATURE + struct.pack(">BBH", version << 4 | command, family << 4 | 1, size) + body
+
+
+PORTS = struct.pack(">HH", 40_000, 10_000)
+IPV4 = bytes([198, 51, 100, 7, 10, 0, 0, 1]) + PORTS
+IPV6 = ipaddress.IPv6Address("2001:db8::7").packed + b"\0" * 16 + PORTS
+BALANCERS = (ipaddress.ip_network("127.0.0.2/32"),)
+
+
+@pytest.mark.parametrize(
+    ("header", "address"),
+    [
+        (proxied(IPV4), "198.51.100.7"),
+        (proxied(IPV4 + b"\x04\x00\x03abc"), "198.51.100.7"),
+        (proxied(IPV6, family=2), "2001:db8::7"),
+        (proxied(ipaddress.IPv6Address("::ffff:198.51.100.7").packed + IPV6[16:], family=2), "198.51.100.7"),
+        (proxied(b"", command=0, family=0), "127.0.0.2"),
+        (proxied(IPV4, command=0), "127.0.0.2"),
+    ],
+)
+async def test_a_balancer_says_whose_connection_it_passes_on(header: bytes, address: str) -> None:
+    async with opened(replace(LONG, balancers=BALANCERS)) as door:
+        for pieces in ([header + b"hi"], [header[:3], header[3:20], header[20:], b"hi"]):
+            reader = await door.client("127.0.0.2")
+            for piece in pieces:
+                CLIENTS[-1].write(piece)
+                await CLIENTS[-1].drain()
+            assert await asyncio.wait_for(reader.readexactly(5), patience()) == b"hello"
+            assert door.served[-1].visitor.address == address
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        proxied(IPV4, version=1),
+        proxied(IPV4, command=2),
+        proxied(IPV4[:8]),
+        proxied(IPV4, family=3),
+        proxied(b"", length=60_000),
+        SIGNATURE,
+    ],
+)
+async def test_what_comes_from_a_balancer_without_a_header_is_closed(sent: bytes) -> None:
+    async with opened(replace(LONG, balancers=BALANCERS)) as door:
+        reader = await door.client("127.0.0.2")
+        CLIENTS[-1].write(sent)
+        CLIENTS[-1].write_eof()
+        with contextlib.suppress(ConnectionResetError):  # it sent more than was read
+            assert await asyncio.wait_for(reader.read(), patience()) == b""
+        assert (door.refused, door.served) == ({"proxy header": 1}, [])
+
+
+async def test_who_is_no_balancer_is_where_he_connects_from_and_headers_of_his_are_his_own_bytes() -> None:
+    async with opened(replace(LONG, balancers=BALANCERS)) as door:
+        await door.client("127.0.0.3", says=proxied(IPV4))
+        assert door.served[-1].visitor.address == "127.0.0.3"
+
+
+async def test_clients_behind_a_balancer_are_counted_by_their_own_addresses() -> None:
+    bounds = replace(LONG, balancers=BALANCERS, strangers_per_address=2, burst_s=0.0)
+    async with opened(bounds) as door:
+        for last in range(6):
+            await door.client("127.0.0.2", says=proxied(bytes([198, 51, 100, last]) + IPV4[4:]))
+        assert (len(door.served), door.refused) == (6, {})
+        for _ in range(3):
+            await door.client("127.0.0.2", says=proxied(IPV4))
+        assert len(door.served) == 9

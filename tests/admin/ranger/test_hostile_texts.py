@@ -20,7 +20,8 @@ from gateway.policy.engine import Engine
 from gateway.policy.ranger import load_files
 from gateway.policy.unusable import broken_policies
 from gateway.reader.pool import ReaderPool
-from gateway.settings.models import PolicySettings, RangerApiSettings
+from gateway.settings.listeners import RangerApiSettings
+from gateway.settings.models import PolicySettings
 from tests.admin.conftest import Served, serving
 from tests.admin.ranger.test_access import API, filtering, masking, policy
 from tests.admin.ranger.test_grants_and_files import upload

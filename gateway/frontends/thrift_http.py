@@ -1,0 +1,524 @@
+"""The listener for HiveServer2's HTTP transport: one Thrift message in the body of a POST, one in the answer.
+
+Each request says who calls: by `Basic`, `Bearer` or a cookie. Sessions do not belong to a connection: they
+live until they are closed or idle for too long. HTTP itself is aiohttp's.
+
+What drivers need: both `/path` and `/path/`; a cookie that is worth nothing any more is not answered 401 when
+the request has a password too; no `X-XSRF-HEADER`, which Python's clients do not send.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import ssl as ssl_module
+import struct
+import zlib
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import structlog
+from aiohttp import hdrs, web
+
+from gateway.errors import AuthenticationFailed
+from gateway.frontends import login_cookies
+from gateway.frontends.authentication import Authenticator
+from gateway.frontends.doors import Door
+from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
+from gateway.frontends.thrift_service import Caller, ThriftService
+from gateway.model.credentials import Bearer, Cookie, Credentials, of_basic
+from gateway.model.networks import Network, is_within
+from gateway.model.principal import Principal
+from gateway.model.statement import Client
+from gateway.session.ports import Visitor
+from gateway.wire.frames import HEADER_BYTES
+from gateway.wire.thrift import MalformedMessage
+
+_log = structlog.get_logger(__name__)
+
+THRIFT = "application/x-thrift"
+PROTOCOL = "thrift_http"
+MAX_HEADER_BYTES = 16 * 1024
+"""Of one header. Kerberos tickets with many groups are the longest."""
+MIN_COMPRESSED_BYTES = 1024
+"""Shorter answers are sent as they are."""
+_LENGTH = struct.Struct(">I")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpLimits:
+    """Deadlines and bounds of one listener."""
+
+    request_timeout_s: float = 60.0
+    """From a request's first byte to its last."""
+    idle_timeout_s: float = 300.0
+    """Without a request; sessions go on without the connection."""
+    write_timeout_s: float = 600.0
+    """How long a client may take nothing of what it asked for."""
+    max_body_bytes: int = 16 * 1024 * 1024
+    """Largest request, as of a frame of the binary transport."""
+    buffered_bytes: int = 1024 * 1024
+    """Relayed bytes that wait for the client before Spark is not read any more."""
+    record_every_s: float = 300.0
+    """How often the record has the same user's login from the same address."""
+
+
+class _Body:
+    """Takes a relayed frame and hands it to the task that writes the answer: see `ports.FrameSink`."""
+
+    def __init__(self, limits: HttpLimits) -> None:
+        self._limits = limits
+        self._chunks: list[bytes] = []
+        self._waiting = 0
+        self._head = b""
+        self._changed = asyncio.Event()
+        self._emptied = asyncio.Event()
+        self._emptied.set()
+        self._ended = False
+        self.gone = False
+        self.written = 0
+        self.length: int | None = None
+        """Bytes of the message; None until its frame has said so."""
+
+    @property
+    def slow(self) -> bool:
+        return self.gone or self._waiting > self._limits.buffered_bytes
+
+    def write(self, data: bytes) -> None:
+        self.written += len(data)
+        if self.gone:
+            return
+        if self.length is None:
+            self._head += data
+            if len(self._head) < HEADER_BYTES:
+                return
+            (self.length,) = _LENGTH.unpack_from(self._head)
+            data, self._head = self._head[HEADER_BYTES:], b""
+        self._chunks.append(data)
+        self._waiting += len(data)
+        self._emptied.clear()
+        self._changed.set()
+
+    async def drained(self) -> None:
+        """Wait until the client has taken enough. Raises ClientGone when it does not."""
+        if self.slow and not self.gone:
+            try:
+                async with asyncio.timeout(self._limits.write_timeout_s):
+                    await self._emptied.wait()
+            except TimeoutError:
+                self.leave()
+                raise ClientGone("the client took nothing of its answer") from None
+        if self.gone:
+            raise ClientGone("the client is gone")
+
+    def end(self) -> None:
+        """Nothing more will be written."""
+        self._ended = True
+        self._changed.set()
+
+    def leave(self) -> None:
+        """Nobody takes what is written any more."""
+        self.gone = True
+        self._chunks.clear()
+        self._emptied.set()
+        self._changed.set()
+
+    async def take(self) -> bytes | None:
+        """Return what has been written since, joined; None at the end."""
+        while not self._chunks:
+            self._waiting = 0
+            self._emptied.set()
+            if self._ended or self.gone:
+                return None
+            self._changed.clear()
+            await self._changed.wait()
+        chunks, self._chunks = self._chunks, []
+        self._waiting = 0
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+class _HttpConnection(asyncio.Protocol):
+    """One client's connection: aiohttp's protocol with the deadlines of the listener around it."""
+
+    def __init__(self, server: ThriftHttpServer, inner: asyncio.Protocol, place: Visitor) -> None:
+        self._server = server
+        self._inner = inner
+        self._transport: asyncio.Transport | None = None
+        self.place = place
+        self.answerer = CallAnswerer(server.service)
+        self.unknown_handles = 0
+        self.user: str | None = None
+        """Who was logged in with the last request; None before one was."""
+        self.answers = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self.place.ends_by(self._transport.abort)
+        self._server.connections.add(self)
+        self._inner.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.place.leave()
+        self._server.connections.discard(self)
+        self._inner.connection_lost(exc)
+
+    def abort(self) -> None:
+        """Cut it at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class ThriftHttpServer:
+    """Answers POSTs on the connections that its door lets in."""
+
+    def __init__(
+        self,
+        service: ThriftService,
+        authenticator: Authenticator,
+        *,
+        door: Door,
+        paths: Iterable[str] = ("cliservice",),
+        trusted_proxies: Sequence[Network] = (),
+        cookies: bool = True,
+        secure: bool = False,
+        compresses: bool = True,
+        limits: HttpLimits | None = None,
+    ) -> None:
+        """`paths`: without slashes around them. `trusted_proxies`: whose `X-Forwarded-For` counts. `secure`:
+        whether cookies are for TLS alone."""
+        self.service = service
+        self.authenticator = authenticator
+        self.limits = limits or HttpLimits()
+        self.connections: set[_HttpConnection] = set()
+        self._door = door
+        self._paths = frozenset(f"/{path.strip('/')}" for path in paths)
+        self._trusted_proxies = trusted_proxies
+        self._cookies = cookies
+        self._secure = secure
+        self._compresses = compresses
+        self._http: web.Server | None = None
+
+    async def start(self, host: str, port: int, *, ssl: ssl_module.SSLContext | None = None) -> int:
+        """Listen; return the port, which matters when 0 was asked for. Raises OSError."""
+        self._http = web.Server(
+            self._handle,
+            access_log=None,
+            keepalive_timeout=self.limits.idle_timeout_s,
+            max_line_size=MAX_HEADER_BYTES,
+            max_field_size=MAX_HEADER_BYTES,
+        )
+        return await self._door.open(host, port, self._connection, tls=ssl)
+
+    async def close(self, within_s: float = 10.0) -> None:
+        """End what is being answered, and every connection."""
+        self._door.stop_listening()
+        if self._http is not None:
+            await self._http.shutdown(within_s)
+        self._door.close()
+        self.authenticator.close()
+
+    def end_of(self, users: Collection[str]) -> None:
+        """End the connections that users were logged in on last."""
+        for connection in list(self.connections):
+            if connection.user in users:
+                connection.abort()
+
+    def answering(self) -> int:
+        """Return on how many connections a call is being answered."""
+        return sum(connection.answers for connection in self.connections)
+
+    def _connection(self, place: Visitor) -> asyncio.Protocol:
+        if self._http is None:
+            raise ConnectionAbortedError("the listener is closed")
+        return _HttpConnection(self, self._http(), place)
+
+    # -- one request -------------------------------------------------------------------------------------
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        transport = request.transport
+        connection = transport.get_protocol() if transport is not None else None
+        if not isinstance(connection, _HttpConnection):
+            raise ConnectionResetError("the client is gone")
+        connection.place.busy()
+        connection.place.due(None)
+        connection.answers = True
+        try:
+            return await self._answer(request, connection)
+        except (ClientGone, ConnectionResetError):
+            connection.abort()
+            raise
+        finally:
+            connection.answers = False
+            connection.place.waiting()
+            # aiohttp ends what is idle; the head of a next request has to come in time as well.
+            connection.place.due(self.limits.idle_timeout_s + self.limits.request_timeout_s)
+
+    async def _answer(self, request: web.BaseRequest, connection: _HttpConnection) -> web.StreamResponse:
+        refused = self._refusal(request)
+        if refused is not None:
+            return refused
+        client = Client(protocol=PROTOCOL, address=self._address_of(request, connection.place.address))
+        try:
+            principal, cookie = await self._log_in(request, client)
+        except AuthenticationFailed as fault:
+            return await self._unauthorized(request, fault.message)
+        connection.place.admitted()
+        connection.user = principal.user
+        if request.query.getall("doAs", [principal.user]) != [principal.user]:
+            try:
+                await self.service.refuse_impersonation(principal, client, ["doAs"])
+            except AuthenticationFailed as fault:
+                return _text(403, fault.message)
+        if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
+            await _continue(request)
+        data = await self._body(request)
+        if isinstance(data, web.Response):
+            return data
+        return await self._call(request, connection, data, principal, client, cookie)
+
+    def _refusal(self, request: web.BaseRequest) -> web.Response | None:
+        if request.path.rstrip("/") not in self._paths:
+            return _text(404, "no such path; `listeners.thrift_http.paths` lists those that are answered")
+        if request.method != hdrs.METH_POST:
+            answer = _text(405, "HiveServer2's HTTP transport is POST alone")
+            answer.headers[hdrs.ALLOW] = hdrs.METH_POST
+            return answer
+        if len(request.headers.getall(hdrs.AUTHORIZATION, [])) > 1:
+            return _text(400, "more than one `Authorization` header")
+        if (request.content_length or 0) > self.limits.max_body_bytes:
+            return _too_large(self.limits.max_body_bytes)
+        return None
+
+    def _address_of(self, request: web.BaseRequest, peer: str) -> str:
+        """Return the client's address: the last one in `X-Forwarded-For` that is no trusted proxy's."""
+        if not self._is_trusted(peer):
+            return peer
+        found = peer
+        listed = ",".join(request.headers.getall("X-Forwarded-For", [])).split(",")
+        for written in reversed(listed):
+            try:
+                address = str(ipaddress.ip_address(written.strip()))
+            except ValueError:
+                return found
+            found = address
+            if not self._is_trusted(address):
+                break
+        return found
+
+    def _is_trusted(self, address: str) -> bool:
+        return is_within(address, self._trusted_proxies)
+
+    async def _log_in(self, request: web.BaseRequest, client: Client) -> tuple[Principal, str | None]:
+        """Return who calls, and a new cookie for him. Raises AuthenticationFailed.
+
+        What the request says in `Authorization` counts; a cookie only where it says nothing.
+        """
+        shown = _credentials(request.headers.get(hdrs.AUTHORIZATION))
+        every_s = self.limits.record_every_s
+        if shown is not None:
+            principal = await self.authenticator.login_each_time(shown, client, record_every_s=every_s)
+            return principal, self.authenticator.cookie_for(principal, shown) if self._cookies else None
+        value = request.cookies.get(login_cookies.NAME, "") if self._cookies else ""
+        if not value:
+            raise AuthenticationFailed("log in with HTTP's `Basic` or `Bearer`")
+        principal = await self.authenticator.login_each_time(Cookie(value), client, record_every_s=every_s)
+        return principal, None
+
+    async def _unauthorized(self, request: web.BaseRequest, why: str) -> web.Response:
+        if request.content_length is None:
+            # Some drivers send all of a body of unknown length before they read an answer.
+            await self._body(request)
+        answer = _text(401, why)
+        answer.headers[hdrs.WWW_AUTHENTICATE] = 'Basic realm="sluice", charset="UTF-8"'
+        if self._cookies and login_cookies.NAME in request.cookies:
+            answer.del_cookie(login_cookies.NAME, path="/")
+        return answer
+
+    async def _body(self, request: web.BaseRequest) -> bytes | web.Response:
+        chunks, size = [], 0
+        try:
+            async with asyncio.timeout(self.limits.request_timeout_s):
+                async for chunk in request.content.iter_any():
+                    size += len(chunk)
+                    if size > self.limits.max_body_bytes:
+                        return _too_large(self.limits.max_body_bytes)
+                    chunks.append(chunk)
+        except TimeoutError:
+            return _closing(_text(408, "the request did not come in time"))
+        except web.RequestPayloadError:
+            return _closing(_text(400, "the body ends early, or is not what its headers say"))
+        return b"".join(chunks)
+
+    # -- one call ----------------------------------------------------------------------------------------
+
+    async def _call(
+        self,
+        request: web.BaseRequest,
+        connection: _HttpConnection,
+        data: bytes,
+        principal: Principal,
+        client: Client,
+        cookie: str | None,
+    ) -> web.StreamResponse:
+        body = _Body(self.limits)
+        caller = Caller(
+            principal=principal, client=client, sink=body, unknown_handles=connection.unknown_handles
+        )
+        answered = asyncio.create_task(connection.answerer.answer(data, caller, body))
+        answered.add_done_callback(lambda _: body.end())
+        try:
+            first = await body.take()
+            if first is None:
+                return await self._whole(request, connection, await answered, cookie)
+            return await self._relayed(request, body, first, answered, cookie)
+        except MalformedMessage as fault:
+            return _text(400, f"not a Thrift message in strict binary protocol: {fault}")
+        except ReplyCut:
+            raise ConnectionResetError("a reply that ends early") from None
+        finally:
+            connection.unknown_handles = caller.unknown_handles
+            body.leave()
+            if not answered.done():
+                answered.cancel()
+                await asyncio.wait({answered})
+
+    async def _whole(
+        self, request: web.BaseRequest, connection: _HttpConnection, reply: bytes | None, cookie: str | None
+    ) -> web.StreamResponse:
+        if reply is None:
+            raise ConnectionResetError("a call without a reply")
+        answer = web.Response(body=reply, content_type=THRIFT)
+        if self._gzips(request, len(reply)):
+            answer.body = await asyncio.to_thread(_gzip().compress_all, reply)
+            answer.headers[hdrs.CONTENT_ENCODING] = "gzip"
+        self._set_cookie(answer, cookie)
+        return answer
+
+    async def _relayed(
+        self,
+        request: web.BaseRequest,
+        body: _Body,
+        chunk: bytes | None,
+        answered: asyncio.Task[bytes | None],
+        cookie: str | None,
+    ) -> web.StreamResponse:
+        answer = web.StreamResponse(headers={hdrs.CONTENT_TYPE: THRIFT})
+        self._set_cookie(answer, cookie)
+        gzip = _gzip() if self._gzips(request, body.length or 0) else None
+        if gzip is not None:
+            answer.headers[hdrs.CONTENT_ENCODING] = "gzip"
+            answer.enable_chunked_encoding()
+        else:
+            answer.content_length = body.length
+        await answer.prepare(request)
+        while chunk is not None:
+            if gzip is not None:
+                chunk = await asyncio.to_thread(gzip.compress, chunk)
+            if chunk:
+                async with asyncio.timeout(self.limits.write_timeout_s):
+                    await answer.write(chunk)
+            chunk = await body.take()
+        await answered
+        if gzip is not None:
+            await answer.write(gzip.flush())
+        await answer.write_eof()
+        return answer
+
+    def _gzips(self, request: web.BaseRequest, size: int) -> bool:
+        accepted = request.headers.get(hdrs.ACCEPT_ENCODING, "")
+        return self._compresses and size >= MIN_COMPRESSED_BYTES and _accepts_gzip(accepted)
+
+    def _set_cookie(self, answer: web.StreamResponse, cookie: str | None) -> None:
+        if cookie is not None:
+            answer.set_cookie(
+                login_cookies.NAME,
+                cookie,
+                max_age=int(self.authenticator.cookies.max_age_s),
+                path="/",
+                secure=self._secure,
+                httponly=True,
+                samesite="Strict",
+            )
+
+
+class _Gzip:
+    """gzip at its quickest: it is there for slow networks, and must not slow fast ones."""
+
+    def __init__(self) -> None:
+        self._compressor = zlib.compressobj(level=1, wbits=31)
+
+    def compress(self, chunk: bytes) -> bytes:
+        return self._compressor.compress(chunk)
+
+    def flush(self) -> bytes:
+        return self._compressor.flush()
+
+    def compress_all(self, data: bytes) -> bytes:
+        return self.compress(data) + self.flush()
+
+
+def _gzip() -> _Gzip:
+    return _Gzip()
+
+
+def _credentials(header: str | None) -> Credentials | None:
+    """Return what an `Authorization` header shows. Raises AuthenticationFailed for what is none."""
+    if header is None:
+        return None
+    scheme, _, value = header.strip().partition(" ")
+    match scheme.lower():
+        case "basic":
+            try:
+                found = of_basic(value.strip())
+            except ValueError:
+                found = None
+            if found is None:
+                raise AuthenticationFailed("`Authorization: Basic` without `USER:PASSWORD` in base64")
+            return found
+        case "bearer":
+            if not value.strip():
+                raise AuthenticationFailed("`Authorization: Bearer` without a token")
+            return Bearer(value.strip())
+    raise AuthenticationFailed(f"`Authorization: {scheme[:20]}` is not taken here; use `Basic` or `Bearer`")
+
+
+def _accepts_gzip(header: str) -> bool:
+    for one in header.lower().split(","):
+        coding, _, parameters = one.partition(";")
+        if coding.strip() == "gzip":
+            return parameters.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False
+
+
+async def _continue(request: web.BaseRequest) -> None:
+    """Have a client send its body that waits to be asked for it."""
+    transport = request.transport
+    if transport is None:
+        raise ConnectionResetError("the client is gone")
+    transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+def _text(status: int, text: str) -> web.Response:
+    return web.Response(status=status, text=text + "\n")
+
+
+def _closing(answer: web.Response) -> web.Response:
+    answer.force_close()
+    return answer
+
+
+def _too_large(most: int) -> web.Response:
+    return _closing(_text(413, f"a request of more than {most} bytes"))

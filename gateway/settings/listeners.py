@@ -1,0 +1,189 @@
+"""What `listeners:` of the settings may hold: where the gateway listens, and with which APIs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from gateway.model.networks import Network
+from gateway.settings.section import Count, Name, Port, Seconds, Secret, Section
+
+HttpPath = Annotated[str, Field(pattern=r"^[\w.~-]+(/[\w.~-]+)*$", max_length=200)]
+
+
+class Tls(Section):
+    """Certificate of a listener."""
+
+    certificate: Path
+    """PEM file with the certificate and its chain."""
+    key: Path
+    """PEM file with the private key; readable by the gateway's user only."""
+    minimum_version: Literal["1.2", "1.3"] = "1.2"
+    """Oldest TLS version taken; Hive JDBC 2.3 on Java 8 needs 1.2."""
+
+
+class ThriftListener(Section):
+    """Where JDBC, ODBC and Python clients connect: HiveServer2's binary transport with SASL PLAIN."""
+
+    host: Name = "127.0.0.1"
+    """Address to listen on."""
+    port: Port = 10000
+    """Port to listen on; 0 picks a free one."""
+    tls: Tls | None = None
+    """Without it passwords cross the network in the clear: for loopback and private networks only."""
+    connections: Count = 2000
+    """Open connections; more are closed at once."""
+    balancers: tuple[Network, ...] = ()
+    """Networks of balancers whose connections all begin with a header of the PROXY protocol, version 2, that
+    tells where the client is, such as `10.0.0.0/24`; others connect without one."""
+
+
+class ThriftHttpListener(Section):
+    """HiveServer2's HTTP transport, for tools that speak HTTP only and for a gateway behind an HTTP balancer
+    or Knox; docs/connect.md tells how. Without this section it is not there."""
+
+    host: Name = "127.0.0.1"
+    """Address to listen on."""
+    port: Port = 10001
+    """Port to listen on; 0 picks a free one."""
+    tls: Tls | None = None
+    """Without it passwords cross the network in the clear: for loopback and behind what speaks TLS only."""
+    paths: Annotated[tuple[HttpPath, ...], Field(min_length=1)] = ("cliservice", "hive2")
+    """Paths that are answered, with and without a slash behind them (`httpPath` of JDBC)."""
+    connections: Count = 2000
+    """Open connections; more are closed at once."""
+    request_bytes: Annotated[int, Field(strict=True, ge=65_536, le=2**31 - 1)] = 16 * 1024**2
+    """Largest request."""
+    request_timeout_s: Seconds = 60.0
+    """Seconds from a request's first byte to its last."""
+    idle_timeout_s: Seconds = 300.0
+    """Seconds that a connection is kept without a request; sessions go on without it."""
+    compression: Annotated[bool, Field(strict=True)] = True
+    """Whether answers are compressed for clients that accept gzip; off saves CPU on fast networks."""
+    cookies: Annotated[bool, Field(strict=True)] = True
+    """Whether who has logged in gets a cookie, `hive.server2.auth`, and is not asked with each request."""
+    cookie_age_s: Seconds = 86_400.0
+    """Seconds that a cookie holds; it ends at once when the user, or his password or token, is changed."""
+    cookie_key: Secret | None = None
+    """Key of 32 characters or more that signs cookies, as `{env: NAME}` or `{file: PATH}`. Gateways with one
+    key take each other's; without a key each makes one of its own when it starts."""
+    trusted_proxies: tuple[Network, ...] = ()
+    """Networks of proxies whose `X-Forwarded-For` tells where a client is, such as `10.0.0.0/8`."""
+    balancers: tuple[Network, ...] = ()
+    """As of `listeners.thrift`."""
+
+
+class ConnectListener(Section):
+    """Where PySpark and other Spark Connect clients connect (`sc://HOST:PORT`); docs/connect.md tells how.
+    Without this section it is not there."""
+
+    host: Name = "127.0.0.1"
+    """Address to listen on."""
+    port: Port = 15009
+    """Port to listen on; 0 picks a free one."""
+    tls: Tls | None = None
+    """Without it passwords and tokens go in the clear, and PySpark sends them to `localhost` only."""
+    balancers: tuple[Network, ...] = ()
+    """As of `listeners.thrift`."""
+    calls: Count = 2000
+    """Calls being answered at once; more are turned away. A running query is one call."""
+    calls_per_connection: Count = 1000
+    """Calls of one connection being answered at once; further ones wait in the client."""
+    message_bytes: Annotated[int, Field(strict=True, ge=65_536, le=2**31 - 1)] = 128 * 1024**2
+    """Largest request; Spark's own limit is the default."""
+    requests_bytes: Annotated[int, Field(strict=True, ge=65_536)] = 512 * 1024**2
+    """Bytes of requests in hand, of all calls together; further ones are refused. There is always room for
+    one. Those of up to 64 KiB do not count; one on its way for 5 seconds counts as the largest."""
+
+    @model_validator(mode="after")
+    def _grpc_chooses_the_version(self) -> ConnectListener:
+        if self.tls is not None and self.tls.minimum_version != "1.2":
+            raise ValueError(
+                "`tls.minimum_version` must be 1.2 here: gRPC takes TLS 1.2 and 1.3 and offers no choice"
+            )
+        return self
+
+
+class _Administered(Section):
+    """What administrators alone may use: somebody has to be named."""
+
+    administrators: tuple[Name, ...] = ()
+    administrator_groups: tuple[Name, ...] = ()
+
+    @model_validator(mode="after")
+    def _somebody_administers(self) -> Self:
+        if not self.administrators and not self.administrator_groups:
+            raise ValueError("name somebody in `administrators` or `administrator_groups`")
+        return self
+
+
+class RangerApiSettings(_Administered):
+    """Apache Ranger's admin REST API below `/service`, with its policies in the ledger's PostgreSQL and
+    logins from `users`; docs/admin-api.md tells what it does. Without this section it is not there."""
+
+    administrators: tuple[Name, ...] = ()
+    """Users that may do everything."""
+    administrator_groups: tuple[Name, ...] = ()
+    """Groups whose members may do everything."""
+    plugins: tuple[Name, ...] = ()
+    """Users that may download the policies, tags, roles and users of every service; nothing else."""
+    delegates_may_override: bool = False
+    """Whether delegated administrators may, as in Ranger, write policies with `policyPriority` 1, which
+    take back denials of others, and take the place of masks and row filters of others."""
+
+
+class LineageApiSettings(Section):
+    """Questions to the column lineage below `/lineage`, with logins from `users`; docs/admin-api.md tells
+    which. Everybody is told what policies let them know of. Without this section it is not there."""
+
+    administrators: tuple[Name, ...] = ()
+    """Users that may know of all columns, and of everybody's statements."""
+    administrator_groups: tuple[Name, ...] = ()
+    """Groups whose members may."""
+
+
+class TagApiSettings(_Administered):
+    """Proposals of tags below `/tags`, with logins from `users`; docs/admin-api.md tells what can be asked.
+    Without this section it is not there."""
+
+    administrators: tuple[Name, ...] = ()
+    """Users that may list, accept and reject what is proposed."""
+    administrator_groups: tuple[Name, ...] = ()
+    """Groups whose members may."""
+
+
+class SessionApiSettings(_Administered):
+    """Open sessions below `/sessions`, with logins from `users`; docs/admin-api.md tells what can be asked.
+    Without this section it is not there."""
+
+    administrators: tuple[Name, ...] = ()
+    """Users that may list sessions and end them."""
+    administrator_groups: tuple[Name, ...] = ()
+    """Groups whose members may."""
+
+
+class AdminListener(Section):
+    """`/healthz`, `/readyz` and Prometheus `/metrics` without login, so keep it on a private address;
+    Ranger's REST API and questions to the column lineage, when they are switched on, with one."""
+
+    host: Name = "127.0.0.1"
+    """Address to listen on."""
+    port: Port = 10080
+    """Port to listen on; 0 picks a free one."""
+    tls: Tls | None = None
+    """Without it passwords cross the network in the clear."""
+    ranger: RangerApiSettings | None = None
+    lineage: LineageApiSettings | None = None
+    tags: TagApiSettings | None = None
+    sessions: SessionApiSettings | None = None
+
+
+class Listeners(Section):
+    """Addresses that the gateway listens on."""
+
+    thrift: ThriftListener = ThriftListener()
+    thrift_http: ThriftHttpListener | None = None
+    connect: ConnectListener | None = None
+    admin: AdminListener = AdminListener()

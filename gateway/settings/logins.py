@@ -1,0 +1,127 @@
+"""What `logins:` of the settings may hold: who may log in, by what, and how often somebody may fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, model_validator
+
+from gateway.settings.section import Count, Name, Seconds, Secret, Section
+
+JwtAlgorithm = Literal[
+    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
+]
+"""Signatures by public keys; with a shared secret whoever checks could also sign."""
+_Claim = Annotated[str, Field(pattern=r"^[^.\s]+(\.[^.\s]+)*$", max_length=200)]
+
+
+class JwtSettings(Section):
+    """Logins by JSON Web Tokens of an OIDC provider: as bearer, as `token=` of Spark Connect, and in place
+    of a password; docs/logins.md tells how. Users of the user file keep their names for themselves."""
+
+    issuer: Name
+    """`iss` of the tokens, to the letter; its discovery document is asked for the keys."""
+    audiences: Annotated[tuple[Name, ...], Field(min_length=1)]
+    """One of them has to be in `aud`."""
+    jwks_url: str = ""
+    """Where the keys are, without asking the discovery document."""
+    algorithms: Annotated[tuple[JwtAlgorithm, ...], Field(min_length=1)] = ("RS256", "ES256")
+    """Signatures that are taken."""
+    user_claim: _Claim = "preferred_username"
+    """Claim with the user's name; `a.b` for one within another."""
+    groups_claim: _Claim = "groups"
+    """Claim with a list of groups; Keycloak's roles are in `realm_access.roles`."""
+    attribute_claims: dict[Name, _Claim] = Field(default_factory=dict)
+    """Attribute of the user, for filters and conditions → claim."""
+    lower_case: Annotated[bool, Field(strict=True)] = False
+    """Whether names of users and groups are folded to lower case, as policies then have to write them."""
+    leeway_s: Annotated[float, Field(ge=0, le=600)] = 30.0
+    """Seconds by which clocks may differ."""
+    max_keys_age_s: Seconds = 86_400.0
+    """Seconds for which keys count while the issuer cannot be asked; then nobody logs in by a token."""
+
+    @model_validator(mode="after")
+    def _addresses_are_safe(self) -> JwtSettings:
+        for name in ("issuer", "jwks_url"):
+            written = getattr(self, name)
+            url = urlsplit(written)
+            is_local = url.hostname in ("localhost", "127.0.0.1", "::1")
+            if written and not (url.scheme == "https" or (url.scheme == "http" and is_local)):
+                raise ValueError(f"`{name}` must be an `https://` address")
+        return self
+
+
+class LdapSettings(Section):
+    """Logins by the passwords of an LDAP directory or Active Directory; docs/logins.md tells how. Needs the
+    extra `ldap`. Users of the user file keep their names for themselves."""
+
+    urls: Annotated[tuple[Annotated[str, Field(pattern=r"^ldaps?://[^\s/]+$")], ...], Field(min_length=1)]
+    """Servers, such as `ldaps://ad.corp.example`; the next is asked where one cannot be reached."""
+    start_tls: Annotated[bool, Field(strict=True)] = True
+    """Whether connections to `ldap://` are encrypted before anything is said; without it passwords cross the
+    network in the clear."""
+    ca_file: Path | None = None
+    """PEM file of the authorities that certificates are checked with; by default the system's."""
+    bind_templates: tuple[Annotated[str, Field(pattern=r"\{user\}", max_length=500)], ...] = ()
+    """Names to log in by, such as `uid={user},ou=people,dc=corp,dc=example` or `{user}@corp.example`. Without
+    any, users are searched for."""
+    bind_dn: str = ""
+    """Who searches for users and groups."""
+    bind_password: Secret | None = None
+    """The password of `bind_dn`, as `{env: NAME}` or `{file: PATH}`."""
+    user_base: str = ""
+    """Below which users are searched for."""
+    user_filter: Annotated[str, Field(pattern=r"\{user\}", max_length=1000)] = "(uid={user})"
+    """What finds one; Active Directory: `(sAMAccountName={user})`."""
+    user_attribute: Name = "uid"
+    """Attribute with the name that policies have; Active Directory: `sAMAccountName`."""
+    groups: Literal["none", "member_of", "search", "nested", "in_chain"] = "search"
+    """How groups are found: not at all, in the user's `memberOf`, by a search, by searches up through groups
+    within groups, or by Active Directory's rule for these."""
+    group_base: str = ""
+    """Below which groups are searched for."""
+    group_filter: Name = "(|(member={dn})(uniqueMember={dn})(memberUid={user}))"
+    """What finds the groups of `{dn}` or `{user}`."""
+    group_attribute: Name = "cn"
+    """Attribute with a group's name."""
+    attributes: dict[Name, Name] = Field(default_factory=dict)
+    """Attribute of the user, for filters and conditions → attribute of his entry."""
+    timeout_s: Annotated[float, Field(gt=0, le=60)] = 5.0
+    """Seconds until an answer must be there."""
+    connections: Annotated[int, Field(strict=True, ge=1, le=64)] = 4
+    """Logins at a time."""
+    remember_s: Annotated[float, Field(ge=0, le=3600)] = 60.0
+    """Seconds for which a password that was right is not asked for again."""
+    lower_case: Annotated[bool, Field(strict=True)] = True
+    """Whether names of users and groups are folded to lower case, as policies then have to write them:
+    directories compare without case."""
+
+    @model_validator(mode="after")
+    def _users_are_found(self) -> LdapSettings:
+        if not self.bind_templates and not (self.user_base and self.bind_dn and self.bind_password):
+            raise ValueError("without `bind_templates` it needs `user_base`, `bind_dn` and `bind_password`")
+        if self.groups in ("search", "nested", "in_chain") and not self.group_base:
+            raise ValueError("groups are searched for below `group_base`; name it, or set `groups: none`")
+        if self.groups == "member_of" and not self.user_base:
+            raise ValueError("`groups: member_of` needs a `user_base`, below which the user's entry is")
+        if not self.user_base and not self.lower_case:
+            raise ValueError("`lower_case: false` needs a `user_base`: each spelling would be another user")
+        return self
+
+
+class LoginSettings(Section):
+    """Limits of logins, counted per client address, and who logs in beside the users of the file."""
+
+    failures: Count = 10
+    """Failed logins from one address within `window_s` before further ones are refused unseen."""
+    window_s: Seconds = 60.0
+    """Seconds over which failures are counted."""
+    handshake_timeout_s: Seconds = 15.0
+    """Seconds from connecting to being logged in."""
+    remember_s: Seconds = 86_400.0
+    """Seconds for which the groups and attributes that somebody who is not in the user file had at his last
+    login count for the views and policies that he made."""
+    jwt: JwtSettings | None = None
+    ldap: LdapSettings | None = None

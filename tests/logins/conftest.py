@@ -1,0 +1,19 @@
+"""One OpenLDAP for all tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.logins.directories import OpenLdap
+
+
+@pytest.fixture(scope="session")
+def openldap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenLdap]:
+    made = OpenLdap(Path(tmp_path_factory.mktemp("ldap")))
+    made.prepare()
+    made.start()
+    yield made
+    made.stop()
