@@ -213,7 +213,7 @@ $(LOGINS_STAMP): pyproject.toml | $(STAMP)
 	@touch $@
 
 logins-test: $(STAMP) $(LOGINS_STAMP)
-	@exec $(PY) -m pytest tests/logins -m logins $(ARGS)
+	@exec $(PY) -m pytest tests/e2e/logins -m logins $(ARGS)
 
 lint-deploy: $(STAMP)
 	@$(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip -q

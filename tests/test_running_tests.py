@@ -142,7 +142,7 @@ def test_whoever_asks_for_a_world_is_in_its_lane() -> None:
         own = {function.name for function in fixtures_of}
         tests = [f for f in functions if f.name.startswith("test_") or f in fixtures_of]
         names = {argument.arg for function in tests for argument in function.args.args} - own
-        if not {"npm", "programs"}.intersection(file.parts):
+        if not {"npm", "programs", "logins"}.intersection(file.parts):
             asked[f"{file.relative_to(REPOSITORY)}"] = names
     for world, fixtures in MAKES.items():
         users = {name for name, names in asked.items() if names & fixtures}

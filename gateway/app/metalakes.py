@@ -19,7 +19,7 @@ from gateway.settings.metalakes import MetalakeSettings, metalake_settings
 from gateway.settings.models import Settings
 from gateway.settings.section import Secret
 from gateway.sources.metalake import Fetch, MetalakeOptions, MetalakeSource
-from gateway.sources.metalakes import Lake, Metalakes, MetalakeState
+from gateway.sources.metalakes import MetalakeEntry, Metalakes, MetalakeState
 
 
 def metalakes_of(
@@ -36,7 +36,7 @@ def metalakes_of(
     file is read or written. Both are for commands beside the gateway.
     """
 
-    def lake(entry: CatalogEntry) -> Lake:
+    def lake(entry: CatalogEntry) -> MetalakeEntry:
         chosen = metalake_settings(entry.catalog.connection_params)
         client = None if read_only else open_metalake(entry)
         options = MetalakeOptions(
@@ -48,7 +48,7 @@ def metalakes_of(
             asked=f"{chosen.uri} {chosen.metalake} tags={chosen.tags} privileges={chosen.privileges}",
             minor=str(minor),
         )
-        return Lake(
+        return MetalakeEntry(
             name=entry.name,
             service=entry.policies,
             source=make_source(options, _fetch(client, chosen), is_secret=is_secret),

@@ -17,8 +17,7 @@ from gateway.frontends.ldap_rules import LdapRefused, LdapRules, LdapUnavailable
 from gateway.model.credentials import Password
 from gateway.model.statement import Client
 from tests.app.certificate_files import make_pair
-from tests.frontends.listening import user
-from tests.logins.directories import (
+from tests.e2e.logins.directories import (
     BASE,
     DOMAIN,
     GROUPS,
@@ -28,6 +27,7 @@ from tests.logins.directories import (
     SERVICE_PASSWORD,
     OpenLdap,
 )
+from tests.frontends.listening import user
 from tests.session.fakes import World
 from tests.speed import patience
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.logins.directories import OpenLdap
+from tests.e2e.logins.directories import OpenLdap
 
 
 @pytest.fixture(scope="session")
