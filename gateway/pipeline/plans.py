@@ -1,7 +1,6 @@
 """The passes for Spark Connect plans: read by the walk, and every text within goes the way of all SQL.
 
-One evaluation is asked for the whole plan, so that all missing privileges are told at once and a policy on
-what may not be read together sees everything that is.
+One evaluation for the whole plan names all missing privileges at once and sees all that is read together.
 """
 
 from __future__ import annotations
@@ -423,7 +422,6 @@ class _Plan:
         user = self.judging.principal.user
         kept = bool(facts.temp_views or any(one.temp_views_read for one in governed) or self.reading.handles)
         if self.reading.analysis in LAYING_OPEN:  # RULE (guarded-plan-told)
-            # A plan has the names of all that a view reads.
             # RULE (view-plans-explained)
             undisclosed = [*with_obligations, *sorted(undisclosed_names(bodies), key=str)]
             # RULE (view-plan-texts-explained)
