@@ -27,7 +27,10 @@ _OF_A_RUN = re.compile(
     r"|plan_id=\d+"
     r"|0x[0-9a-f]{6,}"  # addresses that Go prints
 )
-_STACK = re.compile(r"(?:\\n\\tat [^\\]+)+(?:\\n\\t\.\.\. \d+ more)?|:\d+:-?\d+(?: [\w.$]+:[^\s\"\]]+)*")
+_STACK = re.compile(
+    r"(?:\\n\\tat [^\\]+)+(?:\\n\\t\.\.\. \d+ more)?|:\d+:-?\d+(?: [\w.$]+:[^\s\"\]]+)*"
+    r"|, '[\w.$]+:[\w.$<>]+:[\w.$]*:-?\d+'"  # as Python prints a list of them
+)
 """What Java prints of its stack, with and without classes; the gateway leaves most of it out."""
 
 

@@ -107,10 +107,14 @@ spark.stop()
 """
 
 
-def test_over_tls_with_a_token_it_gets_what_its_user_may_see(client: Client, programs: Programs) -> None:
+def test_over_tls_with_a_token_it_gets_what_its_user_may_see(
+    client: Client, programs: Programs, tmp_path: Path
+) -> None:
+    script = tmp_path / "client.py"  # with `-c`, the one of 4.2 looks for a SPARK_HOME and gives up
+    script.write_text(TLS)
     url = f"sc://localhost:{programs.gateway.connect_port}/;use_ssl=true;token={programs.token(GOVERNED)}"
     told = subprocess.run(
-        [str(client.python), "-W", "ignore", "-c", TLS, url, f"{SHOP}.customer"],
+        [str(client.python), "-W", "ignore", str(script), url, f"{SHOP}.customer"],
         capture_output=True,
         text=True,
         env=programs.trusting(),
