@@ -269,7 +269,7 @@ class Reading:
     """Of a command: the plan as Spark prints it in messages, before it has looked anything up."""
     identities: tuple[Identity, ...] = ()
     """Every place that asks who the user is."""
-    told_tree: str | None = field(default=None, compare=False, repr=False)
+    told_tree: bytes | None = field(default=None, compare=False, repr=False)
     """The tree, as JSON."""
     brought: bool = False
     """Whether the plan is of a class that came with an extension: a statement that Spark's own grammar does

@@ -186,7 +186,9 @@ class ParserProcess:
         (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
         if length > MAX_REPLY_BYTES:
             raise EOFError("a reply is too large")
-        reply: JsonReply = orjson.loads(await self._reader.readexactly(length))
+        told, _, tree = (await self._reader.readexactly(length)).partition(b"\n")
+        reply: JsonReply = orjson.loads(told)
+        reply["tree"] = tree or None
         return reply
 
     async def _keep_last_words(self) -> None:

@@ -24,9 +24,9 @@ import org.apache.spark.sql.internal.SQLConf;
 /**
  * The parser process: Spark's SQL parser behind one socket, which is its standard input and output.
  *
- * A frame is a four-byte length and that many bytes of JSON. The first frame sent says who is there; then
- * every request `{id, op, …}` has one answer `{id, kind, …}`, in any order. When the other end closes, also
- * by being killed, the process ends.
+ * A frame is a four-byte length and that many bytes of JSON; of a reading, two lines of it, the second its
+ * tree. The first frame sent says who is there; then every request `{id, op, …}` has one answer `{id, kind, …}`,
+ * in any order. When the other end closes, also by being killed, the process ends.
  */
 public final class ReaderMain {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -103,8 +103,11 @@ public final class ReaderMain {
         send(frame);
     }
 
+    /** An answer as JSON, and behind it on a line of its own its tree, which few look at. */
     private static byte[] encoded(Map answer) throws Exception {
-        CharBuffer text = CharBuffer.wrap(JSON.writeValueAsString(answer));
+        Object tree = answer.remove("tree");
+        String told = JSON.writeValueAsString(answer);
+        CharBuffer text = CharBuffer.wrap(tree == null ? told : told + "\n" + tree);
         ByteBuffer bytes = StandardCharsets.UTF_8.newEncoder().encode(text);
         byte[] frame = new byte[bytes.remaining()];
         bytes.get(frame);
