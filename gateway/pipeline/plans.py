@@ -271,7 +271,8 @@ class _Plan:
             return not_governable(authors)
         if isinstance(authors, NeedsCatalog):
             return authors
-        called = await read_by(called_by(facts.required), judging.reader, judging.snapshot.catalog)
+        functions, known = called_by(facts.required), judging.snapshot.catalog
+        called = await read_by(functions, self.context, judging.reader, known)
         if isinstance(called, NeedsCatalog):
             return called
         barred = reads.barred(bodies)

@@ -297,7 +297,8 @@ async def finish(
         return not_governable(authors)
     if isinstance(authors, NeedsCatalog):
         return authors
-    called = await read_by(called_by(prepared.functions), judging.reader, judging.snapshot.catalog)
+    functions, known = called_by(prepared.functions), judging.snapshot.catalog
+    called = await read_by(functions, prepared.names.context, judging.reader, known)
     if isinstance(called, NeedsCatalog):
         return called
     barred = reads.barred(bodies)

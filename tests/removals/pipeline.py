@@ -1313,6 +1313,20 @@ REMOVALS = (
         "pipeline.test_functions",
     ),
     Removal(
+        "functions in policies mean the same in each session",
+        "pipeline.policies",
+        "if (why := await session_asked(functions, judging.reader, known)) is not None:",
+        "if (why := None) is not None:",
+        "pipeline.test_functions",
+    ),
+    Removal(
+        "policies call functions by their whole names",
+        "pipeline.policies",
+        "if any(len(function.parts) != 3 and not is_builtin(function) for function in reading.functions):",
+        "if False:",
+        "pipeline.test_functions",
+    ),
+    Removal(
         "a function is no table to be looked at",
         "pipeline",
         " if name.version != FUNCTION)",
