@@ -362,7 +362,7 @@ def test_a_policys_function_reads_no_table_of_whoever_asks(
     ]
     for name, body in bodies.items():
         made += [
-            f"CREATE TABLE IF NOT EXISTS race.by_{name} USING parquet AS SELECT * FROM VALUES (1), (2) AS t(id)",
+            f"CREATE TABLE IF NOT EXISTS race.by_{name} USING parquet AS VALUES (1), (2) AS t(id)",
             f"CREATE OR REPLACE FUNCTION race.{name}() RETURNS INT RETURN (SELECT max(n) FROM {body})",
         ]
     spark.query(*made, user="loader")
