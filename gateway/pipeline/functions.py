@@ -76,9 +76,10 @@ async def read_by(
 
 
 async def session_asked(
-    called: Iterable[TableName], reader: ReaderPort, catalog: CatalogSnapshot
+    called: Iterable[TableName], reader: ReaderPort, catalog: CatalogSnapshot, *, names_alone: bool = False
 ) -> str | None:
-    """Say which of the functions that the text of a policy calls means something else in another session.
+    """Say which of the functions that a text calls means something else in another session; `names_alone`:
+    by what it names, and not by what it asks for.
 
     INVARIANT (a policy's text means what it says): whoever it is for chooses his session's catalog and
     database, and may have tables there that are called as those in the body.
@@ -97,7 +98,7 @@ async def session_asked(
         reading = await read_body(table.view.text, reader)
         if reading is None:
             return f"calls {name}, whose body cannot be read"
-        if reading.identities or names_session(reading):
+        if not names_alone and (reading.identities or names_session(reading)):
             return f"calls {name}, which asks who the user is, or for what a session says"
         for one in reading.relations:
             if one.role is not RelationRole.CTE and len(one.parts) < _IN_A_CATALOG:

@@ -16,7 +16,7 @@ from gateway.model.statement import Definition, Findings, NeedsCatalog, ResetSet
 from gateway.model.table_formats import BRANCHED
 from gateway.pipeline.authors import authors_of
 from gateway.pipeline.barriers import below_text
-from gateway.pipeline.functions import called_by, read_by
+from gateway.pipeline.functions import called_by, read_by, session_asked
 from gateway.pipeline.guarded_texts import binds, guarded_scans, identities
 from gateway.pipeline.judging import (
     Judging,
@@ -301,6 +301,9 @@ async def finish(
     called = await read_by(functions, prepared.names.context, judging.reader, known)
     if isinstance(called, NeedsCatalog):
         return called
+    moves = ""
+    if prepared.place.depth > 0:
+        moves = await session_asked(functions, judging.reader, known, names_alone=True) or ""
     barred = reads.barred(bodies)
     alone = prepared.place.alone and not required.shares
     opened = await reads.opened(bodies, barred, alone=alone)
@@ -444,6 +447,7 @@ async def finish(
         stands_in=bool(barred or placed.below or narrowed or metrics.queries)
         or any(body.walled for body in bodies.values()),
         listed=_listed(prepared, seen, guarded).union(*(body.listed for body in bodies.values())),
+        moves=moves,
         opened=placed.opened,
         **found.with_substitutions_of(placed_texts).found(),
     )

@@ -15,7 +15,7 @@ from gateway.model.statement import Cleared
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import CASES, World
 from tests.pipeline.test_plans import execute
-from tests.plan.frames import sql
+from tests.plan.frames import sql, table
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -129,3 +129,42 @@ async def test_a_policy_calls_functions_by_their_whole_names(reader: ReaderPool,
     verdict = await world("1", f"id <> {called}()").judge("SELECT id FROM sales.fit", reader, user="bob")
     assert not isinstance(verdict, Cleared)
     assert "calls a function without its catalog and database" in verdict.message
+
+
+VIEW = TableName("spark_catalog", "hr", "units")
+
+
+@pytest.mark.parametrize(
+    ("body", "source", "why"),
+    [
+        ("(SELECT max(id) FROM department)", "employee", "which names `department` without its catalog"),
+        (
+            "(SELECT max(id) FROM hr.department)",
+            "employee",
+            "which names `hr.department` without its catalog",
+        ),
+        ("(SELECT max(id) FROM spark_catalog.hr.department)", "employee", ""),
+        ("length(current_user())", "employee", ""),
+        ("(SELECT max(id) FROM department)", "department", ""),
+    ],
+)
+async def test_a_view_that_is_written_out_calls_nothing_that_means_another_thing_there(
+    reader: ReaderPool, body: str, source: str, why: str
+) -> None:
+    """Spark finds what a body names where the view was written; and in the session, where its text stands."""
+    made = world(body)
+    view = made.tables[VIEW]
+    assert view.view is not None
+    text = f"SELECT name FROM {source} WHERE id < spark_catalog.hr.f()"
+    made.tables[VIEW] = replace(view, view=replace(view.view, text=text, definer="ann"))
+    for verdict in (
+        await made.judge("SELECT * FROM hr.units", reader, user="bob"),
+        await made.judge_plan(execute(sql("SELECT * FROM hr.units")), reader, user="bob"),
+        await made.judge_plan(execute(table("hr.units")), reader, user="bob"),
+    ):
+        if why:
+            assert not isinstance(verdict, Cleared)
+            assert why in verdict.message
+            continue
+        assert isinstance(verdict, Cleared), verdict
+        assert ("f()" in verdict.forwarded) == (source == "employee")
