@@ -97,6 +97,7 @@ class Promoter:
             return None
         source, path = found
         why: str | None
+        # RULE (local-file-elsewhere)
         if location is not None and source.is_local and not is_at(location, source.url(path)):
             why = "its table has the files of another directory; forget it, and name it again"
         else:

@@ -83,7 +83,7 @@ def read_usable_users(path: Path) -> tuple[dict[str, User], tuple[str, ...]]:
     """
     reading = _UserFileReading(str(path))
     found = reading.read(_read_text(path))
-    if reading.is_no_user_file:
+    if reading.is_no_user_file:  # RULE (broken-user-removed)
         raise Faults(reading.faults)
     return found, tuple(reading.faults)
 
@@ -518,7 +518,7 @@ class UserFile:
             # One that cannot be read is looked at again and again: who may read a file is not in its stamp.
             self._unreadable = isinstance(error, UnreadableFiles)
             self._stamp = None if self._unreadable else stamp
-            self._at_fault()
+            self._at_fault()  # RULE (no-user-file)
             self._tell("users_not_reloaded", error.faults)
             return False
         self._gone |= {name for name, user in self._users.items() if not _is_same(user, users.get(name))}

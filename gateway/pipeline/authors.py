@@ -72,10 +72,10 @@ async def _author(text: str, told: str, govern: Govern, judging: Judging) -> Aut
 
     INVARIANT (a name is nobody): who was removed and added again is not who wrote what the first one did.
     """
-    author = principal_of(told, judging.snapshot.principals.get)
+    author = principal_of(told, judging.snapshot.principals.get)  # RULE (author-by-name)
     asked = await asked_for(text, judging.reader, judging.snapshot.catalog)
     if author is None or asked is None:
-        return None
+        return None  # RULE (author-nobody)
     if isinstance(asked, NeedsCatalog):
         return asked
     own = replace(judging, principal=author, as_author=True, bodies={}, narrowed=[])
@@ -84,9 +84,9 @@ async def _author(text: str, told: str, govern: Govern, judging: Judging) -> Aut
         if isinstance(outcome, NeedsCatalog):
             return outcome
         # INVARIANT (nothing beyond one's own): a view counts with all that it reads.
-        if not isinstance(outcome, RewrittenStatement) or not outcome.plain:
+        if not isinstance(outcome, RewrittenStatement) or not outcome.plain:  # RULE (author-may-select)
             return None
-    return Authors(frozenset({author}), asked.names)
+    return Authors(frozenset({author}), asked.names)  # RULE (author-rests-on-functions)
 
 
 @dataclass(slots=True)
@@ -159,7 +159,8 @@ class _Bodies:
         """Return what is asked for the body of a function; for the text of a view nothing: whoever selects it
         whole is asked for all that it reads, but for what functions in it do. What a metric view reads is
         asked for wherever it may be: within a function it is found in the session that calls that."""
-        if of.name.version != FUNCTION and metrics_of(of) is None:
+        if of.name.version != FUNCTION and metrics_of(of) is None:  # RULE (function-metric-view)
+            # RULE (author-functions-in-views)
             known = self.call(reading, of.view), self.read(reading, of.view)
             return None if None in known else []
         called, read = self.call(reading), self.read(reading)
@@ -176,7 +177,7 @@ async def asked_for(text: str, reader: ReaderPort, catalog: CatalogSnapshot) -> 
     if statements is None or not isinstance(reading, Reading):
         return None
     bodies, seen, asked = _Bodies(catalog), set[TableName](), dict.fromkeys(statements)
-    if bodies.call(reading) is None or bodies.read(reading) is None:
+    if bodies.call(reading) is None or bodies.read(reading) is None:  # RULE (author-functions)
         return None
     while bodies.pending:
         one = bodies.pending.pop()

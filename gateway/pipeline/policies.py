@@ -55,6 +55,7 @@ class Policies:
 
     @property
     def tables(self) -> frozenset[TableName]:
+        # RULE (policy-functions-read)
         return self.called.union(TableName.of(parts) for parts in self.relations)
 
 
@@ -95,9 +96,9 @@ def refuse_unguarded_access(
     if not with_obligations:
         return None
     name, user = with_obligations[0], judging.principal.user
-    if required.explains:
+    if required.explains:  # RULE (guarded-plan-closed)
         return plan_shown(name, user)
-    if any(names_metadata(column.parts) for column in reading.columns):
+    if any(names_metadata(column.parts) for column in reading.columns):  # RULE (guarded-metadata)
         return metadata_shown(name, user)
     return None
 
@@ -207,8 +208,9 @@ def _otherwise(
     influences: frozenset[Influence] | None = None
     for key in sorted(judging.settings):
         reached = influence(key)
-        if reached is not Influence.ANYTHING:
+        if reached is not Influence.ANYTHING:  # RULE (policy-unlisted-setting)
             if influences is None:
+                # RULE (standard-masks-meaning)
                 influences = frozenset() if standard else depends(reading.tree, text, table, read)
             if reached not in influences:
                 continue
@@ -223,7 +225,7 @@ def _ungoverned(parts: tuple[str, ...], names: Names) -> str | None:
     """Say why a name of several levels is not a table's in the session that policies are read in, whose
     catalog has one level; None when it is, and so begins with a catalog."""
     meant = names.new_table(parts)
-    return meant.why if isinstance(meant, Ungovernable) else None
+    return meant.why if isinstance(meant, Ungovernable) else None  # RULE (policy-nested-names)
 
 
 def _qualified(reading: Reading) -> str | None:
@@ -249,7 +251,7 @@ def _unlike_this_spark(reading: Reading, judging: Judging) -> str | None:
             return (
                 f"calls `{'.'.join(function.parts)}`, which came with Spark {came}; this is Spark {version}"
             )
-    if judging.bare_builtins and (named := _qualified(reading)) is not None:
+    if judging.bare_builtins and (named := _qualified(reading)) is not None:  # RULE (policy-bare-builtins)
         return (
             f"calls `{named}`, and Spark {version} has no such name; there the function is "
             f"`{named.rpartition('.')[-1]}`"
@@ -261,7 +263,7 @@ def _out_of_reach(read: Collection[tuple[str, ...]], judging: Judging) -> str | 
     """Say why policies cannot read one of these tables."""
     known = judging.snapshot.catalog
     session = Names(SessionContext(catalogs=judging.told), known.catalogs, known.sources, known.listed)
-    if any(len(parts) < 3 for parts in read):
+    if any(len(parts) < 3 for parts in read):  # RULE (policy-full-table-names)
         return "names a table without its catalog and database"
     for parts in read:
         refused = session.refused(parts[0])
@@ -318,22 +320,28 @@ async def _checked(
     if unknown := judging.unknown(names):
         return NeedsCatalog(unknown)
     tables = [judging.snapshot.catalog.table(name) for name in names]
-    if (what := policy_text.unfit(text, reading, table, tables)) is not None:
+    if (what := policy_text.unfit(text, reading, table, tables)) is not None:  # RULE (policy-fits-table)
+        # RULE (unmatched-filter-why)
         told = f": `{policy.name}` names {what}" if judging.rules.unmatched_columns == "closed" else ""
         return Unsupported(f"a policy for {table.name} does not fit its columns{told}")
     read_tables = [other for other in tables if other is not None]
-    if (why := await _found_by_sessions(read_tables, judging)) is not None:
+    if (why := await _found_by_sessions(read_tables, judging)) is not None:  # RULE (policy-metric-view)
         return Unsupported(f"a policy for {table.name} {why}")
     otherwise = _otherwise(text, reading, table, read_tables, judging, standard=standard)
-    if otherwise is not None:
+    if otherwise is not None:  # RULE (policy-under-settings)
         return otherwise
-    if any(len(function.parts) != 3 and not is_builtin(function) for function in reading.functions):
+    if any(
+        # RULE (policy-full-function-names)
+        len(function.parts) != 3 and not is_builtin(function)
+        for function in reading.functions
+    ):
         # It is found in the session, which may have registered one of that name, or be in another database.
         return Unsupported(f"a policy for {table.name} calls a function without its catalog and database")
     functions, known = called_in(reading), judging.snapshot.catalog
     within = await read_by(functions, SessionContext(), judging.reader, known)
     if isinstance(within, NeedsCatalog):
         return within
+    # RULE (policy-functions-of-session)
     if (why := await session_asked(functions, judging.reader, known)) is not None:
         return Unsupported(f"a policy for {table.name} {why}")
     called = tables_among(within, known)
@@ -341,8 +349,10 @@ async def _checked(
     by_row = varying_by_row(reading.functions)
     if not reading.identities:
         return _Checked(text, frozenset(read), called, changes, by_row, reading.tree)
+    # RULE (policy-subjects)
     splices = identity_splices(reading, principal.user, (table, *tables), named=False)
     if isinstance(splices, Unsupported):
         return Unsupported(f"a policy for {table.name} asks who the user is: {splices.why}")
+    # RULE (policy-identities)
     text = guard.apply(text, splices)
     return _Checked(text, frozenset(read), called, changes, by_row, reading.tree)

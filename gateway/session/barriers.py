@@ -151,6 +151,7 @@ async def bind(
     until = asyncio.get_running_loop().time() + wait_s
     while isinstance(verdict, Cleared):
         request = LockRequest.of(verdict, session.judged_by(verdict))
+        # RULE (names-held)
         hold = await locks.acquire(request, until=until, by=session.number)
         if hold is None:
             return _busy(verdict, request), NO_LOCKS
@@ -369,7 +370,7 @@ async def _renew(
     verdict = without_ended_views(session, await judge(statement))
     if isinstance(verdict, Cleared) and not view.inlined:
         # Spark looks the names in it up again whenever it is read, by what its session knows.
-        stale = session.changed_tables(verdict, changed)
+        stale = session.changed_tables(verdict, changed)  # RULE (text-view-renewed)
         await _look_at(stale, statement, verdict, run)
         session.judged(verdict, generation, dict.fromkeys((name.folded() for name in stale), generation))
     origin = CachedRelation(
@@ -378,7 +379,7 @@ async def _renew(
         statement_id=view.statement_id,
         sources=view.sources,
     )
-    same = view.made.same(verdict) and not session.is_outdated(view, changed)
+    same = view.made.same(verdict) and not session.is_outdated(view, changed)  # RULE (plan-view-renewed)
     if same and await still_right(origin, version, judge, can_be_read):
         session.view_still_right(view, version)
         return
@@ -405,6 +406,7 @@ async def still_right(
 ) -> bool:
     """Whether everything that it was computed from would be computed in the same way now."""
     if relation.basis is None:
+        # RULE (links-below-many-statements)
         return relation.policies_version == version and await can_be_read(relation.sources)
     return await all_same(relation.basis, judge)
 

@@ -109,7 +109,7 @@ class Deciding(ABC, Generic[S, E]):
             run=lambda one: self.run_inside(session, one, client),
             changed=self._dependencies.catalog.changed_names,
         )
-        return self._verdicts.without_streams(verdict, session.judged_by)
+        return self._verdicts.without_streams(verdict, session.judged_by)  # RULE (stream-of-walked-files)
 
     async def _decided(
         self,

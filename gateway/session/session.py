@@ -206,6 +206,7 @@ class NameResolution:
         those that somebody else changed, and those that have become something else where sessions keep what a
         table is."""
         ordered = sorted(cleared.policy_tables, key=str)
+        # RULE (policy-tables-looked-at)
         read = [table for table in ordered if self.looked_at.get(table) != cleared.period]
         return list(dict.fromkeys((*read, *self.changed_tables(cleared, changed))))
 
@@ -223,13 +224,13 @@ class NameResolution:
             table = now.get(name)
             # INVARIANT (now): Spark reads tables that are in no statement, such as those in the body of a
             # function in SQL. So a session may know any table since it began.
-            unseen = _LONG_AGO if self.lived_on else KnownTable(table, began)
-            was, since = self.known_tables.get(name, unseen)
+            unseen = _LONG_AGO if self.lived_on else KnownTable(table, began)  # RULE (lived-on-knows-nothing)
+            was, since = self.known_tables.get(name, unseen)  # RULE (unread-known-table)
             if was != table and any(one is not None and kept_by_sessions(one) for one in (was, table)):
                 found.append(name)
                 continue
             is_table = table is not None and table.kind is TableKind.TABLE
-            if is_table and changed.since(name, since, by=self.number):
+            if is_table and changed.since(name, since, by=self.number):  # RULE (changed-by-others)
                 found.append(name)
         return sorted(found, key=str)
 
@@ -242,7 +243,7 @@ class NameResolution:
         self.began = generation if self.began is None else self.began
         for name in cleared.names:
             known = self.known_tables.get(name, _LONG_AGO if self.lived_on else None)
-            since = generation if known is None else known.since
+            since = generation if known is None else known.since  # RULE (absent-stays-old)
             self.known_tables[name] = KnownTable(now.get(name), looked.get(name, since))
 
     def judged_by(self, cleared: Cleared) -> frozenset[TableName]:
@@ -252,7 +253,7 @@ class NameResolution:
     def _sources_of(self, cleared: Cleared) -> frozenset[TableName]:
         views = (view.sources for view in self._views_read(cleared))
         relations = (one.sources for handle, one in self.relations.items() if handle in cleared.handles)
-        return cleared.names.union(*views, *relations)
+        return cleared.names.union(*views, *relations)  # RULE (view-made-of-files)
 
     def names_in_force(self) -> SavedNames:
         """Return what `restore` puts back."""
@@ -415,7 +416,7 @@ class NameResolution:
         self.ended_views = dict(other.ended_views)
         self.views_have_obligations = other.views_have_obligations
         self.views_guarded = other.views_guarded
-        self.known_tables = dict(other.known_tables)
+        self.known_tables = dict(other.known_tables)  # RULE (cloned-known-tables)
         self.began = other.began
         self.own_settings = other.own_settings
         self.given_settings = set(other.given_settings)

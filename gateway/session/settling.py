@@ -18,7 +18,7 @@ async def settled(stamp: Callable[[], object], known: object) -> None:
     there policies may stand that hide what those before them open, and users whose sessions would end.
     """
     seen = await asyncio.to_thread(stamp)
-    for _ in range(MAX_SETTLING if seen != known else 0):
+    for _ in range(MAX_SETTLING if seen != known else 0):  # RULE (files-settled)
         await asyncio.sleep(SETTLED_S)
         before, seen = seen, await asyncio.to_thread(stamp)
         if seen == before:

@@ -300,7 +300,7 @@ class Verdicts:
         locations = {table.name.folded(): table.location for table in verdict.tables}
         for name in filter(promotion.covers, {name.current for name in verdict.names}):
             why = await promotion.trouble(name, locations.get(name.folded()))
-            if why is not None:
+            if why is not None:  # RULE (link-come-meanwhile)
                 return refused(verdict, "NOT_GOVERNABLE", "0A000", why)
         return verdict
 

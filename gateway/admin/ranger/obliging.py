@@ -82,7 +82,7 @@ def taken_from_others(
 def _is_own(principal: Principal, policy: Mapping[str, Any]) -> bool:
     """Whether the principal alone wrote the policy, or it delegates itself to him."""
     # INVARIANT (a name is nobody): who was removed and added again did not write what the first one did.
-    if set(writers_of(policy)) == {principal.identity}:
+    if set(writers_of(policy)) == {principal.identity}:  # RULE (policy-of-user)
         return True
     return any(
         item.get("delegateAdmin")
