@@ -16,6 +16,7 @@ from gateway.model.files import SESSION_CATALOG
 from gateway.model.reading import Reading, RelationRole
 from gateway.model.resource import Resource
 from gateway.model.statement import NeedsCatalog, SessionContext
+from gateway.pipeline.judging import Judging
 from gateway.reader.port import ReaderPort
 from gateway.sql.policy_text import called_of_author
 from gateway.sql.required import Privilege
@@ -46,10 +47,11 @@ def tables_among(names: Iterable[TableName], catalog: CatalogSnapshot) -> frozen
 
 
 async def read_by(
-    called: Iterable[TableName], context: SessionContext, reader: ReaderPort, catalog: CatalogSnapshot
+    called: Iterable[TableName], context: SessionContext, judging: Judging
 ) -> frozenset[TableName] | NeedsCatalog:
     """Return the functions and, through views too, all that their bodies read, as far as it is there.
     `context`: what names mean where they are called."""
+    reader, catalog = judging.reader, judging.snapshot.catalog
     begins = (context.catalog, ".".join(context.namespace))
     pending = [(name, begins) for name in _in_sql(called)]
     seen: set[TableName] = set()
@@ -76,7 +78,7 @@ async def read_by(
 
 
 async def session_asked(
-    called: Iterable[TableName], reader: ReaderPort, catalog: CatalogSnapshot, *, names_alone: bool = False
+    called: Iterable[TableName], judging: Judging, *, names_alone: bool = False
 ) -> str | None:
     """Say which of the functions that a text calls means something else in another session; `names_alone`:
     by what it names, and not by what it asks for.
@@ -90,12 +92,12 @@ async def session_asked(
         if name in seen:
             continue
         seen.add(name)
-        table = catalog.table(name)
+        table = judging.snapshot.catalog.table(name)
         if table is None or len(seen) > MAX_BODIES:
             return f"calls {name}, and Spark does not tell all that it does"
         if table.view is None:
             continue  # code is what `execute` decides on
-        reading = await read_body(table.view.text, reader)
+        reading = await read_body(table.view.text, judging.reader)
         if reading is None:
             return f"calls {name}, whose body cannot be read"
         if not names_alone and (reading.identities or names_session(reading)):

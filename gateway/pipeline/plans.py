@@ -187,8 +187,7 @@ class _Plan:
         evaluation.visibility(one.name for one in facts.reads if one.name is not None)
         for prepared in texts.all:
             ask(prepared, self.accessing)  # RULE (plan-texts-privileges)
-        secrets = [part.secret for part in facts.parts if part.secret is not None]
-        known = [evaluation.knows_of(secret) for secret in secrets]
+        known = [evaluation.knows_of(part.secret) for part in facts.parts if part.secret is not None]
         if (denied := evaluation.denied()) is not None:
             return access_denied(denied, evaluation)
         tables: list[TableName] = [one.name for one in facts.reads if one.name is not None]
@@ -272,8 +271,7 @@ class _Plan:
             return not_governable(authors)
         if isinstance(authors, NeedsCatalog):
             return authors
-        functions, known = called_by(facts.required), judging.snapshot.catalog
-        called = await read_by(functions, self.context, judging.reader, known)
+        called = await read_by(called_by(facts.required), self.context, judging)
         if isinstance(called, NeedsCatalog):
             return called
         barred = reads.barred(bodies)
@@ -509,8 +507,7 @@ class _Plan:
             elsewhere = bool(
                 governed or facts.names or identities or placed or metrics.measures or not exists
             )
-            again = self.rendering.again
-            told = await in_turn(lambda: render(reading.message) if elsewhere else again())
+            told = await in_turn(lambda: render(reading.message) if elsewhere else self.rendering.again())
         # RULE (plan-proof)
         if await in_turn(lambda: proved(reading, original, forwarded, edits)) is not None:
             return not_governable(

@@ -337,14 +337,14 @@ async def _checked(
     ):
         # It is found in the session, which may have registered one of that name, or be in another database.
         return Unsupported(f"a policy for {table.name} calls a function without its catalog and database")
-    functions, known = called_in(reading), judging.snapshot.catalog
-    within = await read_by(functions, SessionContext(), judging.reader, known)
+    functions = called_in(reading)
+    within = await read_by(functions, SessionContext(), judging)
     if isinstance(within, NeedsCatalog):
         return within
     # RULE (policy-functions-of-session)
-    if (why := await session_asked(functions, judging.reader, known)) is not None:
+    if (why := await session_asked(functions, judging)) is not None:
         return Unsupported(f"a policy for {table.name} {why}")
-    called = tables_among(within, known)
+    called = tables_among(within, judging.snapshot.catalog)
     changes = bool(read) or varying(text, reading) is not None
     by_row = varying_by_row(reading.functions)
     if not reading.identities:

@@ -299,13 +299,13 @@ async def finish(
         return not_governable(authors)
     if isinstance(authors, NeedsCatalog):
         return authors
-    functions, known = called_by(prepared.functions), judging.snapshot.catalog
-    called = await read_by(functions, prepared.names.context, judging.reader, known)
+    functions = called_by(prepared.functions)
+    called = await read_by(functions, prepared.names.context, judging)
     if isinstance(called, NeedsCatalog):
         return called
     moves = ""
     if prepared.place.depth > 0:
-        moves = await session_asked(functions, judging.reader, known, names_alone=True) or ""
+        moves = await session_asked(functions, judging, names_alone=True) or ""
     barred = reads.barred(bodies)
     alone = prepared.place.alone and not required.shares
     opened = await reads.opened(bodies, barred, alone=alone)
