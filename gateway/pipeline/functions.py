@@ -1,24 +1,26 @@
 """What the bodies of SQL functions read: no statement names it, and Spark's session keeps it all the same.
 
 Who may execute a function is not asked for what it reads, so nothing is judged here. These names are held,
-and looked at again, as those of tables and views are. Spark does not tell where the names in a body begin:
-what has no database is taken for a table beside the function.
+and looked at again, as those of tables and views are. What names in a body mean is found where the function
+is called: in the session that asks, or where the view was written that calls it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from gateway.model.catalog import FUNCTION, CatalogSnapshot, Table, TableKind, TableName
+from gateway.model.catalog import FUNCTION, CatalogSnapshot, TableKind, TableName, ViewBody
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.reading import Reading, RelationRole
 from gateway.model.resource import Resource
-from gateway.model.statement import NeedsCatalog
+from gateway.model.statement import NeedsCatalog, SessionContext
+from gateway.pipeline.judging import Judging
 from gateway.reader.port import ReaderPort
 from gateway.sql.policy_text import called_of_author
 from gateway.sql.required import Privilege
+from gateway.sql.varying import names_session
 
 MAX_BODIES = 64
 """Functions and views that one text leads to."""
@@ -45,17 +47,19 @@ def tables_among(names: Iterable[TableName], catalog: CatalogSnapshot) -> frozen
 
 
 async def read_by(
-    called: Iterable[TableName], reader: ReaderPort, catalog: CatalogSnapshot
+    called: Iterable[TableName], context: SessionContext, judging: Judging
 ) -> frozenset[TableName] | NeedsCatalog:
-    """Return the functions and, through views too, all that their bodies read, as far as it is there."""
-    # Only Spark's own catalog has functions in SQL; those of others are code.
-    pending = [name.folded() for name in called if name.catalog.lower() == SESSION_CATALOG]
+    """Return the functions and, through views too, all that their bodies read, as far as it is there.
+    `context`: what names mean where they are called."""
+    reader, catalog = judging.reader, judging.snapshot.catalog
+    begins = (context.catalog, ".".join(context.namespace))
+    pending = [(name, begins) for name in _in_sql(called)]
     seen: set[TableName] = set()
     unknown: dict[TableName, None] = {}
     found: set[TableName] = set()
     bodies = 0
     while pending:
-        name = pending.pop()
+        name, begins = pending.pop()
         if name in seen:
             continue
         seen.add(name)
@@ -67,19 +71,64 @@ async def read_by(
         found.add(name)
         if table.view is not None and bodies < MAX_BODIES:
             bodies += 1
-            pending += await _within(table, reader)
+            if name.version != FUNCTION:
+                begins = (table.view.catalog, table.view.database)
+            pending += [(one, begins) for one in await _within(table.view, begins, reader)]
     return NeedsCatalog(tuple(unknown), promotes=False) if unknown else frozenset(found)
 
 
-async def _within(table: Table, reader: ReaderPort) -> list[TableName]:
+async def session_asked(
+    called: Iterable[TableName], judging: Judging, *, names_alone: bool = False
+) -> str | None:
+    """Say which of the functions that a text calls means something else in another session; `names_alone`:
+    by what it names, and not by what it asks for.
+
+    INVARIANT (a policy's text means what it says): whoever it is for chooses his session's catalog and
+    database, and may have tables there that are called as those in the body.
+    """
+    pending, seen = [*_in_sql(called)], set[TableName]()
+    while pending:
+        name = pending.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        table = judging.snapshot.catalog.table(name)
+        if table is None or len(seen) > MAX_BODIES:
+            return f"calls {name}, and Spark does not tell all that it does"
+        if table.view is None:
+            continue  # code is what `execute` decides on
+        reading = await read_body(table.view.text, judging.reader)
+        if reading is None:
+            return f"calls {name}, whose body cannot be read"
+        if not names_alone and (reading.identities or names_session(reading)):
+            return f"calls {name}, which asks who the user is, or for what a session says"
+        for one in reading.relations:
+            if one.role is not RelationRole.CTE and len(one.parts) < _IN_A_CATALOG:
+                return _in_the_session(name, one.parts)
+        for parts in called_of_author(reading):
+            if len(parts) == 1:
+                return _in_the_session(name, parts)
+            # With its catalog Spark takes no name of a function in a body.
+            pending += _in_sql([replace(TableName.of((SESSION_CATALOG, *parts)[-3:]), version=FUNCTION)])
+    return None
+
+
+def _in_the_session(function: TableName, parts: tuple[str, ...]) -> str:
+    return (
+        f"calls {function}, which names `{'.'.join(parts)}` without its catalog: that is found in the session"
+    )
+
+
+def _in_sql(called: Iterable[TableName]) -> Iterator[TableName]:
+    """Yield the functions that may be in SQL: only Spark's own catalog has such; those of others are code."""
+    return (name.folded() for name in called if name.catalog.lower() == SESSION_CATALOG)
+
+
+async def _within(view: ViewBody, begins: tuple[str, str], reader: ReaderPort) -> list[TableName]:
     """Return what the body of a function, or the text of a view, names."""
-    view = table.view
-    reading = None if view is None else await read_body(view.text, reader)
-    if view is None or reading is None:
+    reading = await read_body(view.text, reader)
+    if reading is None:
         return []
-    begins = (view.catalog, view.database)
-    if table.name.version == FUNCTION:
-        begins = (table.name.catalog, table.name.database)
     scans = [(one.parts, "") for one in reading.relations if one.role is RelationRole.SCAN]
     calls = [(parts, FUNCTION) for parts in called_of_author(reading)]
     named = ((_whole(parts, begins), version) for parts, version in (*scans, *calls))

@@ -99,6 +99,8 @@ class RewrittenStatement(Findings):
     listed: frozenset[TableName] = frozenset()
     """Of the text of a view: the tables (folded) in it that are read by the columns that were judged, and by
     nothing else that is guarded. Spark's own reading of the view would show others under names of theirs."""
+    moves: str = ""
+    """Of the text of a view: why it would mean something else where it is written out, in words."""
     opened: bool = False
     """Of the text of a view that was judged without barriers: whether nothing in it can fail."""
 

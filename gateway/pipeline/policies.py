@@ -11,7 +11,7 @@ from gateway.model.meaning_settings import Influence, influence
 from gateway.model.principal import Principal
 from gateway.model.reading import ExpressionNode, Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, ScanRecord, SessionContext
-from gateway.pipeline.functions import called_in, read_by, tables_among
+from gateway.pipeline.functions import called_in, read_by, session_asked, tables_among
 from gateway.pipeline.judging import Judging, RewrittenStatement
 from gateway.pipeline.seeing import ColumnAccess
 from gateway.policy.engine import TableView
@@ -331,16 +331,20 @@ async def _checked(
     otherwise = _otherwise(text, reading, table, read_tables, judging, standard=standard)
     if otherwise is not None:  # RULE (policy-under-settings)
         return otherwise
-    if judging.endpoint == "connect" and any(
+    if any(
         # RULE (policy-full-function-names)
         len(function.parts) != 3 and not is_builtin(function)
         for function in reading.functions
     ):
-        # A session that registered a function of that name would have it called in the other's place.
+        # It is found in the session, which may have registered one of that name, or be in another database.
         return Unsupported(f"a policy for {table.name} calls a function without its catalog and database")
-    within = await read_by(called_in(reading), judging.reader, judging.snapshot.catalog)
+    functions = called_in(reading)
+    within = await read_by(functions, SessionContext(), judging)
     if isinstance(within, NeedsCatalog):
         return within
+    # RULE (policy-functions-of-session)
+    if (why := await session_asked(functions, judging)) is not None:
+        return Unsupported(f"a policy for {table.name} {why}")
     called = tables_among(within, judging.snapshot.catalog)
     changes = bool(read) or varying(text, reading) is not None
     by_row = varying_by_row(reading.functions)

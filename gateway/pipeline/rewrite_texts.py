@@ -345,6 +345,7 @@ class _Text:
             stands_in=bool(sources.barred or placed.below or guards.narrowed or metrics.queries)
             or any(body.walled for body in bodies),
             listed=self._listed(guards).union(*(body.listed for body in bodies)),
+            moves=sources.moves,
             opened=placed.opened,
             **found.with_substitutions_of((*guards.narrowed.values(), *metrics.bodies)).found(),
         )

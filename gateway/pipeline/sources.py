@@ -10,7 +10,7 @@ from gateway.model.reading import Span
 from gateway.model.statement import NeedsCatalog
 from gateway.pipeline.authors import Authors, authors_of
 from gateway.pipeline.barriers import Placed, QueriedViews
-from gateway.pipeline.functions import called_by, read_by
+from gateway.pipeline.functions import called_by, read_by, session_asked
 from gateway.pipeline.judging import NotRewritten, RewrittenStatement, refuse_unsupported
 from gateway.pipeline.policies import Policies, policies_of
 from gateway.pipeline.views import ReadViews
@@ -33,6 +33,9 @@ class ReadSources:
     """The texts of views without barriers, where nothing in them can fail."""
     called: frozenset[TableName]
     """The functions in SQL that are called, and what their bodies read."""
+    moves: str
+    """Why the text of a view means something else where it is written out, for a function that it calls;
+    empty where it does not."""
 
     @property
     def names(self) -> frozenset[TableName]:
@@ -71,9 +74,11 @@ async def sources_of(
     if isinstance(authors, NotRewritten):
         return authors
     judging = reads.judging
-    called = await read_by(called_by(required), judging.reader, judging.snapshot.catalog)
+    functions = called_by(required)
+    called = await read_by(functions, reads.context, judging)
     if isinstance(called, NeedsCatalog):
         return called
+    moves = await session_asked(functions, judging, names_alone=True) if reads.place.depth > 0 else None
     barred = reads.barred(bodies)
     return ReadSources(
         reads=reads,
@@ -82,5 +87,6 @@ async def sources_of(
         authors=authors,
         barred=barred,
         called=called,
+        moves=moves or "",
         opened=await reads.opened(bodies, barred, alone=alone),
     )

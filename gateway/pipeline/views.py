@@ -100,7 +100,8 @@ class ReadViews:
             if metrics_of(table) is not None:
                 continue
             body = await self._body(table, replace(self._within, opening=table))
-            if isinstance(body, RewrittenStatement) and body.opened:  # RULE (unbarred-view-total)
+            # RULE (unbarred-view-total)
+            if isinstance(body, RewrittenStatement) and body.opened and not body.moves:
                 found[span] = replace(body, stands_in=True)
         return found
 
@@ -139,7 +140,8 @@ class ReadViews:
             conditions = placed.passed.get(span, ())
             if table is None or table.view is None or metrics_of(table) is not None or not conditions:
                 continue
-            if nested_text(bodies[name.folded()]) is None and not self._may_be_written_out(table):
+            by_name = nested_text(bodies[name.folded()]) is None
+            if by_name and (bodies[name.folded()].moves or not self._may_be_written_out(table)):
                 continue
             if len(self.judging.narrowed) >= MAX_NARROWED:
                 break
@@ -202,14 +204,18 @@ class ReadViews:
         if (
             isinstance(body, RewrittenStatement)
             and body.listed
-            and not (body.walled or self._may_be_written_out(table))
+            and not (body.walled or (self._may_be_written_out(table) and not body.moves))
         ):
             # INVARIANT (what is judged is what is read): by its own name a view has no list of columns.
             if old := self._not_of_this_moment(body.listed):  # RULE (view-columns-of-now)
                 return NeedsCatalog(old, promotes=False, anew=True)
             body = replace(body, listed=frozenset())
-        if isinstance(body, RewrittenStatement) and table.view.collation and nested_text(body) is not None:
-            return not_governable(collated(f"the view {table.name}"))
+        if isinstance(body, RewrittenStatement) and nested_text(body) is not None and place.opening is None:
+            if table.view.collation:
+                return not_governable(collated(f"the view {table.name}"))
+            if body.moves:  # RULE (view-functions-move)
+                # INVARIANT (a view lends no more than its rows): its reader chooses what is found there.
+                return not_governable(Unsupported(f"the view {table.name} {body.moves}"))
         if isinstance(body, RewrittenStatement) and place.above is None:
             self.judging.bodies[key] = body
         return body

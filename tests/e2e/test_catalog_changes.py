@@ -28,6 +28,18 @@ policies:
   - name: functions
     on: {catalog: spark_catalog, database: race, udf: "*"}
     allow: [{users: [ann], access: [execute]}]
+  - name: elsewhere
+    on: {catalog: spark_catalog, database: race_elsewhere}
+    allow: [{users: [ann], access: [use]}]
+  - name: rows by a function that names no database
+    on: {catalog: spark_catalog, database: race, table: by_bare}
+    filter: [{users: [ann], where: "id <= spark_catalog.race.bare()"}]
+  - name: rows by one that names no catalog
+    on: {catalog: spark_catalog, database: race, table: by_short}
+    filter: [{users: [ann], where: "id <= spark_catalog.race.short()"}]
+  - name: rows by one that names all
+    on: {catalog: spark_catalog, database: race, table: by_whole}
+    filter: [{users: [ann], where: "id <= spark_catalog.race.whole()"}]
   - name: rows that ann may see
     on: {catalog: spark_catalog, database: race, table: guarded}
     filter: [{users: [ann], where: "note <> 'RAW'"}]
@@ -314,15 +326,13 @@ def test_what_functions_read_is_read_as_it_is_now(
     table("thrift", "id STRING, email STRING", "('1', 'RAW')")
     spark.query(
         "CREATE OR REPLACE FUNCTION race.read() RETURNS BIGINT RETURN (SELECT count(id) FROM race.swapped)",
-        "CREATE OR REPLACE FUNCTION race.again() RETURNS BIGINT RETURN spark_catalog.race.read() + 0",
-        "CREATE OR REPLACE FUNCTION race.ids() RETURNS TABLE (id STRING) RETURN SELECT id FROM race.swapped",
+        "CREATE OR REPLACE FUNCTION race.again() RETURNS BIGINT RETURN race.read() + 0",
         "CREATE OR REPLACE VIEW race.of_read AS SELECT spark_catalog.race.read() AS n",
         user="loader",
     )
     asked = {
         "SELECT spark_catalog.race.read()": [(1,)],
         "SELECT spark_catalog.race.again()": [(1,)],
-        "SELECT count(*) FROM spark_catalog.race.ids()": [(1,)],
         "SELECT n FROM race.of_read": [(1,)],
         "SELECT n FROM of_again": [(1,)],
     }
@@ -336,6 +346,32 @@ def test_what_functions_read_is_read_as_it_is_now(
             ):
                 table("thrift", columns, rows)
                 assert ann(text) == [(count,)], text
+
+
+@pytest.mark.parametrize("endpoint", ["thrift", "connect"])
+def test_a_policys_function_reads_no_table_of_whoever_asks(
+    spark: Spark, gateway: RunningGateway, endpoint: str
+) -> None:
+    """Spark finds what the body of a function names in the session that calls it."""
+    bodies = {"bare": "most", "short": "race.most", "whole": "spark_catalog.race.most"}
+    made = [
+        "CREATE TABLE IF NOT EXISTS race.most USING parquet AS SELECT 1 AS n",
+        "CREATE DATABASE IF NOT EXISTS race_elsewhere",
+        "CREATE TABLE IF NOT EXISTS race_elsewhere.most USING parquet AS SELECT 9 AS n",
+        "USE race",
+    ]
+    for name, body in bodies.items():
+        made += [
+            f"CREATE TABLE IF NOT EXISTS race.by_{name} USING parquet AS VALUES (1), (2) AS t(id)",
+            f"CREATE OR REPLACE FUNCTION race.{name}() RETURNS INT RETURN (SELECT max(n) FROM {body})",
+        ]
+    spark.query(*made, user="loader")
+    with session(gateway, endpoint, "ann") as ann:
+        ann("USE race_elsewhere")
+        assert ann("SELECT id FROM race.by_whole") == [(1,)]
+        for name in ("bare", "short"):
+            with pytest.raises((Error, PySparkException), match="without its catalog"):
+                ann(f"SELECT id FROM race.by_{name}")
 
 
 @pytest.mark.parametrize("endpoint", ["thrift", "connect"])

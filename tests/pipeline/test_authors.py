@@ -22,6 +22,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 READ = "SELECT id FROM sales.fit"
 CLOSED = "a policy for spark_catalog.sales.fit is closed, because who wrote it may not select all"
+BEYOND = "a policy for spark_catalog.sales.fit calls spark_catalog.hr."
+"""What nobody can tell of a function closes, whoever wrote the policy."""
 DEPARTMENT = "fit.id IN (SELECT d.id FROM spark_catalog.hr.department d WHERE d.name = 'x')"
 NAME = "    - name: a filter with a subquery that fits\n".removeprefix("  ")
 
@@ -69,7 +71,7 @@ async def test_what_its_author_may_not_select_closes(
         why(await made.judge_plan(execute(sql(READ)), reader, user="bob")),
     ]
     for each in told:
-        assert (CLOSED not in each) if is_open else (CLOSED in each), each
+        assert (CLOSED not in each) if is_open else (CLOSED in each or BEYOND in each), each
         assert "department" not in each
     assert why(await made.judge(READ, reader, user="ann")) == "", "it is not for ann"
 
@@ -117,6 +119,10 @@ async def test_a_misspelt_column_in_a_lambda_function_closes(reader: ReaderPool,
     assert "does not fit its columns" in why(await world("ann", text).judge(asked, reader, user="bob"))
 
 
+def is_closed(verdict: Verdict) -> bool:
+    return CLOSED in why(verdict) or BEYOND in why(verdict)
+
+
 CALLING = """
   - name: they call functions
     on: {catalog: spark_catalog, database: hr, udf: "*"}
@@ -131,23 +137,23 @@ CALLING = """
     ("author", "call", "body", "is_open"),
     [
         ("bob", "f", "(SELECT max(id) FROM spark_catalog.hr.department)", True),
-        ("bob", "f", "SELECT max(id) FROM hr.department", True),
-        ("eve", "f", "SELECT max(id) FROM hr.department", False),
+        ("bob", "f", "SELECT max(id) FROM spark_catalog.hr.department", True),
+        ("eve", "f", "SELECT max(id) FROM spark_catalog.hr.department", False),
         ("bob", "f", "(SELECT max(id) FROM department)", False),  # of any database
-        ("bob", "f", "(SELECT max(id) FROM hr.employee)", False),
-        ("ann", "f", "(SELECT max(id) FROM hr.employee)", True),
+        ("bob", "f", "(SELECT max(id) FROM spark_catalog.hr.employee)", False),
+        ("ann", "f", "(SELECT max(id) FROM spark_catalog.hr.employee)", True),
         ("bob", "f", "x * 2", True),
         ("bob", "f", "", True),  # code
         ("bob", "f", None, False),  # nobody knows
-        ("bob", "g", "(SELECT max(id) FROM hr.employee)", False),
-        ("ann", "g", "(SELECT max(id) FROM hr.employee)", True),
+        ("bob", "g", "(SELECT max(id) FROM spark_catalog.hr.employee)", False),
+        ("ann", "g", "(SELECT max(id) FROM spark_catalog.hr.employee)", True),
         ("bob", "g", "hr.g(x)", True),
         ("bob", "f", "hr.nowhere(x)", False),
-        ("bob", "f", "(SELECT max(id) FROM hr.nowhere)", False),
+        ("bob", "f", "(SELECT max(id) FROM spark_catalog.hr.nowhere)", False),
         ("bob", "f", "input_file_name()", False),
-        ("bob", "v", "(SELECT max(id) FROM hr.employee)", False),
-        ("ann", "v", "(SELECT max(id) FROM hr.employee)", True),
-        ("bob", "v", "(SELECT max(id) FROM hr.department)", True),
+        ("bob", "v", "(SELECT max(id) FROM spark_catalog.hr.employee)", False),
+        ("ann", "v", "(SELECT max(id) FROM spark_catalog.hr.employee)", True),
+        ("bob", "v", "(SELECT max(id) FROM spark_catalog.hr.department)", True),
     ],
 )
 async def test_bodies_of_functions_count(
@@ -169,7 +175,7 @@ async def test_bodies_of_functions_count(
         await made.judge(READ, reader, user="bob"),
         await made.judge_plan(execute(table("sales.fit")), reader, user="bob"),
     ):
-        assert (why(verdict) == "") if is_open else (CLOSED in why(verdict)), why(verdict)
+        assert (why(verdict) == "") if is_open else is_closed(verdict), why(verdict)
         if isinstance(verdict, Cleared) and call != "v":
             assert TableName("spark_catalog", "hr", call, FUNCTION) in verdict.names
 
@@ -190,9 +196,9 @@ async def test_defaults_of_parameters_count(
     made = world(author, "spark_catalog.hr.f() = 1", CALLING)
     name = TableName("spark_catalog", "hr", "f", FUNCTION)
     made.tables[name] = function("f", "x", f"Input:  x INT DEFAULT {default}")
-    made.tables[replace(name, table="g")] = function("g", "(SELECT max(id) FROM hr.employee)")
+    made.tables[replace(name, table="g")] = function("g", "(SELECT max(id) FROM spark_catalog.hr.employee)")
     told = why(await made.judge(READ, reader, user="bob"))
-    assert (told == "") if is_open else (CLOSED in told), told
+    assert (told == "") if is_open else (CLOSED in told or BEYOND in told), told
 
 
 METRICS = """

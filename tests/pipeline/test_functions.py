@@ -15,7 +15,7 @@ from gateway.model.statement import Cleared
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import CASES, World
 from tests.pipeline.test_plans import execute
-from tests.plan.frames import sql
+from tests.plan.frames import sql, table
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -81,7 +81,7 @@ async def test_a_body_that_nobody_can_read_is_sparks_to_say(reader: ReaderPool) 
 
 
 async def test_what_a_function_in_a_policy_reads_is_looked_at_once_a_period(reader: ReaderPool) -> None:
-    made = world("(SELECT max(id) FROM hr.department)", "id <> spark_catalog.hr.g()")
+    made = world("(SELECT max(id) FROM spark_catalog.hr.department)", "id <> spark_catalog.hr.g()")
     text = "SELECT id FROM sales.fit"
     for verdict in (
         await made.judge(text, reader, user="bob"),
@@ -90,3 +90,81 @@ async def test_what_a_function_in_a_policy_reads_is_looked_at_once_a_period(read
         assert isinstance(verdict, Cleared), verdict
         assert verdict.policy_tables == {DEPARTMENT}
         assert "period" in verdict.context_dependencies
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("(SELECT max(id) FROM department)", "which names `department` without its catalog"),
+        ("(SELECT max(id) FROM hr.department)", "which names `hr.department` without its catalog"),
+        ("(SELECT max(id) FROM spark_catalog.hr.department JOIN d)", "which names `d` without its catalog"),
+        ("elsewhere()", "which names `elsewhere` without its catalog"),
+        ("hr.nowhere()", "calls spark_catalog.hr.nowhere, and Spark does not tell all that it does"),
+        ("current_user()", "which asks who the user is, or for what a session says"),
+        ("current_database() = 'hr'", "which asks who the user is, or for what a session says"),
+        ("(SELECT", "whose body cannot be read"),
+        ("(WITH d AS (SELECT id FROM spark_catalog.hr.department) SELECT max(id) FROM d)", ""),
+        ("1 + length('x')", ""),
+    ],
+)
+@pytest.mark.parametrize("call", ["f", "g"])
+async def test_a_function_in_a_policy_means_the_same_in_each_session(
+    reader: ReaderPool, body: str, why: str, call: str
+) -> None:
+    """Spark finds what a body names in the session that asks, whose user may have tables there."""
+    made = world(body, f"id <> spark_catalog.hr.{call}()")
+    for verdict in (
+        await made.judge("SELECT id FROM sales.fit", reader, user="bob"),
+        await made.judge_plan(execute(sql("SELECT id FROM sales.fit")), reader, user="bob"),
+    ):
+        if not why:
+            assert isinstance(verdict, Cleared), verdict
+            continue
+        assert not isinstance(verdict, Cleared)
+        assert why in verdict.message
+
+
+@pytest.mark.parametrize("called", ["f", "hr.f"])
+async def test_a_policy_calls_functions_by_their_whole_names(reader: ReaderPool, called: str) -> None:
+    verdict = await world("1", f"id <> {called}()").judge("SELECT id FROM sales.fit", reader, user="bob")
+    assert not isinstance(verdict, Cleared)
+    assert "calls a function without its catalog and database" in verdict.message
+
+
+VIEW = TableName("spark_catalog", "hr", "units")
+
+
+@pytest.mark.parametrize(
+    ("body", "source", "why"),
+    [
+        ("(SELECT max(id) FROM department)", "employee", "which names `department` without its catalog"),
+        (
+            "(SELECT max(id) FROM hr.department)",
+            "employee",
+            "which names `hr.department` without its catalog",
+        ),
+        ("(SELECT max(id) FROM spark_catalog.hr.department)", "employee", ""),
+        ("length(current_user())", "employee", ""),
+        ("(SELECT max(id) FROM department)", "department", ""),
+    ],
+)
+async def test_a_view_that_is_written_out_calls_nothing_that_means_another_thing_there(
+    reader: ReaderPool, body: str, source: str, why: str
+) -> None:
+    """Spark finds what a body names where the view was written; and in the session, where its text stands."""
+    made = world(body)
+    view = made.tables[VIEW]
+    assert view.view is not None
+    text = f"SELECT name FROM {source} WHERE id < spark_catalog.hr.f()"
+    made.tables[VIEW] = replace(view, view=replace(view.view, text=text, definer="ann"))
+    for verdict in (
+        await made.judge("SELECT * FROM hr.units", reader, user="bob"),
+        await made.judge_plan(execute(sql("SELECT * FROM hr.units")), reader, user="bob"),
+        await made.judge_plan(execute(table("hr.units")), reader, user="bob"),
+    ):
+        if why:
+            assert not isinstance(verdict, Cleared)
+            assert why in verdict.message
+            continue
+        assert isinstance(verdict, Cleared), verdict
+        assert ("f()" in verdict.forwarded) == (source == "employee")

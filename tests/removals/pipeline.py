@@ -854,6 +854,18 @@ REMOVALS = (
         "pipeline.test_functions",
     ),
     Removal(
+        "policy-functions-of-session",
+        "functions in policies mean the same in each session",
+        Never(),
+        "pipeline.test_functions",
+    ),
+    Removal(
+        "view-functions-move",
+        "a view is not written out whose functions would read something else there",
+        Never(),
+        "pipeline.test_functions",
+    ),
+    Removal(
         "functions-no-tables",
         "a function is no table to be looked at",
         Always(),

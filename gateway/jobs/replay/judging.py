@@ -10,7 +10,7 @@ import asyncio
 import pickle
 from collections import ChainMap
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -162,7 +162,8 @@ class Judges:
         new = await self._verdict(question, sides.new, sides, known)
         needs = {name for one in (old, new) if isinstance(one, NeedsCatalog) for name in one.tables}
         if isinstance(old, NeedsCatalog) or isinstance(new, NeedsCatalog):
-            return answer | {"needs": sorted([one.catalog, one.database, one.table] for one in needs)}
+            # A version of a table, or a function, is not the table of that name.
+            return answer | {"needs": sorted([*astuple(one)] for one in needs)}
         text = lexed_text(row["text"], is_rendering=row["plan"] is not None)
         shape = await self.reader.fingerprint(text)
         answer["fingerprint"] = shape[:LONGEST] if isinstance(shape, str) else None

@@ -38,6 +38,7 @@ from gateway.session.audit_records import Stamp
 from tests.jobs.records import DAY, NOW, at, fill, identity, question
 from tests.jobs.worker import Ran, Worker, archive_of, replay_of
 from tests.judge_world import World
+from tests.pipeline import test_functions as functions
 from tests.plan.frames import message, sql, table
 from tests.readers import patient
 
@@ -246,7 +247,7 @@ def test_a_verdict_that_policies_do_not_decide_has_to_be_that_of_the_record(
 
 def test_a_worker_keeps_one_parser_and_asks_for_names_that_it_does_not_know() -> None:
     """Without a loop of ours around it, as in a worker."""
-    world = World()
+    world = functions.world("(SELECT max(id) FROM department)")
     version = spark_version(find_spark_home())
     options = ReaderOptions(spark_version=version, limits=patient(ReaderLimits()))
     judges = Judges(options)
@@ -257,7 +258,7 @@ def test_a_worker_keeps_one_parser_and_asks_for_names_that_it_does_not_know() ->
         row = question("SELECT who FROM directory WHERE id = 4711", groups=["admins"], namespace="hr")
         nothing = Known(catalogs=frozenset({"spark_catalog"}))
         (asked,) = judges.answers([row], sides, Parcel.of(nothing))
-        assert asked["needs"] == [["spark_catalog", "hr", "directory"]]
+        assert asked["needs"] == [["spark_catalog", "hr", "directory", ""]]
         pids = {process.pid for process in judges.reader._processes}
         known = dataclasses.replace(nothing, tables=world.tables)
         (answer,) = judges.answers([row], sides, Parcel.of(known))
@@ -277,6 +278,13 @@ def test_a_worker_keeps_one_parser_and_asks_for_names_that_it_does_not_know() ->
         assert (answer["reason"], answer["old"]) == (None, "cleared")
         assert answer["fingerprint"] == "spark . sql ( ? ) . filter ( ? )"
         assert {process.pid for process in judges.reader._processes} == pids
+        # A function is not the table of its name.
+        calls = question("SELECT spark_catalog.hr.f()", groups=["admins"])
+        without = dataclasses.replace(known, tables={n: t for n, t in world.tables.items() if not n.version})
+        (asked,) = judges.answers([calls], sides, Parcel.of(without))
+        assert asked["needs"] == [[*dataclasses.astuple(functions.CALLED)]]
+        (answer,) = judges.answers([calls], sides, Parcel.of(known))
+        assert (answer["reason"], answer["old"]) == (None, "cleared")
         broken = {**row, "tables": base64.b64encode(b"nonsense").decode()}
         (answer,) = judges.answers([broken], sides, Parcel.of(known))
         assert answer["reason"] == "the record of its tables cannot be read"
