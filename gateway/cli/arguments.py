@@ -35,6 +35,11 @@ exit codes: 0 done, 2 wrong arguments, 3 refused (explain), 4 faults in files, 5
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     """Return the arguments with `run`, the function of the command. Exits with 2 when they are wrong."""
+    return make_parser().parse_args(argv)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="sluice",
         description="A governance gateway for SQL on Apache Spark.",
@@ -59,7 +64,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     _sessions(commands)
     _spark_jars(commands)
     _version(commands)
-    return parser.parse_args(argv)
+    return parser
 
 
 class _CommandParser(argparse.ArgumentParser):
