@@ -457,9 +457,8 @@ def _users(commands: Commands[argparse.ArgumentParser]) -> None:
     )
     _with_config(parser)
     parser.add_argument("--file", type=Path, help="user file; by default the one of the settings")
-    parser.add_argument(
-        "action", choices=("add", "list", "remove", "passwd", "token", "tokens", "revoke"), metavar="ACTION"
-    )
+    actions = ("add", "list", "remove", "passwd", "token", "tokens", "revoke")
+    parser.add_argument("action", choices=actions, metavar="ACTION", help=", ".join(actions))
     parser.add_argument("name", nargs="?", help="user name; not for list")
     parser.add_argument("token", nargs="?", metavar="ID", help="revoke: the token's id")
     parser.add_argument("--group", action="append", default=[], metavar="GROUP", help="add: may repeat")

@@ -31,13 +31,13 @@ _TYPES = (
 
 
 class CatalogConnection(Section):
-    """What a catalog is. Keys are also taken as `is-default`, `Is-Default` and the like."""
+    """The catalog itself. Keys may also be written `is-default`, `Is-Default` and the like."""
 
     type: Annotated[str, Field(pattern="^(" + "|".join(KINDS) + ")$", description=_TYPES)]
     is_default: bool = False
-    """Whether sessions begin in it. One catalog at most; without any, Spark's session catalog."""
+    """Whether sessions begin in it; one catalog at most, by default Spark's session catalog."""
     default_db: Name = "default"
-    """Database in which sessions begin that begin in this catalog."""
+    """Database in which sessions of this catalog begin."""
     connection_params: dict[str, str | Secret] = Field(default_factory=dict)
     """Parameters of its type. Secrets are `{env: NAME}` or `{file: PATH}`."""
 
@@ -55,7 +55,7 @@ class CatalogEntry(Section):
     """One catalog, and the policy service that speaks for it."""
 
     name: Name
-    """First part of the names in it: small letters, digits and `_`."""
+    """First part of the names in it: lower-case letters, digits and `_`."""
     catalog: CatalogConnection
     policies: Name = DEFAULT_SERVICE
     """Service that speaks for it, as in `policies.catalogs`."""
