@@ -319,7 +319,7 @@ def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:
         "  sluice lineage laundering                      protected columns whose values somebody may read\n"
         "                           in another column: who, by which policies and statements\n"
         "  sluice lineage laundering hr.employee.ssn      of one column, or one table\n"
-        "\nWrite as many parts of a name, from its end, as make it unique; a table means all of its columns.\n"
+        "\nWrite as many parts of a name, from its end, as make it unique; a table means all its columns.\n"
         "Names with dots need `backticks`.\n"
         "exit codes of laundering: 0 nothing found, 1 something found, 2 an error\n",
         "lineage",

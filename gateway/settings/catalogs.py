@@ -120,7 +120,7 @@ def normalized(entries: Any, faults: Diagnostics) -> Normalized:
             first = names.setdefault(name.lower(), index)
             if first != index:
                 line = faults.line(("catalogs", first))
-                faults.add(("catalogs", index), f"catalog `{name}` stands here a second time (line {line})")
+                faults.add(("catalogs", index), f"catalog `{name}` is repeated here (line {line})")
         if isinstance(made.get("catalog"), dict) and made["catalog"].get("is_default") is True:
             defaults.append(index)
         if faults.fault_count == before:
@@ -172,7 +172,8 @@ def _check_case(name: str, at: Path, faults: Diagnostics) -> None:
     apart, and what is no catalog to it is a database of the current one."""
     if name != name.lower():
         faults.add(
-            at, f"`{name}` has capitals, which Spark tells apart and policies do not: write `{name.lower()}`"
+            at,
+            f"`{name}` has capitals, which Spark distinguishes and policies do not: write `{name.lower()}`",
         )
 
 
@@ -241,7 +242,7 @@ def _folded(
             known = [name.replace("_", "-") for name in keys]
             faults.add((*at, key), f"unknown key `{key}`{hint(key, known)}")
         elif folded in made:
-            faults.add((*at, key), f"key `{key}` stands here a second time, as `{written[folded]}` before")
+            faults.add((*at, key), f"key `{key}` is repeated here, as `{written[folded]}` before")
         else:
             made[folded], places[folded], written[folded] = value, (*at, key), key
     return made, places

@@ -345,7 +345,7 @@ class RangerAdminSettings(Section):
             if not usual or parts.query or parts.fragment:
                 raise ValueError(f"`{url}` is not an address such as `https://ranger.internal:6182`")
             if parts.username is not None:
-                raise ValueError("user and password have keys of their own; they do not stand in `urls`")
+                raise ValueError("user and password have their own keys; leave them out of `urls`")
         if (self.password is None) != (self.user is None):
             raise ValueError("`user` and `password` come together")
         if self.user is not None and ":" in self.user:
@@ -402,7 +402,7 @@ class PolicySettings(UnmatchedSettings):
         names = [entry.service for entry in self.ranger]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"service `{name}` stands in `ranger` more than once")
+                raise ValueError(f"service `{name}` is in `ranger` more than once")
         return self
 
 

@@ -56,7 +56,7 @@ class OpenLineageHttp(Section):
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
             raise ValueError(f"`{self.url}` is not an address such as `http://marquez:5000/api/v1/lineage`")
         if parts.username is not None:
-            raise ValueError("a login does not stand in `url`; `api_key` is for that")
+            raise ValueError("leave the login out of `url`; use `api_key`")
         if self.ca_file is not None and parts.scheme != "https":
             raise ValueError("`ca_file` is for an `https` address")
         return self

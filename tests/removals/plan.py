@@ -300,8 +300,8 @@ REMOVALS = (
     Removal(
         "a SQL command in two forms",
         "plan.walk_commands",
-        '        if older:\n            raise refuse("the SQL command says',
-        '        if False:\n            raise refuse("the SQL command says',
+        '        if older:\n            raise refuse("the SQL command has',
+        '        if False:\n            raise refuse("the SQL command has',
         "plan.test_walk",
     ),
     Removal(

@@ -1,4 +1,4 @@
-"""The figures in docs/sessions.md, docs/architecture and docs/threat-model.md are the limits of the program."""
+"""Figures in docs/sessions.md, docs/architecture and docs/threat-model.md are the limits of the program."""
 
 from __future__ import annotations
 
