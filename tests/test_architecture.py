@@ -24,7 +24,8 @@ TESTS = GATEWAY.parent / "tests"
 ACROSS_ROOMS = frozenset({"attacks", "bench", "e2e", "histories", "property", "removals"})
 """Folders of `tests/` whose tests need several rooms, or all."""
 OF_THE_WHOLE = frozenset(
-    {"test_architecture", "test_documentation", "test_documented_commands", "test_running_tests", "test_spark_diff"}
+    f"test_{name}"
+    for name in ("architecture", "documentation", "documented_commands", "running_tests", "spark_diff")
 )
 
 EVERYTHING = frozenset({"*"})
