@@ -26,7 +26,7 @@ def execute(operation, text):
     request = client._execute_plan_request_with_metadata(operation_id=operation)
     request.plan.CopyFrom(pb2.Plan(root=pb2.Relation(sql=pb2.SQL(query=text))))
     try:
-        seen = [one.WhichOneof("response_type") for one in client._stub.ExecutePlan(request, metadata=client.metadata())]
+        seen = [one.WhichOneof("response_type") for one in client._stub.ExecutePlan(request, metadata=client._builder.metadata())]
         return "rows" if "arrow_batch" in seen else str(seen)
     except grpc.RpcError as error:
         return f"{error.code().name} {re.findall(r'[A-Z][A-Z_]+(?:[.][A-Z_]+)?', error.details())[0]}"

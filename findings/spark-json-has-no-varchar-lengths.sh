@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Spark 4.3.0: DESCRIBE TABLE EXTENDED … AS JSON has no lengths of CHAR and VARCHAR columns.
+# Spark 4.3.0: DESCRIBE TABLE EXTENDED … AS JSON has no CHAR and VARCHAR, and no lengths of theirs.
 #
-# HEAD
+# In rows, DESCRIBE TABLE says char(3) and varchar(20). AS JSON, which is meant for programs, says of both that they are
+# strings, with a collation and without a length, while it keeps precision and scale of a decimal. A tool that copies
+# tables, compares schemas or casts to the declared type from the JSON loses the lengths, and with them the padding of
+# CHAR and the length check of writes. Read types from the rows, or from SHOW CREATE TABLE.
 #
 # Needs Python 3.11+, Java 17+ and PyPI. Fails when any of this changes.
 set -euo pipefail
@@ -26,4 +29,8 @@ for column in told["columns"]:
 PY
 "$place/venv/bin/python" ask.py 2>/dev/null | tee seen.txt
 diff seen.txt - <<'EXPECTED'
+Spark 4.3.0
+code in rows: char(3) as JSON: {"name": "string", "collation": "UTF8_BINARY"}
+name in rows: varchar(20) as JSON: {"name": "string", "collation": "UTF8_BINARY"}
+price in rows: decimal(10,2) as JSON: {"name": "decimal", "precision": 10, "scale": 2}
 EXPECTED

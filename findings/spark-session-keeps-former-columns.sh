@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
-# Spark 4.3.0: a session reads a table by its former columns after another session made it again.
+# Spark 4.3.0: a session reads a table by its former columns after another session has made it again.
 #
-# HEAD
+# Sessions of one Spark share the catalog, and each caches what a table is when it first reads it. After another session
+# has dropped and made the table again, the first one keeps the former columns, without an error. Files of CSV are read by
+# position, so values come back under the names of other columns: here a pin as a name. REFRESH TABLE in each session
+# mends it; the session that ran the DDL needs none. Whoever serves many sessions from one Spark (Thrift Server, Spark
+# Connect) and lets users replace tables meets this.
 #
 # Needs Python 3.11+, Java 17+ and PyPI. Fails when any of this changes.
 set -euo pipefail
@@ -44,4 +48,9 @@ print("after REFRESH TABLE:", ask(two))
 PY
 "$place/venv/bin/python" ask.py 2>/dev/null | tee seen.txt
 diff seen.txt - <<'EXPECTED'
+Spark 4.3.0
+both sessions: ann ann
+the session that made it again: ann
+the other session: secret
+after REFRESH TABLE: ann
 EXPECTED
