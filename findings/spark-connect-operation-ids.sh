@@ -1,7 +1,11 @@
 #!/usr/bin/env bash
-# Spark Connect 4.3.0: an operation id works once, even when its operation failed at once.
+# Spark Connect 4.3.0: an operation id works once, even if its operation failed.
 #
-# HEAD
+# A client of Spark Connect may choose the id of an operation. After an operation has ended, well or not, its id is spent:
+# another ExecutePlan with it, also of another text, is refused with INVALID_HANDLE.OPERATION_ABANDONED. That reads as if
+# a client had gone away, and it comes even where the first plan failed in its analysis and nothing ran. A client or
+# proxy that derives ids from requests, or that sends a corrected plan again under the id of the one that failed, must
+# make a new id for each attempt.
 #
 # Needs Python 3.11+, Java 17+ and PyPI. Fails when any of this changes.
 set -euo pipefail
@@ -42,4 +46,10 @@ print("another id:", execute(str(uuid.uuid4()), "SELECT 1"))
 PY
 "$place/venv/bin/python" ask.py 2>/dev/null | tee seen.txt
 diff seen.txt - <<'EXPECTED'
+Spark 4.3.0
+an analysis that fails: INTERNAL TABLE_OR_VIEW_NOT_FOUND
+the id once more: INTERNAL INVALID_HANDLE.OPERATION_ABANDONED
+one that ends well: rows
+the id once more: INTERNAL INVALID_HANDLE.OPERATION_ABANDONED
+another id: rows
 EXPECTED
