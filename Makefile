@@ -9,6 +9,7 @@
 #                for a third of that
 #   make lab     a Spark that stays up: single end-to-end modules start at once against it
 #   make check   ruff and mypy --strict
+#   make docs    the documents as a searchable site in .run/site/html; a broken link fails
 #   make lake-test  every minor of Spark, and Iceberg, Delta and Paimon on theirs; fetches 2 GB, once (needs Maven)
 #   make lake-demo  Spark 4.1 with Iceberg and Delta, Spark 3.5 with Paimon, and a tour (needs Maven)
 #   make minors  the parser's cases, push-down and a gateway before each older minor; fetches 450 MB for each, once
@@ -27,6 +28,7 @@ PY := $(BIN)/python
 STAMP := $(VENV)/.sluice-installed
 NPM_STAMP := tests/e2e/npm/node_modules/.sluice-installed
 LOGINS_STAMP := $(VENV)/.sluice-logins
+SITE := .run/site
 GRAVITINO := tests/e2e/gravitino_client/.venv
 PROGRAMS := tests/e2e/programs
 # What `make programs-test` and `make night` need: programs of others, each in an environment of its own.
@@ -54,7 +56,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PURE := tests/test_architecture.py $(addprefix tests/removals/,test_marks.py test_operations.py) $(addprefix tests/,model policy plan sql wire)
 
-.PHONY: help setup demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs classes npm-test gravitino-test logins-test programs-test build-dbt build-go build-java lint-deploy format clean distclean
+.PHONY: help setup demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs classes constraints docs npm-test gravitino-test logins-test programs-test build-dbt build-go build-java lint-deploy format clean distclean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -68,13 +70,14 @@ help:
 	@echo 'make programs-test   dbt, Go or Java programs (one of them a day), through a gateway and direct'
 	@echo '                  (needs Maven; make night has pyspark-client, Superset and dbt on Delta)'
 	@echo 'make lint-deploy  Dockerfile and compose file'
+	@echo 'make constraints  write constraints.txt anew, of what the environment holds'
 	@echo 'make format       let ruff format and sort'
 	@echo 'make clean        remove caches and the state of demos; distclean: the environment as well'
 	@echo 'ARGS=…            is passed on: make test ARGS="-k policy -x"'
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml deploy/setup.sh
+$(STAMP): pyproject.toml constraints.txt deploy/setup.sh
 	@deploy/setup.sh $(VENV)
 	@touch $@
 
@@ -149,6 +152,27 @@ check: $(STAMP)
 	$(BIN)/ruff check gateway tests
 	$(BIN)/ruff format --check gateway tests
 	$(BIN)/mypy
+
+# The versions of this environment, for others to install: after `CONSTRAINTS= make setup` and a good `make test`.
+constraints: $(STAMP)
+	@mkdir -p .run; $(PY) -m uv pip freeze --exclude-editable >.run/installed.txt
+	@sed '/^[^#]/,$$d' constraints.txt >.run/constraints.txt
+	@$(PY) -m uv pip compile -q --no-annotate --no-header -c .run/installed.txt --python $(PY) \
+	  $(foreach extra,spark embedded java jobs dev,--extra $(extra)) pyproject.toml -o .run/compiled.txt
+	@cat .run/compiled.txt >>.run/constraints.txt; mv .run/constraints.txt constraints.txt
+
+# Laid out as the repository is, so that links between documents are the same on the site and beside the code.
+docs: $(SITE)/.venv/.installed
+	@rm -rf $(SITE)/source $(SITE)/html; mkdir -p $(SITE)/source
+	@for one in *.md LICENSE docs config; do ln -s $(CURDIR)/$$one $(SITE)/source/$$one; done
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/.venv/bin/mkdocs build --strict 2>&1 | sed '/^INFO/d'
+	@! grep -rlE '<(script|link|img)[^>]+(src|href)="https?:' $(SITE)/html || { echo "a page fetches from elsewhere"; exit 1; }
+	@echo "$(SITE)/html; to search it: $(PY) -m http.server -d $(SITE)/html"
+
+$(SITE)/.venv/.installed: docs/requirements.txt $(STAMP)
+	@rm -rf $(@D); $(PY) -m venv $(@D)
+	@$(@D)/bin/pip install -q --disable-pip-version-check -r $<
+	@touch $@
 
 bench: $(STAMP)
 	@exec $(PY) -m pytest tests/bench -m bench -s -q $(ARGS)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes the virtual environment that every make target uses: `deploy/setup.sh .venv`.
 #
+# Installs the versions of constraints.txt; `CONSTRAINTS= make setup` the newest that pyproject.toml allows.
 # Needs a Python of version 3.11 or later with its venv module, and PyPI. Installs nothing outside of the
 # environment. Where the machine has no Java 17 or later, a Java runtime is installed from PyPI as well.
 set -euo pipefail
@@ -48,13 +49,14 @@ fi
 # uv resolves and downloads in parallel (39 s against 105 s for everything, measured); pip does it without.
 # pyspark is published as source only, 456 MB, and its wheel is built once: the longest step by far.
 say "packages: .[$extras] (pyspark alone is 456 MB; one to three minutes the first time)"
-wheels=()
-for place in ${PIP_FIND_LINKS:-}; do wheels+=(--find-links "$place"); done
+constraints=${CONSTRAINTS-constraints.txt}
+options=(${constraints:+-c "$constraints"})
+for place in ${PIP_FIND_LINKS:-}; do options+=(--find-links "$place"); done
 if { "$venv/bin/python" -m uv --version || "$venv/bin/python" -m pip install -q 'uv>=0.5'; } >/dev/null 2>&1 &&
-   "$venv/bin/python" -m uv pip install -q --python "$venv/bin/python" "${wheels[@]}" -e ".[$extras]"; then
+   "$venv/bin/python" -m uv pip install -q --python "$venv/bin/python" "${options[@]}" -e ".[$extras]"; then
   :
 else
   say "uv did not do; installing with pip"
-  "$venv/bin/python" -m pip install -q -e ".[$extras]"
+  "$venv/bin/python" -m pip install -q "${options[@]}" -e ".[$extras]"
 fi
 say "environment ready: $("$venv/bin/python" -V), $(du -sh "$venv" | cut -f1)"

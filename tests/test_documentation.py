@@ -73,9 +73,9 @@ def listening(section: type[BaseModel], name: str) -> Iterator[str]:
                 yield from listening(kind, f"{name}.{key}")
 
 
-def test_security_has_a_row_for_everything_that_listens() -> None:
-    security = (ROOT / "SECURITY.md").read_text("utf-8")
-    rows = security.partition("### Entry points")[2].partition("\n## ")[0]
+def test_the_threat_model_has_a_row_for_everything_that_listens() -> None:
+    page = (ROOT / "docs" / "threat-model.md").read_text("utf-8")
+    rows = page.partition("## Entry points")[2].partition("\n## ")[0]
     names = list(listening(Listeners, "listeners"))
     assert "listeners.admin.tags" in names
     assert [name for name in names if f"(`{name}`)" not in rows] == []
@@ -92,20 +92,20 @@ def test_the_record_tells_in_which_way_somebody_logged_in() -> None:
     assert [way.mechanism for way in get_args(Credentials) if f"`{way.mechanism}`" not in page] == []
 
 
-def test_every_attack_that_security_names_is_one() -> None:
+def test_every_attack_that_the_threat_model_names_is_one() -> None:
     attacks = yaml.safe_load((ROOT / "tests" / "cases" / "bypasses.yaml").read_text("utf-8"))
     names = [str(entry["attack"]) for entry in attacks]
-    security = (ROOT / "SECURITY.md").read_text("utf-8")
-    table = security.partition("## Classes of bypass")[2].partition("## Known limits")[0]
-    told = [
+    page = (ROOT / "docs" / "threat-model.md").read_text("utf-8")
+    table = page.partition("## Classes of bypass")[2]
+    named = [
         name
         for row in re.findall(r"^\|.*\|$", table, re.M)[2:]
         for name in re.findall(r"`([^`]+)`", row.rpartition(" | ")[2])
         if not name.startswith("tests/")
     ]
-    assert len(told) > 15
+    assert len(named) > 15
     assert [
-        name for name in told if not any(a.startswith(name.removesuffix("…").strip()) for a in names)
+        name for name in named if not any(a.startswith(name.removesuffix("…").strip()) for a in names)
     ] == []
 
 

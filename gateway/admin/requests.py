@@ -226,7 +226,7 @@ def refuse_other_sites(request: web.Request) -> None:
     site = request.headers.get("Sec-Fetch-Site", "none")
     origin = request.headers.get("Origin")
     if site not in ("none", "same-origin") or (origin and _host(origin) != request.host):
-        raise FromAnotherSite("requests from pages of other sites are not taken")
+        raise FromAnotherSite("requests from pages of other sites are refused")
 
 
 def _host(origin: str) -> str:

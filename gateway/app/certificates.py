@@ -93,7 +93,7 @@ def read_pair(tls: Tls) -> CertificatePair:
     except OSError as error:
         faults.append(f"`{tls.key}` cannot be read: {error.strerror}")
     except TypeError:
-        faults.append(f"`{tls.key}` is encrypted, and a gateway has nobody to ask for its password")
+        faults.append(f"`{tls.key}` is encrypted, and a gateway cannot be asked for its password")
     except UNUSABLE as error:
         why = "" if b"-----BEGIN" not in key else f": {one_line(str(error))}"
         faults.append(f"`{tls.key}` holds no private key in PEM that can be used{why}")

@@ -229,7 +229,7 @@ def _not_asked(
         why = "mend first what keeps settings or policies from being read"
     elif not (with_parser and with_backend):
         why = "`--no-parser` or `--no-backend` was given"
-    return [f"Spark was not asked for the tables and columns that policies name: {why}"] if why else []
+    return [f"Spark was not asked for the tables and columns of policies: {why}"] if why else []
 
 
 def _faults(load: Callable[..., object], *arguments: object) -> list[str]:
@@ -386,7 +386,7 @@ async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Bac
     except BackendMismatch as error:
         return BackendCheck(faults=error.reasons)
     except BackendUnavailable as error:
-        return BackendCheck(warnings=(f"Spark was not asked how it reads texts: {error.for_operators}",))
+        return BackendCheck(warnings=(f"Spark was not asked how it parses texts: {error.for_operators}",))
     finally:
         await upstream.close()
     return BackendCheck(warnings=_catalogs(settings, told))

@@ -239,7 +239,7 @@ class Gateway:
         except BackendMismatch:
             # The log and `/readyz` say why. Nothing runs before Spark is another: every session asks anew.
             spark_version = reader.spark_version
-            self._progress("Spark may read texts otherwise than the parser: every statement is refused")
+            self._progress("Spark may parse texts differently from the gateway: every statement is refused")
         await metalakes.start(rules.take, upstream.own_catalogs)
         self.metrics.registry.register(MetalakesCollector(metalakes.states))
         owners = dataset_owners(settings, dsn, metalakes.owner, lambda user: users.principals.get(user))

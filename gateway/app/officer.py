@@ -96,7 +96,7 @@ async def _proposed(connection: Any, limit: int) -> OfficerPart:
     open_ = await proposals(connection, states=(PROPOSED,), limit=limit)
     count = await connection.fetchval("SELECT count(*) FROM sluice.tag_proposal WHERE state = $1", PROPOSED)
     return OfficerPart(
-        title="tags that are proposed, and nobody has accepted or rejected",
+        title="proposals of tags without a decision",
         found=[
             {
                 "id": one.id,
@@ -120,7 +120,7 @@ async def _alarms(connection: Any, since: date, limit: int) -> OfficerPart:
         "SELECT count(*) FROM sluice.proof_alarm WHERE found_at >= $1::timestamp AT TIME ZONE 'UTC'", since
     )
     return OfficerPart(
-        title=f"statements that showed something else than policies say, since {since}",
+        title=f"statements that showed something other than policies allow, since {since}",
         found=[
             {
                 "found": one["found_at"],
@@ -192,9 +192,9 @@ async def _unmatched(settings: Settings, policies: PolicySet, limit: int, *, wit
         except SluiceError as error:
             missing = [error.for_operators]
     else:
-        missing = ["Spark was not asked for the tables and columns that policies name: `--no-spark`"]
+        missing = ["Spark was not asked for the tables and columns of policies: `--no-spark`"]
     return OfficerPart(
-        title="policies that name what is not there",
+        title="policies that name missing tables or columns",
         found=[{"policy": name} for name in names[:limit]],
         count=len(names),
         missing=missing,

@@ -87,7 +87,7 @@ async def ask_spark(
                 why = error.for_operators
             case _:
                 why = "; ".join(error.faults)
-        told.not_asked.append(f"Spark was not asked for the tables and columns that policies name: {why}")
+        told.not_asked.append(f"Spark was not asked for the tables and columns of policies: {why}")
     return told
 
 

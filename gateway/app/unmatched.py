@@ -26,7 +26,7 @@ MAX_PATTERNS = 1_000
 MAX_NAMED = 5
 """Policies that `/readyz` names."""
 PACE_S = 1.0
-"""Seconds between rounds at least: a round looks at what came since the last."""
+"""Seconds between rounds at least: a round checks what came since the last."""
 
 _Key = tuple[str, str, int]
 

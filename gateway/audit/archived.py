@@ -291,6 +291,6 @@ def _parquet() -> Any:
         from pyarrow import parquet
     except ImportError:
         raise LedgerUnavailable(
-            "days of the record are in the archive, which takes pyarrow to read: `sluice-gateway[spark]`"
+            "days of the record are in the archive, and reading it needs pyarrow: `sluice-gateway[spark]`"
         ) from None
     return parquet

@@ -61,7 +61,7 @@ class OneReading:
             known = self._known.get(process) if process is not None else None
             version, parsers = known or (await session.version(), await session.parsers(settings))
         except (BackendError, RpcError) as error:
-            raise BackendUnavailable("Spark does not tell how it is configured") from error
+            raise BackendUnavailable("Spark does not report its configuration") from error
         found = SparkConfiguration(version=version, settings=settings, parsers=parsers)
         faults = differences(found, reader=self._reader, catalogs=self._catalogs)
         if faults:

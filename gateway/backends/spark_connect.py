@@ -154,7 +154,7 @@ class SparkConnectBackend:
         await self._release(session)
         found = process_of(untouched.settings)
         if found != process:
-            raise BackendUnavailable("Spark was started anew while a session was opened")
+            raise BackendUnavailable("Spark was restarted while a session was opened")
         if found is not None:
             self._untouched = (found, untouched.settings)
         return untouched.settings
@@ -399,9 +399,7 @@ class _AskedSession:
     async def _config(self, request: pb.ConfigRequest) -> pb.ConfigResponse:
         answer = _read(pb.ConfigResponse, await self._backend.call("Config", self._own(request)))
         if not answer.server_side_session_id:
-            raise BackendUnavailable(
-                "Spark did not say which session it has; Sluice needs Spark 3.5.1 or newer"
-            )
+            raise BackendUnavailable("Spark did not report its session id; Sluice needs Spark 3.5.1 or newer")
         self.server_session = answer.server_side_session_id
         return answer
 

@@ -204,7 +204,7 @@ class SparkThriftBackend:
             finally:
                 await session.close()
         except BackendError as error:
-            raise BackendUnavailable("Spark does not tell its version and its settings") from error
+            raise BackendUnavailable("Spark does not report its version and settings") from error
 
     async def probe(self) -> SparkConfiguration:
         """Run `SELECT 1` as the gateway itself, and return how Spark is configured.

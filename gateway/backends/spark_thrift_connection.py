@@ -294,7 +294,7 @@ class SparkConnection(asyncio.Protocol):
             (length,) = _LENGTH.unpack(self._header)
             self._left = length
         if not self._waiting:
-            raise MalformedMessage("a reply that nobody asked for")
+            raise MalformedMessage("an unexpected reply")
         if not length:
             raise MalformedMessage("an empty reply")
         self._waiting[0].begin(length)

@@ -110,7 +110,7 @@ class Relayed:
                 self._write(head)
                 return
             if self.peek is None and len(head) > MAX_PEEK_BYTES:
-                raise MalformedMessage("a reply to FetchResults that does not tell its status")
+                raise MalformedMessage("a reply to FetchResults without a status")
         if len(head) > self._limit + HEADER_BYTES:
             raise MalformedMessage(f"an error reply of more than {self._limit} bytes")
         self._head = head

@@ -158,7 +158,7 @@ def spark_catalog(
     if not CATALOG_NAME.fullmatch(catalog.name):
         return NotForSpark("its name is not made of letters, digits and `_`")
     if catalog.name != catalog.name.lower():
-        return NotForSpark("its name has capitals, which Spark tells apart and policies do not")
+        return NotForSpark("its name has capitals, which Spark distinguishes and policies do not")
     if catalog.name in RESERVED_NAMES:
         return NotForSpark("its name is one that Spark keeps for itself")
     if not catalog.provider:

@@ -115,7 +115,7 @@ class _StrictLoader(yaml.SafeLoader):
             key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call, unused-ignore]
             if key in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key `{key}` stands twice", key_node.start_mark
+                    None, None, f"the key `{key}` is there twice", key_node.start_mark
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)

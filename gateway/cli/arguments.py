@@ -15,22 +15,27 @@ from gateway.cli.commands import CommandParser, Commands, command, count, with_c
 OVERVIEW = """\
 examples:
   sluice demo                              Spark, PostgreSQL and a gateway on this machine, and a tour
-  sluice check config/gateway.yaml         tell every fault of settings and of the packs they name
+  sluice check config/gateway.yaml         report every fault of settings and their packs
   sluice serve -c config/gateway.yaml      run a gateway
   sluice explain --as bob "SELECT * FROM hr.employee"
-                                           the verdict, the policies, and what Spark would be sent
-  sluice policy diff OLD NEW               which decisions a change of policies changes
+                                           the verdict, the policies, and the text for Spark
+  sluice policy diff OLD NEW               decisions that a change of policies would change
   sluice audit tail --follow               statements as they are decided
-  sluice tags list                         tags that columns would get from what flows into them
-  sluice users add dana --group analysts   let someone in
+  sluice tags list                         tags proposed for columns, and for what reason
+  sluice users add dana --group analysts   add a user
 
 exit codes: 0 done, 2 wrong arguments, 3 refused (explain), 4 faults in files, 5 something cannot be reached,
-6 somebody else runs the job, 1 anything else; policy diff: 0 no change, 1 changes, 2 trouble
+6 somebody else runs the job, 1 anything else; policy diff: 0 no change, 1 changes, 2 errors
 """
 
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     """Return the arguments with `run`, the function of the command. Exits with 2 when they are wrong."""
+    return make_parser().parse_args(argv)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="sluice",
         description="A governance gateway for SQL on Apache Spark.",
@@ -55,7 +60,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
     _sessions(commands)
     _spark_jars(commands)
     _version(commands)
-    return parser.parse_args(argv)
+    return parser
 
 
 def _serve(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -98,7 +103,7 @@ def _lake_demo(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = command(
         commands,
         "lake-demo",
-        "the same with Iceberg and Delta on Spark 4.1, and Paimon on Spark 3.5; needs Maven",
+        "start a demo with Iceberg and Delta on Spark 4.1, and Paimon on Spark 3.5; needs Maven",
         "  sluice lake-demo\n"
         "  sluice lake-demo --exit-after-tour       for a script: stop when the tour is over\n",
         "lake_demo",
@@ -110,14 +115,17 @@ def _lake_demo(commands: Commands[argparse.ArgumentParser]) -> None:
         help="keeps the state; default .run/lake-demo",
     )
     parser.add_argument(
-        "--port", type=int, default=10019, help="port of the first gateway, the second has the next; 0: any"
+        "--port",
+        type=int,
+        default=10019,
+        help="port of the first gateway; the second has the next one; 0: any",
     )
     parser.add_argument("--heap", default="1g", help="Java heap of each Spark; default 1g")
     parser.add_argument(
         "--spark-jars",
         type=Path,
         default=Path("~/.cache/sluice/spark-jars"),
-        help="where jars are, or are put; default ~/.cache/sluice/spark-jars",
+        help="directory of the jars, fetched if missing; default ~/.cache/sluice/spark-jars",
     )
     parser.add_argument("--no-tour", action="store_true", help="start and stay up, without the tour")
     parser.add_argument("--exit-after-tour", action="store_true", help="stop when the tour is over")
@@ -127,14 +135,14 @@ def _check(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = command(
         commands,
         "check",
-        "tell every fault of settings and policy packs, with file and line",
+        "report every fault of settings and policy packs, with file and line",
         "  sluice check rules/policies              packs, their cases, and every mask and filter\n"
-        "  sluice check config/gateway.yaml         settings, the packs that they name, all that a gateway\n"
-        "                                           opens on this machine, and as Spark says whether it\n"
-        "                                           reads statements as the parser does, has what policies\n"
-        "                                           name, and takes their masks and filters\n"
+        "  sluice check config/gateway.yaml         settings, their packs, and all that a gateway opens on\n"
+        "                                           this machine; asks Spark whether it parses like the\n"
+        "                                           gateway, has the tables that policies name, and accepts\n"
+        "                                           their masks and filters\n"
         "  sluice check rules/policies --tables tables.yaml\n"
-        "                           warn of policies on tables and columns that do not exist\n"
+        "                           warn of policies on missing tables and columns\n"
         "  sluice check --login bob config/gateway.yaml\n"
         "                           try a password or token in every way to log in\n",
         "check",
@@ -143,7 +151,7 @@ def _check(commands: Commands[argparse.ArgumentParser]) -> None:
         "--tables",
         type=Path,
         metavar="FILE",
-        help="tables to hold the policies against, as of `sluice explain`; filters need the parser",
+        help="tables to check the policies against, as for `sluice explain`; filters need the parser",
     )
     parser.add_argument(
         "--login",
@@ -153,16 +161,20 @@ def _check(commands: Commands[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="settings, packs, or directories")
     parser.add_argument(
-        "--no-parser", action="store_true", help="do not start Spark's parser for masks and filters (no Java)"
+        "--no-parser",
+        action="store_true",
+        help="check masks and filters without Spark's parser (no Java)",
     )
     parser.add_argument(
-        "--no-backend", action="store_true", help="do not ask the Spark and the PostgreSQL of the settings"
+        "--no-backend",
+        action="store_true",
+        help="do not connect to Spark and PostgreSQL of the settings",
     )
     parser.add_argument(
         "--no-site",
         action="store_true",
-        help="look at files alone, as where they are written: not at what this machine has of users,\n"
-        "secrets, certificates, ports and directories",
+        help="check only files, as in CI: not this machine's users, secrets, certificates, ports\n"
+        "and directories",
     )
 
 
@@ -170,59 +182,58 @@ def _explain(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = command(
         commands,
         "explain",
-        "judge a statement as someone, without running it",
+        "judge a statement as a user, without running it",
         '  sluice explain --as bob "SELECT name, salary FROM hr.employee"\n'
         '  sluice explain --as dana --groups analysts,emea --database sales "TABLE orders"\n'
         "  sluice explain --as bob --json - < query.sql\n",
         "explain",
     )
     with_config(parser)
-    parser.add_argument("--as", dest="user", required=True, metavar="USER", help="whose rights are looked at")
+    parser.add_argument("--as", dest="user", required=True, metavar="USER", help="the user to judge for")
     parser.add_argument("--groups", help="comma-separated; by default those of the user file")
     parser.add_argument("--catalog", default="spark_catalog", help="current catalog; default spark_catalog")
     parser.add_argument("--database", default="default", help="current database; default `default`")
     parser.add_argument(
         "--tables", type=Path, metavar="FILE", help="tables from a YAML file instead of from Spark's catalog"
     )
-    parser.add_argument("sql", metavar="SQL", help="one statement, or - to read it from standard input")
+    parser.add_argument("sql", metavar="SQL", help="one statement; - reads it from standard input")
 
 
 def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = command(
         commands,
         "audit",
-        "read the audit record: `tail` the newest statements, `search` for some, `verify` that nothing was"
-        " changed",
+        "read the audit record: `tail` new statements, `search`, `verify` that nothing was changed, `seal`"
+        " it, `erase` texts",
         "  sluice audit tail -n 20\n"
         "  sluice audit tail --follow\n"
         "  sluice audit search --user bob --verdict refused --since 2h\n"
         "  sluice audit search --resource hr.employee --json\n"
-        "  sluice audit search --id 0193ab…          all that is known of one statement\n"
-        "  sluice audit verify                       every event is there as it was written\n"
+        "  sluice audit search --id 0193ab…          everything about one statement\n"
+        "  sluice audit verify                       check that every event is as it was written\n"
         "  sluice audit verify --from 2026-11-01 --to 2026-11-08\n"
-        "  sluice audit verify --on spark            years, as the job `verify`\n"
-        "  sluice audit seal                         sign the record as it is now\n"
-        "  sluice audit seals > seals.txt            to be kept elsewhere\n"
+        "  sluice audit verify --on spark            years of events, as the job `verify`\n"
+        "  sluice audit seal                         sign the record of now\n"
+        "  sluice audit seals > seals.txt            keep them elsewhere\n"
         "  sluice audit verify --seals seals.txt --public-key seals.pem\n"
         "  sluice audit erase --user bob --reason 'left, ticket 4711'\n"
-        "                                            the texts of his statements go, what was decided stays\n"
-        "\nverify exits with 0 when nothing is wrong with the record, 1 when something is, 2 when that\n"
-        "cannot be told.\n",
+        "                                            removes the texts of his statements; decisions stay\n"
+        "\nexit codes of verify: 0 the record is unchanged, 1 it is not, 2 that is unknown\n",
         "audit",
     )
     with_config(parser)
     parser.add_argument("action", choices=("tail", "search", "verify", "seal", "seals", "erase"))
-    parser.add_argument("-n", "--limit", type=count, default=20, help="how many events; default 20")
-    parser.add_argument("-f", "--follow", action="store_true", help="tail: go on with what comes")
+    parser.add_argument("-n", "--limit", type=count, default=20, help="number of events; default 20")
+    parser.add_argument("-f", "--follow", action="store_true", help="tail: wait for new events")
     parser.add_argument("--user", help="search: who sent it; erase: whose statements")
-    parser.add_argument("--reason", help="erase: why; it is kept")
+    parser.add_argument("--reason", help="erase: the reason, for the record")
     parser.add_argument(
         "--verdict",
         choices=("cleared", "refused", "accepted", "rejected"),
-        help="search: statements that were cleared or refused, logins that were accepted or rejected",
+        help="search: cleared or refused statements, accepted or rejected logins",
     )
     parser.add_argument("--resource", metavar="NAME", help="search: a table or column, such as hr.employee")
-    parser.add_argument("--text", help="search: a part of the statement")
+    parser.add_argument("--text", help="search: a part of the statement's text")
     parser.add_argument(
         "--since",
         "--from",
@@ -231,14 +242,14 @@ def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--until", "--to", metavar="TIME", help="search, verify, erase: the same")
     parser.add_argument("--id", help="search: one statement, by its id")
-    parser.add_argument("--seals", type=Path, metavar="FILE", help="verify: seals that were kept elsewhere")
+    parser.add_argument("--seals", type=Path, metavar="FILE", help="verify: exported seals (`audit seals`)")
     parser.add_argument(
         "--public-key",
         type=Path,
         metavar="FILE",
         action="append",
         default=[],
-        help="verify: what seals must be signed with, in PEM, once for each key that there was; default the"
+        help="verify: a key that may have signed seals, in PEM; may repeat; by default the"
         " keys of `ledger.seal_key` and `ledger.older_seal_keys`",
     )
     parser.add_argument("--on", choices=("spark",), help="verify: on Spark, as the job `verify`")
@@ -249,23 +260,23 @@ def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = command(
         commands,
         "lineage",
-        "tell what feeds a column and what it feeds",
+        "show what feeds a column and what it feeds",
         "  sluice lineage hr.employee.salary              up and down, as a tree\n"
         "  sluice lineage mart.top.pay --up --depth 3\n"
-        "  sluice lineage hr.employee.salary --impact     what a change of it would touch\n"
-        "  sluice lineage hr.employee.salary --impact --tag PII     and what the tag would change\n"
+        "  sluice lineage hr.employee.salary --impact     what a change of it would affect\n"
+        "  sluice lineage hr.employee.salary --impact --tag PII     and what the tag would do\n"
         "  sluice lineage hr.employee.ssn --to mart.top.id\n"
-        "                           by which statements one column comes to be in another\n"
+        "                           how one column gets into another, by statements\n"
         "  sluice lineage hr.employee --down --format mermaid\n"
         "  sluice lineage import target/compiled --database analytics\n"
-        "                           statements of scripts, or of a dbt project, into the graph\n"
-        "  sluice lineage import --since 30d              statements of the record\n"
+        "                           add statements of scripts, or of a dbt project\n"
+        "  sluice lineage import --since 30d              add statements of the record\n"
         "  sluice lineage laundering                      protected columns whose values somebody may read\n"
-        "                           in another column, who, by which policies and by which statements\n"
+        "                           in another column: who, by which policies and statements\n"
         "  sluice lineage laundering hr.employee.ssn      of one column, or one table\n"
-        "\nA name is written from its end, as far as it is needed to be one column, or one table for all of\n"
-        "its columns; dots in a name stand in `backticks`.\n"
-        "laundering exits with 0 when nothing is found, 1 when something is, 2 when anything is wrong.\n",
+        "\nWrite as many parts of a name, from its end, as make it unique; a table means all its columns.\n"
+        "Names with dots need `backticks`.\n"
+        "exit codes of laundering: 0 nothing found, 1 something found, 2 an error\n",
         "lineage",
     )
     with_config(parser)
@@ -276,22 +287,24 @@ def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument(
         "--ungranted",
         action="store_true",
-        help="laundering: also of columns whose table is simply granted to fewer people",
+        help="laundering: also columns whose table is simply granted to fewer people",
     )
     parser.add_argument("--up", action="store_true", help="only what feeds it")
     parser.add_argument("--down", action="store_true", help="only what it feeds")
-    parser.add_argument("--to", metavar="COLUMN", help="the ways from it to this one, shortest first")
+    parser.add_argument("--to", metavar="COLUMN", help="the paths from it to this column, shortest first")
     parser.add_argument(
         "--impact",
         action="store_true",
-        help="list all that it feeds, with what arrives there, and the policies and views that name it",
+        help="list everything that it feeds, with what arrives there, and policies and views that name it",
     )
     parser.add_argument(
-        "--tag", metavar="TAG", help="impact: and which policies this tag would put on it and what it feeds"
+        "--tag",
+        metavar="TAG",
+        help="impact: and policies that this tag would bring to it and what it feeds",
     )
-    parser.add_argument("--depth", type=int, default=10, metavar="N", help="steps at most; default 10")
+    parser.add_argument("--depth", type=int, default=10, metavar="N", help="maximum of steps; default 10")
     parser.add_argument(
-        "--limit", type=count, default=10_000, metavar="N", help="edges at most; default 10,000"
+        "--limit", type=count, default=10_000, metavar="N", help="maximum of edges; default 10,000"
     )
     parser.add_argument(
         "--format", choices=("tree", "json", "mermaid", "dot"), default="tree", help="default tree"
@@ -306,7 +319,7 @@ def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:
         help="import: tables from a YAML file, not from Spark's catalog",
     )
     parser.add_argument(
-        "--processes", type=int, default=os.cpu_count() or 1, metavar="N", help="import: work"
+        "--processes", type=int, default=os.cpu_count() or 1, metavar="N", help="import: worker processes"
     )
     parser.add_argument(
         "--deadline",
@@ -327,18 +340,18 @@ def _tags(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = command(
         commands,
         "tags",
-        "tags that columns would get from what flows into them or is in them: list, show, decide",
-        "  sluice tags list --state proposed        what waits for a decision, and where each comes from\n"
-        "  sluice tags list hr_copy.employee        of one table or column\n"
-        "  sluice tags list --gone                  whose origin is gone\n"
-        "  sluice tags show 17                      the ways by which values came, with their statements\n"
+        "list, show and decide proposals of tags, made from lineage and from classification",
+        "  sluice tags list --state proposed        undecided proposals, and where each comes from\n"
+        "  sluice tags list hr_copy.employee        those for one table or column\n"
+        "  sluice tags list --gone                  those whose origin is gone\n"
+        "  sluice tags show 17                      the paths of the values, with their statements\n"
         "  sluice tags accept 17 18                 in force in every gateway within the reload time\n"
         "  sluice tags accept --all --tag PII\n"
-        "  sluice tags reject 19                    stays rejected for these origins, and passes nothing on\n"
-        "  sluice tags reject 17 --again            takes back what was accepted\n"
-        "  sluice tags drift                        columns that are no longer what was decided of them\n"
-        "\nWhich flows carry which tags stands in rules/tag_propagation.yaml. Whoever can read the settings\n"
-        "and reach the database may decide, as the user of this machine.\n",
+        "  sluice tags reject 19                    for good, for these origins; it passes nothing on\n"
+        "  sluice tags reject 17 --again            take back an accepted one\n"
+        "  sluice tags drift                        columns that no longer fit what was decided\n"
+        "\nrules/tag_propagation.yaml says which flows carry which tags. Whoever can read the settings and\n"
+        "reach the database may decide, under the name of this machine's user.\n",
         "tags",
     )
     with_config(parser)
@@ -352,58 +365,57 @@ def _tags(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("--state", choices=("proposed", "accepted", "rejected"), help="list: only these")
     parser.add_argument("--tag", help="list, --all: only of this tag")
     parser.add_argument("--gone", action="store_true", help="list, --all: only those whose origin is gone")
-    parser.add_argument("--all", action="store_true", help="accept, reject: everything that is open")
+    parser.add_argument("--all", action="store_true", help="accept, reject: every undecided proposal")
     parser.add_argument(
-        "--again", action="store_true", help="accept, reject: also what was decided the other way"
+        "--again", action="store_true", help="accept, reject: also proposals that were decided the other way"
     )
-    parser.add_argument("-n", "--limit", type=count, default=100, help="how many to list; default 100")
+    parser.add_argument("-n", "--limit", type=count, default=100, help="number to list; default 100")
 
 
 def _datasets(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = command(
         commands,
         "datasets",
-        "files that became tables: list, show, promote, refresh, forget",
-        "  sluice datasets list                     every one, with its table and who named it first\n"
+        "list, show, promote, refresh and forget files that become tables",
+        "  sluice datasets list                     all, each with its table and its promoter\n"
         "  sluice datasets show lake/raw/events     its format, options and columns\n"
         "  sluice datasets promote lake/raw/events --user alice\n"
-        "                                           makes them a table, by the privileges of alice\n"
-        "  sluice datasets refresh lake/raw/events  looks at the files again; exit code 1: other columns\n"
-        "  sluice datasets forget lake/raw/events   drops the table; the files stay\n"
-        "\nWho names a forgotten one again, and may, has it made a table again.\n",
+        "                                           make them a table, with the privileges of alice\n"
+        "  sluice datasets refresh lake/raw/events  check the files again; exit code 1: other columns\n"
+        "  sluice datasets forget lake/raw/events   drop the table; the files stay\n"
+        "\nForgotten files become a table again when somebody who may names them.\n",
         "datasets",
     )
     with_config(parser)
     parser.add_argument("action", choices=("list", "show", "promote", "refresh", "forget"))
-    parser.add_argument("what", nargs="?", metavar="SOURCE/PATH", help="which one; not for list")
-    parser.add_argument("--user", help="for promote: who does it, by whose privileges")
+    parser.add_argument("what", nargs="?", metavar="SOURCE/PATH", help="the files; not for list")
+    parser.add_argument("--user", help="promote: the user whose privileges count")
 
 
 def _users(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = command(
         commands,
         "users",
-        "keep the user file: add, list, remove, passwd; token, tokens, revoke",
-        "  sluice users add dana --group analysts --group emea     asks for the password\n"
+        "edit the user file: add, list, remove, passwd; token, tokens, revoke",
+        "  sluice users add dana --group analysts --group emea     prompts for the password\n"
         "  pass show dana | sluice users add dana --password-stdin\n"
         "  sluice users list\n"
         "  sluice users passwd dana\n"
         "  sluice users remove dana\n"
-        "  sluice users token dana --label notebook --expires 90d  prints a token for PySpark, once\n"
-        "  sluice users tokens dana                                lists them\n"
+        "  sluice users token dana --label notebook --expires 90d  print a token for PySpark, once\n"
+        "  sluice users tokens dana                                list them\n"
         "  sluice users revoke dana 3f9a1c2b\n"
-        "\nAfter add, passwd, remove and revoke, gateways that run are asked whether they have taken the\n"
-        "change, unless --file names another file.\n"
-        "Exit code 1: the file is changed, and one of them has not.\n",
+        "\nAfter add, passwd, remove and revoke, the command asks running gateways whether they have loaded\n"
+        "the change, unless --file names another file.\n"
+        "Exit code 1: the file is changed, and a gateway has not loaded it.\n",
         "users",
     )
     with_config(parser)
     parser.add_argument("--file", type=Path, help="user file; by default the one of the settings")
-    parser.add_argument(
-        "action", choices=("add", "list", "remove", "passwd", "token", "tokens", "revoke"), metavar="ACTION"
-    )
+    actions = ("add", "list", "remove", "passwd", "token", "tokens", "revoke")
+    parser.add_argument("action", choices=actions, metavar="ACTION", help=", ".join(actions))
     parser.add_argument("name", nargs="?", help="user name; not for list")
-    parser.add_argument("token", nargs="?", metavar="ID", help="revoke: which token")
+    parser.add_argument("token", nargs="?", metavar="ID", help="revoke: the token's id")
     parser.add_argument("--group", action="append", default=[], metavar="GROUP", help="add: may repeat")
     parser.add_argument(
         "--attribute",
@@ -414,57 +426,57 @@ def _users(commands: Commands[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--label", default="", help="token: what it is for")
     parser.add_argument(
-        "--expires", metavar="TIME", help="token: in `12h`, `90d`, or at 2027-01-31T13:00 (UTC)"
+        "--expires", metavar="TIME", help="token: after `12h`, `90d`, or at 2027-01-31T13:00 (UTC)"
     )
-    parser.add_argument("--password-stdin", action="store_true", help="take the password from standard input")
+    parser.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
 
 
 def _sessions(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = command(
         commands,
         "sessions",
-        "open sessions of all gateways that run: list them, end those of a user",
-        "  sluice sessions list                     who has what open, from where, for how long\n"
-        "  sluice sessions end dana                 ends hers here and in Spark, with what runs in them\n"
-        "\nWho is in the user file can log in again: `sluice users remove dana` keeps her out, and ends her\n"
-        "sessions, too. Gateways are asked by way of their PostgreSQL. Exit code 1: one did not answer.\n",
+        "list open sessions of all running gateways, or end those of a user",
+        "  sluice sessions list                     users, addresses, and how long each is open\n"
+        "  sluice sessions end dana                 end hers, in Spark too, with what runs in them\n"
+        "\nShe can log in again; `sluice users remove dana` keeps her out, and ends her sessions, too.\n"
+        "Gateways are reached through their PostgreSQL. Exit code 1: one did not answer.\n",
         "sessions",
     )
     with_config(parser)
     parser.add_argument("action", choices=("list", "end"), metavar="ACTION", help="list, end")
-    parser.add_argument("user", nargs="?", metavar="USER", help="end: whose")
+    parser.add_argument("user", nargs="?", metavar="USER", help="end: the user")
 
 
 def _catalogs(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = command(
         commands,
         "catalogs",
-        "the catalogs of the settings: list, show and test them, what Spark must be told, databases",
+        "list, show and test the catalogs of the settings, and print Spark's configuration for them",
         "  sluice catalogs list\n"
         "  sluice catalogs show lake lake.sales.orders   parameters and databases; a table, or a database\n"
         "  sluice catalogs create-database lake.sales\n"
-        "  sluice catalogs test                     does each of them answer\n"
+        "  sluice catalogs test                     ask each for an answer\n"
         "  sluice catalogs spark-conf >> conf/spark-defaults.conf\n",
         "catalogs",
     )
     with_config(parser)
     actions = ["list", "show", "test", "spark-conf", "create-database", "drop-database"]
     parser.add_argument("action", choices=actions, metavar="ACTION", help=", ".join(actions))
-    parser.add_argument("names", nargs="*", metavar="NAME", help="catalogs (by default all); what is in them")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="catalogs (default: all), databases, tables")
 
 
 def _spark_jars(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = command(
         commands,
         "spark-jars",
-        "fetch the jars of a Spark minor version, or of table formats, for the parser before such a Spark",
-        "  sluice spark-jars 4.2                    done once, all gateways of this machine have them\n"
+        "fetch the jars of a minor version of Spark, or of table formats, for the gateway's parser",
+        "  sluice spark-jars 4.2                    once for all gateways of this machine\n"
         "  sluice spark-jars 4.2 --into /opt/spark-jars\n"
-        "                                           elsewhere; `reader.spark_jars` says so to gateways\n"
+        "                                           elsewhere; set `reader.spark_jars` for gateways\n"
         "  sluice spark-jars 4.1 --formats iceberg,delta\n"
-        "                                           those of table formats alone, by Maven (`mvn`)\n"
+        "                                           only those of table formats, with Maven (`mvn`)\n"
         "  sluice spark-jars --catalog-servers      servers of catalogs, for `sluice lake-demo` and tests\n"
-        "  sluice spark-jars --archive              parsers of this machine's Spark start in half the time\n",
+        "  sluice spark-jars --archive              lets this machine's parsers start twice as fast\n",
         "spark_jars",
     )
     what = parser.add_mutually_exclusive_group(required=True)
@@ -472,12 +484,12 @@ def _spark_jars(commands: Commands[argparse.ArgumentParser]) -> None:
     what.add_argument(
         "--catalog-servers",
         action="store_true",
-        help="fetch Iceberg's REST server and PostgreSQL's JDBC driver instead, by Maven",
+        help="fetch Iceberg's REST server and PostgreSQL's JDBC driver instead, with Maven",
     )
     what.add_argument(
         "--archive",
         action="store_true",
-        help="fetch nothing, but store the classes that the parser loads, beside the Spark's jars",
+        help="fetch nothing; archive the classes that the parser loads, beside Spark's jars",
     )
     parser.add_argument(
         "--formats",
@@ -494,4 +506,4 @@ def _spark_jars(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _version(commands: Commands[argparse.ArgumentParser]) -> None:
-    command(commands, "version", "print the versions of Sluice and of what it stands on", "", "version")
+    command(commands, "version", "print the versions of Sluice and its dependencies", "", "version")

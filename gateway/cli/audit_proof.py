@@ -157,7 +157,7 @@ def _erase(
     by, now = user_name(), datetime.now(UTC)
     before = until or now
     if before > now:
-        raise Faults(["`audit erase` takes texts that are there: --to lies in the future"])
+        raise Faults(["`audit erase` removes existing texts: --to is in the future"])
     held = [hold.name for hold in holds_of(settings) if hold.forbids(arguments.user, before)]
     if held:
         raise Faults([f"texts of {arguments.user} of that time are on hold: {name}" for name in held])
@@ -200,9 +200,7 @@ def _show(found: Verified, terminal: Terminal) -> None:
     if found.seals and not found.signatures_checked:
         terminal.line(terminal.style("signatures of seals were not checked: there is no public key", YELLOW))
     if not found.seals:
-        terminal.line(
-            terminal.style("there is no seal: a record that was made anew as a whole cannot be told", YELLOW)
-        )
+        terminal.line(terminal.style("there is no seal: a rewritten record would not be noticed", YELLOW))
     looked_at = f"{found.events:,} events of {found.gateways} gateways, {found.seals} seals"
     if found.last_seal:
         looked_at += f", the last that holds of {found.last_seal}"

@@ -19,9 +19,9 @@ def _jobs(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = command(
         commands,
         "jobs",
-        "`run` a job on Spark, `list` what there is, or show the last `runs`",
+        "`run` a job on Spark, `list` jobs, or show the last `runs`",
         "  sluice jobs list\n"
-        "  sluice jobs run archive                  days of the record to the lake\n"
+        "  sluice jobs run archive                  copy days of the record to the lake\n"
         "  sluice jobs run archive --remote sc://spark:15002\n"
         "  sluice jobs run verify --from 2024-01-01 --to 2025-01-01\n"
         "  sluice jobs runs --limit 5\n"
@@ -31,10 +31,10 @@ def _jobs(commands: Commands[argparse.ArgumentParser]) -> None:
     )
     with_config(parser)
     parser.add_argument("action", choices=("run", "list", "runs"), metavar="run|list|runs")
-    parser.add_argument("name", nargs="?", metavar="NAME", help="the job; `runs` shows all jobs' without")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="the job; `runs` without one shows all jobs")
     add_spark(parser)
-    parser.add_argument("--from", dest="since", metavar="TIME", help="of `verify`: events from TIME on")
-    parser.add_argument("--to", dest="until", metavar="TIME", help="of `verify`: and before TIME")
+    parser.add_argument("--from", dest="since", metavar="TIME", help="verify: events from TIME on")
+    parser.add_argument("--to", dest="until", metavar="TIME", help="verify: events before TIME")
     parser.add_argument("--limit", type=count, default=20, help="runs to show; default 20")
     parser.add_argument("--unless-since", metavar="TIME", help="do nothing if a run has begun since TIME")
 
@@ -45,18 +45,18 @@ def add_replay(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--replay",
         action="store_true",
-        help="judge the record's statements anew as a whole, under both sides, as the job `replay`",
+        help="judge whole statements of the record again, under both sides, as the job `replay`",
     )
-    group.add_argument("--on", choices=("spark",), default="spark", help="what judges them; default spark")
+    group.add_argument("--on", choices=("spark",), default="spark", help="where to judge them; default spark")
     group.add_argument(
         "--catalog",
         choices=("was", "now"),
-        help="by the tables of each statement's record, or by those of now; default `jobs.replay.catalog`",
+        help="use the tables of each statement's record, or those of now; default `jobs.replay.catalog`",
     )
     group.add_argument(
-        "--tables", type=Path, metavar="FILE", help="the tables of now, in place of the settings' Spark"
+        "--tables", type=Path, metavar="FILE", help="tables from a YAML file, instead of from Spark"
     )
-    group.add_argument("--literals", action="store_true", help="show examples as they were sent")
+    group.add_argument("--literals", action="store_true", help="show examples with their literals")
     add_spark(group)
 
 
@@ -71,9 +71,9 @@ def _report(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = command(
         commands,
         "report",
-        "tell from the roll-ups who read what (`usage`), what was `refused`, what was `slow`, how long "
-        "it took (`latency`), or all of one `user`; from proofs what they found (`proof`); and on one page "
-        "what a security officer has to look at (`officer`)",
+        "report from the roll-ups who read what (`usage`), what was `refused`, what was `slow`, how long "
+        "it took (`latency`), or everything of one `user`; results of proofs (`proof`); and one page "
+        "for a security officer (`officer`)",
         "  sluice report usage --table spark_catalog.hr --since 30d\n"
         "  sluice report usage --tag PII --json\n"
         "  sluice report refused --user bob\n"
@@ -90,30 +90,33 @@ def _report(commands: Commands[argparse.ArgumentParser]) -> None:
         choices=("usage", "refused", "slow", "latency", "user", "proof", "officer"),
         metavar="usage|refused|slow|latency|user|proof|officer",
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="of `user`: whose")
-    parser.add_argument("--since", metavar="TIME", help="days from `30d`, or 2026-11-20 on")
-    parser.add_argument("--until", metavar="TIME", help="and up to that day")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="user: the user's name")
+    parser.add_argument("--since", metavar="TIME", help="days since `30d`, or 2026-11-20")
+    parser.add_argument("--until", metavar="TIME", help="up to that day")
     parser.add_argument("--user")
-    parser.add_argument("--group", help="of `usage`: by members of the group")
-    parser.add_argument("--table", metavar="NAME", help="dotted; a catalog or database, all of its tables")
-    parser.add_argument("--tag", help="of `usage`: columns with the tag, as it was accepted")
+    parser.add_argument("--group", help="usage: by members of the group")
+    parser.add_argument("--table", metavar="NAME", help="dotted; a catalog or database means its tables")
+    parser.add_argument("--tag", help="usage: columns with this accepted tag")
     parser.add_argument(
-        "--by", choices=("all", "user", "group", "table", "tag"), default="all", help="of `latency`"
+        "--by",
+        choices=("all", "user", "group", "table", "tag"),
+        default="all",
+        help="latency: one line for each",
     )
     parser.add_argument("--limit", type=count, default=50, help="rows to show; default 50")
-    parser.add_argument("--no-spark", action="store_true", help="of `officer`: do not ask Spark for names")
+    parser.add_argument("--no-spark", action="store_true", help="officer: do not ask Spark for names")
 
 
 def _recommend(commands: Commands[argparse.ArgumentParser]) -> None:
     parser = command(
         commands,
         "recommend",
-        "changes to policies that the use of them speaks for: `list`, `show`, `apply` to a pack, `reject`",
+        "`list`, `show`, `apply` or `reject` changes of policies that their use suggests",
         "  sluice recommend list --kind unused-grant\n"
         "  sluice recommend show 17                 who, how often, when last; the change and its cases\n"
         "  sluice recommend apply 17 --pack rules/policies/hr.yaml            the diff\n"
         "  sluice recommend apply 17 --pack rules/policies/hr.yaml --write\n"
-        "  sluice recommend reject 17 18            not again, until the change would be another\n",
+        "  sluice recommend reject 17 18            for good, unless the change differs\n",
         "recommend",
     )
     with_config(parser)
@@ -124,9 +127,9 @@ def _recommend(commands: Commands[argparse.ArgumentParser]) -> None:
         *("far-from-peers", "group-by-use", "no-policy", "shadowed", "unused-exemption", "unused-grant"),
         "wide-wildcard",
     )
-    parser.add_argument("--kind", choices=kinds, help="of `list`: only these")
+    parser.add_argument("--kind", choices=kinds, help="list: only these")
     states = ("proposed", "rejected", "applied", "all")
-    parser.add_argument("--state", choices=states, default="proposed", help="of `list`; default proposed")
-    parser.add_argument("--pack", type=Path, metavar="FILE", help="of `apply`: a pack of the settings")
-    parser.add_argument("--write", action="store_true", help="of `apply`: write the pack")
-    parser.add_argument("--limit", type=count, default=100, help="of `list`: rows to show; default 100")
+    parser.add_argument("--state", choices=states, default="proposed", help="list: these; default proposed")
+    parser.add_argument("--pack", type=Path, metavar="FILE", help="apply: a pack of the settings")
+    parser.add_argument("--write", action="store_true", help="apply: write the pack")
+    parser.add_argument("--limit", type=count, default=100, help="list: rows to show; default 100")

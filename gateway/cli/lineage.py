@@ -205,7 +205,7 @@ async def _show_ways(
     if cut_off:
         terminal.line(f"… {cut_off}")
     if not found:
-        terminal.line(f"no way from `{arguments.column}` to `{arguments.to}` within {arguments.depth} steps")
+        terminal.line(f"no path from `{arguments.column}` to `{arguments.to}` within {arguments.depth} steps")
 
 
 def _edges(answers: Sequence[GraphAnswer]) -> list[Edge]:

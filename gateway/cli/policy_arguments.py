@@ -46,8 +46,8 @@ def _action(
     )
     # Without a default: what stands before the action must not be undone by it.
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
-    parser.add_argument("--at", metavar="TIME", help="when it is asked, for schedules; by default now")
-    parser.add_argument("--from", dest="client_ip", metavar="ADDRESS", help="from which address it is asked")
+    parser.add_argument("--at", metavar="TIME", help="time of the access, for schedules; by default now")
+    parser.add_argument("--from", dest="client_ip", metavar="ADDRESS", help="address of the client")
     parser.set_defaults(run=run)
     return parser
 
@@ -56,16 +56,16 @@ def _policy_explain(actions: Commands[argparse.ArgumentParser]) -> None:
     parser = _action(
         actions,
         "explain",
-        "say whether someone may do something, and why each policy says so or does not",
+        "show whether a user may do something, and why each policy decides it or not",
         "examples:\n"
         "  sluice policy explain --as bob select spark_catalog.hr.employee.salary\n"
         "  sluice policy explain --as dana --groups analysts --attribute region=EMEA \\\n"
         "      --policies rules/policies select spark_catalog.sales.orders.amount\n"
         "  sluice policy explain --as dave write url:s3://bucket/in\n"
         "  sluice policy explain --as bob --at 2026-12-24T20:00 --from 10.1.2.3 _any spark_catalog.hr\n"
-        "\nA resource is dotted from the catalog down, with dots inside a name in `backticks`, or has its\n"
+        "\nA resource is dotted from the catalog down, with `backticks` around names with dots, or has its\n"
         "level in front: udf:spark_catalog.hr.f, url:s3://b/in, setting:spark.sql.ansi.enabled.\n"
-        "The access _any is any access at all, _admin delegated administration.\n"
+        "The access _any means any access, _admin delegated administration.\n"
         "exit codes: 0 allowed, 3 denied, 4 faults in files\n",
         "explain",
     )
@@ -76,14 +76,20 @@ def _policy_explain(actions: Commands[argparse.ArgumentParser]) -> None:
         metavar="PATH",
         help="packs or Ranger's JSON instead of those of the settings",
     )
-    parser.add_argument("--as", dest="user", required=True, metavar="USER", help="who asks")
+    parser.add_argument("--as", dest="user", required=True, metavar="USER", help="the user")
     parser.add_argument("--groups", help="comma-separated; by default those of the user file")
-    parser.add_argument("--roles", help="comma-separated; beside those that the packs give")
+    parser.add_argument("--roles", help="comma-separated; in addition to those of the packs")
     parser.add_argument("--attribute", action="append", default=[], metavar="NAME=VALUE", help="may repeat")
-    parser.add_argument("--owner", metavar="USER", help="who owns the resource")
-    parser.add_argument("--tag", action="append", default=[], metavar="TAG", help="as if it carried the tag")
-    parser.add_argument("--service", help="which service to ask; by default the one of the catalog")
-    parser.add_argument("--limit", type=count, default=200, help="how many policies to list; default 200")
+    parser.add_argument("--owner", metavar="USER", help="owner of the resource")
+    parser.add_argument(
+        "--tag",
+        action="append",
+        default=[],
+        metavar="TAG",
+        help="assume this tag; may repeat",
+    )
+    parser.add_argument("--service", help="service that decides; by default the catalog's")
+    parser.add_argument("--limit", type=count, default=200, help="number of policies to list; default 200")
     parser.add_argument("access", metavar="ACCESS", help="access type, such as select")
     parser.add_argument("resource", metavar="RESOURCE")
 
@@ -92,17 +98,17 @@ def _policy_diff(actions: Commands[argparse.ArgumentParser]) -> None:
     parser = _action(
         actions,
         "diff",
-        "tell which decisions change from one set of policies to another",
+        "show which decisions change from one set of policies to another",
         "OLD and NEW are each a pack, a file of Ranger's JSON, a directory of these, or a settings file.\n"
-        "Without --users, somebody is asked for in each user, group and role that a difference concerns;\n"
-        "without --resources, everything that either side names, and one thing below each wildcard.\n"
+        "Without --users it decides for one user of each user, group and role that a difference concerns;\n"
+        "without --resources about everything that either side names, and one name below each wildcard.\n"
         "\nexamples:\n"
         "  sluice policy diff rules/policies /tmp/branch/rules/policies\n"
         "  sluice policy diff old.json new.json --users users.yaml --resources tables.txt\n"
         "  sluice policy diff rules/policies new -c config/gateway.yaml --since 7d\n"
-        "                           which statements of the last week would be decided otherwise\n"
-        "  sluice policy diff old new --replay --on spark --since 7d   each of them judged anew\n"
-        "\nexit codes, as of diff: 0 no decision changes, 1 some do, 2 trouble: a side has faults, say\n",
+        "                           statements of the last week with other decisions\n"
+        "  sluice policy diff old new --replay --on spark --since 7d   judge each of them again\n"
+        "\nexit codes, as of diff: 0 no decision changes, 1 some do, 2 an error, such as faults of a side\n",
         "compare",
     )
     parser.add_argument(
@@ -113,23 +119,21 @@ def _policy_diff(actions: Commands[argparse.ArgumentParser]) -> None:
         "--principals",
         type=Path,
         metavar="FILE",
-        help="whom to ask for: a user file, or a pack's `people`",
+        help="users to decide for: a user file, or a pack's `people`",
     )
     parser.add_argument(
-        "--resources", type=Path, metavar="FILE", help="what to ask about, one on a line; - is standard input"
+        "--resources", type=Path, metavar="FILE", help="resources, one on a line; - is standard input"
     )
     parser.add_argument(
         "--resource", action="append", default=[], metavar="NAME", help="one more resource; may repeat"
     )
-    parser.add_argument(
-        "--since", metavar="TIME", help="compare on the recorded statements since `2h`, `7d`, …"
-    )
-    parser.add_argument("--until", metavar="TIME", help="and until then")
+    parser.add_argument("--since", metavar="TIME", help="compare on recorded statements since `2h`, `7d`, …")
+    parser.add_argument("--until", metavar="TIME", help="up to that time")
     parser.add_argument(
         "--limit",
         type=count,
         default=100_000,
-        help="most statements of the record, of --replay changes; 100,000",
+        help="maximum number of recorded statements; with --replay, of changes; default 100,000",
     )
     job_arguments.add_replay(parser)
     parser.set_defaults(trouble=exit_codes.DIFF_TROUBLE)  # as of diff: 1 says that there are changes

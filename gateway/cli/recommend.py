@@ -150,9 +150,7 @@ async def _apply(
         return
     for line in made.diff.splitlines():
         terminal.line(line)
-    looked = (
-        f"use was looked at {_minute(one['looked_at'])}; `sluice jobs run recommend` looks at what came since"
-    )
+    looked = f"use was checked {_minute(one['looked_at'])}; `sluice jobs run recommend` checks newer use"
     terminal.line(terminal.style(looked, DIM))
     if not arguments.write:
         terminal.line(terminal.style("all packs load with it and their cases hold; --write writes it", DIM))

@@ -91,7 +91,7 @@ def _ask_gateways(settings: Settings | None, path: Path, name: str, as_json: boo
     """Ask the gateways that run whether they have what the file now says of a user, and say so."""
     if settings is None:
         if not as_json:
-            terminal.line("a gateway of this file takes it up by itself")
+            terminal.line("gateways with this file load it by themselves")
         return exit_codes.OK
     try:
         dsn, _ = where(settings)
@@ -102,7 +102,7 @@ def _ask_gateways(settings: Settings | None, path: Path, name: str, as_json: boo
     try:
         taken, troubles = asyncio.run(ask_for_user(dsn, name, read_users(path).get(name)))
     except LedgerUnavailable as error:
-        complain(f"{path} is changed; whether a gateway has taken it up cannot be asked: {error.message}")
+        complain(f"{path} is changed; gateways could not be asked about it: {error.message}")
         return exit_codes.ERROR
     for trouble in troubles:
         complain(f"the change is not in force in {trouble}")

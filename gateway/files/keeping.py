@@ -110,7 +110,7 @@ class Keeper:
             except self._refusal:
                 raise Faults([f"Spark cannot drop `{name}`"]) from None
             except TimeoutError:
-                raise BackendUnavailable("files could not be looked at in time") from None
+                raise BackendUnavailable("files could not be checked in time") from None
 
     async def forget(
         self, connection: AbstractAsyncContextManager[Any], name: TableName, may: May = anybody
@@ -142,7 +142,7 @@ class Keeper:
         options = json.loads(row["options"])
         files = await self._looking.files(source, path, deep=DEEP in options)
         if not await self._tables.is_there(name, row["url"]):
-            raise Faults([f"the table `{name}` was dropped; it is made anew when it is named"])
+            raise Faults([f"the table `{name}` was dropped; it is made again when it is named"])
         now = signature(files.kinds)
         told = Refreshed(
             files=(row["files"], files.count),
@@ -192,7 +192,7 @@ class Keeper:
 async def _kept(connection: Any, name: TableName) -> Mapping[str, Any]:
     row = await store.finished(connection, name)
     if row is None and await store.begun_at(connection, name) is not None:
-        raise Faults([f"the promotion of `{name}` was cut; it is made anew when it is named"])
+        raise Faults([f"the promotion of `{name}` was interrupted; it is made again when it is named"])
     if row is None:
         raise Faults([f"`{name}` is no table that was made of files"])
     return row
@@ -211,7 +211,7 @@ def drift_of(saved: Columns, now: Columns) -> tuple[str, ...]:
     """Return how columns differ, those that came, went and have another type. Raises UnfitFiles when that
     cannot be told."""
     if any(_CUT_SHORT in type_ for _, type_ in now):
-        raise UnfitFiles("a column has more fields than Spark tells; forget it and name it anew")
+        raise UnfitFiles("a column has more fields than Spark reports; forget it and name it again")
     was = {name.lower(): (name, type_) for name, type_ in saved}
     becomes = {name.lower(): (name, type_) for name, type_ in now}
     came = [f"+ {name} {type_}" for key, (name, type_) in becomes.items() if key not in was]

@@ -38,7 +38,7 @@ def require_no_links(
     try:
         at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError:
-        raise LeadsOut("its source cannot be looked at by the gateway") from None
+        raise LeadsOut("the gateway cannot read its source") from None
     try:
         for segment in path:
             _require_spelling(segment, at)

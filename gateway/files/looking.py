@@ -167,9 +167,7 @@ class Looking:
         """Refuse a directory with tables of formats anywhere in it."""
         below = ["/".join((*path, *["*"] * depth, "")) for depth in range(1, _DEEPEST + 1)]
         if await self._marked(source, below):
-            raise UnfitFiles(
-                "tables of formats lie in it, whose files by themselves hold deleted rows as well"
-            )
+            raise UnfitFiles("it contains tables of a format, whose files also hold deleted rows")
 
     async def table_format(self, source: FileSource, path: tuple[str, ...]) -> Format | None:
         """Return the table format of a directory, where its source takes it. Refuses what else a table format
@@ -178,9 +176,7 @@ class Looking:
         own: Format | None = None
         for directory, format_ in (await self._marked(source, above)).items():
             if place(directory) != place(source.url(path)):
-                raise UnfitFiles(
-                    f"it lies in a table of {format_}, whose files by themselves hold deleted rows as well"
-                )
+                raise UnfitFiles(f"it lies in a table of {format_}, whose files also hold deleted rows")
             if format_.lower() not in source.formats:
                 raise UnfitFiles(f"it is a table of {format_}, {_INSTEAD[format_]}")
             own = Format(format_.lower())

@@ -191,7 +191,7 @@ class Promoter:
         except self._refusal as refused:
             raise BackendUnavailable(f"Spark did not let go of what it has of `{name}`") from refused
         except TimeoutError:
-            raise BackendUnavailable("files could not be made a table in time") from None
+            raise BackendUnavailable("files could not be promoted in time") from None
         finally:
             self._catalog.invalidate([name], [])
         return None
@@ -357,7 +357,7 @@ def _other(found: OtherFiles) -> UnfitFiles:
 
 def _not_told(source: FileSource, name: TableName, whose: NotTold) -> UnfitFiles:
     log.warning("dataset_places_unknown", source=source.name, table=str(name), of=str(whose))
-    return UnfitFiles("it cannot be told where all other tables lie")
+    return UnfitFiles("the locations of all other tables are unknown")
 
 
 def _refused(source: FileSource, name: TableName, found: Taken, decide: Decide) -> UnfitFiles:

@@ -55,7 +55,7 @@ class Tables:
         table = (await self._catalog.look_up([name])).table(name)
         try:
             if table is None:
-                raise UnfitFiles("Spark does not tell of its table")
+                raise UnfitFiles("Spark does not describe its table")
             require_columns(source, [column.type for column in table.columns])
         except UnfitFiles:
             await self._query(f"DROP TABLE IF EXISTS {_dotted(name)}")
@@ -100,7 +100,7 @@ class Tables:
         except self._refusal as refused:
             if getattr(refused, "sqlstate", None) == NO_SUCH_NAMESPACE:
                 return False
-            raise BackendUnavailable("Spark does not tell where its tables lie") from refused
+            raise BackendUnavailable("Spark does not report the locations of its tables") from refused
         for told in shown:
             location = next(iter(LOCATION.findall(told)), None)
             if not is_at(location, url):

@@ -2,8 +2,8 @@
 
 A link that comes later, or a directory that becomes one, changes the time of what it lies in, which nobody
 can set back. So a statement costs a look at the directories, and the files are gone through when one has
-changed. What is put there between that and Spark's reading is not seen: SECURITY.md says who may not write
-there.
+changed. A link that is made between that check and Spark's read is not seen: docs/hardening.md says who must
+not write there.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Walking:
             async with asyncio.timeout(self._timeout_s):
                 return await self._look_by_spark(source, after, known)
         except Nothing:
-            raise UnfitFiles("its root is not there") from None
+            raise UnfitFiles("its root is missing") from None
         except TimeoutError:
             raise UnfitFiles(f"Spark did not list its files within {self._timeout_s:.0f} s") from None
 
@@ -82,7 +82,7 @@ class Walking:
         except LeadsOut as why:
             raise UnfitFiles(str(why)) from None
         except Nothing:
-            raise UnfitFiles("its root is not there, as Spark sees it") from None
+            raise UnfitFiles("its root is missing, as Spark sees it") from None
         except TimeoutError:
             raise UnfitFiles(f"Spark did not list its files within {self._timeout_s:.0f} s") from None
 
@@ -235,7 +235,7 @@ def open_root(root: str) -> int:
         # Not to be read shows here, and not only when its entries are asked for.
         return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
-        raise LeadsOut("its root is not there") from None
+        raise LeadsOut("its root is missing") from None
     except NotADirectoryError:
         raise LeadsOut("its root is no directory") from None
     except OSError:

@@ -130,7 +130,7 @@ class _UserFileReading:
             at = f":{mark.line + 1 if mark is not None else 1}"
             return self._unusable(f"{self._file}{at}: {getattr(error, 'problem', None) or 'not YAML'}")
         except RecursionError:
-            return self._unusable(f"{self._file}: what stands in it is nested too deeply")
+            return self._unusable(f"{self._file}: it is nested too deeply")
         found: dict[str, User] = {}
         if root is None:
             return found

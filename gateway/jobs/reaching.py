@@ -27,7 +27,7 @@ def require_answer(url: str) -> None:
         grpc.channel_ready_future(channel).result(timeout=ANSWER_S)
     except grpc.FutureTimeoutError:
         # What follows may be a token.
-        raise BackendUnavailable(f"nobody answers at {url.partition('/;')[0]}") from None
+        raise BackendUnavailable(f"no answer at {url.partition('/;')[0]}") from None
     finally:
         channel.close()
 

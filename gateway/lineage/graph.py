@@ -218,7 +218,7 @@ async def search(
         after = columns[-1]
         looked_at += len(rows)
         if looked_at >= MAX_COLUMNS:
-            return found[:limit], "too many columns were looked at; write more of the name"
+            return found[:limit], "too many columns match; write more of the name"
     return found[:limit], ""
 
 

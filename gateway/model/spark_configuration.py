@@ -155,7 +155,7 @@ def differences(
 def _unknown(catalog: str, known: Mapping[str, str]) -> str:
     """Say what a name that begins with a catalog would be to a Spark that has none of that very name."""
     other = next((name for name in known if name.lower() == catalog), "")
-    has = f"Spark has `{other}` and tells capitals apart" if other else "Spark does not have it"
+    has = f"Spark has `{other}` and distinguishes capitals" if other else "Spark does not have it"
     return (
         f"the settings name the catalog `{catalog}`, and {has}: a name that begins with it would be that of "
         f"a database of the current catalog, whose policies are others; set `{CATALOG_PREFIX}{catalog}` in "
@@ -189,7 +189,7 @@ def _extension_faults(found: SparkConfiguration, reader: ParserConfiguration) ->
             f"with a jar, or with the program that started Spark, whatever `{EXTENSIONS}` says"
         )
     elif PARSER not in found.parsers:
-        faults.append("Spark does not tell which classes read its texts")
+        faults.append("Spark does not report which classes parse its texts")
     elif chain != own:
         faults.append(
             f"Spark reads texts with {_some(chain) or 'its own parser alone'}, and the gateway with "

@@ -156,7 +156,7 @@ async def _read_all(texts: Iterable[_Text], reader: ReaderPort) -> dict[_Text, s
     until = time.monotonic() + ALONE_S
     for text in unasked:
         if time.monotonic() > until:
-            wrong[text] = f"this {text[1]} was not read: the parser does not come to an end with others"
+            wrong[text] = f"this {text[1]} was not read: the parser does not finish others"
             continue
         fault = await _asked_alone(text, reader)
         if fault:
@@ -165,7 +165,7 @@ async def _read_all(texts: Iterable[_Text], reader: ReaderPort) -> dict[_Text, s
 
 
 def _endless_as(text: _Text) -> str:
-    return f"the parser does not come to an end with this {text[1]}, and does with others"
+    return f"the parser does not finish this {text[1]}, and finishes others"
 
 
 def _was_not_asked(answer: ReadingAnswer) -> bool:
@@ -197,7 +197,7 @@ def fault_in(expression: str, kind: str, answer: ReadingAnswer) -> str | None:
     if isinstance(answer, NotParsed | NotRead):
         return f"this {kind} is no expression of Spark SQL: {' '.join(answer.message.split())}"
     if kind == "filter" and never_a_truth(expression, answer):
-        return "this filter is never true or false, so it cannot say which rows are shown"
+        return "this filter is never true or false, so it shows no particular rows"
     return None
 
 

@@ -288,7 +288,7 @@ class NameCheck:
         for name, type_ in found[:MAX_NAMED]:
             told = (
                 f"`{item.mask_type}` of {name} of type {type_}: texts that its collation takes for equal "
-                "have different hashes, so joins and groups of it come apart"
+                "have different hashes, so joins and groups of it fall apart"
             )
             yield f"{item.place or self.place}: {self.who}: {told}"
 

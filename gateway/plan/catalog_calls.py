@@ -379,7 +379,7 @@ def call_privileges(call: CatalogCall, names: Names, minor: Minor = NEWEST) -> P
         return Unsupported(why)
     if not call.root and call.operation not in DATAFRAMES:  # RULE (catalog-call-alone)
         return Unsupported(
-            "a list of the catalog cannot stand within a DataFrame; collect it and make a DataFrame of it"
+            "a catalog listing cannot be part of a DataFrame; collect it and create a DataFrame from it"
         )
     try:
         return handler(getattr(call.relation.catalog, call.operation), PlanScope(names, minor))

@@ -99,7 +99,7 @@ def _write_table(
     names = (NamePin(message=table, field="table_name", text=written_name),)
     if inserts:
         if urls:
-            raise CannotClassify("an insert takes no path")
+            raise CannotClassify("an insert cannot have a path")
         required = [Privilege(resource, "insert")]
         if mode == _OVERWRITE:
             # Overwriting deletes rows that a filter hides from the principal.

@@ -185,7 +185,7 @@ class _MeasureFinder:
     def _call(self, message: pb.Expression, item: pb.Expression, *, listed: bool) -> Unsupported | None:
         held = getattr(message, message.WhichOneof("expr_type") or "")
         if not listed:
-            return Unsupported(f"{self._what}: MEASURE(…) stands in the list alone")
+            return Unsupported(f"{self._what}: use MEASURE(…) only in the select list")
         if len(held.arguments) != 1 or getattr(held, "is_distinct", False):
             return Unsupported(f"{self._what}: MEASURE(…) takes one measure, without DISTINCT")
         parts = _parts(held.arguments[0])

@@ -84,7 +84,7 @@ class CodeUse:
     """Code of the user's that Spark would run: policies grant it as `udf` system.session.NAME."""
 
     name: str
-    """The function's name, or one of the words of SECURITY.md for what has none: `ml`, `pipelines`, …"""
+    """The function's name, or, for code without one, a name of docs/threat-model.md: `ml`, `pipelines`, …"""
     access: Literal["execute", "create"]
     what: str
     """In words for the refusal: `a Python function`."""

@@ -103,7 +103,7 @@ def _as_of(options: Mapping[str, str]) -> str:
     if not options:
         return ""
     if len(options) > 1:
-        raise refuse(f"the options {', '.join(sorted(options))} say more than one version")
+        raise refuse(f"the options {', '.join(sorted(options))} name more than one version")
     ((key, value),) = options.items()
     if key == "timestampasof":
         return f" TIMESTAMP AS OF {_literal(key, value)}"

@@ -30,7 +30,7 @@ def _sql_command(walk: PlanWalk, _: pb.Command, command: pb.SqlCommand) -> None:
     )
     if command.HasField("input"):
         if older:  # RULE (sql-command-two-forms)
-            raise refuse("the SQL command says in two ways what to run; send its `input` only")
+            raise refuse("the SQL command has two inputs; send only `input`")
     else:
         sql = command.input.sql
         sql.query = command.sql

@@ -115,7 +115,7 @@ def plain_path(path: str) -> str:
     if not path.strip() or _PATTERN.search(path):  # RULE (path-patterns)
         raise refuse(
             f"the path `{shown(path)}` is empty or has `..`, signs of patterns, backslashes or a version "
-            "(`@v1`) in it, so it could mean other places than policies are asked about; write out the path"
+            "(`@v1`) in it, so it could mean other places than policies check; write out the path"
         )
     return path
 

@@ -212,7 +212,7 @@ def mask_side(engine: Engine, question: AccessQuestion, service: str | None) -> 
         return Side("no mask")
     item = settled.item
     if not settled.certain:
-        return Side("MASK_NULL, because its condition cannot be told", settled.policy)
+        return Side("MASK_NULL, because its condition is indeterminate", settled.policy)
     if item.mask_type == _NO_MASK:
         return Side("no mask", settled.policy)
     shows = f" showing {item.text}" if item.text else ""
@@ -227,7 +227,7 @@ def filter_side(engine: Engine, question: AccessQuestion, service: str | None) -
         return Side("every row")
     text = settled.item.filter_expression
     if not settled.certain:
-        return Side("no row, because its condition cannot be told", settled.policy)
+        return Side("no row, because its condition is indeterminate", settled.policy)
     if not text.strip():
         return Side("every row", settled.policy)
     bound = bind(text, settled.facts)

@@ -164,7 +164,7 @@ class _Builder:
             is_key = bool(self._stack) and self._stack[-1].expects_key
             value = event.value if is_key or not plain else _scalar(event.value)
             if is_key and plain and event.value == "<<":
-                self.fault(line, "merge keys (`<<`) are not taken")
+                self.fault(line, "merge keys (`<<`) are not allowed")
             node = _YamlNode(line, value)
         elif isinstance(event, yaml.MappingStartEvent):
             node = _YamlNode(line, {}, closed=False, expects_key=True)
@@ -209,7 +209,7 @@ class _Builder:
             parent.pending_key, parent.expects_key = node.value, False
             if node.value in parent.children:
                 first = parent.key_lines[node.value]
-                self.fault(node.line, f"key `{node.value}` stands here a second time (first in line {first})")
+                self.fault(node.line, f"key `{node.value}` is repeated here (first in line {first})")
             elif node.value == "":
                 self.fault(node.line, "a key must not be empty")
             parent.key_lines.setdefault(node.value, node.line)

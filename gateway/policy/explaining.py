@@ -90,7 +90,7 @@ def _shared(question: ResourceQuestion, outcomes: Mapping[PolicyType, _Outcome])
             why = "it grants access"
         elif bits:
             by = outcomes[PolicyType.ACCESS].settled_by
-            why = f"policy `{by.name}` was asked earlier and settled it" if by else "it says nothing else"
+            why = f"policy `{by.name}` came earlier and decided" if by else "it says nothing else"
         else:
             why = f"it does not grant `{question.access}` to user {question.subject.user}"
         yield _considered(
@@ -188,7 +188,7 @@ def _lost(
         return f"{by} of higher priority overrides it"
     if type_ is PolicyType.ACCESS and outcome.denied and not denies:
         return f"a denial wins, that of {by}"
-    return f"{by} was asked earlier and settled it"
+    return f"{by} came earlier and decided"
 
 
 def _out_of_force(policy: CompiledPolicy, asking: ResourceQuestion | TagQuestion) -> str:
@@ -213,16 +213,16 @@ def _silence(
     if force is None:
         indeterminate = [c.type for c, test in policy.conditions() if told(test, asking.facts()) is None]
         if indeterminate:
-            return f"its condition {_names(indeterminate)} cannot be told, which counts against access"
+            return f"its condition {_names(indeterminate)} is indeterminate, which counts against access"
         lacking = "without a time its schedule" if asking.facts().context.time is None else "its schedule"
-        return f"{lacking} cannot be told, which counts against access"
+        return f"{lacking} is indeterminate, which counts against access"
     held = [item.holds(asking) for item in listing]
     if True not in held:
         conditions = _names([c.type for item in listing for c in item.item.conditions])
         if None in held:
-            return f"a condition of its item ({conditions}) cannot be told, which counts against access"
+            return f"a condition of its item ({conditions}) is indeterminate, which counts against access"
         return f"a condition of its item ({conditions}) is false"
-    return "an exception of its own takes it out"
+    return "its own exception applies"
 
 
 def _instead(items: Sequence[CompiledItem]) -> str:

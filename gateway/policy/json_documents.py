@@ -271,7 +271,7 @@ class _Parser:
         scan, lines = _Scan(part, {}), _Lines(self.content)
         for key, offset, first in scan.repeated():
             line, earlier = lines.of(_place(offset, places)), lines.of(_place(first, places))
-            self.faults.append((line, f"key `{key}` stands here a second time (first in line {earlier})"))
+            self.faults.append((line, f"key `{key}` is repeated here (first in line {earlier})"))
 
     def _with_lists(self, data: dict[str, Any]) -> dict[str, Any]:
         """Return the data with every mark replaced by the list that it stands for, once."""

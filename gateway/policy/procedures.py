@@ -47,7 +47,7 @@ def _procedure(value: Any, path: Path, faults: Diagnostics, accesses: frozenset[
     unknown_keys(value, _KEYS, path, faults, "a procedure")
     refused = value.get("refused", "")
     if not isinstance(refused, str) or (refused and len(value) > 1):
-        faults.add(path, "`refused` is a reason, and stands by itself")
+        faults.add(path, "`refused` is a reason, and excludes other keys")
     if refused:
         return Procedure(refused=str(refused))
     arguments = _names(value.get("arguments"), (*path, "arguments"), faults)

@@ -82,7 +82,7 @@ def service_of(text: str, policies: PolicySet) -> str:
         )
     if len(policies.services) != 1:
         known = ", ".join(f"`{each}`" for each in sorted(policies.services))
-        raise NotAResource(f"which service? `--service` takes one of {known}")
+        raise NotAResource(f"which service? Give `--service` one of {known}")
     return next(iter(policies.services))
 
 

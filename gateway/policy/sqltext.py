@@ -106,13 +106,13 @@ def _quoted_faults(text: str) -> list[str]:
     found = _TOKEN.search(text)
     if not found:
         return []
-    return [f"token `{found.group()}` stands inside quotes; write it without, it becomes a literal"]
+    return [f"token `{found.group()}` is inside quotes; write it without quotes, it becomes a literal"]
 
 
 def _composed_faults(piece: Composed) -> list[str]:
     faults = [fault for part in piece.parts[::2] for fault in _quoted_faults(part)]
     if piece.quote not in _STRINGS:
-        faults.append("`${{…}}` stands inside a quoted name; names cannot be bound")
+        faults.append("`${{…}}` is inside a quoted name; names cannot be bound")
     if any("\\" in part for part in piece.parts[::2]):
         faults.append("a literal with `${{…}}` in it may not hold a backslash")
     return faults
@@ -143,11 +143,11 @@ def _neighbour_faults(pieces: list[_Piece]) -> list[str]:
     outline = "".join(map(_outlined, pieces))
     faults = []
     if re.search("\x01[SV]\\s*\x01V|\x01V\\s*\x01S", outline):
-        faults.append("a token stands beside another literal; Spark would join the two")
+        faults.append("a token is next to another literal; Spark would join the two")
     if re.search("(?:[\\w.]|\x01N)(?<!\x01S)\x01V|\x01V(?:[\\w.]|\x01N)", outline):
-        faults.append("a token stands directly beside a name")
+        faults.append("a token is directly next to a name")
     if re.search("(?<![\\w\x01])[rR]\x01S", outline):
-        faults.append("raw strings (r'…') are not taken; double the backslashes instead")
+        faults.append("raw strings (r'…') are not allowed; double the backslashes instead")
     return faults
 
 

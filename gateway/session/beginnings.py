@@ -21,6 +21,6 @@ async def bounded_login(limits: SessionLimits) -> AsyncIterator[None]:
         if not deadline.expired():
             raise
         raise BackendUnavailable(
-            f"Spark takes connections, but has not opened the session within {limits.login_s:g} s "
+            f"Spark accepts connections, but has not opened the session within {limits.login_s:g} s "
             "(`backend.login_timeout_s`); it may be waiting for its metastore"
         ) from None

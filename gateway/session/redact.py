@@ -90,7 +90,7 @@ _SENTENCES = {
     "com.fasterxml.jackson.core.JsonParseException": "a text is not JSON",
     "com.fasterxml.jackson.core.io.JsonEOFException": "a text is not JSON",
     "java.io.FileNotFoundException": "a file of a table does not exist, and may have been replaced; run "
-    "REFRESH TABLE on what the statement reads, or make the DataFrame anew",
+    "REFRESH TABLE on what the statement reads, or create the DataFrame again",
     "java.lang.ArithmeticException": "a number or a date is out of range",
     "java.lang.NumberFormatException": "a text is not a number",
     "java.lang.OutOfMemoryError": "Spark has not enough memory for it",

@@ -324,7 +324,7 @@ class Verdicts:
             return verdict
         if not any(promotion.looks_through(name.current) for name in judged_by(verdict)):
             return verdict
-        why = "a stream over local files takes those that come later, and nobody looks for links among these"
+        why = "a stream over local files also reads later files, which are not checked for links"
         return refused(verdict, "NOT_GOVERNABLE", "0A000", why)
 
     async def tend(self, cleared: Cleared, client: Client) -> None:

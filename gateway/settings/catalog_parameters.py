@@ -41,7 +41,7 @@ def checked_parameters(
     for key, value in given.items():
         where, before = (*at, key), faults.noted
         if key.lower() in seen:
-            faults.add(where, f"parameter `{key}` stands here a second time, as `{seen[key.lower()]}` before")
+            faults.add(where, f"parameter `{key}` is repeated here, as `{seen[key.lower()]}` before")
             continue
         seen[key.lower()] = key
         if kind is not None and not kind.takes(key, given):

@@ -31,13 +31,13 @@ _TYPES = (
 
 
 class CatalogConnection(Section):
-    """What a catalog is. Keys are also taken as `is-default`, `Is-Default` and the like."""
+    """The catalog itself. Keys may also be written `is-default`, `Is-Default` and the like."""
 
     type: Annotated[str, Field(pattern="^(" + "|".join(KINDS) + ")$", description=_TYPES)]
     is_default: bool = False
-    """Whether sessions begin in it. One catalog at most; without any, Spark's session catalog."""
+    """Whether sessions begin in it; one catalog at most, by default Spark's session catalog."""
     default_db: Name = "default"
-    """Database in which sessions begin that begin in this catalog."""
+    """Database in which sessions of this catalog begin."""
     connection_params: dict[str, str | Secret] = Field(default_factory=dict)
     """Parameters of its type. Secrets are `{env: NAME}` or `{file: PATH}`."""
 
@@ -55,7 +55,7 @@ class CatalogEntry(Section):
     """One catalog, and the policy service that speaks for it."""
 
     name: Name
-    """First part of the names in it: small letters, digits and `_`."""
+    """First part of the names in it: lower-case letters, digits and `_`."""
     catalog: CatalogConnection
     policies: Name = DEFAULT_SERVICE
     """Service that speaks for it, as in `policies.catalogs`."""
@@ -120,7 +120,7 @@ def normalized(entries: Any, faults: Diagnostics) -> Normalized:
             first = names.setdefault(name.lower(), index)
             if first != index:
                 line = faults.line(("catalogs", first))
-                faults.add(("catalogs", index), f"catalog `{name}` stands here a second time (line {line})")
+                faults.add(("catalogs", index), f"catalog `{name}` is repeated here (line {line})")
         if isinstance(made.get("catalog"), dict) and made["catalog"].get("is_default") is True:
             defaults.append(index)
         if faults.fault_count == before:
@@ -172,7 +172,8 @@ def _check_case(name: str, at: Path, faults: Diagnostics) -> None:
     apart, and what is no catalog to it is a database of the current one."""
     if name != name.lower():
         faults.add(
-            at, f"`{name}` has capitals, which Spark tells apart and policies do not: write `{name.lower()}`"
+            at,
+            f"`{name}` has capitals, which Spark distinguishes and policies do not: write `{name.lower()}`",
         )
 
 
@@ -241,7 +242,7 @@ def _folded(
             known = [name.replace("_", "-") for name in keys]
             faults.add((*at, key), f"unknown key `{key}`{hint(key, known)}")
         elif folded in made:
-            faults.add((*at, key), f"key `{key}` stands here a second time, as `{written[folded]}` before")
+            faults.add((*at, key), f"key `{key}` is repeated here, as `{written[folded]}` before")
         else:
             made[folded], places[folded], written[folded] = value, (*at, key), key
     return made, places

@@ -20,13 +20,13 @@ class FileSourceSettings(Section):
     """A directory whose files become tables when somebody with `promote` first names them."""
 
     root: Annotated[str, AfterValidator(require_root)]
-    """URL of the directory: `file:/…`, `hdfs://…`, `s3a://…` or the like. Of `file:` the gateway must see the
-    same files as Spark: it looks for links, which lead out."""
+    """URL of the directory: `file:/…`, `hdfs://…`, `s3a://…` or the like. With `file:` the gateway must see
+    the same files as Spark, to check them for links."""
     database: SourceName | None = None
-    """Database of Spark's session catalog for its tables, and for no others; by itself the source's name."""
+    """Database of Spark's session catalog for its tables, and no others; by default the source's name."""
     formats: tuple[FormatName, ...] = ("parquet", "orc", "avro", "json", "csv")
-    """Formats that are taken, in the order in which they are tried. Directories of `delta` are told by their
-    log, before all others; a log may name files anywhere: only for writers who may read what Spark can."""
+    """Formats, in the order in which they are tried. Directories of `delta` are recognised by their log,
+    before all others; a log may name files anywhere: use it only if all writers may read what Spark can."""
     depth: Annotated[int, Field(strict=True, ge=1, le=16)] = 8
     """Names below the root that a path may have."""
     leaf_columns: Count = 800
@@ -34,26 +34,26 @@ class FileSourceSettings(Section):
     files: Count = 100_000
     """Files that a table may have when it is made."""
     auto_promote: bool = True
-    """Whether files become a table when somebody who may names them. If not, `ALTER TABLE … PROMOTE METADATA`
-    and `sluice datasets promote` make it one."""
+    """Whether files become a table when somebody who may names them. Otherwise by `ALTER TABLE … PROMOTE
+    METADATA` and `sluice datasets promote`."""
     refresh_s: Annotated[float, Field(ge=0, le=31_536_000)] = 0.0
-    """Seconds after which one of all gateways looks at the files of a table again by itself, one table after
-    the other, and walks the source for directories that are no tables yet; 0: never. `sluice datasets list`
-    shows what it found."""
+    """Seconds after which one of the gateways checks the files of a table again, one table after the other,
+    and walks the source for directories that are no tables yet; 0: never. `sluice datasets list` shows the
+    result."""
     walk: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = 10_000
-    """Directories that one round of such a walk looks at; the next one goes on from there. 0: no walk."""
+    """Directories that one round of such a walk checks; the next one goes on from there. 0: no walk."""
     schema_learning: bool = False
-    """Whether a table gets the columns that its files have by now, when somebody has it looked at again. New
-    columns are seen by whoever may select all of them."""
+    """Whether a refresh gives a table the columns that its files have now. Whoever may select all columns
+    sees new ones."""
 
     closed: bool = True
-    """Whether a new table is closed to everybody but whoever promoted it and `administrators` until a policy
-    names it, by its name and not by a pattern. If not, policies with wildcards open it at once."""
+    """Whether a new table is closed to everybody but its promoter and `administrators` until a policy names
+    it, without a pattern. Otherwise policies with wildcards open it at once."""
     administrators: tuple[str, ...] = ()
-    """Groups to which new tables are not closed: for them it goes by policies alone."""
+    """Groups to which new tables are not closed: for them only policies count."""
     pattern: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.*?{},\[\]^ +=@-]{0,256}$")] = ""
-    """Glob of the names of files that count, such as `*.{csv,csv.gz}`; all others are hidden, beside those
-    that Spark hides by itself. Empty: all count."""
+    """Glob of the names of files that count, such as `*.{csv,csv.gz}`; others are hidden, like those that
+    Spark hides. Empty: all count."""
 
     def made(self, name: str) -> FileSource:
         """Return the source of that name."""

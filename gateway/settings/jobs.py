@@ -40,13 +40,13 @@ DayText = Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"), AfterVa
 
 
 class ScheduleSettings(Section):
-    """When a job runs by itself, in one of the gateways. By the job's name."""
+    """When a job runs, in one of the gateways. By the job's name."""
 
     every_s: Seconds | None = None
     """Seconds from the beginning of one run to that of the next."""
     cron: CronText | None = None
-    """Minute, hour, day of the month, month and weekday, in UTC, such as `20 0 * * *`. A time that was missed
-    is made up for once."""
+    """Minute, hour, day of the month, month and weekday, in UTC, such as `20 0 * * *`. A missed time is made
+    up for once."""
 
     @model_validator(mode="after")
     def _exactly_one(self) -> ScheduleSettings:
@@ -56,16 +56,16 @@ class ScheduleSettings(Section):
 
 
 class HoldSettings(Section):
-    """A legal hold: what it names never leaves PostgreSQL, and its texts are not erased."""
+    """A legal hold: its days never leave PostgreSQL, and their texts are not erased."""
 
     name: Name
-    """What it is about, for people."""
+    """Its subject, for people."""
     users: tuple[Name, ...] = ()
     """Days with events of these users; empty: of anybody."""
     first: DayText | None = None
-    """First day (UTC) that it is about, such as `"2026-01-01"`; without it, from the beginning."""
+    """First day (UTC), such as `"2026-01-01"`; by default from the beginning."""
     last: DayText | None = None
-    """Last day that it is about; without it, for ever."""
+    """Last day; by default for ever."""
 
     @model_validator(mode="after")
     def _in_order(self) -> HoldSettings:
@@ -78,14 +78,14 @@ class ArchiveSettings(Section):
     """The job `archive`: the record in the lake."""
 
     settle_s: Seconds = 3600.0
-    """Seconds after its end (UTC) before a day is archived, for events that are still on their way."""
+    """Seconds after its end (UTC) before a day is archived, for late events."""
     keep_days: Days | None = None
     """Days that PostgreSQL keeps; older ones are dropped there once they are archived, verified and sealed.
     Without it nothing is dropped."""
     holds: tuple[HoldSettings, ...] = ()
     """Legal holds."""
     row_group_bytes: Bytes = 32 * 1024**2
-    """Bytes of a row group in its files: what is in memory at once for each."""
+    """Bytes of a row group in its files, each of which is in memory at once."""
     file_rows: Count = 1_000_000
     """Events in one file."""
 
@@ -94,81 +94,83 @@ class RollupSettings(Section):
     """The job `rollups`: who read what, what was refused, what was slow."""
 
     statements: Count = 10_000
-    """Fingerprints, by user, that PostgreSQL keeps of a day: those that took most time. The lake has all."""
+    """Shapes of statements, by user, that PostgreSQL keeps of a day: those that took most time. The lake has
+    all."""
 
 
 class ClassifySettings(Section):
-    """The job `classify`: tags proposed by what is in columns. It reads as a client of the gateway."""
+    """The job `classify`: proposes tags by the content of columns. It reads as a client of the gateway."""
 
     gateway: SparkConnect | None = None
     """`sc://HOST:PORT` of a gateway's Spark Connect. Any other host than `localhost` needs TLS."""
     token: Secret | None = None
-    """Token of the user whose policies hold for what is read, as `sluice users token` prints it, or
-    `USER:PASSWORD`; as `{env: NAME}` or `{file: PATH}`."""
+    """Token of the user who reads, as `sluice users token` prints it, or `USER:PASSWORD`; as `{env: NAME}` or
+    `{file: PATH}`."""
     rules: tuple[Path, ...] = ()
-    """Files and directories of rules; without any those that ship, `rules/classifiers`."""
+    """Files and directories of rules; by default `rules/classifiers`."""
     catalogs: tuple[Name, ...] = ("spark_catalog",)
     """Catalogs whose tables are classified."""
     include: tuple[Name, ...] = ("*",)
-    """Patterns of tables, as `spark_catalog.hr.*`."""
+    """Patterns of tables, such as `spark_catalog.hr.*`."""
     exclude: tuple[Name, ...] = ()
     """Patterns of tables that are left out."""
     regions: tuple[Annotated[str, Field(pattern=r"^[A-Z]{2}$")], ...] = (
         *("US", "GB", "DE", "FR", "ES", "IT"),
         *("PT", "NL"),
     )
-    """Countries whose telephone numbers are known when they are written without their country."""
+    """Countries whose telephone numbers are recognised without the country."""
     tables: Count = 200
     """Tables that one run classifies; the next goes on."""
     columns: Count = 1_000
-    """Columns of a table that are looked at."""
+    """Maximum of columns of a table."""
     rows: Count = 1_000
-    """Rows of a table that are read for each column."""
+    """Rows of a table to read for each column."""
     bytes: Bytes = 8 * 1024**2
-    """Bytes of a table that are read."""
+    """Bytes of a table to read."""
     value_chars: Count = 1_000
     """Characters of a value; of a struct, list or map eight times as many."""
     strata: Count = 8
-    """Partitions of a table that rows are taken from, spread from the first to the last."""
+    """Partitions of a table to read, spread from the first to the last."""
     sample_percent: Annotated[float, Field(gt=0, le=100)] = 1.0
-    """Share of rows that half of the sample is drawn from, of a table without partitions."""
+    """In a table without partitions, the share of rows that half of the sample is drawn from."""
     again_days: Days = 30
-    """Days after which a table is classified again though nothing says that it has changed."""
+    """Days after which a table is classified again without a known change."""
 
 
 class RecommendSettings(Section):
-    """The job `recommend`: changes to policies that the use of them speaks for."""
+    """The job `recommend`: changes of policies that their use suggests."""
 
     unused_days: Days = 90
-    """Days without use that speak against a grant or an exemption, and that count for all else as now."""
+    """Days without use that count against a grant or an exemption; for the rest, days that count as now."""
     named_tables: Count = 20
-    """Tables that are named instead of a wildcard, at most."""
+    """Maximum of tables to name instead of a wildcard."""
     members: Count = 3
-    """Users that are a group by use, and that a group needs for one to be far from the others, at least."""
+    """Minimum of users of a group by use, and of a group in which one can be far from the others."""
     tables: Count = 3
-    """Tables that users of a group by use have in common, or that one far from his peers has for himself, at
-    least."""
+    """Minimum of tables that users of a group by use share, or that a user far from his peers reads alone."""
     distance: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """Share of a user's tables that hardly anybody of the same groups reads, from which on that is told."""
+    """Share of a user's tables that hardly anybody of the same groups reads, from which he counts as far from
+    his peers."""
     peer_share: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    """Share of a group's users that is hardly anybody; one user always is."""
+    """Share of a group's users that counts as hardly anybody; one user always does."""
     most: Count = 200
-    """Recommendations of one kind that are kept."""
+    """Maximum of recommendations of one kind."""
     most_asked: Count = 20_000
-    """Questions to policies by which one of them may be told to be shadowed; what takes more is left out."""
+    """Maximum of decisions to find that one policy is shadowed; a policy that needs more is left out."""
 
 
 class ClosureSettings(Section):
-    """The job `closure`: the lineage graph, with all that comes to a column by any way."""
+    """The job `closure`: for each column of the lineage graph, all columns that feed it by any path."""
 
     depth: Count = 30
-    """Steps of a way that are followed at most."""
+    """Maximum of steps of a path."""
     findings: Count = 10_000
-    """Columns that tags reach without being put on them that PostgreSQL keeps. The lake has all."""
+    """Columns that PostgreSQL keeps which a tag reaches and that lack it. The lake has all."""
 
 
 class ReplaySettings(Section):
-    """The job `replay`, and `sluice policy diff --replay`: the record's statements under other policies."""
+    """The job `replay`, and `sluice policy diff --replay`: judges statements of the record under other
+    policies."""
 
     proposed: Path | None = None
     """Policies that a run of the job compares with those in force: a pack, Ranger's JSON, a directory of
@@ -176,19 +178,19 @@ class ReplaySettings(Section):
     days: Days = 7
     """Days of the record that a run judges, up to its beginning."""
     catalog: Literal["was", "now"] = "was"
-    """By which tables statements are judged: `was`, those that the record has of each; `now`, those of Spark.
-    What was refused has none on record and is judged by those of now."""
+    """The tables to judge statements by: those of each statement's record (`was`), or Spark's (`now`).
+    Refused statements have none on record and are judged by Spark's."""
     tables: Count = 20_000
     """Tables and views that one run looks up in Spark."""
     changes: Count = 10_000
-    """Changes of a run that PostgreSQL keeps, those of most statements. The lake has all."""
+    """Changes of a run that PostgreSQL keeps, those with most statements. The lake has all."""
     keep: Count = 20
-    """Runs that are kept, in the lake and in PostgreSQL."""
+    """Runs to keep, in the lake and in PostgreSQL."""
 
 
 class ProofSettings(Section):
-    """The job `proof`: statements of the record over tables that were filtered and masked before. It samples
-    tables as a client of the gateway."""
+    """The job `proof`: compares statements of the record with the same ones over tables that were filtered
+    and masked beforehand. It samples tables as a client of the gateway."""
 
     gateway: SparkConnect | None = None
     """`sc://HOST:PORT` of a gateway's Spark Connect. Any other host than `localhost` needs TLS."""
@@ -196,28 +198,28 @@ class ProofSettings(Section):
     """Token of the user who samples tables, as `sluice users token` prints it, or `USER:PASSWORD`; as
     `{env: NAME}` or `{file: PATH}`. What policies hide from that user is not proved."""
     days: Days = 7
-    """Days of the record that statements are taken from."""
+    """Days of the record to take statements from."""
     statements: Count = 200
     """Statements that one run proves."""
     per_stratum: Count = 3
-    """Of these, statements of one user over the same tables."""
+    """Of these, maximum of statements of one user over the same tables."""
     tables: Count = 100
     """Tables that one run samples."""
     rows: Count = 500
-    """Rows of a table that are sampled."""
+    """Rows to sample of a table."""
     bytes: Bytes = 8 * 1024**2
-    """Bytes of a table that are sampled."""
+    """Bytes to sample of a table."""
     result_rows: Count = 50_000
-    """Rows of a statement that are compared; one with more is left out."""
+    """Maximum of rows of a statement; one with more is left out."""
     statement_s: Seconds = 60.0
-    """Seconds for one statement, both ways together; one that takes longer is left out."""
+    """Seconds for both runs of a statement; one that takes longer is left out."""
 
 
 class JobsSettings(Section):
-    """Jobs on Spark, which docs/jobs.md describes: `sluice jobs run NAME`."""
+    """Jobs on Spark, see docs/jobs.md: `sluice jobs run NAME`."""
 
     directory: MadePath = Path("run/lake")
-    """Where their tables are; Spark sees the same files under the same path."""
+    """Directory of their tables; Spark must see it under the same path."""
     master: Name = "local[*]"
     """Where Spark runs, as of `spark-submit --master`; `local[*]` is in the job's own process."""
     remote: SparkConnect | None = None
@@ -227,23 +229,22 @@ class JobsSettings(Section):
     shuffle_partitions: Count = 8
     """Parts into which Spark divides what it sorts and joins."""
     catalog: Name | None = None
-    """Catalog of `catalogs`, of type `iceberg`, that their tables are in, not in directories of Parquet. It
-    takes a Spark that there is Iceberg for."""
+    """Catalog of `catalogs`, of type `iceberg`, for their tables, instead of directories of Parquet. It needs
+    a Spark that Iceberg supports."""
     database: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = "sluice"
-    """Database of that catalog; it is made where it is not there."""
+    """Database of that catalog; it is created if missing."""
     jars: tuple[Path, ...] = ()
-    """Jars that a Spark in the job's own process has besides its own, such as Iceberg's."""
+    """Additional jars for a Spark in the job's own process, such as Iceberg's."""
     schedule: dict[JobName, ScheduleSettings] = Field(default_factory=dict)
-    """Which jobs run by themselves."""
+    """Scheduled jobs."""
     poll_s: Seconds = 30.0
-    """Seconds between looks at what is due."""
+    """Seconds between checks of what is due."""
     niceness: Annotated[int, Field(strict=True, ge=0, le=19)] = 10
-    """How much those that the schedule starts, with all that they start, give way to a gateway on the same
-    processors, as of `nice`; 0: not at all."""
+    """Priority of scheduled jobs and their processes, as of `nice`, so that they give way to a gateway on the
+    same processors; 0: none."""
     share: Annotated[float, Field(ge=0.05, le=1)] = 0.25
-    """Part of the time for which those that the schedule starts run, on Linux: in the rest they are stopped,
-    so that statements have processors and caches for themselves. 1: they are never stopped, and end
-    that much sooner."""
+    """Part of the time for which scheduled jobs run, on Linux. In the rest they are stopped, so that
+    statements have processors and caches for themselves. 1: they are never stopped, and end sooner."""
     archive: ArchiveSettings = ArchiveSettings()
     rollups: RollupSettings = RollupSettings()
     classify: ClassifySettings = ClassifySettings()

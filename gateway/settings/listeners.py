@@ -21,7 +21,7 @@ class Tls(Section):
     key: Path
     """PEM file with the private key; readable by the gateway's user only."""
     minimum_version: Literal["1.2", "1.3"] = "1.2"
-    """Oldest TLS version taken; Hive JDBC 2.3 on Java 8 needs 1.2."""
+    """Oldest TLS version accepted; Hive JDBC 2.3 on Java 8 needs 1.2."""
 
 
 class ThriftListener(Section):
@@ -34,7 +34,7 @@ class ThriftListener(Section):
     tls: Tls | None = None
     """Without it passwords cross the network in the clear: for loopback and private networks only."""
     connections: Count = 2000
-    """Open connections; more are closed at once."""
+    """Maximum of open connections; more are closed at once."""
     balancers: tuple[Network, ...] = ()
     """Networks of balancers whose connections all begin with a header of the PROXY protocol, version 2, that
     tells where the client is, such as `10.0.0.0/24`; others connect without one."""
@@ -76,8 +76,8 @@ class ThriftHttpListener(Section):
 
 
 class ConnectListener(Section):
-    """Where PySpark and other Spark Connect clients connect (`sc://HOST:PORT`); docs/connect.md tells how.
-    Without this section it is not there."""
+    """Where PySpark and other Spark Connect clients connect (`sc://HOST:PORT`), see docs/connect.md. Without
+    this section there is no such listener."""
 
     host: Name = "127.0.0.1"
     """Address to listen on."""
@@ -88,14 +88,14 @@ class ConnectListener(Section):
     balancers: tuple[Network, ...] = ()
     """As of `listeners.thrift`."""
     calls: Count = 2000
-    """Calls being answered at once; more are turned away. A running query is one call."""
+    """Calls in progress at once; more are refused. A running query is one call."""
     calls_per_connection: Count = 1000
-    """Calls of one connection being answered at once; further ones wait in the client."""
+    """Calls of one connection in progress at once; more wait in the client."""
     message_bytes: Annotated[int, Field(strict=True, ge=65_536, le=2**31 - 1)] = 128 * 1024**2
     """Largest request; Spark's own limit is the default."""
     requests_bytes: Annotated[int, Field(strict=True, ge=65_536)] = 512 * 1024**2
-    """Bytes of requests in hand, of all calls together; further ones are refused. There is always room for
-    one. Those of up to 64 KiB do not count; one on its way for 5 seconds counts as the largest."""
+    """Bytes of requests in progress, of all calls together; more are refused, but one always fits. Requests
+    of up to 64 KiB do not count; one that takes 5 seconds to arrive counts as the largest."""
 
     @model_validator(mode="after")
     def _grpc_chooses_the_version(self) -> ConnectListener:
@@ -121,52 +121,52 @@ class _Administered(Section):
 
 class RangerApiSettings(_Administered):
     """Apache Ranger's admin REST API below `/service`, with its policies in the ledger's PostgreSQL and
-    logins from `users`; docs/admin-api.md tells what it does. Without this section it is not there."""
+    logins from `users`, see docs/admin-api.md. Without this section it is disabled."""
 
     administrators: tuple[Name, ...] = ()
-    """Users that may do everything."""
+    """Users who may do everything."""
     administrator_groups: tuple[Name, ...] = ()
     """Groups whose members may do everything."""
     plugins: tuple[Name, ...] = ()
-    """Users that may download the policies, tags, roles and users of every service; nothing else."""
+    """Users who may download the policies, tags, roles and users of every service, and nothing else."""
     delegates_may_override: bool = False
     """Whether delegated administrators may, as in Ranger, write policies with `policyPriority` 1, which
-    take back denials of others, and take the place of masks and row filters of others."""
+    override denials of others, and replace masks and row filters of others."""
 
 
 class LineageApiSettings(Section):
-    """Questions to the column lineage below `/lineage`, with logins from `users`; docs/admin-api.md tells
-    which. Everybody is told what policies let them know of. Without this section it is not there."""
+    """Queries of the column lineage below `/lineage`, with logins from `users`; see docs/admin-api.md.
+    Everybody sees what policies let them know of. Without this section it is disabled."""
 
     administrators: tuple[Name, ...] = ()
-    """Users that may know of all columns, and of everybody's statements."""
+    """Users who may see all columns, and everybody's statements."""
     administrator_groups: tuple[Name, ...] = ()
     """Groups whose members may."""
 
 
 class TagApiSettings(_Administered):
-    """Proposals of tags below `/tags`, with logins from `users`; docs/admin-api.md tells what can be asked.
-    Without this section it is not there."""
+    """Proposals of tags below `/tags`, with logins from `users`; see docs/admin-api.md. Without this section
+    it is disabled."""
 
     administrators: tuple[Name, ...] = ()
-    """Users that may list, accept and reject what is proposed."""
+    """Users who may list, accept and reject proposals."""
     administrator_groups: tuple[Name, ...] = ()
     """Groups whose members may."""
 
 
 class SessionApiSettings(_Administered):
-    """Open sessions below `/sessions`, with logins from `users`; docs/admin-api.md tells what can be asked.
-    Without this section it is not there."""
+    """Open sessions below `/sessions`, with logins from `users`; see docs/admin-api.md. Without this section
+    it is disabled."""
 
     administrators: tuple[Name, ...] = ()
-    """Users that may list sessions and end them."""
+    """Users who may list and end sessions."""
     administrator_groups: tuple[Name, ...] = ()
     """Groups whose members may."""
 
 
 class AdminListener(Section):
     """`/healthz`, `/readyz` and Prometheus `/metrics` without login, so keep it on a private address;
-    Ranger's REST API and questions to the column lineage, when they are switched on, with one."""
+    Ranger's REST API and the column lineage, when enabled, with one."""
 
     host: Name = "127.0.0.1"
     """Address to listen on."""

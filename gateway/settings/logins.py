@@ -115,7 +115,7 @@ class LoginSettings(Section):
     """Limits of logins, counted per client address, and who logs in beside the users of the file."""
 
     failures: Count = 10
-    """Failed logins from one address within `window_s` before further ones are refused unseen."""
+    """Failed logins from one address within `window_s` before further ones are refused unchecked."""
     window_s: Seconds = 60.0
     """Seconds over which failures are counted."""
     handshake_timeout_s: Seconds = 15.0

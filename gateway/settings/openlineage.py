@@ -29,22 +29,22 @@ JobTemplate = Annotated[str, Field(min_length=1, max_length=200), AfterValidator
 
 
 class OpenLineageHttp(Section):
-    """A server that takes OpenLineage events, such as Marquez."""
+    """A server for OpenLineage events, such as Marquez."""
 
     url: Name
-    """All of its address, such as `http://marquez:5000/api/v1/lineage`."""
+    """Its full address, such as `http://marquez:5000/api/v1/lineage`."""
     api_key: Secret | None = None
-    """What is sent as a bearer token, as `{env: NAME}` or `{file: PATH}`; read anew for every event."""
+    """The bearer token, as `{env: NAME}` or `{file: PATH}`; read again for every event."""
     ca_file: Path | None = None
-    """PEM file of the authorities that its certificate is checked with; by default the system's."""
+    """PEM file of the authorities that verify its certificate; by default the system's."""
     gzip: bool = True
-    """Whether events are packed."""
+    """Whether events are compressed."""
     timeout_s: Seconds = 30.0
     """Seconds for one event, from connecting to the end of the answer."""
     longest_pause_s: Seconds = 60.0
     """Longest pause before an event is sent again; the first is half a second, and each is twice the last."""
     spool: MadePath = Path("run/openlineage")
-    """Directory of events that the server has not taken yet; each gateway needs its own."""
+    """Directory of events that the server has not accepted yet; each gateway needs its own."""
     spool_bytes: Annotated[Bytes, Field(ge=1024**2)] = 1024**3
     """Bytes of it beyond which the oldest events are dropped and counted."""
     spool_age_s: Annotated[Seconds, Field(ge=60)] = 7 * 86_400.0
@@ -56,25 +56,26 @@ class OpenLineageHttp(Section):
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
             raise ValueError(f"`{self.url}` is not an address such as `http://marquez:5000/api/v1/lineage`")
         if parts.username is not None:
-            raise ValueError("a login does not stand in `url`; `api_key` is for that")
+            raise ValueError("leave the login out of `url`; use `api_key`")
         if self.ca_file is not None and parts.scheme != "https":
             raise ValueError("`ca_file` is for an `https` address")
         return self
 
 
 class OpenLineageSettings(Section):
-    """Lineage as OpenLineage events; docs/lineage.md tells what is in them."""
+    """Lineage as OpenLineage events, see docs/lineage.md."""
 
     transport: Literal["off", "file", "http"] = "off"
     """Where events go: nowhere, to `file`, or to the server of `http`."""
     file: MadePath = Path("run/openlineage.jsonl")
-    """One event to a line; it only grows, and may be renamed at any time. Each gateway needs its own."""
+    """One event to a line. The file only grows, and may be renamed at any time. Each gateway needs its
+    own."""
     http: OpenLineageHttp | None = None
     namespace: Name = "sluice"
     """Namespace of jobs, and of datasets whose catalog is not in `catalogs`."""
     job: JobTemplate = "{operation}.{target}"
-    """Name of the job that a statement is a run of; `{user}` may stand in it as well. Statements of one name
-    are runs of one job, whatever their texts."""
+    """Name of a statement's job; it may contain `{user}`, too. Statements with one name are runs of one job,
+    whatever their texts."""
     catalogs: dict[str, Name] = Field(default_factory=dict)
     """Spark catalog → namespace of its data source in OpenLineage's naming, such as `hive://metastore:9083`;
     `postgres://db:5432/sales` for a JDBC catalog of the database `sales`."""
@@ -83,7 +84,7 @@ class OpenLineageSettings(Section):
     texts: bool = True
     """Whether events hold texts of statements, expressions and errors, with the literals in them."""
     queries: bool = True
-    """Whether plain queries make events. What they answer is a dataset that is named by their text."""
+    """Whether queries make events. Their result is a dataset that is named for their text."""
 
     @model_validator(mode="after")
     def _has_a_server(self) -> OpenLineageSettings:

@@ -11,6 +11,6 @@ class UnmatchedSettings(Section):
     """What policies do whose names nothing has."""
 
     unmatched_columns: Literal["open", "closed"] = "open"
-    """What becomes of a table of which a mask, a denial or a tag names a column that it does not have: as if
-    that had not been said (`open`), or nobody reads it until the column is there or the policy names another
-    (`closed`). Where a pattern says which tables are meant, it closes none."""
+    """What happens to a table if a mask, a denial or a tag names a column that it lacks: nothing (`open`), or
+    nobody reads it until the column exists or the policy names another (`closed`). With a pattern for tables,
+    none is closed."""

@@ -20,7 +20,7 @@ from gateway.settings.models import Settings
 PREFACE = """\
 # Settings
 
-`sluice serve -c config/gateway.yaml` reads one YAML file. `sluice check config/gateway.yaml` tells every
+`sluice serve -c config/gateway.yaml` reads one YAML file. `sluice check config/gateway.yaml` reports every
 fault in it with its line. An empty file is a gateway on 127.0.0.1 with an embedded Spark and PostgreSQL.
 
 YAML is read strictly: unknown and repeated keys are faults, only `true` and `false` are booleans. Sizes are

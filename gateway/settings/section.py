@@ -31,12 +31,12 @@ class Section(BaseModel):
 
 
 class Secret(Section):
-    """A reference to a secret; the value itself never stands in the settings."""
+    """A reference to a secret; the value itself is never in the settings."""
 
     env: Name | None = None
     """Environment variable that holds the secret."""
     file: Path | None = None
-    """File that holds the secret; one trailing line break is not part of it."""
+    """File that holds the secret, without its trailing line break."""
 
     @model_validator(mode="after")
     def _exactly_one(self) -> Secret:

@@ -166,8 +166,8 @@ NAME_NODES = frozenset(
 """Nodes that only hold the name that a command is about; the command's row judges it."""
 
 _COLLATION = "a default collation would change what policies compare"
-_CONSTRAINT = "constraints are checked against all rows, and what they find is told"
-_FILES = "it tells of files that others gave to this Spark"
+_CONSTRAINT = "constraints are checked against all rows, and their errors show values"
+_FILES = "it lists files that others added to this Spark"
 _INDEX = "indexes are not supported"
 _PIPELINE = "pipelines are not governed here"
 _PROCEDURE = "procedures are not listed or described"

@@ -170,7 +170,7 @@ REFUSED_EXPRESSIONS: Final[dict[str, str]] = {
     "InsertReplaceOn": _REPLACE,
     "InsertReplaceUsing": _REPLACE,
     "InsertReplaceWhere": _REPLACE,
-    "GetViewColumnByNameAndOrdinal": "it only stands in view bodies that Spark itself expands",
+    "GetViewColumnByNameAndOrdinal": "it only occurs in view bodies that Spark itself expands",
     "NamedParameter": _PARAMETER,
     "PosParameter": _PARAMETER,
     "UnresolvedCursor": "SQL cursors belong to scripts, which are not governed here",

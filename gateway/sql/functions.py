@@ -210,7 +210,7 @@ ALLOWED_TABLE_FUNCTIONS: Final = frozenset(
 )
 
 _JVM: Final = "it calls any Java method on the server"
-_FILE_NAME: Final = "it tells where the rows are stored, which row filters and masks do not cover"
+_FILE_NAME: Final = "it shows where the rows are stored, which row filters and masks do not cover"
 _AVRO: Final = "its `avroSchemaUrl` option reads a file or address of the caller's choice"
 _PROTOBUF: Final = "it reads a descriptor file of the caller's choice"
 _XSD: Final = "its `rowValidationXSDPath` option reads a file of the caller's choice"

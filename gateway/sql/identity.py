@@ -60,7 +60,7 @@ def identity_splices(
                 continue
         if identity.span is None:
             # RULE (identity-in-pieces)
-            return Unsupported(f"`{identity.name}` stands where it cannot be bound to the user")
+            return Unsupported(f"`{identity.name}` cannot be bound to the user in this place")
         text = literal
         if identity.output and named:
             # Spark's own names: a word without brackets is shown as the function that it stands for.

@@ -29,7 +29,7 @@ WITH_QUERIES: Final = frozenset(
 
 
 MISPLACED: Final = (
-    "a parameter marker stands where no expression can stand; write its value into the statement"
+    "a parameter marker is in a place where no expression is allowed; write its value into the statement"
 )
 
 
@@ -44,5 +44,5 @@ def parameter_refusal(reading: Reading) -> str | None:
         return "a parameter marker touches its neighbours; put spaces round it"
     commands = sorted({command.node for command in reading.commands} - WITH_QUERIES)
     if commands:  # RULE (parameter-in-stored-text)
-        return "parameter markers may stand in queries only; write the value into the statement"
+        return "parameter markers are allowed only in queries; write the value into the statement"
     return None

@@ -275,7 +275,7 @@ def describe_column(scope: CommandScope) -> Required:
     existing = scope.existing("relation")
     parts = name_parts(scope.node("column"), scope.command.node)
     if len(parts) != 1:
-        raise CannotClassify("DESCRIBE takes the name of one column, without what it lies in")
+        raise CannotClassify("DESCRIBE needs the bare name of one column")
     if isinstance(existing, TempViewName):
         return Required()
     table = table_resource(existing.table)

@@ -146,8 +146,8 @@ async def test_what_is_taken_and_what_is_left_out(tmp_path: Path) -> None:
         left = {found.name: found.why for found in one.state().left_out}
         told = str(await one.metalakes.told())
     assert left == {
-        "PG": "its name has capitals, which Spark tells apart and policies do not",
-        "Default": "its name has capitals, which Spark tells apart and policies do not",
+        "PG": "its name has capitals, which Spark distinguishes and policies do not",
+        "Default": "its name has capitals, which Spark distinguishes and policies do not",
         "default": "its name is one that Spark keeps for itself",
         "blank": "without a provider",
         "files": "of type FILESET, which holds no tables",
@@ -198,7 +198,7 @@ async def test_while_it_is_not_known_what_spark_has_no_catalog_is_in_force(tmp_p
         one = Running(settings(tmp_path, double))
         await one.metalakes.start(one.take, spark)
         assert one.names == []
-        assert "is not known yet" in one.why("pg")
+        assert "are not known yet" in one.why("pg")
         spark.away = False
         await one.metalakes.look_at_spark()
         assert one.names == ["pg"]

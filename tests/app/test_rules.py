@@ -66,7 +66,7 @@ async def test_a_change_is_in_force_at_the_next_look(tmp_path: Path) -> None:
     ("more", "fault"),
     [
         ("tags: [", "hr.yaml:10: not YAML"),
-        ("service: spakr", "hr.yaml:9: key `service` stands here a second time"),
+        ("service: spakr", "hr.yaml:9: key `service` is repeated here"),
     ],
 )
 async def test_a_file_at_fault_keeps_its_last_good_state(tmp_path: Path, more: str, fault: str) -> None:
@@ -693,7 +693,7 @@ async def test_a_text_that_the_parser_never_ends_with_holds_no_revocation_back(
     assert not may_read(rules, "payroll"), "a revocation is in force"
     assert not may_read(rules, "employee")
     assert may_read(rules, "department")
-    assert "does not come to an end with this filter" in rules.sources()[0].faults[0]
+    assert "does not finish this filter" in rules.sources()[0].faults[0]
 
 
 class Slow(ReaderThatCounts):
@@ -769,7 +769,7 @@ async def test_texts_that_the_parser_never_ends_with_hold_a_revocation_back_for_
     monkeypatch.setattr("gateway.pipeline.policy_reading.ALONE_S", 60.0)
     (tmp_path / "no.yaml").unlink()
     assert await rules.look()
-    assert "does not come to an end" in rules.sources()[0].faults[0], "it is asked with the next change"
+    assert "does not finish" in rules.sources()[0].faults[0], "it is asked with the next change"
 
 
 async def test_the_parser_is_asked_once_of_a_text_that_it_never_ends_with() -> None:

@@ -181,7 +181,7 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
     "another's key": (all_of(pair(), other_key), ":6: `{d}/k.pem` is not the key of `{d}/c.pem`"),
     "a key with a password": (
         pair(encryption=BestAvailableEncryption(b"secret")),
-        ":6: `{d}/k.pem` is encrypted, and a gateway has nobody to ask",
+        ":6: `{d}/k.pem` is encrypted, and a gateway cannot be asked",
     ),
     "a certificate that ran out": (pair(days=-2, since_days=-9), ":6: `{d}/c.pem` ran out on "),
     "a certificate of tomorrow": (pair(since_days=2), ":6: `{d}/c.pem` holds only from "),

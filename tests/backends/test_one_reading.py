@@ -161,7 +161,7 @@ async def test_a_spark_that_does_not_tell_its_parsers_is_refused(
     endpoint: Endpoint, parsers: list[str]
 ) -> None:
     endpoint.spark.parsers[:] = parsers
-    assert "does not tell which classes read its texts" in await endpoint.refusal()
+    assert "does not report which classes parse its texts" in await endpoint.refusal()
 
 
 @pytest.mark.parametrize("version", ["4.2.0", "5.3.0", "", "4.30.0"])
@@ -232,7 +232,7 @@ async def test_catalogs_are_told_by_name_and_class_without_their_options(endpoin
     ("known", "why"),
     [
         ({}, "the settings name the catalog `lake`, and Spark does not have it"),
-        ({"Lake": "x.Y"}, "and Spark has `Lake` and tells capitals apart"),
+        ({"Lake": "x.Y"}, "and Spark has `Lake` and distinguishes capitals"),
         ({"lake.type": "x", "lakes": "x.Y"}, "and Spark does not have it"),
     ],
 )
@@ -320,7 +320,7 @@ def test_nobody_sets_what_is_asked_for(key: str) -> None:
 async def test_settings_that_were_cut_short_are_not_looked_at() -> None:
     async with thrift() as endpoint:
         endpoint.spark.settings |= {f"a.{n}": "x" for n in range(MAX_SETTINGS)}
-        with pytest.raises(BackendUnavailable, match="does not tell how it is configured"):
+        with pytest.raises(BackendUnavailable, match="does not report its configuration"):
             await endpoint.open()
 
 

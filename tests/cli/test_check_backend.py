@@ -90,7 +90,7 @@ def test_a_spark_that_is_away_is_a_warning(tmp_path: Path, capsys: pytest.Captur
     file = write(tmp_path, 1)
     assert main(["check", "--no-site", "--no-parser", str(file)]) == exit_codes.OK
     out = capsys.readouterr().out
-    assert "Spark was not asked how it reads texts: Spark cannot be reached: `127.0.0.1:1`: " in out
+    assert "Spark was not asked how it parses texts: Spark cannot be reached: `127.0.0.1:1`: " in out
     assert "refused" in out.lower()
 
 
@@ -107,5 +107,5 @@ def test_it_says_where_spark_was_not_asked_for_what_policies_name(
 ) -> None:
     file = write(tmp_path, 1)
     assert main(["check", "--no-site", *arguments, str(file)]) == exit_codes.OK
-    told = f"Spark was not asked for the tables and columns that policies name: {why}"
+    told = f"Spark was not asked for the tables and columns of policies: {why}"
     assert told in capsys.readouterr().out

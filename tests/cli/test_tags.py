@@ -220,7 +220,7 @@ def test_the_officers_page_has_what_somebody_has_to_look_at(sluice: Run, databas
     )
     (unsealed,) = parts["days that have ended"]["missing"]
     assert "`ledger.seal_key` is not set" in unsealed
-    assert "--no-spark" in parts["policies that name what is not there"]["missing"][0]
+    assert "--no-spark" in parts["policies that name missing tables or columns"]["missing"][0]
     code, out, _ = sluice("report", "officer", "--since", "30d", "--limit", "1")
     assert code == exit_codes.OK
     assert "that policies name: the embedded Spark is not running" in out

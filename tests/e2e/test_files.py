@@ -354,7 +354,7 @@ def test_directories_of_values_are_read_as_partitions(
         ("nothing_else", "no files in it"),
         ("polish", "none of parquet"),
         ("unreadable", "cannot be read"),
-        ("tables_below", "tables of formats lie in it"),
+        ("tables_below", "it contains tables of a format"),
         ("dirs_and_days", "cannot list its files"),
         ("linked", "a link"),
         ("outside", "a link"),

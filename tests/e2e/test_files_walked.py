@@ -95,7 +95,7 @@ def test_what_a_walk_finds_is_told_and_made_by_nobody(
     assert told.count("testwalked/") == len(FOUND), "no links, no tables of formats, no empty ones"
     assert ("testwalked",) not in spark.query("SHOW DATABASES"), "a walk makes nothing"
     until(lambda: metric(walked, "sluice_source_walk_trouble", "testabsent") == 1, "it cannot be walked")
-    assert "its root is not there" in listed(walked)
+    assert "its root is missing" in listed(walked)
     with session(walked, "thrift", "alice") as alice:
         assert alice("SELECT * FROM testwalked.raw.b ORDER BY day") == [(1, "a", 1), (1, "a", 2)]
     told = listed(walked)
@@ -132,7 +132,7 @@ def test_roots_of_sources_are_tested(walked: RunningGateway, root: Path) -> None
     done = walked.sluice("catalogs", "test")
     assert done.returncode == exit_codes.UNAVAILABLE
     assert "testabsent: " in done.stdout
-    assert "its root is not there" in done.stdout
+    assert "its root is missing" in done.stdout
     assert "its root is no directory" in done.stdout
     assert walked.sluice("catalogs", "test", "nothing").returncode == exit_codes.FAULTS
 

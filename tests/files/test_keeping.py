@@ -120,7 +120,7 @@ async def test_what_cannot_be_looked_at_again_is_told(database: str, connection:
     assert "no files" in await told()
     spark.kinds = MORE
     spark.tables.clear()
-    assert "is made anew when it is named" in await told()
+    assert "is made again when it is named" in await told()
 
 
 def test_columns_differ_by_name_and_type() -> None:

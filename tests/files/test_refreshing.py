@@ -191,4 +191,4 @@ async def test_what_walks_found_is_counted_and_what_failed_is_told(
     assert await mine.look(), "its source has another root than the table was made at"
     tmp_path.rename(tmp_path.with_name("moved"))
     assert await counted() == (1, 1, 1)
-    assert [walk.trouble for walk in mine.walks] == ["its root is not there"]
+    assert [walk.trouble for walk in mine.walks] == ["its root is missing"]

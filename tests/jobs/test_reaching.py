@@ -31,14 +31,14 @@ def token(tmp_path: Path, text: str) -> Secret:
 
 def test_a_gateway_that_is_not_there_is_told_without_the_token(nobody: str, tmp_path: Path) -> None:
     with (
-        pytest.raises(BackendUnavailable, match=f"^nobody answers at {nobody}$"),
+        pytest.raises(BackendUnavailable, match=f"^no answer at {nobody}$"),
         gateway_session("jobs.classify", nobody, token(tmp_path, "ann:hidden")),
     ):
         pass
 
 
 def test_a_server_that_is_not_there_is_told_without_the_token(nobody: str) -> None:
-    with pytest.raises(BackendUnavailable, match=f"^nobody answers at {nobody}$"):
+    with pytest.raises(BackendUnavailable, match=f"^no answer at {nobody}$"):
         open_session(SparkOptions(remote=f"{nobody}/;token=hidden"))
 
 

@@ -677,7 +677,7 @@ async def test_a_catalog_call_is_not_a_dataframe(world: World, reader: ReaderPoo
     plan.root.limit.limit = 3
     plan.root.limit.input.catalog.list_catalogs.SetInParent()
     request = PlanRequest(kind="execute", message=plan.SerializeToString(deterministic=True))
-    refused(await world.judge_plan(request, reader, user="ann"), "NOT_GOVERNABLE", "within a DataFrame")
+    refused(await world.judge_plan(request, reader, user="ann"), "NOT_GOVERNABLE", "part of a DataFrame")
 
 
 async def test_the_same_plan_is_forwarded_as_the_same_bytes(world: World, reader: ReaderPool) -> None:

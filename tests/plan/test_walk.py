@@ -358,7 +358,7 @@ def test_a_sql_command_in_both_forms_is_refused() -> None:
             getattr(command, field).add()
         else:
             getattr(command, field)["a"].SetInParent()
-        assert "two ways" in refusal(plan), field
+        assert "two inputs" in refusal(plan), field
 
 
 def test_an_unknown_field_in_an_older_form_is_not_lost_by_rewriting_it() -> None:

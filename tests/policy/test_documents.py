@@ -88,8 +88,8 @@ def test_empty_file_is_nothing() -> None:
 
 def test_every_repeated_key_is_told() -> None:
     assert faults_of("a: 1\nb: {c: 1, c: 2}\na: 3\n") == (
-        "p.yaml:2: key `c` stands here a second time (first in line 2)",
-        "p.yaml:3: key `a` stands here a second time (first in line 1)",
+        "p.yaml:2: key `c` is repeated here (first in line 2)",
+        "p.yaml:3: key `a` is repeated here (first in line 1)",
     )
 
 

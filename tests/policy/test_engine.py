@@ -491,7 +491,7 @@ def test_an_explanation_says_why_each_policy_did_not_settle_it() -> None:
         15: (policy(15, hr, allow=who, conditions=IN_OFFICE), "its condition `ip-range` is false"),
         16: (
             policy(16, hr, allow=who, conditions=MOON),
-            "its condition `full-moon` cannot be told, which counts against access",
+            "its condition `full-moon` is indeterminate, which counts against access",
         ),
         17: (
             policy(17, hr, allow=(item(("zed",)),)),
@@ -501,10 +501,10 @@ def test_an_explanation_says_why_each_policy_did_not_settle_it() -> None:
             policy(18, hr, allow=(item(("ann",), access=("drop",)),)),
             "no item for user ann lists `select`",
         ),
-        19: (policy(19, hr, allow=who, allow_exceptions=who), "an exception of its own takes it out"),
+        19: (policy(19, hr, allow=who, allow_exceptions=who), "its own exception applies"),
         20: (policy(20, hr, allow=who), "policy `p24` of higher priority overrides it"),
         24: (policy(24, hr, allow=who, priority=1), "its `allow[0]` allows it"),
-        25: (policy(25, hr, allow=who, priority=1), "policy `p24` was asked earlier and settled it"),
+        25: (policy(25, hr, allow=who, priority=1), "policy `p24` came earlier and decided"),
         26: (
             policy(26, {"table": ResourceValues(values=("f",))}, allow=who),
             "its resources do not match: table by itself is nothing that access is granted on",
@@ -548,7 +548,7 @@ def test_an_explanation_of_a_denial_says_that_denials_win() -> None:
         1: "a denial wins, that of policy `p2`",
         2: "its `deny[0]` denies it",
         3: "its `mask[0]` holds",
-        4: "policy `a` was asked earlier and settled it",
+        4: "policy `a` came earlier and decided",
     }
     assert told.mask is not None
     assert told.row_filter is None

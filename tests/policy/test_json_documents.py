@@ -88,10 +88,10 @@ def test_it_serves_findings() -> None:
         ('{"é":\n"é", "a": ' + "9" * 5000 + "}", ["2: not JSON: number is infinity"]),
         (
             '{"a": [{"b": 1,\n"b": 2}],\n"a": 3}',
-            ["2: key `b` stands here a second time (first in line 1)", "3: key `a` stands here a second"],
+            ["2: key `b` is repeated here (first in line 1)", "3: key `a` is repeated here"],
         ),
-        ('{"x": {"y": {"z": {"{k}": 1, "{k}": 2}}}}', ["1: key `{k}` stands here a second time"]),
-        ('{"a": "\\"\\\\", "\\u0061": "\\u0022"}', ["1: key `a` stands here a second time"]),
+        ('{"x": {"y": {"z": {"{k}": 1, "{k}": 2}}}}', ["1: key `{k}` is repeated here"]),
+        ('{"a": "\\"\\\\", "\\u0061": "\\u0022"}', ["1: key `a` is repeated here"]),
         ('{"a": "\\ud800"}', ["1: not JSON: no low surrogate"]),
         ('{"a":\n"\ud800"}', ["2: not JSON: half of a surrogate pair"]),
         ("[" * 100_000, ["1: nested deeper than 254 levels"]),

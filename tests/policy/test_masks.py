@@ -115,7 +115,7 @@ def test_other_texts_are_no_hive_masking(text: str) -> None:
         ("concat('a', mask_hash({col}))", "`mask_hash` is not understood"),
         ("mask_last_n({col}, 'x')", "`mask_last_n` is not understood"),
         ("mask({col},'x','x','x',-1,1,31,1,0)", "`mask` is not understood"),
-        ("'{col}'", "stands inside quotes"),
+        ("'{col}'", "is inside quotes"),
         ("", None),
         ("NULL", None),
         ("concat(left({col}, 1), '***')", None),

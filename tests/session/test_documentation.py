@@ -1,4 +1,4 @@
-"""The figures that docs/sessions.md, docs/architecture and SECURITY.md tell are the bounds of the program."""
+"""Figures in docs/sessions.md, docs/architecture and docs/threat-model.md are the limits of the program."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ FIGURES = [
     ("docs/sessions.md", "64 calls may wait behind", WIRE.pipelined_calls == 64),
     ("docs/sessions.md", "frame that has begun 60 seconds", WIRE.frame_timeout_s == 60),
     ("docs/sessions.md", "nothing of its answer for 10 minutes", WIRE.write_timeout_s == 600),
-    ("SECURITY.md", "remembered entry is 30 seconds old", LOOKING_UP["max_age_s"] == 30),
-    ("SECURITY.md", "missing is remembered for one", LOOKING_UP["missing_age_s"] == 1),
+    ("docs/threat-model.md", "remembered entry is 30 seconds old", LOOKING_UP["max_age_s"] == 30),
+    ("docs/threat-model.md", "missing is remembered for one", LOOKING_UP["missing_age_s"] == 1),
     (
-        "SECURITY.md",
+        "docs/threat-model.md",
         "another 15 seconds, or 60 where",
         (LIMITS.stopped_s, LIMITS.unsettled_s) == (15, 60),
     ),

@@ -128,7 +128,7 @@ catalogs:
         "g.yaml:7: a catalog of type `files` cannot be the default",
         "g.yaml:7: type `files` needs the parameter `root`",
         "g.yaml:14: unknown key `depht` (did you mean `depth`?)",
-        "g.yaml:16: key `depth` stands here a second time, as `Depth` before",
+        "g.yaml:16: key `depth` is repeated here, as `Depth` before",
         "g.yaml:18: tables of files are in `spark_catalog`, for which `spark` speaks, and not `other`",
         "g.yaml:23: `catalogs.3.catalog.connection-params.depth`: input should be less than or equal to 16",
         "g.yaml:26: `catalogs.3.catalog.connection-params.formats.1`: input should be 'parquet', 'orc', "
@@ -168,18 +168,18 @@ catalogs:
 """)
     assert told == [
         f"g.yaml:3: unknown type `hvie` (did you mean `hive`?); there are {', '.join(KINDS)}",
-        "g.yaml:4: `A` has capitals, which Spark tells apart and policies do not: write `a`",
+        "g.yaml:4: `A` has capitals, which Spark distinguishes and policies do not: write `a`",
         "g.yaml:4: a second default catalog: line 2 has one; name exactly one",
-        "g.yaml:4: catalog `A` stands here a second time (line 2)",
+        "g.yaml:4: catalog `A` is repeated here (line 2)",
         "g.yaml:7: unknown key `type-x` (did you mean `type`?)",
         "g.yaml:9: type `jdbc` needs the parameter `driver`",
         "g.yaml:10: `url` holds a password: write all of it as `{env: NAME}`, or give the password the "
         "parameter that it has",
-        "g.yaml:11: parameter `URL` stands here a second time, as `url` before",
+        "g.yaml:11: parameter `URL` is repeated here, as `url` before",
         "g.yaml:12: type `jdbc` has no parameter `driverr` (did you mean `driver`?)",
         "g.yaml:13: `password` is a secret: write `{env: NAME}` or `{file: PATH}`",
         "g.yaml:14: `1b` cannot name a catalog: letters, digits and `_`, and no digit first",
-        "g.yaml:15: key `default_db` stands here a second time, as `Default-db` before",
+        "g.yaml:15: key `default_db` is repeated here, as `Default-db` before",
         "g.yaml:15: type `iceberg` needs the parameter `type` or `catalog-impl`",
         "g.yaml:16: `is-default` is true or false",
         "g.yaml:16: key `name` is missing",
@@ -203,9 +203,9 @@ catalogs:
   - name: SPARK_CATALOG
     catalog: {type: delta}
 """) == [
-        "g.yaml:4: `Other` has capitals, which Spark tells apart and policies do not: write `other`",
-        "g.yaml:6: `Lake` has capitals, which Spark tells apart and policies do not: write `lake`",
-        "g.yaml:8: `SPARK_CATALOG` has capitals, which Spark tells apart and policies do not: write "
+        "g.yaml:4: `Other` has capitals, which Spark distinguishes and policies do not: write `other`",
+        "g.yaml:6: `Lake` has capitals, which Spark distinguishes and policies do not: write `lake`",
+        "g.yaml:8: `SPARK_CATALOG` has capitals, which Spark distinguishes and policies do not: write "
         "`spark_catalog`",
     ]
     # Spark has none of these names.

@@ -77,7 +77,7 @@ sessions:
         ),
         ("[]", "settings are a mapping of sections, such as `listeners:`"),
         ("listenrs: {}", "unknown key `listenrs` (did you mean `listeners`?)"),
-        ("a: 1\na: 2", "key `a` stands here a second time"),
+        ("a: 1\na: 2", "key `a` is repeated here"),
         ("listeners: {admin: {host: ''}}", "`listeners.admin.host`: string should have at least 1 character"),
     ],
 )
@@ -261,7 +261,7 @@ policies:
         ),
         ("{service: a, urls: [ranger:6080]}", "`ranger:6080` is not an address such as"),
         ("{service: a, urls: ['http://x:99999']}", "`policies.ranger.0`: port out of range"),
-        ("{service: a, urls: ['http://u:p@x']}", "they do not stand in `urls`"),
+        ("{service: a, urls: ['http://u:p@x']}", "leave them out of `urls`"),
         ("{service: a, urls: ['http://x'], user: u}", "`user` and `password` come together"),
         ("{service: a, urls: ['http://x'], key: k}", "`certificate` and `key` come together"),
         ("{service: a, urls: ['http://x'], user: 'a:b', password: {env: X}}", "must not hold a colon"),
@@ -273,6 +273,4 @@ def test_faults_of_a_ranger_admin_are_explained(entry: str, fault: str) -> None:
 
 def test_a_service_stands_in_ranger_once() -> None:
     entry = "    - {service: a, urls: ['http://x']}\n"
-    assert (
-        "service `a` stands in `ranger` more than once" in faults_of(f"policies:\n  ranger:\n{entry * 2}")[0]
-    )
+    assert "service `a` is in `ranger` more than once" in faults_of(f"policies:\n  ranger:\n{entry * 2}")[0]

@@ -310,7 +310,7 @@ def _answer(request: web.Request, error: Exception) -> web.Response:
 def _told(error: Exception) -> tuple[int, str]:
     match error:
         case web.HTTPMethodNotAllowed():
-            return 405, "only GET is taken here"
+            return 405, "only GET is allowed here"
         case web.HTTPNotFound():
             return 404, "there is nothing at this path"
         case PoliciesStale():

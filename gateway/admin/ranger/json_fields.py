@@ -80,7 +80,7 @@ def list_of(of: JsonField, *, nulls: bool = False) -> JsonField:
         found = []
         for i, entry in enumerate(value):
             if entry is None and not nulls:
-                faults.append(f"`{path}[{i}]`: null stands in the list")
+                faults.append(f"`{path}[{i}]`: null in the list")
                 continue
             found.append(of.read(entry, f"{path}[{i}]", faults))
         return found

@@ -133,7 +133,7 @@ class GatewaySource:
         try:
             return str(self._rows("SELECT current_user()")[0][0])
         except Unreadable as error:
-            raise BackendUnavailable(f"the gateway does not say who reads: {error}") from None
+            raise BackendUnavailable(f"the gateway does not report the user: {error}") from None
 
     def tables(self, catalog: str) -> list[TableParts]:
         """Return the tables of a catalog that the principal sees. Raises Unreadable."""

@@ -230,8 +230,8 @@ class _Proof:
         work.progress(f"{counts.proved:,} proved, {len(counts.alarms):,} different")
         if counts.alarms:
             raise ProofFailed(
-                f"{len(counts.alarms):,} of {counts.chosen:,} statements show something else than policies"
-                " say; `sluice report proof` has them"
+                f"{len(counts.alarms):,} of {counts.chosen:,} statements show something other than policies"
+                " allow; `sluice report proof` has them"
             )
         return Outcome(rows_in=len(rows), rows_out=counts.proved, range_from=since, range_to=work.now)
 

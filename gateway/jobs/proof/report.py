@@ -24,7 +24,7 @@ async def left_out(connection: Any) -> list[dict[str, Any]]:
 async def alarms(
     connection: Any, *, since: date | None, until: date | None, user: str | None, limit: int
 ) -> list[dict[str, Any]]:
-    """Return statements that showed something else than policies say, the newest first; days are of UTC."""
+    """Return statements that showed something other than policies allow, newest first; days are of UTC."""
     rows = await connection.fetch(
         "SELECT * FROM sluice.proof_alarm"
         " WHERE ($1::date IS NULL OR found_at >= $1::timestamp AT TIME ZONE 'UTC')"

@@ -107,7 +107,7 @@ def read_case(
     if faults.fault_count == before and not expect:
         faults.add(at, "a case must expect something")
     if (case.mask or case.shows) and resource.kind != "column":
-        faults.add(at, "a mask is asked of a column")
+        faults.add(at, "a mask needs a column")
     return case if faults.fault_count == before else None
 
 

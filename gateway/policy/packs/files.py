@@ -261,7 +261,7 @@ class Pack:
             return []
         found = self._shapes.resource_sets(data, path, self._definition, Type.ACCESS)
         if not excludes and any(values.excludes for each in found for values in each.values()):
-            self.faults.add((*path, "on"), "a zone takes no `except`")
+            self.faults.add((*path, "on"), "a zone cannot have `except`")
         return found
 
     def _read_audit(self, data: Mapping[str, Any]) -> None:

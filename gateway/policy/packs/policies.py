@@ -206,7 +206,7 @@ class PackPolicyReader:
     ) -> dict[str, tuple[PolicyItem, ...]]:
         """Return the four lists of an access policy, checked against each other."""
         if deny_all_else and ("deny" in data or "deny_exceptions" in data):
-            self._faults.add((*path, "deny_all_else"), "`deny_all_else` cannot stand beside `deny`")
+            self._faults.add((*path, "deny_all_else"), "`deny_all_else` and `deny` exclude each other")
         if not definition.deny_enabled:
             for key in ("deny", "allow_exceptions", "deny_exceptions", "deny_all_else"):
                 if key in data:

@@ -182,7 +182,7 @@ class Shapes:
             self.faults.add(path, f"`{longest[-1]}` needs `{'` and `'.join(missing)}` beside it")
         else:
             other = sorted(names - set(longest))
-            self.faults.add(path, f"`{other[0]}` and `{longest[-1]}` cannot stand in one resource")
+            self.faults.add(path, f"`{other[0]}` and `{longest[-1]}` exclude each other in one resource")
 
     def _values(self, level: ResourceDef, written: object, path: Path) -> ResourceValues:
         excludes = recursive = False
@@ -206,7 +206,7 @@ class Shapes:
             if level.wildcard and LOST_STAR.search(text):
                 self.faults.add(path, f"`{text}`: a `*` before a `?` would be lost, as in Ranger; write `?*`")
             if not level.wildcard and text in ("*", "?"):
-                self.faults.add(path, f"`{level.name}` takes no wildcards here, `{text}` would never match")
+                self.faults.add(path, f"`{level.name}` allows no wildcards here, `{text}` would never match")
         if excludes and any(not text.strip("*") for text in values):
             self.faults.add(path, f"`{level.name}` excludes everything, the policy would never match")
         return ResourceValues(values=values, excludes=excludes, recursive=recursive)
@@ -240,7 +240,7 @@ class Shapes:
         missing = [name for name in way if name not in max(sets, key=len)]
         wide = ", ".join(f'{name}: "*"' for name in missing)
         if _lists(policy.allow, "select") or _lists(policy.deny, "select"):
-            self.faults.add(where, f"select is asked of columns; add {wide}")
+            self.faults.add(where, f"select needs columns; add {wide}")
         elif _lists(policy.deny, "all") or policy.deny_all_else:
             self.faults.add(where, f"a denial here does not reach what lies below; add {wide}")
 

@@ -89,7 +89,7 @@ def _wall_clock(data: Mapping[str, Any], key: str, path: Path, shapes: Shapes) -
     where: Path = (*path, key)
     found = _MOMENT.fullmatch(str(data[key]))
     if found is None or found[7]:
-        extra = "; the time zone stands in `zone`" if found else ""
+        extra = "; put the time zone into `zone`" if found else ""
         shapes.faults.add(where, f"`{key}` must be a time such as `2026-01-31` or `2026-01-31 18:00`{extra}")
         return None
     year, month, day = (int(found[i]) for i in (1, 2, 3))

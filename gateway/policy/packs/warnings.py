@@ -83,7 +83,7 @@ def _of_items(policy: Policy, definition: ServiceDef) -> Iterator[str]:
     obligations: Sequence[PolicyItem] = policy.masks or policy.filters
     for i, item in enumerate(obligations[:-1]):
         if _for_everybody(item):
-            yield f"{obligations[i + 1].place}: never asked: the item before it is for everybody"
+            yield f"{obligations[i + 1].place}: never reached: the item before it is for everybody"
             break
     taken = _granted(
         (access for item in policy.allow_exceptions if _for_everybody(item) for access in item.accesses),
@@ -117,7 +117,7 @@ def _of_literals(policy: Policy, definition: ServiceDef) -> Iterator[str]:
             level = levels.get(name)
             for value in values.values:
                 if level is not None and not level.wildcard and ("*" in value or "?" in value):
-                    yield f"{policy.place}: `{name}` takes no wildcards here, `{value}` is read as a name"
+                    yield f"{policy.place}: `{name}` allows no wildcards here, `{value}` is read as a name"
 
 
 def _of_zones(policy: Policy, service: Service) -> Iterator[str]:

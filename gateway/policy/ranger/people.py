@@ -42,7 +42,7 @@ def read_roles(data: object, reader: Reader, path: Path, *, tolerant: bool = Fal
         if not enabled and not told:
             continue
         if name in found:
-            reader.warn(where, f"role `{name}` stands here a second time; it has the members of both")
+            reader.warn(where, f"role `{name}` is repeated here; it has the members of both")
         _add(found, name, members, told)
     _warn_of_nesting(found, reader, path)
     return tuple(found.values())

@@ -299,7 +299,7 @@ class _PolicyReading:
         if beyond:
             return f"{kind}policies know no level `{beyond[0]}`, so it never matches"
         names = "`, `".join(levels)
-        return f"`{names}` alone is no way down from the root of the resources, so it never matches"
+        return f"`{names}` alone does not form a path from the root of the resources, so it never matches"
 
     def _template(self, text: str, path: Path) -> None:
         def check() -> tuple[list[str], list[str]]:
@@ -362,7 +362,7 @@ class _PolicyReading:
     def _names(self, entry: Mapping[str, Any], key: str, path: Path) -> frozenset[str]:
         found = self._reader.names(entry, key, path)
         for name in sorted(name for name in found if name != name.strip()):
-            self._reader.warn((*path, key), f"`{name}` has blanks around it: it is the name of nobody")
+            self._reader.warn((*path, key), f"`{name}` has blanks around it, so it is nobody's name")
         return self._of.share(found)
 
     def _access_names(
@@ -483,7 +483,7 @@ class _PolicyReading:
             if who is None:
                 continue
             if info.get("filterExpr") is None:  # RULE (absent-filter)
-                self._reader.warn(place, "an item without `filterExpr` says nothing; the next one is asked")
+                self._reader.warn(place, "an item without `filterExpr` has no effect; the next one is tried")
                 continue
             text = self._reader.text(info, "filterExpr", place).strip()
             self._sql(text, "filter", (*place, "filterExpr"))

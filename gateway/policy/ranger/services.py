@@ -438,7 +438,9 @@ def read_zone(name: str, info: Mapping[str, Any], definition: ServiceDef, reader
             found[level] = plain if len(reader.findings.faults) == already else UNREAD
         hierarchies = [hierarchy_to(level, definition.resources) or () for level in found]
         if found and not any({step.name for step in way} == set(found) for way in hierarchies):
-            reader.warn(where, f"zone `{name}`: these levels are no way down from the root, they never match")
+            reader.warn(
+                where, f"zone `{name}`: these levels do not form a path from the root, so they never match"
+            )
         sets.append(found)
     return Zone(
         name=name,

@@ -314,7 +314,7 @@ class _Sharing:
             resources[sub] = shared
         if frozenset(resources) not in self._hierarchies:
             reader.warn(
-                path, "its levels are no way down from the root of the resources, so it shares nothing"
+                path, "its levels do not form a path from the root of the resources, so it shares nothing"
             )
         # An empty list is one, in Ranger too: then nothing is shared.
         own = entry.get("accessTypes") is not None  # RULE (gds-own-access-types, gds-empty-access-types)

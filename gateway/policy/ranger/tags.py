@@ -179,7 +179,7 @@ class TagReader:
             found[level] = values if len(reader.findings.faults) == already else UNREAD
         if frozenset(found) not in self._hierarchies:
             reader.warn(
-                path, "its elements are no way down from the root of the resources: its tags are lost"
+                path, "its elements do not form a path from the root of the resources: its tags are lost"
             )
         return found
 

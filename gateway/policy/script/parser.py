@@ -211,7 +211,7 @@ class Parser(Cursor):
                 name = self._next()
                 if name.kind != "name":
                     self._at -= 1
-                    raise self._refused("stands where a name is expected")
+                    raise self._refused("where a name is expected")
                 part = self._method(part, name.text) if self._is("(") else self._member(part, name.text)
             elif self._take("["):
                 key = self.expression()
@@ -275,7 +275,7 @@ class Parser(Cursor):
         if token.text == "[":
             return self._list()
         self._at -= token.kind != "end"
-        raise self._refused("stands where a value is expected")
+        raise self._refused("where a value is expected")
 
     def _list(self) -> _CompiledPart:
         """Read what follows `[`: a list, or Ranger's `[[text]]` and `[[text,'|']]`, which cut a text."""

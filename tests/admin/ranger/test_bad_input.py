@@ -54,7 +54,7 @@ async def with_policy(served: Served) -> None:
         (b'"policy"', "not a JSON object"),
         (b'{"name": "\\u0000"}', "NUL"),
         (b'{"name": "\\ud800"}', "not JSON"),
-        (b'{"name": "a",\n"name": "b"}', "line 2: key `name` stands here a second time"),
+        (b'{"name": "a",\n"name": "b"}', "line 2: key `name` is repeated here"),
         (b'{"a":' * 100 + b"1" + b"}" * 100, "nested deeper"),
         (b'{"a":' * 100_000, "nested deeper"),
         ({**POLICY, "policyItems": {"users": "ann"}}, "`policyItems`"),

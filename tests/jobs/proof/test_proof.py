@@ -420,7 +420,7 @@ async def test_what_the_gateway_does_wrong_is_an_alarm(
     assert "7" not in found[-1]["fingerprint"]
     state = await ground.connection.fetchrow("SELECT state, error FROM sluice.job_run ORDER BY id DESC")
     assert state["state"] == "failed"
-    assert "show something else than policies say" in state["error"]
+    assert "show something other than policies allow" in state["error"]
     assert not (ground.lake / "_proof").exists()
     # Done right again, the same statements prove it.
     await ground.prove()

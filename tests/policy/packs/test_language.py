@@ -178,7 +178,7 @@ def test_names_and_ranges_of_repeats(repeats: str, expected: tuple[str, str, str
         ("{zone: GMT}", "a period needs `from`, `until` or `repeats`"),
         ("{from: soon}", "`from` must be a time such as `2026-01-31`"),
         ("{from: 2026-02-30}", "there is no such time as `2026-02-30`"),
-        ("{from: '2026-01-01T00:00:00Z'}", "the time zone stands in `zone`"),
+        ("{from: '2026-01-01T00:00:00Z'}", "put the time zone into `zone`"),
         ("{from: 2026-02-01, until: 2026-01-01}", "`from` must lie before `until`"),
         ("{from: 2026-02-01, zone: Europe/Berln}", "there is no time zone `Europe/Berln`"),
         ("{from: 2026-02-01, zone: ../etc/passwd}", "there is no time zone"),
@@ -315,7 +315,7 @@ def test_zones_stand_in_one_pack_and_count_in_all() -> None:
     assert faults("zones: {zone: {on: {catalog: c}}}\n", policy(f"on: {COLUMN}\nzone: zon\n{ALLOW}")) == [
         "p1.yaml:4: there is no zone `zon` (did you mean `zone`?)"
     ]
-    assert "takes no `except`" in faults("zones: {z: {on: {catalog: {except: [a]}}}}\n")[0]
+    assert "cannot have `except`" in faults("zones: {z: {on: {catalog: {except: [a]}}}}\n")[0]
 
 
 def test_policies_of_one_name_may_stand_in_two_zones() -> None:
@@ -470,7 +470,7 @@ def test_denials_where_the_definition_has_them_switched_off() -> None:
                 f"on: {COLUMN}\nmask:\n  - {{groups: [public], type: MASK}}\n"
                 "  - {users: [a], type: MASK_NONE}"
             ),
-            ["p0.yaml:6: never asked: the item before it is for everybody"],
+            ["p0.yaml:6: never reached: the item before it is for everybody"],
         ),
         (
             policy(f"on: {COLUMN}\n{ALLOW}\nallow_exceptions: [{{groups: [public], access: [all]}}]"),
@@ -504,7 +504,7 @@ policies:
 """
     }
     found = load_packs(hive, DEFINITIONS)
-    assert found.warnings == ("h.yaml:4: `column` takes no wildcards here, `s*` is read as a name",)
+    assert found.warnings == ("h.yaml:4: `column` allows no wildcards here, `s*` is read as a name",)
 
 
 def test_a_star_before_a_question_mark_is_refused_since_it_would_be_lost() -> None:

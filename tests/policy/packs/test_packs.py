@@ -197,7 +197,7 @@ FILTER = "filter: [{groups: [public], where: x}]"
         (policy(f"on: {{catalog: c, table: t}}\n{ALLOW}"), "3: `table` needs `database` beside it"),
         (
             policy(f"on: {{catalog: c, database: d, table: t, udf: f}}\n{ALLOW}"),
-            "cannot stand in one resource",
+            "exclude each other in one resource",
         ),
         (
             policy(f"on: {{catalog: c, database: d, table: t, column: []}}\n{ALLOW}"),
@@ -235,7 +235,7 @@ FILTER = "filter: [{groups: [public], where: x}]"
             "3: script: `eval(1)` is not",
         ),
         (policy("on: {url: /tmp/x}\nallow: [{users: [a], access: [read]}]"), "`/tmp/x` needs a scheme"),
-        (policy(f"on: {TABLE}\n{ALLOW}"), '3: select is asked of columns; add column: "*"'),
+        (policy(f"on: {TABLE}\n{ALLOW}"), '3: select needs columns; add column: "*"'),
         (
             policy("on: {catalog: c, database: d}\ndeny: [{users: [a], access: [all]}]"),
             'add table: "*", column: "*"',
@@ -269,7 +269,7 @@ FILTER = "filter: [{groups: [public], where: x}]"
         ),
         (
             policy(f"on: {COLUMN}\ndeny: [{{users: [b], access: [select]}}]\ndeny_all_else: true"),
-            "cannot stand beside `deny`",
+            "exclude each other",
         ),
         (policy(f"on: {COLUMN}\n{ALLOW}\npriority: high"), "5: `priority` must be `normal` or `override`"),
         (policy(f"on: {COLUMN}\n{ALLOW}\nenabled: 'yes'"), "5: `enabled` must be true or false"),
@@ -343,8 +343,8 @@ def test_a_fault_is_told_with_its_line(text: str, expected: str) -> None:
         ("a = ?", "parameters"),
         ("a = r'x'", "raw strings"),
         ('a = R"x"', "raw strings"),
-        ("a = '{USER}'", "stands inside quotes"),
-        ("`${{USER.region}}` = 1", "stands inside a quoted name"),
+        ("a = '{USER}'", "is inside quotes"),
+        ("`${{USER.region}}` = 1", "is inside a quoted name"),
         ("a = 'x\\n${{USER.region}}'", "may not hold a backslash"),
         ("a = ${{USER.region", "may not hold `${`"),
         ("a = ${{eval('1')}}", "`eval('1')` is not a name that scripts know"),
@@ -353,9 +353,9 @@ def test_a_fault_is_told_with_its_line(text: str, expected: str) -> None:
         ("a = 'x' {USER}", "would join the two"),
         ("a = {USER} {USER.x}", "would join the two"),
         ("a = {USER}'x'", "would join the two"),
-        ("a = x{USER}", "directly beside a name"),
-        ("a = {USER}x", "directly beside a name"),
-        ("a = t.{USER}", "directly beside a name"),
+        ("a = x{USER}", "directly next to a name"),
+        ("a = {USER}x", "directly next to a name"),
+        ("a = t.{USER}", "directly next to a name"),
         ("a = 'x\x01'", "control characters"),
         ("a = '" + "x" * 20_000 + "'", "longer than"),
     ],
@@ -387,7 +387,7 @@ def test_filter_texts_that_are_refused(text: str, expected: str) -> None:
 def test_filter_texts_that_are_bound(text: str, bound: str | None) -> None:
     pack = policy(f"on: {TABLE}\nfilter:\n  - groups: [public]\n    where: |-\n      {text}")
     if bound is None:
-        assert "stands inside quotes" in faults(pack)[0]
+        assert "is inside quotes" in faults(pack)[0]
         return
     ann = Principal(user="ann", attributes=(("dept", "o'x"),))
     row_filter = Engine(load(pack)).row_filter(ann, Resource.table("c", "d", "t"))
@@ -484,7 +484,7 @@ cases:
             "there is no level `tabel` (did you mean `table`?)",
         ),
         ("{as: ann, on: {catalog: c}, wants: fly, expect: allow}", "unknown access type `fly`"),
-        ("{as: ann, on: {catalog: c}, expect: {mask: MASK}}", "a mask is asked of a column"),
+        ("{as: ann, on: {catalog: c}, expect: {mask: MASK}}", "a mask needs a column"),
         ("{as: ann, on: {catalog: c}, expect: {mask: MSK}}", "unknown mask type `MSK`"),
         (
             "{as: ann, on: {catalog: c}, expects: allow}",

@@ -185,8 +185,8 @@ def test_what_is_wrong_with_audit_filters_keeps_no_policy_away(filters: str) -> 
     [
         ({"serviceResources": []}, "there is no resource `5`"),
         ({"resourceToTagIds": {"05": [1]}}, "there is no resource `05`"),
-        ({"serviceResources": [{"id": 5, "resourceElements": at(table="emp")}]}, "no way down"),
-        ({"serviceResources": [{"id": 5}]}, "no way down"),
+        ({"serviceResources": [{"id": 5, "resourceElements": at(table="emp")}]}, "do not form a path"),
+        ({"serviceResources": [{"id": 5}]}, "do not form a path"),
     ],
 )
 def test_tags_that_lie_on_nothing_are_told(more: dict[str, Any], told: str) -> None:
@@ -508,8 +508,8 @@ def test_policies_of_a_file_know_their_place() -> None:
 @pytest.mark.parametrize(
     ("change", "warning"),
     [
-        ({"resources": at(table="t")}, "`table` alone is no way down from the root"),
-        ({"resources": at(database="d", table="t", udf="f")}, "is no way down from the root"),
+        ({"resources": at(table="t")}, "`table` alone does not form a path from the root"),
+        ({"resources": at(database="d", table="t", udf="f")}, "does not form a path from the root"),
         ({"resources": {}}, "a policy without resources never matches"),
         (
             {"policyType": 2, "resources": at(database="d", table="t", column="c")},
@@ -520,9 +520,9 @@ def test_policies_of_a_file_know_their_place() -> None:
             "there is no condition `moon`: it counts against access",
         ),
         ({"service": "prod"}, "it names service `prod` and stands among the policies of `dev`, where it"),
-        ({"policyItems": [item("select", users=["ann", " bob"])]}, "` bob` has blanks around it: it is"),
-        ({"denyPolicyItems": [item("select", groups=["staff "])]}, "`staff ` has blanks around it: it is"),
-        ({"policyItems": [item("select", roles=["\tclerks"])]}, "`\tclerks` has blanks around it: it is"),
+        ({"policyItems": [item("select", users=["ann", " bob"])]}, "` bob` has blanks around it, so it is"),
+        ({"denyPolicyItems": [item("select", groups=["staff "])]}, "`staff ` has blanks around it, so it is"),
+        ({"policyItems": [item("select", roles=["\tclerks"])]}, "`\tclerks` has blanks around it, so it is"),
         ({"zoneName": "z"}, "it names zone `z` and stands among the policies of no zone"),
         (
             {
@@ -538,7 +538,10 @@ def test_policies_of_a_file_know_their_place() -> None:
             },
             "a custom mask without an expression shows NULL",
         ),
-        ({"policyType": 2, "rowFilterPolicyItems": [item("select")]}, "an item without `filterExpr` says"),
+        (
+            {"policyType": 2, "rowFilterPolicyItems": [item("select")]},
+            "an item without `filterExpr` has no effect",
+        ),
         ({"validitySchedules": [{"startTime": "soon"}]}, "what it limits allows nothing, and denies"),
     ],
 )
