@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from gateway.catalog.describe import function_from_rows
 from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName, ViewBody
 from gateway.model.principal import Principal
 from gateway.model.snapshot import Snapshot
@@ -141,3 +142,9 @@ class World:
 
 def _columns(columns: dict[str, str]) -> tuple[Column, ...]:
     return tuple(Column(name=name, type=type_) for name, type_ in columns.items())
+
+
+def with_function(world: World, name: TableName, body: str = "rand() < 0.5") -> World:
+    """Return the world with a function in SQL, whose body it has looked up."""
+    world.tables[name] = function_from_rows([(f"Function:      {name}",), (f"Body:          {body}",)], name)
+    return world

@@ -245,7 +245,7 @@ class TextMeasures:
         return Unsupported(f"{self._what}: name its columns in place of `*`")
 
     def _unlisted(self) -> Unsupported:
-        return Unsupported(f"{self._what}: MEASURE(…) stands in the list of SELECT alone")
+        return Unsupported(f"{self._what}: use MEASURE(…) only in the select list")
 
     def measure(self, parts: Sequence[str]) -> str | None:
         """Return the measure that a reference means."""

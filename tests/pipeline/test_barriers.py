@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 
+from gateway.model.catalog import FUNCTION, TableName
 from gateway.model.handles import PERSISTED, SparkHandle
 from gateway.model.statement import (
     Cleared,
@@ -21,7 +22,7 @@ from gateway.model.statement import (
 from gateway.pipeline import Rules
 from gateway.reader.pool import ReaderPool
 from gateway.wire.connect import pb
-from tests.judge_world import World
+from tests.judge_world import World, with_function
 from tests.plan.frames import Frame, message, sql, table
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -38,9 +39,11 @@ COLUMNS = {
 FILTER = "id > 5"
 MASK = "type: MASK_HASH"
 
+CHOSEN = TableName("spark_catalog", "db", "chosen", FUNCTION)
+
 
 def world(row_filter: str = FILTER, mask: str = MASK) -> World:
-    return World(
+    made = World(
         {
             "catalogs": ["spark_catalog"],
             "tables": {
@@ -78,6 +81,7 @@ policies:
 """,
         }
     )
+    return with_function(made, CHOSEN)
 
 
 async def forwarded(

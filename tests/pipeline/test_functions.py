@@ -9,11 +9,10 @@ import pytest
 import yaml
 from pyspark.sql.connect import functions as F  # noqa: N812  as everybody calls them
 
-from gateway.catalog.describe import function_from_rows
-from gateway.model.catalog import FUNCTION, Table, TableName
+from gateway.model.catalog import FUNCTION, TableName
 from gateway.model.statement import Cleared
 from gateway.reader.pool import ReaderPool
-from tests.judge_world import CASES, World
+from tests.judge_world import CASES, World, with_function
 from tests.pipeline.test_plans import execute
 from tests.plan.frames import sql, table
 
@@ -29,19 +28,12 @@ MORE = """
 FILTER = "fit.id IN (SELECT d.id FROM spark_catalog.hr.department d WHERE d.name = 'x')"
 
 
-def function(name: TableName, body: str) -> Table:
-    return function_from_rows([(f"Function:      {name}",), (f"Body:          {body}",)], name)
-
-
 def world(body: str, filter_: str = FILTER) -> World:
     data = yaml.safe_load((Path(CASES) / "world.yaml").read_text())
     assert FILTER in data["pack"]
     data["pack"] = data["pack"].replace(FILTER, filter_) + MORE
     made = World(data)
-    made.tables[CALLED] = function(CALLED, body)
-    again = replace(CALLED, table="g")
-    made.tables[again] = function(again, "1 + hr.f()")
-    return made
+    return with_function(with_function(made, CALLED, body), replace(CALLED, table="g"), "1 + hr.f()")
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.model.catalog import FUNCTION, TableName
 from gateway.model.statement import Cleared
 from gateway.pipeline import Rules
 from gateway.reader.pool import ReaderPool
-from tests.judge_world import World
+from tests.judge_world import World, with_function
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+CHOSEN = TableName("spark_catalog", "db", "chosen", FUNCTION)
+
 
 def world(row_filter: str, columns: dict[str, str] | None = None) -> World:
-    return World(
+    made = World(
         {
             "catalogs": ["spark_catalog"],
             "tables": {"spark_catalog.db.t": columns or {"id": "int", "day": "date", "other": "int"}},
@@ -31,6 +34,7 @@ policies:
 """,
         }
     )
+    return with_function(made, CHOSEN)
 
 
 async def forwarded(world: World, reader: ReaderPool, text: str) -> str:
