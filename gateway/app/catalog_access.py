@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from gateway.app.explaining import asking, make_reader, minor_of_spark
-from gateway.app.metalake_states import metalake_states
+from gateway.app.metalakes import metalake_states, open_metalake
 from gateway.app.opening_catalogs import open_catalog
-from gateway.app.opening_metalakes import open_metalake
 from gateway.app.providers import shipped_providers
 from gateway.app.upstream import Queries
 from gateway.catalog.gravitino import GravitinoMetalake

@@ -31,7 +31,7 @@ from gateway.app.explaining import (
     reader_of,
 )
 from gateway.app.jobs_metrics import JobStates
-from gateway.app.metalake_states import kept_metalakes
+from gateway.app.metalakes import kept_metalakes
 from gateway.app.policy_diff import known_people, settings_side
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.recommending import recommend_options

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.app.explaining import catalog_without_sessions, make_reader
-from gateway.app.metalake_states import kept_metalakes
+from gateway.app.metalakes import kept_metalakes
 from gateway.app.openlineage import make_writer
 from gateway.lineage.gathering import Gatherer
 from gateway.lineage.importing import Importer, MadeTables

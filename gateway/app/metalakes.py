@@ -1,25 +1,29 @@
-"""The metalakes of the settings."""
+"""The metalakes of the settings, and what a gateway has of them by its files, for commands beside it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
-from gateway.app.opening_metalakes import open_metalake
 from gateway.app.providers import shipped_providers
+from gateway.app.revealing import parameters_of
 from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.providers import Wishes, is_secret
+from gateway.catalog.rest import RestLogin
 from gateway.errors import Faults
 from gateway.model.metalakes import Metalake
 from gateway.model.secret_values import HIDDEN
-from gateway.model.spark_minors import Minor
+from gateway.model.spark_minors import NEWEST, Minor, minor_of
 from gateway.policy.parts import Part
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.metalakes import MetalakeSettings, metalake_settings
 from gateway.settings.models import Settings
 from gateway.settings.section import Secret
-from gateway.sources.metalake import Fetch, MetalakeOptions, MetalakeSource
-from gateway.sources.metalakes import MetalakeEntry, Metalakes, MetalakeState
+from gateway.sources.cache import CacheTrouble
+from gateway.sources.metalake import Fetch, MetalakeOptions, MetalakeSource, kept
+from gateway.sources.metalakes import Metalakes, MetalakeState, PolledMetalake
 
 
 def metalakes_of(
@@ -36,7 +40,7 @@ def metalakes_of(
     file is read or written. Both are for commands beside the gateway.
     """
 
-    def lake(entry: CatalogEntry) -> MetalakeEntry:
+    def lake(entry: CatalogEntry) -> PolledMetalake:
         chosen = metalake_settings(entry.catalog.connection_params)
         client = None if read_only else open_metalake(entry)
         options = MetalakeOptions(
@@ -48,7 +52,7 @@ def metalakes_of(
             asked=f"{chosen.uri} {chosen.metalake} tags={chosen.tags} privileges={chosen.privileges}",
             minor=str(minor),
         )
-        return MetalakeEntry(
+        return PolledMetalake(
             name=entry.name,
             service=entry.policies,
             source=make_source(options, _fetch(client, chosen), is_secret=is_secret),
@@ -75,6 +79,39 @@ def _reveal(metalake: str, catalog: str, own: Mapping[str, Mapping[str, str | Se
                 where = f"catalog `{metalake}`, `set.{catalog}.{key}`"
                 raise Faults([f"{where}: {told}" for told in error.faults]) from None
     return shown
+
+
+async def metalake_states(settings: Settings) -> list[tuple[CatalogEntry, MetalakeState]]:
+    """Return the entries that are metalakes, with what the gateway has of each, by its files."""
+    if not settings.metalakes:
+        return []
+    metalakes, _ = await kept_metalakes(settings)
+    states = {state.name: state for state in metalakes.states()}
+    return [(entry, states[entry.name]) for entry in settings.catalogs if entry.name in states]
+
+
+async def kept_metalakes(settings: Settings) -> tuple[Metalakes, list[Part]]:
+    """Return the metalakes as the files of the gateway of these settings hold them, for the Spark behind it,
+    and what policies get of each: for a command beside it."""
+    minor = await asyncio.to_thread(_minor_of_gateway, settings)
+    metalakes = metalakes_of(settings, minor, read_only=True)
+    parts: dict[str, Part] = {}
+
+    async def take(name: str, part: Part) -> None:
+        parts[name] = part
+
+    await metalakes.start(take)
+    return metalakes, list(parts.values())
+
+
+def _minor_of_gateway(settings: Settings) -> Minor:
+    """Return the minor of the Spark that the gateway's files are for; the newest where they do not say."""
+    for entry in settings.metalakes:
+        with suppress(CacheTrouble, ValueError):
+            found = kept(metalake_path(settings.ledger.directory, entry.name))
+            if found is not None and found.minor:
+                return minor_of(found.minor)
+    return NEWEST
 
 
 async def asked_metalake(settings: Settings, minor: Minor, entry: CatalogEntry) -> MetalakeState:
@@ -121,3 +158,38 @@ def _fetch(client: GravitinoMetalake | None, settings: MetalakeSettings) -> Fetc
         return await client.everything(tags=settings.tags, privileges=settings.privileges)
 
     return fetch
+
+
+def open_metalake(entry: CatalogEntry) -> GravitinoMetalake:
+    """Return the metalake of an entry of type `gravitino`, to be opened. Raises Faults."""
+    settings = metalake_settings(entry.catalog.connection_params)
+
+    def login() -> RestLogin:
+        return _metalake_login(settings.auth, parameters_of(entry))
+
+    login()  # a secret that is missing is told before anybody is asked
+    return GravitinoMetalake(
+        settings.uri,
+        settings.metalake,
+        login,
+        timeout_s=settings.timeout_s,
+        max_bytes=settings.max_bytes,
+    )
+
+
+def _metalake_login(auth: str, given: Mapping[str, str]) -> RestLogin:
+    match auth:
+        case "none":
+            return RestLogin()
+        case "simple":
+            # Gravitino's simple login: a user by name, whose password is not looked at.
+            return RestLogin(user=given.get("user", "sluice"), password="dummy")  # noqa: S106
+        case "basic":
+            return RestLogin(user=given.get("user", ""), password=given.get("password", ""))
+        case _:
+            url, path = given.get("oauth2-server-uri", ""), given.get("oauth2-token-path", "")
+            return RestLogin(
+                token_url=f"{url.rstrip('/')}/{path.lstrip('/')}" if path else url,
+                credential=given.get("credential", ""),
+                scope=given.get("scope", ""),
+            )

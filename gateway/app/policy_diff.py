@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from gateway.app.accepted_tags import accepted_part, accepted_path
-from gateway.app.metalake_states import kept_metalakes
+from gateway.app.metalakes import kept_metalakes
 from gateway.app.rule_files import load_rules, read_rules
 from gateway.audit.search import EventQuery, search
 from gateway.errors import Faults

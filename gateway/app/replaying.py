@@ -17,7 +17,7 @@ from gateway.app.explaining import (
     parsers_for,
     reader_limits,
 )
-from gateway.app.metalake_states import kept_metalakes
+from gateway.app.metalakes import kept_metalakes
 from gateway.app.policy_diff import known_people, load_side, load_sides, parts_beside, settings_side
 from gateway.errors import BackendUnavailable, Faults
 from gateway.jobs.replay.job import ReplayOptions, ReplayPlan

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from gateway.app import exit_codes
 from gateway.app.catalog_access import CatalogAccess, FoundCatalog
 from gateway.app.explaining import minor_of_spark
-from gateway.app.metalake_states import metalake_states
-from gateway.app.metalakes import asked_metalake
+from gateway.app.metalakes import asked_metalake, metalake_states
 from gateway.app.revealing import revealed
 from gateway.catalog.providers import is_secret
 from gateway.catalog.readable import (

@@ -13,7 +13,7 @@ from gateway.app import exit_codes
 from gateway.app.accepted_tags import kept_tags
 from gateway.app.explaining import asking, make_reader
 from gateway.app.files import make_promotion
-from gateway.app.metalake_states import kept_metalakes
+from gateway.app.metalakes import kept_metalakes
 from gateway.app.rules import PolicyRegistry
 from gateway.cli.audit import where
 from gateway.cli.lineage import connect

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from gateway.app.catalogs import connector_settings, wished_kinds
 from gateway.app.explaining import minor_of_spark
-from gateway.app.metalake_states import metalake_states
+from gateway.app.metalakes import metalake_states
 from gateway.app.revealing import revealed
 from gateway.catalog.spark_settings import EXTENSIONS, start_settings
 from gateway.errors import Faults, SluiceError

@@ -11,7 +11,13 @@ from typing import Any, Generic, Protocol, TypeVar
 from gateway.errors import LimitExceeded
 from gateway.model.statement import Cleared, Client, Refused, Statement, Verdict
 from gateway.session.dependencies import Dependencies
-from gateway.session.endpoint import DecidedStatement, EndpointOperation, EndpointSession, changes_names
+from gateway.session.endpoint import (
+    AskedStatement,
+    DecidedStatement,
+    EndpointOperation,
+    EndpointSession,
+    changes_names,
+)
 from gateway.session.failures import StatementRefused, overtaken
 from gateway.session.freshness import Freshness, RunsStatements
 from gateway.session.identifiers import new_event_id
@@ -66,52 +72,35 @@ class Deciding(Generic[S, E]):
         self._limits = dependencies.limits
         self._freshness = Freshness(self._verdicts, dependencies.catalog.changed_names, endpoint)
 
-    async def decide(
-        self,
-        session: S,
-        statement: Statement,
-        client: Client,
-        *,
-        earlier: E | None = None,
-        operation_id: str = "",
-    ) -> DecidedStatement:
+    async def decide(self, session: S, asked: AskedStatement) -> DecidedStatement:
         """Decide on a statement of a client's, and record it; by what names mean once the session is ready.
 
-        `earlier`: the operation, where it was decided before and has waited, or is run again. Raises
-        StatementRefused and LimitExceeded.
+        Raises StatementRefused and LimitExceeded.
         """
         until: float | None = None
         while True:
             await self.settle_pending(session)
-            await self.renew_views(session, client)
-            ready = replace(statement, context=session.context)
+            await self.renew_views(session, asked.client)
+            asked = replace(asked, statement=replace(asked.statement, context=session.context))
             try:
-                return await self._judge_and_record(session, ready, client, earlier, operation_id)
+                return await self._judge_and_record(session, asked)
             except ViewsMoved:
                 until = until or _now() + self._limits.catalog_wait_s
                 _require_time(until)
 
-    async def decide_inside(
-        self, session: S, statement: Statement, client: Client, *, operation_id: str = ""
-    ) -> DecidedStatement:
+    async def decide_inside(self, session: S, asked: AskedStatement) -> DecidedStatement:
         """Decide on a statement of the gateway's own, while it works on one of a client's."""
         try:
-            return await self._judge_and_record(session, statement, client, None, operation_id, inside=True)
+            return await self._judge_and_record(session, asked, inside=True)
         except ViewsMoved:
             raise overtaken("") from None
 
     async def _judge_and_record(
-        self,
-        session: S,
-        statement: Statement,
-        client: Client,
-        earlier: E | None,
-        operation_id: str,
-        *,
-        inside: bool = False,
+        self, session: S, asked: AskedStatement, *, inside: bool = False
     ) -> DecidedStatement:
         """Raises ViewsMoved too."""
-        if earlier is None:
+        statement, client = asked.statement, asked.client
+        if asked.earlier is None:
             session.require_place(self._limits.operations_per_session)
         statement_id, begun = new_event_id(), time.perf_counter()
         policies_version = self._verdicts.policies_version
@@ -125,8 +114,7 @@ class Deciding(Generic[S, E]):
             if not inside and self._endpoint.has_room(session, verdict) and isinstance(verdict, Cleared):
                 await self._freshness.run_before(session, verdict, statement, client)
             # INVARIANT (audit first): only what was decided may reach Spark.
-            judged_s = time.perf_counter() - begun
-            await self._record(session, verdict, client, statement_id, judged_s, earlier, operation_id)
+            await self._record(session, asked, verdict, statement_id, time.perf_counter() - begun)
             if isinstance(verdict, Refused):
                 raise StatementRefused(verdict, statement_id)
         except BaseException:
@@ -244,17 +232,10 @@ class Deciding(Generic[S, E]):
         return verdict.catalog_version == version
 
     async def _record(
-        self,
-        session: S,
-        verdict: Verdict,
-        client: Client,
-        statement_id: str,
-        judged_s: float,
-        earlier: E | None,
-        operation_id: str,
+        self, session: S, asked: AskedStatement, verdict: Verdict, statement_id: str, judged_s: float
     ) -> None:
         """Make durable what was decided; of what was decided before only where its event says otherwise."""
-        if earlier is not None:
+        if (earlier := asked.earlier) is not None:
             if is_as_recorded(verdict, earlier):  # RULE (lost-files-connect-policies)
                 return
             if earlier.ran_again:
@@ -264,12 +245,12 @@ class Deciding(Generic[S, E]):
         await self._recorder.decided(
             verdict,
             statement_id=statement_id,
-            client=client,
+            client=asked.client,
             session=session.session_id,
             judged_s=judged_s,
             views=session.views_made_by(verdict),
             relations=session.relations_made_by(verdict),
-            operation=operation_id,
+            operation=asked.operation_id,
         )
         if earlier is not None:
             earlier.statement_id, earlier.completed = statement_id, isinstance(verdict, Refused)

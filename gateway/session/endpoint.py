@@ -22,6 +22,7 @@ from gateway.model.statement import (
     ResetSettings,
     SessionContext,
     SessionEffect,
+    Statement,
     UseNamespace,
 )
 from gateway.session.identifiers import new_event_id
@@ -49,6 +50,18 @@ class RecordedCall:
     def backend_id(self) -> str:
         """Spark's id of it; empty where Spark has none."""
         return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedStatement:
+    """A statement that is to be decided on."""
+
+    statement: Statement
+    client: Client
+    operation_id: str = ""
+    """By which its client knows it, for the record."""
+    earlier: EndpointOperation | None = None
+    """Its operation, where it was decided before and has waited, or is run again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from gateway.session.audit_records import StatementOutcome
 from gateway.session.conditions import NO_PARAMETERS_SHOWN, Own
 from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
-from gateway.session.endpoint import DecidedStatement
+from gateway.session.endpoint import AskedStatement, DecidedStatement
 from gateway.session.failures import StatementFailed, StatementRefused, overtaken
 from gateway.session.identifiers import new_handle
 from gateway.session.locks import NO_LOCKS
@@ -124,7 +124,8 @@ class Execution:
             session.require_open()
             await self._ask_settings(session)
             statement = self.own(session, text)
-            decided = await self._deciding.decide(session, statement, session.client, earlier=waited)
+            asked = AskedStatement(statement=statement, client=session.client, earlier=waited)
+            decided = await self._deciding.decide(session, asked)
             return await self._start(session, decided, timeout_s, waited=waited)
         finally:
             self._waiting.give_back(session)
@@ -419,7 +420,8 @@ class Execution:
 
     async def run_inside(self, session: Session, statement: Statement, client: Client) -> None:
         """Spark runs it in the thread of the session's connection: it waits for no place in the pool."""
-        decided = await self._deciding.decide_inside(session, statement, client)
+        asked = AskedStatement(statement=statement, client=client)
+        decided = await self._deciding.decide_inside(session, asked)
         operation = await self._start(session, decided, inside=True)
         await self._wait(operation)
         await self.close(operation)

@@ -84,7 +84,7 @@ class MetalakeState:
 
 
 @dataclass(slots=True, kw_only=True)
-class MetalakeEntry:
+class PolledMetalake:
     """One metalake with what has become of it."""
 
     name: str
@@ -126,7 +126,7 @@ class Metalakes:
 
     def __init__(
         self,
-        lakes: Sequence[MetalakeEntry],
+        lakes: Sequence[PolledMetalake],
         minor: Minor,
         providers: Providers,
         reserved: frozenset[str],
@@ -320,7 +320,7 @@ class Metalakes:
 
     # -- one change at a time --------------------------------------------------------------------------------
 
-    async def _offered(self, lake: MetalakeEntry, metalake: Metalake) -> None:
+    async def _offered(self, lake: PolledMetalake, metalake: Metalake) -> None:
         """Put in force what a metalake holds now. Raises Faults, and then all is as before."""
         async with self._changing:
             before = lake.held
@@ -403,7 +403,7 @@ class Metalakes:
             lake.left_out = tuple(sorted(left_out[lake.name], key=lambda one: one.name))
         return chosen, left_out
 
-    def _offers(self, lake: MetalakeEntry) -> tuple[dict[str, NamedCatalog], list[LeftOut]]:
+    def _offers(self, lake: PolledMetalake) -> tuple[dict[str, NamedCatalog], list[LeftOut]]:
         offers: dict[str, NamedCatalog] = {}
         left_out: list[LeftOut] = []
         lake.not_told = Counter()
@@ -437,7 +437,7 @@ class Metalakes:
             return known
         return _InForce(lake, catalog, next(self._numbers))
 
-    def _part(self, lake: MetalakeEntry, names: list[str]) -> tuple[Part, MetalakeRules]:
+    def _part(self, lake: PolledMetalake, names: list[str]) -> tuple[Part, MetalakeRules]:
         """Return what policies get of a metalake."""
         service = lake.service
         rules = rules_of(lake.held, names, name=lake.name, service=service, privileges=lake.privileges)

@@ -15,8 +15,7 @@ import pytest
 
 from gateway.app.catalogs import SparkCatalogs
 from gateway.app.files import reserved_urls
-from gateway.app.metalake_states import kept_metalakes
-from gateway.app.metalakes import asked_metalake, metalakes_of
+from gateway.app.metalakes import asked_metalake, kept_metalakes, metalakes_of
 from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.policy_diff import combined, load_side, parts_beside, settings_side
 from gateway.app.replaying import replay_options

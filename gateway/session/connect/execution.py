@@ -33,7 +33,7 @@ from gateway.session.connect.operation import (
 from gateway.session.connect.streams import Streams
 from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
-from gateway.session.endpoint import DecidedStatement, changes_names
+from gateway.session.endpoint import AskedStatement, DecidedStatement, changes_names
 from gateway.session.failures import StatementFailed
 from gateway.session.ports import Envelope, PlanBackend
 from gateway.session.states import Event, State
@@ -124,15 +124,13 @@ class ConnectExecution:
     async def _handed_over_again(self, operation: ConnectOperation) -> Envelope | None:
         """The session is locked."""
         session, statement = operation.session, replace(operation.cleared.statement, text="")
-        operation.take(
-            await self.deciding.decide(
-                session,
-                statement,
-                session.client,
-                earlier=operation,
-                operation_id=operation.operation_id,
-            )
+        asked = AskedStatement(
+            statement=statement,
+            client=session.client,
+            operation_id=operation.operation_id,
+            earlier=operation,
         )
+        operation.take(await self.deciding.decide(session, asked))
         if operation.ended.is_set():
             # Its session was closed, say, while it was judged.
             operation.hold.release()
@@ -198,15 +196,15 @@ class ConnectExecution:
     ) -> tuple[ConnectOperation, Envelope]:
         """Decide on a client's plan and hand it over. The session is locked."""
         statement = self.statement(session, plan)
-        decided = await self.deciding.decide(session, statement, client, operation_id=options.operation_id)
+        asked = AskedStatement(statement=statement, client=client, operation_id=options.operation_id)
+        decided = await self.deciding.decide(session, asked)
         return await self._hand_over(session, decided, client, options)
 
     async def _begin_inside(
         self, session: ConnectSession, statement: Statement, client: Client, options: ExecutionOptions
     ) -> tuple[ConnectOperation, Envelope]:
-        decided = await self.deciding.decide_inside(
-            session, statement, client, operation_id=options.operation_id
-        )
+        asked = AskedStatement(statement=statement, client=client, operation_id=options.operation_id)
+        decided = await self.deciding.decide_inside(session, asked)
         return await self._hand_over(session, decided, client, options)
 
     async def restrict(self, session: ConnectSession, verdict: Verdict, client: Client) -> Verdict:
