@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Spark 4.3.0: ORDER BY … LIMIT on a Derby table of a JDBC catalog returns all rows.
+# Spark 4.3.0: ORDER BY … LIMIT on a table of a JDBC catalog on Derby returns all rows.
 #
-# HEAD
+# Spark pushes sort and limit into the database and drops its own limit, since the catalog said that it took both. But the
+# SQL that it makes for Derby has no limit, so SELECT … ORDER BY n LIMIT 1 gives every row, sorted, without an error. A
+# LIMIT without ORDER BY is kept. With pushDownLimit=false among the catalog's parameters the answer is right. Whoever
+# tests JDBC catalogs on Derby, which every Spark brings, should know.
 #
 # Needs Python 3.11+, Java 17+ and PyPI. Fails when any of this changes.
 set -euo pipefail
@@ -37,4 +40,8 @@ print("with pushDownLimit=false:", ask("SELECT n FROM careful.APP.sale ORDER BY 
 PY
 "$place/venv/bin/python" ask.py 2>/dev/null | tee seen.txt
 diff seen.txt - <<'EXPECTED'
+Spark 4.3.0
+LIMIT 1: 1 row
+ORDER BY n LIMIT 1: [1, 2, 3]
+with pushDownLimit=false: [1]
 EXPECTED
