@@ -158,7 +158,7 @@ constraints: $(STAMP)
 	@mkdir -p .run; $(PY) -m uv pip freeze --exclude-editable >.run/installed.txt
 	@sed '/^[^#]/,$$d' constraints.txt >.run/constraints.txt
 	@$(PY) -m uv pip compile -q --no-annotate --no-header -c .run/installed.txt --python $(PY) \
-	  $(foreach extra,spark embedded java jobs dev,--extra $(extra)) pyproject.toml -o .run/compiled.txt
+	  $(foreach extra,spark embedded java jobs ldap dev,--extra $(extra)) pyproject.toml -o .run/compiled.txt
 	@cat .run/compiled.txt >>.run/constraints.txt; mv .run/constraints.txt constraints.txt
 
 # Laid out as the repository is, so that links between documents are the same on the site and beside the code.

@@ -87,6 +87,7 @@ def build(place: Place, directory: Path, user: str, schema: str, *, direct: bool
             "HOME": str(directory),
             "DBT_FORMAT": place.format,
             "DBT_SOURCE": SHOP,
+            "DBT_USER": user,
             "DBT_PROFILES_DIR": str(directory),
             "DBT_PROJECT_DIR": str(directory),
         },
