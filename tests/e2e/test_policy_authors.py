@@ -15,7 +15,7 @@ OPEN = ("open", "plain", "called")
 SHUT = ("closed", "view", "mask", "calling", "lent")
 FUNCTION = "CREATE FUNCTION lab.authored_{}(n INT) RETURNS INT RETURN {}"
 FUNCTIONS = {
-    "peek": "(SELECT max(a) FROM lab.secret WHERE a = n)",
+    "peek": "(SELECT max(a) FROM spark_catalog.lab.secret WHERE a = n)",
     "look": "lab.authored_looking(n)",
     "looking": "(SELECT max(a) FROM spark_catalog.lab.ok WHERE a = n)",
 }

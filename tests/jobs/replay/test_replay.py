@@ -279,7 +279,7 @@ def test_a_worker_keeps_one_parser_and_asks_for_names_that_it_does_not_know() ->
         assert answer["fingerprint"] == "spark . sql ( ? ) . filter ( ? )"
         assert {process.pid for process in judges.reader._processes} == pids
         # A function is not the table of its name.
-        calls = question("SELECT spark_catalog.hr.f()", groups=["admins"])
+        calls = question("SELECT spark_catalog.hr.f()", groups=["admins"], namespace="hr")
         without = dataclasses.replace(known, tables={n: t for n, t in world.tables.items() if not n.version})
         (asked,) = judges.answers([calls], sides, Parcel.of(without))
         assert asked["needs"] == [[*dataclasses.astuple(functions.CALLED)]]
