@@ -207,7 +207,7 @@ def test_readiness_tells_of_spark_connect(gateway: RunningGateway) -> None:
 def connect_only(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
     file = write_settings(open_directory / "connect-only", spark)
     settings = json.loads(file.read_text())
-    del settings["listeners"]["thrift"], settings["backend"]["thrift"]
+    del settings["listeners"]["thrift"], settings["listeners"]["thrift_http"], settings["backend"]["thrift"]
     file.write_text(json.dumps(settings))
     running = RunningGateway(file).start()
     yield running
