@@ -426,7 +426,7 @@ class Metalakes:
         if name in self._reserved:
             return "its name is taken by the settings"
         if self._of_spark is None:
-            return "which catalogs Spark has by itself is not known yet"
+            return "Spark's own catalogs are not known yet"
         # Gravitino's connector makes catalogs known to Spark by itself: those are what we mean.
         own = self._of_spark.get(name)
         return "" if own in (None, catalog.parameters.get("class")) else "its name is taken by Spark"

@@ -651,7 +651,7 @@ def test_a_replay_judges_what_lies_in_metalakes_by_their_tags(tmp_path: Path) ->
     try:
         known = Known(catalogs=plan.catalogs, listed=plan.listed)
         (asked,) = judges.answers([row], Parcel.of(plan.sides), Parcel.of(known))
-        assert asked["needs"] == [["pg", "shop", "person"]]
+        assert asked["needs"] == [["pg", "shop", "person", ""]]
         known = replace(known, tables={PERSON.name: PERSON})
         (answer,) = judges.answers([row], Parcel.of(plan.sides), Parcel.of(known))
     finally:

@@ -77,7 +77,7 @@ def test_ways_name_their_statements(ask: Ask) -> None:
     code, out, _ = ask("raw.ssn", "--to", "top.id")
     assert code == exit_codes.OK
     assert str(STATEMENTS[1].statement_id) in out
-    assert "no way" in ask("top.id", "--to", "raw.ssn")[1]
+    assert "no path" in ask("top.id", "--to", "raw.ssn")[1]
 
 
 def test_programs_get_json_and_pictures_are_safe(ask: Ask) -> None:

@@ -208,7 +208,7 @@ def test_the_officers_page_has_what_somebody_has_to_look_at(sluice: Run, databas
     assert code == exit_codes.OK
     parts = {part["title"].partition(",")[0]: part for part in json.loads(out)}
     counts = {title.split()[0]: part["count"] for title, part in parts.items()}
-    assert counts == {"copies": 2, "tags": 2, "statements": 1, "days": 0, "policies": 0}
+    assert counts == {"copies": 2, "proposals": 2, "statements": 1, "days": 0, "policies": 0}
     (copy, *_) = parts["copies that are read more freely than what they are of"]["found"]
     assert (copy["column"], copy["copy"]) == ("spark_catalog.lab.raw.ssn", "spark_catalog.lab.copy.id")
     (peak,) = parts["days on which somebody was refused far more often than before"]["found"]

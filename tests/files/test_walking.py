@@ -136,7 +136,7 @@ def test_a_link_is_no_directory_even_when_it_takes_the_place_of_one(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("root", "why"),
-    [("absent", "is not there"), ("file", "is no directory"), ("closed", "cannot be read")],
+    [("absent", "is missing"), ("file", "is no directory"), ("closed", "cannot be read")],
 )
 async def test_a_root_that_cannot_be_walked_is_told(
     tmp_path: Path, root: str, why: str, monkeypatch: Any
@@ -207,7 +207,7 @@ async def test_spark_lists_what_the_gateway_cannot_see() -> None:
     assert (rest.files, rest.reached) == ({"people.csv": 1}, "")
 
 
-@pytest.mark.parametrize(("state", "why"), [("42K03", "is not there"), ("XX000", "cannot list")])
+@pytest.mark.parametrize(("state", "why"), [("42K03", "is missing"), ("XX000", "cannot list")])
 async def test_what_spark_cannot_list_is_told(state: str, why: str) -> None:
     spark = ListingSpark()
     spark.fails = state

@@ -256,18 +256,20 @@ async def test_a_token_logs_in_as_bearer_and_in_the_place_of_a_password() -> Non
 
 
 @pytest.mark.parametrize(
-    ("shown", "why"),
+    ("show", "why"),
     [
-        (Password("bob", token()), "another user's"),
-        (Bearer(token(preferred_username="bob")), "in the user file"),
-        (Bearer(token(OTHER)), "does not fit"),
-        (Password("Eva", "secret"), "wrong user name or password"),
+        (lambda: Password("bob", token()), "another user's"),
+        (lambda: Bearer(token(preferred_username="bob")), "in the user file"),
+        (lambda: Bearer(token(OTHER)), "does not fit"),
+        (lambda: Password("Eva", "secret"), "wrong user name or password"),
     ],
 )
-async def test_a_token_is_nobody_elses_and_nobody_of_the_file(shown: Bearer | Password, why: str) -> None:
+async def test_a_token_is_nobody_elses_and_nobody_of_the_file(
+    show: Callable[[], Bearer | Password], why: str
+) -> None:
     endpoint = Endpoint()
     with pytest.raises(AuthenticationFailed, match=why):
-        await endpoint.login(shown)
+        await endpoint.login(show())
     (event,) = endpoint.world.ledger.of("login")
     assert event.body["verdict"] == "rejected"
     assert not endpoint.identities.principals
