@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway.algebra.nodes import (
     Expression,
+    Generate,
     NamedCall,
     NamedColumn,
     NamedScan,
@@ -89,7 +90,9 @@ def origins_of(reading: Reading, tables: Mapping[str, Iterable[str]], database: 
     if reading.tree is None:
         return None
     relation = lower_relation(reading.tree)
-    if any(map(_is_beyond_names, nodes_of(relation))):
+    nodes = list(nodes_of(relation))
+    views = {id(node.generator) for node in nodes if isinstance(node, Generate)}
+    if any(_is_beyond_names(node) for node in nodes if id(node) not in views):
         return None
     scans = {r.span: r.parts[-1].lower() for r in reading.relations if r.span and r.role is RelationRole.SCAN}
     if not scans.keys() or not tables.keys() >= set(scans.values()):

@@ -223,7 +223,7 @@ def test_the_officers_page_has_what_somebody_has_to_look_at(sluice: Run, databas
     assert "--no-spark" in parts["policies that name missing tables or columns"]["missing"][0]
     code, out, _ = sluice("report", "officer", "--since", "30d", "--limit", "1")
     assert code == exit_codes.OK
-    assert "that policies name: the embedded Spark is not running" in out
+    assert "the embedded Spark is not running" in out
     assert "… and 1 more; --limit takes more" in out
     assert "sluice lineage laundering" in out
     code, _, err = sluice("report", "officer", "--until", "1d")
