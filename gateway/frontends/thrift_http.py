@@ -402,7 +402,7 @@ class ThriftHttpServer:
             raise ConnectionResetError("a call without a reply")
         answer = web.Response(body=reply, content_type=THRIFT)
         if self._gzips(request, len(reply)):
-            answer.body = await asyncio.to_thread(_gzip().compress_all, reply)
+            answer.body = await asyncio.to_thread(_Gzip().compress_all, reply)
             answer.headers[hdrs.CONTENT_ENCODING] = "gzip"
         self._set_cookie(answer, cookie)
         return answer
@@ -417,7 +417,7 @@ class ThriftHttpServer:
     ) -> web.StreamResponse:
         answer = web.StreamResponse(headers={hdrs.CONTENT_TYPE: THRIFT})
         self._set_cookie(answer, cookie)
-        gzip = _gzip() if self._gzips(request, body.length or 0) else None
+        gzip = _Gzip() if self._gzips(request, body.length or 0) else None
         if gzip is not None:
             answer.headers[hdrs.CONTENT_ENCODING] = "gzip"
             answer.enable_chunked_encoding()
@@ -468,10 +468,6 @@ class _Gzip:
 
     def compress_all(self, data: bytes) -> bytes:
         return self.compress(data) + self.flush()
-
-
-def _gzip() -> _Gzip:
-    return _Gzip()
 
 
 def _credentials(header: str | None) -> Credentials | None:
