@@ -60,7 +60,7 @@ _REJECTED = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosureRules:
     policies: PolicySet
-    """Which say what columns are tagged."""
+    """Policies whose tag rules decide which columns count as tagged."""
     propagation: PropagationRules
     basis: str
     """Another one for other tags."""

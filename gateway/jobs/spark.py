@@ -80,7 +80,7 @@ class SparkOptions:
     tables: str = ""
     """Catalog and database of Iceberg that the jobs' tables are in, dotted; empty: directories of Parquet."""
     jars: tuple[Path, ...] = ()
-    """What the JVM of this process has besides Spark's own."""
+    """Jars on the class path of this process's JVM besides Spark's own."""
     py_file: Path | None = None
     """A wheel that Python workers import us from, as a zip; without it, they have us installed."""
     stop: bool = True

@@ -24,14 +24,14 @@ from gateway.model.tags import Propagation, PropagationRules, Tag
 PROPOSED, ACCEPTED, REJECTED = "proposed", "accepted", "rejected"
 STATES = (PROPOSED, ACCEPTED, REJECTED)
 BY_SETTING = "(auto-accept)"
-"""Who has accepted what the setting has."""
+"""Recorded as the acceptor of tags that the setting accepts."""
 BY_ORIGIN = "(new origin)"
-"""Who has proposed again what was rejected for other origins."""
+"""Recorded as the proposer of tags that were rejected for other origins."""
 MAX_ORIGINS = 20
 MAX_NAME_BYTES = 2_000
-"""Of all names of a target together; PostgreSQL's indexes take no more than some 2,700."""
+"""Maximum size of all names of a target together; PostgreSQL's indexes take no more than some 2,700."""
 MAX_STEPS = 50
-"""Of a way that is kept; a longer one has its last steps."""
+"""Maximum number of steps stored of a path; of a longer one, the last steps."""
 _TOO_LONG = f"names of more than {MAX_NAME_BYTES:,} bytes are left out"
 _LOOKING = 0x746167
 """Key of the advisory lock: one gateway looks at a time."""
@@ -96,7 +96,7 @@ class Looked:
 
 @dataclass(slots=True)
 class _Wanted:
-    """What the graph says of a target now."""
+    """Tags that the graph gives a target now."""
 
     attributes: list[Mapping[str, str]] = field(default_factory=list)
     asks: bool = True

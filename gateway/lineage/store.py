@@ -101,10 +101,10 @@ WHERE e.id = n.id"""
 
 @dataclass(slots=True, eq=False)
 class _Shape:
-    """What every statement with the same text and the same lineage brings."""
+    """Rows shared by every statement with the same text and the same lineage."""
 
     seen: SeenStatement
-    """One of them."""
+    """One of these statements."""
     rows: GraphRows
     edge_ids: list[int] = field(default_factory=list)
     """In the order of the edges; empty until they are known."""
@@ -158,7 +158,7 @@ class KnownIds:
 
 @dataclass(slots=True)
 class _Count:
-    """What a batch says of one edge, or of all edges of one shape."""
+    """Counts of a batch for one edge, or for all edges of one shape."""
 
     statements: int
     finished: bool
@@ -167,7 +167,7 @@ class _Count:
     statement: UUID
     expression: str = ""
     aggregates: frozenset[str] = frozenset()
-    """Of one edge: the functions that were all of its value."""
+    """For one edge: the aggregate functions that were its whole value."""
 
     def also(self, other: _Count) -> None:
         """Add statements; those of `other` come later in the batch."""
@@ -183,7 +183,7 @@ class NotOurTurn(Exception):
 
 
 class _Gone(Exception):
-    """What was remembered is no longer in the database."""
+    """Raised when cached ids are no longer in the database."""
 
 
 async def bring(connection: Any, batch: Sequence[SeenStatement], known: KnownIds | None = None) -> int:

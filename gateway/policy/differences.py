@@ -35,7 +35,7 @@ class Pair:
     policies: tuple[Policy, ...]
     """Enabled policies of both sides, those on tags too, each content once."""
     changed: tuple[Policy, ...]
-    """Those that only one side has."""
+    """Policies that only one side has."""
 
     @property
     def sides(self) -> tuple[Service, ...]:

@@ -41,7 +41,7 @@ _TIME = frozenset({TIME})
 
 
 class SharingQuestion(Asker):
-    """What is asked of the sharing of a service: a resource, by somebody, as `service.py` puts it."""
+    """The question to the data sharing of a service: a resource and a subject, as `service.py` asks it."""
 
     __slots__ = ()
     subject: Subject

@@ -16,13 +16,13 @@ from gateway.jobs.classification.scoring import Evidence
 from gateway.jobs.classification.source import TableParts
 
 MAX_NAME_BYTES = 2_000
-"""Of all names of a proposal together; PostgreSQL's indexes take no more than some 2,700."""
+"""Maximum size of all names of a proposal together; PostgreSQL's indexes take no more than some 2,700."""
 PROPOSED, ACCEPTED = "proposed", "accepted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classified:
-    """What came of one table."""
+    """Result of classifying one table."""
 
     table: TableParts
     state: str
@@ -49,7 +49,7 @@ class Classified:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrote:
-    """What changed for a table."""
+    """Changes written for a table."""
 
     proposed: int = 0
     withdrawn: int = 0

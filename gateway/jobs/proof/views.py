@@ -21,7 +21,7 @@ from gateway.pipeline import Rules
 
 NAMES = "which tables it, or a view that it reads, names cannot be told"
 _Below = Mapping[TableName, Sequence[TableName]]
-"""What the text of each view reads, both folded."""
+"""View name → the tables that its text reads, both folded."""
 
 
 def named(

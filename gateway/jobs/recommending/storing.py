@@ -20,12 +20,12 @@ class Advice:
 
     kind: str
     subject: str
-    """What it is about; with the kind, the same in every run."""
+    """Subject of the recommendation; with the kind, the same in every run."""
     title: str
     edits: Sequence[Mapping[str, Any]]
     """As `gateway.policy.packs.editing` has them."""
     cases: Sequence[Mapping[str, Any]] = ()
-    """What holds once they are made, as packs have cases."""
+    """Cases, in the form of packs, that hold once the edits are made."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -40,7 +40,7 @@ _NEW_NUMBER = "id = DEFAULT,"
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a run did to the recommendations."""
+    """Changes that a run made to the stored recommendations."""
 
     proposed: int
     gone: int

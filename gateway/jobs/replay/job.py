@@ -37,7 +37,7 @@ TOO_DEEP = "its views read views that are nested too deeply"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayPlan:
-    """What is judged, and under what."""
+    """Everything that a replay judges by: both sides' policies, the reader and the catalogs."""
 
     sides: Sides
     old: str
