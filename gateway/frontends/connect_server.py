@@ -411,7 +411,7 @@ class Requests:
 
     @contextmanager
     def hand(self) -> Iterator[Hand]:
-        """Have the hand of one call; it is empty again afterwards."""
+        """Lend the hand of one call; it is empty again afterwards."""
         hand = Hand(self)
         try:
             yield hand

@@ -264,7 +264,7 @@ class _Closure:
 
 
 def _divide(spark: Any, edges: int) -> None:
-    """Have parts of what is sorted and joined not grow with the graph."""
+    """Set the number of partitions, so that those sorted and joined do not grow with the graph."""
     parts = max(int(spark.conf.get("spark.sql.shuffle.partitions")), edges // PART_EDGES)
     spark.conf.set("spark.sql.shuffle.partitions", str(parts))
     spark.conf.set("spark.sql.adaptive.advisoryPartitionSizeInBytes", PART_SIZE)

@@ -92,7 +92,7 @@ class Work:
         return self._session
 
     async def suit(self, rows: int) -> None:
-        """Have Spark work through so many rows in the way that is sooner done with them."""
+        """Choose Spark's fastest way to process so many rows."""
         await asyncio.to_thread(suit, await self.spark(), rows)
 
     async def connect(self) -> Any:
@@ -109,7 +109,7 @@ class Work:
         )
 
     async def replace(self, table: LakeTable, partition: str) -> None:
-        """Have a partition's staged files be the partition.
+        """Put a partition's staged files in the place of the partition.
 
         Raises the connection's error where the lock went with it, which may be between two of them: then
         somebody else may be at work, and nothing is replaced.

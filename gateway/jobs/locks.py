@@ -28,7 +28,7 @@ def locked(name: str) -> str:
 
 
 async def keep_archive(connection: Any, told: Callable[[str], None]) -> None:
-    """Have the archive stay as it is: no run of its job begins while the connection is there. Waits for one
+    """Keep the archive unchanged: no run of its job begins while the connection is open. Waits for one
     that runs, and tells so."""
     if await connection.fetchval("SELECT pg_try_advisory_lock_shared($1, hashtext('archive'))", LOCKS):
         return

@@ -33,7 +33,7 @@ def require_answer(url: str) -> None:
 
 
 def give_up_soon(session: SparkSession) -> None:
-    """Have a session end its calls where its server stays away."""
+    """End a session's calls when its server stays away."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES, max_backoff=10_000)])

@@ -149,7 +149,7 @@ FEW_ROWS = 10_000
 
 
 def suit(session: Any, rows: int) -> None:
-    """Have a session interpret what it does where rows are few, and compile it where they are many."""
+    """Let Spark interpret its expressions where rows are few, and compile them where they are many."""
     few = rows < FEW_ROWS
     session.conf.set("spark.sql.codegen.wholeStage", "false" if few else "true")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if few else "FALLBACK")

@@ -347,7 +347,7 @@ class _Look:
 
 @asynccontextmanager
 async def _changing(connection: Any) -> AsyncIterator[Any]:
-    """Be the only one who changes proposals, in a transaction; gives the row of their state."""
+    """Lock the proposals for a transaction that changes them; yields the row of their state."""
     async with connection.transaction():
         yield await connection.fetchrow("SELECT * FROM sluice.tag_state FOR UPDATE")
 

@@ -289,7 +289,7 @@ async def _put_datasets(connection: Any, counts: Mapping[_Shape, _Count]) -> dic
 async def _put_columns(
     connection: Any, shapes: Iterable[_Shape], datasets: Mapping[str, int], columns: dict[Ends, int]
 ) -> None:
-    """Have every column of the shapes in the graph, and its id in `columns`."""
+    """Add every column of the shapes to the graph, and its id to `columns`."""
     missing = {column for shape in shapes for column in shape.rows.columns if column not in columns}
     if not missing:
         return
@@ -302,7 +302,7 @@ async def _put_columns(
 async def _put_edges(
     connection: Any, counts: Mapping[_Shape, _Count], columns: Mapping[Ends, int]
 ) -> set[int]:
-    """Have every edge of the shapes in the graph, and its id with its shape; return the ids of those that are
+    """Add every edge of the shapes to the graph, and its id to its shape; return the ids of those that are
     new to the graph. These are counted."""
     new = [shape for shape in _in_time(counts) if len(shape.edge_ids) < len(shape.rows.edges)]
     if not new:

@@ -115,7 +115,7 @@ def shared_of(service: Service) -> tuple[Policy, ...]:
 
 
 def _content(policy: Policy) -> object:
-    """Return what of a policy can change an answer; its number, labels and texts for people cannot."""
+    """Return the parts of a policy that can change an answer, without its number, labels and texts for people."""
     return (
         policy.name,
         policy.type,

@@ -55,7 +55,7 @@ class SharingQuestion(Asker):
 
     @abstractmethod
     def applying(self, index: Index, subject: Subject | None) -> list[Applying]:
-        """Return what of an index applies to the resource, in Ranger's order."""
+        """Return the entries of an index that apply to the resource, in Ranger's order."""
 
 
 class _Holder:

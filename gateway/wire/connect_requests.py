@@ -78,7 +78,7 @@ class AnalyzePlanRequest(ConnectRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReattachExecuteRequest(ConnectRequest):
-    """To go on with an execution after a response; empty: with what Spark still has."""
+    """Resumes an execution after a response; empty: with what Spark still has."""
 
     operation_id: str
     last_response_id: str
@@ -159,7 +159,7 @@ class ReleaseSessionRequest(ConnectRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseExecuteRequest(ConnectRequest):
-    """To free the responses up to one, or all that there is of an operation."""
+    """Frees the responses up to one, or everything of an operation."""
 
     operation_id: str
     release: Literal["all", "until", "nothing"]

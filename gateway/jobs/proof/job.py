@@ -397,7 +397,7 @@ class _Proof:
         return found, reader
 
     def _tell_hidden(self, gate: Gate, reader: str, tables: Sequence[Table]) -> None:
-        """Say of how many samples not all is there: over masked values no mask shows what it lets through."""
+        """Report how many samples are incomplete: over masked values no mask shows what it lets through."""
         principal = gate.principals.get(reader)
         if principal is None:
             return

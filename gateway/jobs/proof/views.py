@@ -61,7 +61,7 @@ def bottom_up(tables: Sequence[Table], below: _Below) -> list[Table]:
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """By whose access one text is read."""
+    """The principal whose access one text is read with."""
 
     readers: tuple[Principal, ...]
     """Those whose masks and filters hold in any case."""

@@ -60,7 +60,7 @@ class Judged:
 
 
 def judged_of(verdict: Verdict) -> Judged:
-    """Return what of a verdict is compared."""
+    """Return the parts of a verdict that are compared."""
     denied = frozenset(place_of(one) for one in verdict.decisions if not one.allowed)
     places = (place_of(one) for one in verdict.decisions if one.allowed)
     allowed = frozenset(place.resource for place in places if place.access == SELECT)
