@@ -86,7 +86,7 @@ class LakeTable:
         shutil.rmtree(self.directory / LANDING / partition, ignore_errors=True)
 
     def replace(self, partition: str, run: int) -> None:
-        """Put the staged files, which are on the disk by now, in the place of the partition. `committed` comes after it."""
+        """Put the staged files, on the disk by now, in place of the partition. `committed` comes after it."""
         staged, place = self.directory / STAGING / partition, self.place(partition)
         staged.mkdir(parents=True, exist_ok=True)  # no rows, no files
         (staged / WRITTEN_BY).write_text(str(run))

@@ -115,7 +115,7 @@ def shared_of(service: Service) -> tuple[Policy, ...]:
 
 
 def _content(policy: Policy) -> object:
-    """Return the parts of a policy that can change an answer, without its number, labels and texts for people."""
+    """Return the parts of a policy that can change an answer: not its number, labels and texts for people."""
     return (
         policy.name,
         policy.type,
