@@ -1,4 +1,4 @@
-"""Names in `gateway/` are the field's words: functions are verbs, and some words of our own do not come back."""
+"""Names in `gateway/` are the field's words: functions are verbs, and some words of ours stay away."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ NOT_OURS_AGAIN = {
 """Word → what to say instead. Settings, metrics and codes that are published keep their names."""
 
 IRREGULAR = frozenset(
-    "begun bound broken brought built caught chosen done drawn driven found frozen given gone grown held hidden kept"
-    " known laid led left lent lost made meant overtaken paid rewritten risen said seen sent shown sought spent spoken"
-    " stolen taken thought thrown told torn understood withdrawn worn written".split()
+    "begun bound broken brought built caught chosen done drawn driven found frozen given gone grown held hidden"
+    " kept known laid led left lent lost made meant overtaken paid rewritten risen said seen sent shown sought"
+    " spent spoken stolen taken thought thrown told torn understood withdrawn worn written".split()
 )
 """Participles without an ending. Those that are verbs as they stand, such as `read` and `set`, are none."""
 NO_PARTICIPLES = frozenset(
-    "bring embed exceed existing feed folding mapping need partitioning proceed seed setting shed speed spring"
-    " string".split()
+    "bring embed exceed existing feed folding mapping need partitioning proceed seed setting shed speed"
+    " spring string".split()
 )
 PARTICIPLE = re.compile(r"[a-z]{3,}ed|[a-z]{3,}ing")
 AS_NOUNS = re.compile(r"property|contextmanager|overload|\.setter|validator|serializer")
@@ -111,10 +111,5 @@ def test_public_functions_are_verbs(names: list[Name]) -> None:
 
 def test_the_check_itself_sees_words() -> None:
     assert words_of("_CannotTellHTTPDoor2") == ["cannot", "tell", "http", "door"]
-    assert [
-        word for word in ("told", "judged", "asking", "read", "string", "set") if is_participle(word)
-    ] == [
-        "told",
-        "judged",
-        "asking",
-    ]
+    assert [word for word in ("told", "judged", "asking") if not is_participle(word)] == []
+    assert [word for word in ("read", "string", "set") if is_participle(word)] == []
