@@ -28,9 +28,9 @@ NOT_OURS_AGAIN = {
 """Word → what to say instead. Settings, metrics and codes that are published keep their names."""
 
 IRREGULAR = frozenset(
-    "begun bound broken brought built caught chosen done drawn driven found frozen given gone grown held hidden"
-    " kept known laid led left lent lost made meant overtaken paid rewritten risen said seen sent shown sought"
-    " spent spoken stolen taken thought thrown told torn understood withdrawn worn written".split()
+    "begun bound broken brought built caught chosen done drawn driven found frozen given gone grown held"
+    " hidden kept known laid led left lent lost made meant overtaken paid rewritten risen said seen sent shown"
+    " sought spent spoken stolen taken thought thrown told torn understood withdrawn worn written".split()
 )
 """Participles without an ending. Those that are verbs as they stand, such as `read` and `set`, are none."""
 NO_PARTICIPLES = frozenset(
