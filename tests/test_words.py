@@ -29,8 +29,9 @@ NOT_OURS_AGAIN = {
 
 IRREGULAR = frozenset(
     "begun bound broken brought built caught chosen done drawn driven found frozen given gone grown held"
-    " hidden kept known laid led left lent lost made meant overtaken paid rewritten risen said seen sent shown"
-    " sought spent spoken stolen taken thought thrown told torn understood withdrawn worn written".split()
+    " hidden kept known laid led left lent lost made meant overtaken paid rewritten risen said seen sent"
+    " shown sought spent spoken stolen taken thought thrown told torn understood withdrawn worn"
+    " written".split()
 )
 """Participles without an ending. Those that are verbs as they stand, such as `read` and `set`, are none."""
 NO_PARTICIPLES = frozenset(
