@@ -51,7 +51,7 @@ MINUTES ?= 60
 # Where nothing may be compiled ahead, every gateway, client and command of the suite compiles its imports anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-PURE := tests/test_architecture.py tests/test_removals.py $(addprefix tests/,model policy plan sql wire)
+PURE := tests/test_architecture.py tests/removals/test_marks.py $(addprefix tests/,model policy plan sql wire)
 
 .PHONY: help setup demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs classes npm-test gravitino-test programs-test build-dbt build-go build-java lint-deploy format clean distclean
 

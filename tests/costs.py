@@ -11,6 +11,7 @@ compared, since a busy machine moves them less, and they count by how fast the m
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -32,6 +33,11 @@ SPARE_S = 4.0
 """Seconds that any suite may cost beside that: the short ones vary more."""
 ON_DISK = 3.0
 """A multiple that is allowed where temporary files are on a disk: of suites that make databases."""
+CROWDED = 1.5
+"""A multiple that is allowed beside many other processes: what Spark compiles in the background comes later
+then, and is on the bill of whoever runs it at that moment."""
+CROWD = 3.0
+"""Processes for each processor, over 15 minutes, from which on a machine is crowded."""
 COLLECTION = "(collection)"
 END = "(end of session fixtures)"
 
@@ -198,6 +204,8 @@ class Costs:
             return  # a lane was stopped, or died, and what it cost is not known
         entries = budget(Path(self._config.getoption("budget")))
         slowness = self._slowness() * (1.0 if in_memory() else ON_DISK)
+        if os.getloadavg()[2] > CROWD * (os.cpu_count() or 1):
+            slowness *= CROWDED
         self._over = list(over_budget(self._costs(), entries, slowness))
         if self._over:
             session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import graphlib
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -18,6 +19,11 @@ from typing import NamedTuple
 import pytest
 
 GATEWAY = Path(__file__).resolve().parent.parent / "gateway"
+
+TESTS = GATEWAY.parent / "tests"
+ACROSS_ROOMS = frozenset({"attacks", "bench", "e2e", "histories", "property", "removals"})
+"""Folders of `tests/` whose tests need several rooms, or all."""
+OF_THE_WHOLE = frozenset({"test_architecture", "test_documentation", "test_running_tests", "test_spark_diff"})
 
 EVERYTHING = frozenset({"*"})
 MAY_IMPORT: dict[str, frozenset[str]] = {
@@ -232,6 +238,29 @@ def allowed(found: Import) -> bool:
 def test_every_module_belongs_to_a_room_of_the_table() -> None:
     strangers = {room_of(p) for p in modules()} - set(MAY_IMPORT) - {"__init__", "__main__"}
     assert not strangers, f"no row in the table of ARCHITECTURE.md for {sorted(strangers)}"
+
+
+def test_each_package_says_where_it_is_tested() -> None:
+    """In the folder of its name in `tests/`, as ARCHITECTURE.md says, or where its docstring says."""
+    for package in sorted({path.parent for path in modules()} - {GATEWAY}):
+        folder = TESTS / package.relative_to(GATEWAY)
+        said = facts_of(package / "__init__.py").docstring or "" if (package / "__init__.py").exists() else ""
+        places = [TESTS.parent / place for place in re.findall(r"`(tests/[^`]+)`", said)]
+        if not any(folder.rglob("test_*.py")):
+            assert places, f"there is no {folder}, and no docstring says what tests {package}"
+        assert all(place.exists() for place in places), f"{package}: {said}"
+
+
+def test_each_folder_of_tests_is_of_a_package_or_of_no_room() -> None:
+    folders = {path.parent for path in TESTS.rglob("test_*.py")} - {TESTS}
+    strangers = {
+        folder
+        for folder in folders
+        if folder.relative_to(TESTS).parts[0] not in ACROSS_ROOMS
+        and not (GATEWAY / folder.relative_to(TESTS)).is_dir()
+    }
+    assert not strangers
+    assert {path.stem for path in TESTS.glob("test_*.py")} == OF_THE_WHOLE
 
 
 def test_rooms_import_only_what_the_table_allows() -> None:

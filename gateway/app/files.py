@@ -32,7 +32,8 @@ from gateway.files.walking import Walking
 from gateway.model.catalog import Table, TableName
 from gateway.model.decision import Decision
 from gateway.model.files import SESSION_CATALOG
-from gateway.model.principal import Principal
+from gateway.model.principal import Principal, user_of
+from gateway.policy.authors import NOBODY
 from gateway.session.audit_records import Stamp, format_time, new_id, promoted
 from gateway.session.ports import BackendError, Catalog, Ledger
 from gateway.settings.metalakes import SET
@@ -64,10 +65,13 @@ def _connecting(dsn: str) -> Connect:
     return connect
 
 
-def dataset_owners(settings: Settings, dsn: str, others: Owners) -> Owners:
-    """Return who says whose a table is: one of files is whoever's promoted it, whatever Spark says; `others`
-    tells of all else. Without PostgreSQL it is nobody's, and so is a table that took a dataset's name and has
-    other files, and one whose promotion has not come to its end."""
+def dataset_owners(
+    settings: Settings, dsn: str, others: Owners, user: Callable[[str], Principal | None]
+) -> Owners:
+    """Return who says whose a table is: one of files is whoever's promoted it, whatever Spark says, and not
+    of who was added under that name since; `others` tells of all else, `user` who has a name. Without
+    PostgreSQL it is nobody's, and so is a table that took a dataset's name and has other files, and one whose
+    promotion has not come to its end."""
     databases = {source.database for source in settings.file_sources()}
     connect = _connecting(dsn)
 
@@ -82,7 +86,11 @@ def dataset_owners(settings: Settings, dsn: str, others: Owners) -> Owners:
         except BackendUnavailable as error:
             log.warning("owner_not_told", table=str(table.name), trouble=str(error))
             return None
-        return str(row["promoted_by"]) if row is not None and is_at(table.location, row["url"]) else None
+        if row is None or not is_at(table.location, row["url"]):
+            return None
+        promoter = str(row["promoted_by"])
+        now = user(user_of(promoter))
+        return user_of(promoter) if now is None or now.identity == promoter else NOBODY
 
     return owner
 

@@ -234,7 +234,7 @@ class Gateway:
             self._progress("Spark may read texts otherwise than the parser: every statement is refused")
         await metalakes.start(rules.take, upstream.own_catalogs)
         self.metrics.registry.register(MetalakesCollector(metalakes.states))
-        owners = dataset_owners(settings, dsn, metalakes.owner)
+        owners = dataset_owners(settings, dsn, metalakes.owner, lambda user: users.principals.get(user))
         self.metrics.registry.register(unmatched)
         catalog = make_catalog(settings, queries, reader, metalakes, owners, unmatched.learn)
         self._stack.push_async_callback(catalog.close)

@@ -89,6 +89,7 @@ class Proofs:
         texts = {text for _, _, text in found}
         self._endless &= texts
         wrong = await _read_all(sorted(texts - self._good - self._endless), reader)
+        # RULE (endless-text-not-asked)
         self._endless |= {text for text, fault in wrong.items() if fault == _endless_as(text)}
         wrong |= {text: _endless_as(text) for text in self._endless}
         good = frozenset(texts) - wrong.keys()
@@ -185,7 +186,7 @@ async def _asked_alone(text: _Text, reader: ReaderPort) -> str | None:
             return fault_in(expression, kind, answer)
         # No text that was read before: answers are remembered.
         other = await reader.read_expression(f"1 = {time.monotonic_ns()}")
-        if _was_not_asked(other):
+        if _was_not_asked(other):  # RULE (endless-text-not-waited)
             why = " ".join(answer.message.split()) if isinstance(answer, NotRead) else ""
             raise UnreadableFiles([f"the parser could not be asked about a {kind} of a policy: {why}"])
     return _endless_as(text)

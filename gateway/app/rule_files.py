@@ -145,6 +145,7 @@ def reload_rules(
     if not loaded.failing:
         return replace(loaded, held=told)
     before = _before_cases_failed(loaded, settings, good, people)
+    # RULE (failing-case-denials, failing-case-good)
     return replace(loaded, part=replace(loaded.part, before=before.part), good=before.good, held=told)
 
 

@@ -44,6 +44,7 @@ from gateway.policy.engine import engine_for
 from gateway.policy.unmatched import names_in
 from gateway.policy.unusable import broken_policies, with_closed
 from gateway.reader.port import ReaderPort
+from gateway.session.settling import settled
 from gateway.settings.models import PolicySettings, RangerAdminSettings
 from gateway.sources.accepted_tags import NAME as ACCEPTED_TAGS
 from gateway.sources.accepted_tags import AcceptedList, AcceptedTags
@@ -262,6 +263,7 @@ class PolicyRegistry(Closing):
             await asyncio.sleep(self._settings.reload_s)
             self._looking_since_s = self._clock()
             try:
+                await settled(lambda: fingerprint(self._settings), self._seen)
                 await self.look()
             except Exception:  # the root of a task: what stands in a file must not end the gateway
                 log.exception("rules_broke")

@@ -373,7 +373,7 @@ def function_from_rows(rows: Sequence[Row], name: TableName) -> Table:
         raise NotUnderstood("a function that is neither SQL nor code")
     text = bodies[0].removeprefix(_BODY).strip()
     given = list(_defaults(lines))
-    if given:
+    if given:  # RULE (function-defaults)
         text = f"struct({', '.join(f'({one}' + chr(10) + ')' for one in (*given, text))})"
     return Table(
         name=name,

@@ -105,7 +105,7 @@ class LiveCatalog:
         catalogs: Sequence[str] = ("spark_catalog",),
         sources: Sequence[FileSource] = (),
         max_age_s: float = 30.0,
-        missing_age_s: float = 1.0,
+        missing_age_s: float = 1.0,  # RULE (missing-asked-again)
         timeout_s: float = 300.0,
         concurrency: int = 4,
         max_names: int = 50_000,

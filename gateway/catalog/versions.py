@@ -51,7 +51,7 @@ _UNKNOWN = "what its columns were called then cannot be told from what they are 
 
 def version_as_told(now: Table, name: TableName, rows: Sequence[Sequence[Any]] | str, told: Schemas) -> Table:
     """Return a version of a table; `rows` is a text where Spark does not describe it, or is not asked."""
-    if isinstance(rows, str) or moves(name.version):
+    if isinstance(rows, str) or moves(name.version):  # RULE (version-moving)
         # Which version it is by then nobody knows: none may have had a name for another column.
         found = some_version(now, name, *told)
         if isinstance(rows, str) or found.unfollowed:
@@ -81,6 +81,7 @@ def some_version(now: Table, name: TableName, schemas: Sequence[Schema], current
     """Return a version of which nobody tells the columns, to be read by those of now: a name that a schema
     has had for what is called otherwise now could show that. Of which nobody tells the schemas, any could."""
     called, taken = {one.id: one for one in current}, {column.name.lower() for column in now.columns}
+    # RULE (version-names-unknown)
     moved = not schemas or any(
         (column.name.lower() in taken and there.name.lower() != column.name.lower())
         or _moved_within(column, there)
@@ -111,6 +112,7 @@ def _renamed(
         pairs = [(one[at], current[one[at].id]) for one in alike if one[at].id in current]
         present = {there.name for _, there in pairs}
         others = {name for name in present if name.lower() != then}
+        # RULE (version-fields-swapped)
         if len(present) > 1 or any(_moved_within(one, there) for one, there in pairs):
             return None
         if not present and then in names_now:

@@ -29,6 +29,7 @@ from gateway.frontends.users import read_users
 from gateway.model.catalog import TableName
 from gateway.model.decision import Decision
 from gateway.model.files import SESSION_CATALOG
+from gateway.model.principal import user_of
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import engine_for
 from gateway.session.ports import BackendError
@@ -81,7 +82,7 @@ async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Term
 def _list(rows: Any, terminal: Terminal) -> None:
     for row in rows:
         terminal.line(terminal.style(f"{row['source']}/{row['path']}", BOLD))
-        made = f"{row['promoted_at']:%Y-%m-%d %H:%M:%S} by {row['promoted_by']}"
+        made = f"{row['promoted_at']:%Y-%m-%d %H:%M:%S} by {user_of(row['promoted_by'])}"
         table = f"{SESSION_CATALOG}.{row['database']}.{row['table_name']}"
         terminal.line(terminal.style(f"  {table}  {row['format']}  {row['files']} files  {made}", DIM))
         if row["finding"]:

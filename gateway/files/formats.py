@@ -114,7 +114,7 @@ def alike(files: Mapping[str, Dialect]) -> Format:
     options = {"sep": told["separator"], "header": str(named is not None).lower(), "inferSchema": "true"}
     # INVARIANT (a name is that of the file): Spark finds columns of CSV by their places. By itself it reads
     # a file with other names in its header too, and shows a masked value under another column's name.
-    options["enforceSchema"] = "false"
+    options["enforceSchema"] = "false"  # RULE (csv-header)
     quote = '"' if told["quote"] is None else told["quote"]
     if quote != '"':
         options["quote"] = quote

@@ -103,7 +103,7 @@ class _Walk:
                     )
                 try:
                     below = open_below(name, above)
-                except NotThere:
+                except NotThere:  # RULE (directory-gone)
                     # It went since it was listed, as those of a writer that ends do. The others stay, and
                     # are looked at: what is between this look and the next shows in the directory's time.
                     continue

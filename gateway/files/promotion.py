@@ -97,6 +97,7 @@ class Promoter:
             return None
         source, path = found
         why: str | None
+        # RULE (local-file-elsewhere)
         if location is not None and source.is_local and not is_at(location, source.url(path)):
             why = "its table has the files of another directory; forget it, and name it again"
         else:
@@ -237,7 +238,7 @@ class Promoter:
         found = source_of(self._sources, name)
         if found is None or not found[0].closed or found[0].administrators & principal.groups:
             return
-        if promoted_by != principal.user:
+        if promoted_by != principal.identity:
             raise NotTheirs(
                 [
                     f"source `{found[0].name}` is closed: `{name}` is looked at again and forgotten by "
@@ -311,7 +312,7 @@ class Promoter:
                     files=files.count,
                     bytes=files.bytes,
                     signature=signature(files.kinds),
-                    promoted_by=principal.user,
+                    promoted_by=principal.identity,
                 ),
             )
         log.info("dataset_promoted", source=source.name, format=found.name, files=files.count)

@@ -64,7 +64,7 @@ class Unlinked:
             return None
         known = self._kept.get((source.root, path))
         try:
-            async with asyncio.timeout(self._within_s):
+            async with asyncio.timeout(self._within_s):  # RULE (link-walk-timeout)
                 return await self._looked(source, path, known)
         except TimeoutError:
             return "the gateway could not look at its files in time"
@@ -86,6 +86,7 @@ class Unlinked:
             return str(why)
         except OSError:
             return "there is something that the gateway cannot read"
+        # RULE (recent-stamps)
         if len(stamps) <= MAX_KEPT and all(began - one.changed_ns > SURE_AFTER_NS for one in stamps):
             self._keep(source, path, stamps)
         return None
@@ -115,7 +116,7 @@ def _is_there(stamp: _Stamp) -> bool:
 
 
 def _are_as_known(source: FileSource, stamps: Sequence[_Stamp]) -> bool:
-    return stamps[0].path == _root_of(source) and all(map(_is_there, stamps))
+    return stamps[0].path == _root_of(source) and all(map(_is_there, stamps))  # RULE (root-link)
 
 
 def _stamp_of(path: str, *, of_within: bool = True) -> _Stamp:
@@ -134,7 +135,7 @@ def _gone_through(source: FileSource, path: tuple[str, ...]) -> tuple[_Stamp, ..
         raise NotThere from None
     if stat.S_ISDIR(stamps[-1].kind):
         for directory, _, _ in os.walk(above[-1]):
-            if directory != above[-1]:
+            if directory != above[-1]:  # RULE (directory-links)
                 with suppress(FileNotFoundError):  # the directory that it was in has another time by now
                     stamps.append(_stamp_of(directory))
     require_no_links(root, path, ANY_NUMBER, counts=matching(source.pattern))

@@ -168,7 +168,7 @@ class Authenticator:
         if found is not None and found.principal.user not in self._users():
             # Removed while it was checked.
             found, reason = None, WRONG
-        if found is None or record_success:
+        if found is None or record_success:  # RULE (logins-counted)
             self._metrics.logins.labels("rejected" if found is None else "accepted").inc()
         principal = found.principal if found is not None else None
         if principal is not None and not record_success:

@@ -249,7 +249,7 @@ class ConnectServer:
         try:
             metadata = context.invocation_metadata() or ()
             place = self._relaying.place_of(context.peer()) if self._relaying is not None else None
-            if place is None:
+            if place is None:  # RULE (door-grpc)
                 raise AuthenticationFailed("the connection did not come through the listener")
             client = client_of(place.address, metadata)
             place.busy()

@@ -117,7 +117,7 @@ def status_of(error: SluiceError | RpcError | ProtobufError, method: str) -> Rpc
             status = _of_refusal(error)
         case InvalidHandle():
             status = _of_ours(Code.INTERNAL, error.message, error.sqlstate, HANDLE)
-        case GatewayStopping():
+        case GatewayStopping():  # RULE (stopping-connect-status)
             # The one answer that says: come again.
             return restarting()
         case AuthenticationFailed():

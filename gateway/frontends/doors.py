@@ -198,6 +198,7 @@ class Door:
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         self._below = limit - min(limits.reserve, limit // 4)
         # Of one listener, and of all together with the three descriptors that one of them takes for each.
+        # RULE (door-descriptors)
         self._most_strangers = min(limits.strangers, max(1, self._below // STRANGERS_PART))
 
     def renew(self, tls: ssl_module.SSLContext) -> None:
@@ -254,7 +255,7 @@ class Door:
     def _arrived(self, sock: socket.socket, address: str) -> None:
         origin, loop = origin_of(address), asyncio.get_running_loop()
         waits = origin in self._queues or self._must_wait(self._by_address.get(origin, {}))
-        if waits and self._may_queue(sock, origin):
+        if waits and self._may_queue(sock, origin):  # RULE (door-address-queue)
             if origin not in self._queues:
                 self._queues[origin] = deque()
                 loop.call_later(self.limits.burst_s, self._look_again, origin)
@@ -271,7 +272,7 @@ class Door:
         if self._is_full(own):
             first = self._first_to_go([own], own)
         elif len(self._strangers) >= self._most_strangers:
-            first = self._first_to_go(self._by_address.values(), own)
+            first = self._first_to_go(self._by_address.values(), own)  # RULE (door-recent-stays)
         else:
             return False
         if first is None and (waits or not own):
@@ -284,10 +285,10 @@ class Door:
         address of which most wait the one that came last goes, for one of another."""
         if len(self._places) + self._queued >= self.limits.connections or sock.fileno() >= self._below:
             return False
-        if self._queued < self._most_strangers:
+        if self._queued < self._most_strangers:  # RULE (door-queue-bound)
             return True
         longest = max(self._queues.values(), key=len)
-        if len(self._queues.get(origin, ())) + 1 >= len(longest):
+        if len(self._queues.get(origin, ())) + 1 >= len(longest):  # RULE (door-queue-fair)
             return False
         waiting, _, _ = longest.pop()
         waiting.close()
@@ -323,7 +324,7 @@ class Door:
         own = self._by_address.get(origin_of(address), {})
         # The bound that concerns fewest first: who fills it makes room for himself.
         for why, is_full in (
-            ("address", self._is_full(own)),
+            ("address", self._is_full(own)),  # RULE (door-address-bound)
             ("strangers", len(self._strangers) >= self._most_strangers),
             ("connections", len(self._places) + self._queued >= limits.connections),
             ("descriptors", sock.fileno() >= self._below),
@@ -338,7 +339,7 @@ class Door:
         self._places[place] = None
         self._strangers[place] = None
         self._by_address.setdefault(place.origin, {})[place] = None
-        place.due(limits.first_byte_s)
+        place.due(limits.first_byte_s)  # RULE (door-silent-cut)
         loop.add_reader(sock, self._heard, place, sock)
 
     def _is_full(self, own: dict[Stranger, None]) -> bool:
@@ -346,10 +347,11 @@ class Door:
         most = self.limits.strangers_per_address
         if len(own) < most:
             return False
+        # RULE (door-room-for-others)
         if len(own) >= self._most_strangers - self._most_strangers // OTHERS_PART:
             return True
         last = next(itertools.islice(own, most - 1, None))
-        return last.since <= asyncio.get_running_loop().time() - self.limits.burst_s
+        return last.since <= asyncio.get_running_loop().time() - self.limits.burst_s  # RULE (door-pool-burst)
 
     def _make_room(
         self, why: str, addresses: Iterable[dict[Stranger, None]], own: dict[Stranger, None]
@@ -367,9 +369,9 @@ class Door:
         """Return who makes room; of addresses with as many of them it is the one that wants it."""
 
         def size(strangers: dict[Stranger, None]) -> tuple[int, bool]:
-            return len(strangers) + (strangers is own), strangers is own
+            return len(strangers) + (strangers is own), strangers is own  # RULE (door-equal-addresses)
 
-        for strangers in sorted(addresses, key=size, reverse=True):
+        for strangers in sorted(addresses, key=size, reverse=True):  # RULE (door-most-strangers-first)
             waiting = [one for one in strangers if one.waits]
             if waiting:
                 return next((one for one in waiting if one.is_silent), waiting[0])
@@ -466,6 +468,6 @@ def address_of(peer: Any) -> str:
 
 def origin_of(address: str) -> str:
     """Return what counts as one address: with IPv6 a network of 64 bits, all of which a host may have."""
-    if ":" not in address:
+    if ":" not in address:  # RULE (door-ipv6-network)
         return address
     return ipaddress.IPv6Address(address.partition("%")[0]).packed[:8].hex()

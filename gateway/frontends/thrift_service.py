@@ -190,20 +190,13 @@ class ThriftService:
         timeout_s = request.queryTimeout or 0
         if timeout_s < 0:
             raise InvalidRequest("the statement's timeout is negative")
-        try:
-            opened = await self._sessions.execute(
-                caller.principal,
-                _session(request),
-                request.statement,
-                run_async=bool(request.runAsync),
-                timeout_s=timeout_s,
-            )
-        except StatementRefused as refused:
-            status = error_status(refused)
-            if request.runAsync:
-                # Spark would have begun an operation that fails; this is what its status would say.
-                status.errorMessage = operation_text(refused)
-            return calls.TExecuteStatementResp(status=status)
+        opened = await self._sessions.execute(
+            caller.principal,
+            _session(request),
+            request.statement,
+            run_async=bool(request.runAsync),
+            timeout_s=timeout_s,
+        )
         return calls.TExecuteStatementResp(status=OK, operationHandle=_operation_handle(opened))
 
     async def _status(self, caller: Caller, request: calls.TGetOperationStatusReq, seqid: int) -> Struct:

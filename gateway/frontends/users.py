@@ -37,6 +37,7 @@ import yaml
 from gateway.errors import Faults, UnreadableFiles
 from gateway.frontends.tokens import HASH, ID, MAX_LABEL_CHARS, Token, new_token, parse_expiry, written_expiry
 from gateway.model.principal import Principal
+from gateway.session.settling import settled
 
 T = TypeVar("T")
 _log = structlog.get_logger(__name__)
@@ -82,7 +83,7 @@ def read_usable_users(path: Path) -> tuple[dict[str, User], tuple[str, ...]]:
     """
     reading = _UserFileReading(str(path))
     found = reading.read(_read_text(path))
-    if reading.is_no_user_file:
+    if reading.is_no_user_file:  # RULE (broken-user-removed)
         raise Faults(reading.faults)
     return found, tuple(reading.faults)
 
@@ -517,7 +518,7 @@ class UserFile:
             # One that cannot be read is looked at again and again: who may read a file is not in its stamp.
             self._unreadable = isinstance(error, UnreadableFiles)
             self._stamp = None if self._unreadable else stamp
-            self._at_fault()
+            self._at_fault()  # RULE (no-user-file)
             self._tell("users_not_reloaded", error.faults)
             return False
         self._gone |= {name for name, user in self._users.items() if not _is_same(user, users.get(name))}
@@ -542,6 +543,7 @@ class UserFile:
         async with self._lock:
             self._looking_since_s = self._clock()
             try:
+                await settled(lambda: _stamp(self._path), self._stamp)
                 await asyncio.to_thread(self.look)
             except Exception:
                 self._at_fault()

@@ -236,7 +236,7 @@ class CatalogSnapshot:
 
 def quote(part: str) -> str:
     """Quote one name part for Spark SQL."""
-    return "`" + part.replace("`", "``") + "`"
+    return "`" + part.replace("`", "``") + "`"  # RULE (backticks-doubled)
 
 
 def dotted(parts: Iterable[str]) -> str:

@@ -64,7 +64,7 @@ class ChangedNames:
         keys += [(catalog.lower(), database.lower()) for catalog, database in databases]
         for key in keys:
             was = self._changes.pop(key, _NONE)
-            before = was.others if was.by == by else was.last
+            before = was.others if was.by == by else was.last  # RULE (own-changes-apart)
             self._changes[key] = _Change(
                 last=self.generation,
                 by=by,
@@ -73,7 +73,7 @@ class ChangedNames:
             )
         while len(self._changes) > self._most:
             _, change = self._changes.popitem(last=False)
-            self._forgotten = max(self._forgotten, change.last)
+            self._forgotten = max(self._forgotten, change.last)  # RULE (forgotten-is-changed)
 
     def since(self, name: TableName, generation: int, *, by: int = NOBODY) -> bool:
         """Whether somebody else than the session `by` has changed the name after that generation."""

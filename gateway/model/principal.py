@@ -42,6 +42,11 @@ def user_of(identity: str) -> str:
     return identity.split(" ", 2)[-1] if identity.startswith(" ") else identity
 
 
+def id_of(identity: str) -> str:
+    """Return the id in an identity, empty where there is none."""
+    return identity.split(" ", 2)[1] if identity.startswith(" ") else ""
+
+
 def principal_of(identity: str, find: Callable[[str], Principal | None]) -> Principal | None:
     """Return who an identity is of; None when nobody has the name any more, or somebody else has."""
     found = find(user_of(identity))

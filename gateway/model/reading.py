@@ -137,17 +137,41 @@ class Identity:
     """Whether a bare one is a column for certain: what its clause reads gives that name to one."""
 
 
+@dataclass(frozen=True, slots=True)
+class ExtractedValue:
+    """`m['k']`: of a map or of a struct, which Spark shows otherwise."""
+
+    parts: tuple[str, ...]
+    key: str
+
+
+NamePieces = tuple[str | tuple[str, ...] | ExtractedValue, ...]
+"""Text, and the parts of references, which stand there as what they mean is called."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatedName:
+    """A name where some of what it refers to are dates or timestamps, and the others numbers."""
+
+    where: tuple[tuple[tuple[str, ...], str], ...]
+    """References, each with what it is: `number`, `date`, `timestamp`."""
+    pieces: NamePieces
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnnamedColumn:
     """What Spark calls the column of an item of a select list that has no alias."""
 
     span: Span
     """All of the item."""
-    pieces: tuple[str | tuple[str, ...], ...]
-    """The name: text, and the parts of references, which stand there as what they mean is called."""
+    pieces: NamePieces
+    cast: bool
+    """Whether it is a cast of a reference: that of a column has the column's own name."""
     plain: bool
     """Whether it is the name only where all that it refers to are numbers, strings and the like: with dates
     and intervals Spark puts other functions in the place of some operators."""
+    dated: tuple[DatedName, ...] = ()
+    """What it is called there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

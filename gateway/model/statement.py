@@ -325,7 +325,7 @@ class Findings:
             Findings(**self.found()),
             decisions=distinct_decisions(decision for one in every for decision in one.decisions),
             scans=tuple(scan for one in every for scan in one.scans),
-            names=frozenset[TableName]().union(*(one.names for one in every)),
+            names=frozenset[TableName]().union(*(one.names for one in every)),  # RULE (rests-on-views)
             provisional=any(one.provisional for one in every),
             context_dependencies=frozenset[str]().union(*(one.context_dependencies for one in every)),
             substitutions=tuple(dict.fromkeys(pair for one in every for pair in one.substitutions)),
@@ -381,7 +381,7 @@ class Cleared(Findings):
     def renewable(self) -> bool:
         """For a plan: whether the same with other ids of its relations may be forwarded as it was judged; not
         where it changes something of the session."""
-        return not (self.by_id or self.effects)
+        return not (self.by_id or self.effects)  # RULE (renewal-by-id, renewal-with-effects)
 
     @property
     def obligations(self) -> tuple[Obligation, ...]:

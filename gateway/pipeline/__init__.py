@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gateway.model.catalog import Table, TableName, dotted, quote
+from gateway.model.catalog import FUNCTION, Table, TableName, dotted, quote
 from gateway.model.reading_settings import may_be_set
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import (
@@ -83,7 +83,7 @@ async def judge(
     below = reject_names_below_table(verdict.names, judging)
     if isinstance(below, Refusal):
         return _refused(replace(below, plan_class=verdict.plan_class), verdict.statement, snapshot)
-    return below or replace(verdict, names=verdict.names.union(tables))
+    return below or replace(verdict, names=verdict.names.union(tables))  # RULE (nested-namespace-held)
 
 
 async def _judge_text(statement: Statement, judging: Judging) -> Verdict | NeedsCatalog:
@@ -130,7 +130,7 @@ def _record(statement: Statement, definition: Definition, snapshot: Snapshot) ->
 
 def _reset(statement: Statement, key: str, snapshot: Snapshot) -> Verdict:
     """Let the gateway give a setting Spark's own value again, for a session that asks to have all reset."""
-    if not may_be_set(key):
+    if not may_be_set(key):  # RULE (reset-keeps-pinned)
         stop = not_governable(pinned_refusal(key))
         return _refused(stop, replace(statement, text=f"RESET {quote(key)}"), snapshot)
     own = _own(statement, f"RESET {quote(key)}", "ResetCommand", snapshot)
@@ -169,7 +169,9 @@ def _list_checkpoints(statement: Statement, checkpoint: Checkpoint, snapshot: Sn
 
 
 def _known(names: Iterable[TableName], snapshot: Snapshot) -> tuple[Table, ...]:
-    return tuple(t for name in sorted(names, key=str) if (t := snapshot.catalog.table(name)) is not None)
+    # RULE (functions-no-tables)
+    tables = (name for name in sorted(names, key=str) if name.version != FUNCTION)
+    return tuple(t for name in tables if (t := snapshot.catalog.table(name)) is not None)
 
 
 async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judging) -> Verdict | NeedsCatalog:
@@ -181,6 +183,7 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         return outcome
     told = replace(statement, text=outcome.rendering)
     if isinstance(outcome.end, Refusal):
+        # RULE (refusal-plan-ids)
         return replace(_refused(outcome.end, told, judging.snapshot), handles=outcome.handles)
     plan = outcome.end
     return Cleared(
@@ -198,7 +201,7 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         original_relation=plan.original_relation,
         code=plan.code,
         checkpoint=plan.checkpoint,
-        handles=outcome.handles,
+        handles=outcome.handles,  # RULE (clearance-plan-ids)
         lazy=outcome.lazy,
         by_id=outcome.by_id,
         **plan.found(),

@@ -3,7 +3,7 @@
 Somebody who may write policies on some resources alone would read any other by a mask of his own. What he
 wrote counts for no more than he may select himself, whole, at the moment at which it is used: when he may not
 any more, the table that it is for is closed until he may, or somebody who may writes it again. A function in
-SQL reads what its body does, whoever calls it, so that bodies are looked into.
+SQL reads what its body does, whoever calls it, so that bodies are looked into (`pipeline/functions.py`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from gateway.model.catalog import FUNCTION, CatalogSnapshot, Table, TableName, V
 from gateway.model.principal import Principal, principal_of
 from gateway.model.reading import Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, SessionContext
+from gateway.pipeline.functions import MAX_BODIES, read_body
 from gateway.pipeline.judging import Judging, RewrittenStatement
 from gateway.pipeline.metrics import Govern, metrics_of
 from gateway.pipeline.seeing import ColumnAccess, TextScope
@@ -23,8 +24,6 @@ from gateway.reader.port import ReaderPort
 from gateway.sql.policy_text import asked_of_author, called_of_author
 from gateway.sql.required import Unsupported
 
-MAX_BODIES = 64
-"""Functions and views that one text leads to."""
 _IN_A_CATALOG: Final = 3
 """Parts of a name that begins with its catalog."""
 
@@ -73,10 +72,10 @@ async def _author(text: str, told: str, govern: Govern, judging: Judging) -> Aut
 
     INVARIANT (a name is nobody): who was removed and added again is not who wrote what the first one did.
     """
-    author = principal_of(told, judging.snapshot.principals.get)
+    author = principal_of(told, judging.snapshot.principals.get)  # RULE (author-by-name)
     asked = await asked_for(text, judging.reader, judging.snapshot.catalog)
     if author is None or asked is None:
-        return None
+        return None  # RULE (author-nobody)
     if isinstance(asked, NeedsCatalog):
         return asked
     own = replace(judging, principal=author, as_author=True, bodies={}, narrowed=[])
@@ -85,9 +84,9 @@ async def _author(text: str, told: str, govern: Govern, judging: Judging) -> Aut
         if isinstance(outcome, NeedsCatalog):
             return outcome
         # INVARIANT (nothing beyond one's own): a view counts with all that it reads.
-        if not isinstance(outcome, RewrittenStatement) or not outcome.plain:
+        if not isinstance(outcome, RewrittenStatement) or not outcome.plain:  # RULE (author-may-select)
             return None
-    return Authors(frozenset({author}), asked.names)
+    return Authors(frozenset({author}), asked.names)  # RULE (author-rests-on-functions)
 
 
 @dataclass(slots=True)
@@ -160,7 +159,8 @@ class _Bodies:
         """Return what is asked for the body of a function; for the text of a view nothing: whoever selects it
         whole is asked for all that it reads, but for what functions in it do. What a metric view reads is
         asked for wherever it may be: within a function it is found in the session that calls that."""
-        if of.name.version != FUNCTION and metrics_of(of) is None:
+        if of.name.version != FUNCTION and metrics_of(of) is None:  # RULE (function-metric-view)
+            # RULE (author-functions-in-views)
             known = self.call(reading, of.view), self.read(reading, of.view)
             return None if None in known else []
         called, read = self.call(reading), self.read(reading)
@@ -177,14 +177,14 @@ async def asked_for(text: str, reader: ReaderPort, catalog: CatalogSnapshot) -> 
     if statements is None or not isinstance(reading, Reading):
         return None
     bodies, seen, asked = _Bodies(catalog), set[TableName](), dict.fromkeys(statements)
-    if bodies.call(reading) is None or bodies.read(reading) is None:
+    if bodies.call(reading) is None or bodies.read(reading) is None:  # RULE (author-functions)
         return None
     while bodies.pending:
         one = bodies.pending.pop()
         if one.name in seen or one.view is None:
             continue  # code is what `execute` decides on
         seen.add(one.name)
-        body = await _body(one.view.text, reader)
+        body = await read_body(one.view.text, reader)
         named = bodies.body(body, one) if body is not None and len(seen) <= MAX_BODIES else None
         if named is None:
             return None
@@ -192,11 +192,3 @@ async def asked_for(text: str, reader: ReaderPort, catalog: CatalogSnapshot) -> 
     if bodies.unknown:
         return NeedsCatalog(tuple(bodies.unknown), promotes=False)
     return Asked(tuple(asked), frozenset(bodies.names))
-
-
-async def _body(text: str, reader: ReaderPort) -> Reading | None:
-    """Read the body of a function, which is an expression or a query, or the text of a view."""
-    for reading in (await reader.read_expression(text), await reader.read(text)):
-        if isinstance(reading, Reading) and not reading.commands:
-            return reading
-    return None

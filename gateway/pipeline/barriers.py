@@ -96,10 +96,10 @@ async def below_text(prepared: Prepared, policies: Policies, judging: Judging, v
     ctes = frozenset(r.span for r in reading.relations if r.role is RelationRole.CTE and r.span is not None)
     query = Query(await judging.reader.read_plan(prepared.text), prepared.text, scans, ctes)
     alone = (
-        (prepared.place.alone or views.opening is not None)
+        (prepared.place.alone or views.opening is not None)  # RULE (inner-text-barriers)
         and not reading.commands
         and all(map(is_builtin, reading.functions))
-        and not _share_a_name(prepared)
+        and not _share_a_name(prepared)  # RULE (same-name-no-casts)
     )
     return below_query(query, policies, judging, alone=alone, views=views)
 
@@ -170,7 +170,7 @@ def _copies(
         shown = {c.name: c.type.lower() for c in table.columns if c.name not in view.hidden}
         masked = {column.lower() for column in view.masks}
         # INVARIANT (only less): a filter that takes one row in ten would take others, were some gone.
-        firm = name.folded() not in policies.choosing
+        firm = name.folded() not in policies.choosing  # RULE (pushdown-past-choosing-filter)
         stored = frozenset(c for c in shown if firm and c.lower() not in masked)
         barrier = (_filtered(name, policies) or views.below_barrier) and span not in opened
         # Into a view that only has a barrier above it no condition goes by that barrier, but into its text.
@@ -215,6 +215,7 @@ def _without_barriers(
     opened = {
         span
         for span, (table, view, on) in tables.items()
+        # RULE (inner-view-types)
         if on.firm and (within or view.row_filter is not None or table.kind is TableKind.VIEW)
     }
     if within and len(opened) < len(query.scans):
@@ -232,6 +233,7 @@ def _without_barriers(
         span: Below(types_relied_on=tuple(_types(table, used[span] | on.columns)))
         if span in opened
         # A text is one, whatever length its column has.
+        # RULE (unbarred-casts)
         else Below(cast=tuple((name, column_kind(type_)) for name, type_ in _types(table, used[span])))
         for span, (table, _, on) in tables.items()
     }
@@ -263,6 +265,7 @@ def _resting(table: Table, view: TableView, policies: Policies) -> ObligationTot
         text = view.row_filter.expression
         found = total_text(policies.trees.get(text), text, types)
         columns |= found or set()
+        # RULE (fallible-filter-barrier)
         firm = firm and found is not None and folded not in policies.reading | policies.choosing
     return ObligationTotality(frozenset(columns), frozenset(failing), firm)
 

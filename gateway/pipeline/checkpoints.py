@@ -59,12 +59,12 @@ def checkpoint_of(
     if key is None or isinstance(key, Unsupported):
         return key
     root = judging.rules.checkpoints
-    if root is None:
+    if root is None:  # RULE (checkpoint-root)
         return Unsupported(
             "a checkpoint tells of files and holds rows past all filters and masks, so it has to be where "
             "Sluice puts it, and the operator has set no place for it: the setting is `sessions.checkpoints`"
         )
-    if facts.temp_views or any(one.temp_views_read for one in governed):
+    if facts.temp_views or any(one.temp_views_read for one in governed):  # RULE (checkpoint-session-view)
         return Unsupported(
             "a temporary view is of this session only, and a stream with a `checkpointLocation` may go on in "
             "another; read the tables and files that it was made from"
@@ -74,9 +74,12 @@ def checkpoint_of(
     if isinstance(sources, Unsupported):
         return sources
     chosen = start.options[key]
-    user = judging.principal.user
+    # INVARIANT (a name is nobody): who was removed and added again goes on with nothing of the first one's.
+    who = judging.principal.identity  # RULE (checkpoint-identity)
+    # RULE (checkpoint-sources, checkpoint-expression-policies)
     rest = [FORM, sources, sorted(_obligations(scan) for scan in scans)]
-    directory = f"{root.url.rstrip('/')}/{_name(FORM, user, chosen)}"
+    directory = f"{root.url.rstrip('/')}/{_name(FORM, who, chosen)}"  # RULE (checkpoint-principal)
+    # RULE (checkpoint-one-stream)
     return key, Checkpoint(chosen=chosen, directory=directory, name=_name(*rest))
 
 
@@ -113,6 +116,7 @@ def _leaves(
     found: dict[int, str] = {}
     for one in guarding:
         read = one.read.read
+        # RULE (checkpoint-source-policies)
         told = [_table(one.table), read.streaming, read.changes, lasting_query(one, bodies, policies)]
         found[id(read.relation)] = f"table {_steady(json.dumps(told))}"
     for (text, _), guarded in zip(texts.statements, governed, strict=False):
@@ -125,7 +129,7 @@ def _leaves(
 def _table(table: Table) -> list[str | None]:
     """Return what makes a table this one, as far as Spark tells."""
     view = table.view.text if table.view is not None else None
-    return [str(table.name.folded()), table.provider, table.location, view]
+    return [str(table.name.folded()), table.provider, table.location, view]  # RULE (checkpoint-target)
 
 
 def _obligations(scan: ScanRecord) -> list[str]:
@@ -137,7 +141,7 @@ def _obligations(scan: ScanRecord) -> list[str]:
 
 
 def _steady(text: str) -> str:
-    return _PERIOD.sub("REPEATABLE (0)", text)
+    return _PERIOD.sub("REPEATABLE (0)", text)  # RULE (checkpoint-period)
 
 
 def _name(*told: object) -> str:

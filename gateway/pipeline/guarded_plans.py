@@ -108,6 +108,7 @@ async def guard_reads(
                 return Unsupported(f"what guards {read.name} could not be proved to read nothing else")
             written[key] = query
         seen = policies.views[name]
+        # RULE (guarded-change-feed)
         if read.read.changes and (written[key] is not None or (seen is not None and not seen.uniform())):
             return Unsupported(
                 f"the change feed of {read.name} cannot be filtered or masked, and its rows are for this user"
@@ -144,9 +145,10 @@ def _query(
 ) -> str | Unsupported | None:
     view = policies.views[name.folded()]
     if table is None or view is None:
+        # RULE (guard-stand-ins)
         return guard.missing_query(_missing(name), suffix, stream=read.streaming, bare=bare)
     text = nested_text(body)
-    if text is not None and (read.streaming or suffix):
+    if text is not None and (read.streaming or suffix):  # RULE (guarded-view-stream)
         return Unsupported(f"{name} is a view that is written out for you and cannot be read as a stream")
     return guard.table_query(
         table,
@@ -193,13 +195,13 @@ async def _reads_only(query: str, allowed: frozenset[_Parts], reader: ReaderPort
         reading = await reader.read(query)
         if not isinstance(reading, Reading) or reading.commands or reading.parameters:
             return False
-        if any(node.startswith("?") for node in reading.nodes):
+        if any(node.startswith("?") for node in reading.nodes):  # RULE (guard-known-nodes)
             return False  # what the reader does not know could read anything
         relations = frozenset(r.parts for r in reading.relations if r.role is not RelationRole.CTE)
         if len(known) >= KEPT_QUERIES:
             known.clear()
         known[query] = relations
-    return relations <= allowed
+    return relations <= allowed  # RULE (guard-reads-itself)
 
 
 def write_guards(

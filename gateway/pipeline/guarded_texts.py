@@ -82,6 +82,7 @@ def guarded_scans(
 def binds(prepared: Prepared, judging: Judging) -> bool:
     """Whether the principal's name is written into a text that asks for it: always where Spark does not know
     who the user is, and in what Spark may keep, so that no cached plan asks who the user is."""
+    # RULE (connect-identity)
     return judging.endpoint == "connect" or prepared.place.depth > 0 or keeps(prepared.reading)
 
 

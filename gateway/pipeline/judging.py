@@ -217,9 +217,9 @@ def reject_names_below_table(names: Iterable[TableName], judging: Judging) -> Re
     if unknown := judging.unknown(one for _, one in nested):
         return NeedsCatalog(unknown, promotes=False)
     for name, one in nested:
-        if judging.snapshot.catalog.table(one) is None:
+        if judging.snapshot.catalog.table(one) is None:  # RULE (no-name-below-table)
             continue
-        if not judging.evaluation().knows_of(table_resource(one)):
+        if not judging.evaluation().knows_of(table_resource(one)):  # RULE (table-above-untold)
             return not_governable(table_not_found(name.parts, SessionContext()))
         return not_governable(
             Unsupported(
@@ -269,10 +269,11 @@ def to_describe_anew(
     A list of columns binds what is only read. A command finds whatever has a name by now, and what it removes
     may be there by now. `versions` that are read keep their names, whatever their columns are called by now.
     """
-    if snapshot.anew is None:
+    if snapshot.anew is None:  # RULE (command-columns-of-now)
         return ()
     about = (*required.raw, *required.read, *(name for name, _ in required.removed))
     changed = [name for name in map(TableName.folded, about) if evaluation.tells_columns_apart(name)]
+    # RULE (version-read-columns-of-now)
     return tuple(name for name in dict.fromkeys((*changed, *versions)) if name not in snapshot.anew)
 
 
@@ -290,7 +291,7 @@ def settled(effects: Iterable[SessionEffect], catalog: CatalogSnapshot) -> tuple
     for effect in effects:
         if isinstance(effect, CatalogChanged) and effect.meaning == "where_missing":
             there = all(catalog.table(name) is not None for name in effect.tables)
-            effect = replace(effect, meaning="stays" if there else "changes")
+            effect = replace(effect, meaning="stays" if there else "changes")  # RULE (absent-table-created)
         found.append(effect)
     return tuple(found)
 
@@ -305,6 +306,7 @@ def together(usage: Usage | Silent, names: Iterable[TableName], snapshot: Snapsh
         used = usage.columns.get(name, frozenset()) if isinstance(usage, Usage) else columns
         renamed = table.renamed if table is not None else ()
         of_now = [one.now.lower() for one in renamed if one.then.lower() in used]
+        # RULE (together-names-of-now)
         found.update(f"{name.database}.{name.table}.{column}" for column in (*used, *of_now))
     return frozenset(found)
 

@@ -44,6 +44,7 @@ def nested_text(body: RewrittenStatement | None, *, personal: bool = True) -> st
     is."""
     if body is None:
         return None
+    # RULE (listed-view-written-out, view-texts-guarded, personal-view-written-out)
     return body.text if body.walled or body.listed or (personal and body.personal) else None
 
 
@@ -81,6 +82,7 @@ def cached_refusal(
     """Refuse to have Spark cache rows that another user, or another time, must not be shown."""
     if required.cached is not None:
         return cached_view_refusal(required.cached, bodies)
+    # RULE (varying-not-cached)
     if changing and any(command.node == "CacheTableAsSelect" for command in reading.commands):
         return not_cached(changing)
     return None

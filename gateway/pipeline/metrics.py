@@ -78,11 +78,12 @@ def needs_writing(
 ) -> bool:
     """Whether somebody has an obligation on a metric view, or on what it reads, or may not see by himself
     what it reads: Spark, which reads it by name, would know nothing of these."""
+    # RULE (metric-written-out)
     return (
         has_obligations(table, view)
         or not view.uniform()
         or name.folded() in barred
-        or nested_text(body, personal=personal) is not None
+        or nested_text(body, personal=personal) is not None  # RULE (metric-inner-obligation)
     )
 
 
@@ -103,7 +104,7 @@ async def source_refusal(metrics: MetricDefinition, text: str, judging: Judging)
     if not isinstance(reading, Reading):
         return Unsupported("it cannot be read")
     for relation in reading.relations:
-        if relation.role is RelationRole.SCAN and len(relation.parts) == 1:
+        if relation.role is RelationRole.SCAN and len(relation.parts) == 1:  # RULE (metric-one-meaning)
             return Unsupported(
                 f"it names `{relation.parts[0]}` without a database, and Spark looks for that in the session "
                 f"that reads the view; it has to be written as catalog.database.table"
@@ -143,6 +144,7 @@ async def write_out(
     # one: in a lambda function it could be a variable. What IDENTIFIER(…) writes otherwise is among them.
     depth = prepared.place.depth
     own = inputs_within(depth)
+    # RULE (metric-input-names, metric-lambda-names)
     if own in prepared.text or any(
         part.startswith(own) for one in prepared.reading.columns for part in one.parts
     ):
@@ -202,8 +204,9 @@ def _typed(
 ) -> WrittenOut | Unsupported:
     """Write relations without rows for metric views where nothing is asked but what columns there are."""
     reading = prepared.reading
+    # RULE (metric-shape-rows)
     shape = (prepared.place.shape and not reading.commands) or answers_nothing(tree)
-    if not shape or calls_measure(reading.functions):
+    if not shape or calls_measure(reading.functions):  # RULE (metric-empty-relation)
         return why
     queries: dict[Span, str] = {}
     for span, table in views.items():
@@ -251,6 +254,7 @@ async def metric_definition(
     text, target = prepared.required.metrics, prepared.required.pins[0].table
     if not text:
         known = judging.snapshot.catalog.table(target)
+        # RULE (alter-metric-view)
         if known is not None and prepared.reading.root == "AlterViewAs" and metrics_of(known) is not None:
             return Unsupported(f"{target} is a metric view, which ALTER VIEW … AS would break; make it anew")
         return None
@@ -269,7 +273,7 @@ async def metric_definition(
         return Unsupported("what the metric view reads cannot be read")
     if not isinstance(body, RewrittenStatement):
         return body
-    if body.hides_columns:
+    if body.hides_columns:  # RULE (metric-author-columns)
         return Unsupported("a metric view rests on tables of which its author may select all columns")
     if (denied := shown_only(body.scans, (), judging)) is not None:
         return access_denied(denied, judging.evaluation())

@@ -67,6 +67,7 @@ async def write_out_reads(
         if read.read.streaming or read.read.options or read.read.changes:
             return not_alone(table)
         # A text may name one by IDENTIFIER(…), in which signs can be written otherwise.
+        # RULE (plan-metric-input-names, plan-metric-identifier)
         if names_inputs(original) or any(INPUT in prepared.text for prepared in texts.all):
             return not_ones_own()
         hidden = frozenset(one.lower() for one in hidden_columns(table, view))

@@ -110,7 +110,7 @@ async def prepare_texts(
     usages: dict[int, Usage | Silent] = {}
     statements = []
     for text in reading.texts:
-        why = argument_refusal(text.relation.sql)
+        why = argument_refusal(text.relation.sql)  # RULE (plan-text-arguments)
         if why is not None:
             return not_governable(Unsupported(why))
         alone = text.relation is reading.shown and PERSISTED not in context.handles
@@ -158,7 +158,7 @@ def _schema_refusal(text: SqlText, prepared: Prepared) -> Unsupported | None:
         return None
     try:
         for schema in schemas_in(text.relation.sql):
-            check_schema(schema)
+            check_schema(schema)  # RULE (plan-text-schemas)
     except CannotClassify as problem:
         return problem.refusal
     return None
@@ -239,7 +239,7 @@ def misread_plan(
         if (denied := misread_text(prepared, texts.usage(prepared), evaluation)) is not None:
             return denied
     guesses = guesses_of(names, words_of(reading, texts) | looked_for(usage), evaluation)
-    if not guesses:
+    if not guesses:  # RULE (hidden-name-in-plan)
         return None
     words = {c.parts for _, p in texts.expressions for c in p.reading.columns if not c.star}
     if USER in any_of(guesses) and (USER,) in words and not isinstance(usage, Silent):

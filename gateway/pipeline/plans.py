@@ -27,6 +27,7 @@ from gateway.model.statement import (
 from gateway.pipeline.authors import Authors, authors_of
 from gateway.pipeline.barriers import Placed, QueriedViews, Query, below_query, filters_any
 from gateway.pipeline.checkpoints import checkpoint_of, started_stream
+from gateway.pipeline.functions import called_by, read_by
 from gateway.pipeline.guarded_plans import Guarding, guard_reads, place_of, write_guards
 from gateway.pipeline.judging import (
     Judging,
@@ -148,7 +149,7 @@ class _Plan:
         """References without brackets that ask who the user is, by the identity of their messages."""
         self.meanings: tuple[IsIdentity | None, ...] = ()
         self.evaluation.context = replace(self.evaluation.context, request_data=rendering.text)
-        if reading.analysis:
+        if reading.analysis:  # RULE (analysis-visible-columns)
             # It returns no rows: the schema of a table is what may be seen of it.
             self.evaluation.star_shows_visible = True
 
@@ -181,10 +182,11 @@ class _Plan:
     def _ask(self, facts: PlanFacts, texts: PlanTexts) -> bool | Refusal | NeedsCatalog:
         """Put everything that is wanted to the policies; return whether what is asked for may be known."""
         evaluation, judging = self.evaluation, self.judging
-        evaluation.require(facts.required)
+        evaluation.require(facts.required)  # RULE (plan-privileges)
+        # RULE (plan-tables-visible)
         evaluation.visibility(one.name for one in facts.reads if one.name is not None)
         for prepared in texts.all:
-            ask(prepared, self.accessing)
+            ask(prepared, self.accessing)  # RULE (plan-texts-privileges)
         secrets = [part.secret for part in facts.parts if part.secret is not None]
         known = [evaluation.knows_of(secret) for secret in secrets]
         if (denied := evaluation.denied()) is not None:
@@ -194,7 +196,7 @@ class _Plan:
         tables += [name for p in texts.all for name in to_promote(p.required)]
         if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(tables)))):
             return unknown_tables(unknown, [p.required for p in texts.all])
-        return all(known)
+        return all(known)  # RULE (plan-unknown-is-absent)
 
     def _see(
         self, facts: PlanFacts, texts: PlanTexts, usage: Usage | Silent
@@ -270,6 +272,9 @@ class _Plan:
             return not_governable(authors)
         if isinstance(authors, NeedsCatalog):
             return authors
+        called = await read_by(called_by(facts.required), judging.reader, judging.snapshot.catalog)
+        if isinstance(called, NeedsCatalog):
+            return called
         barred = reads.barred(bodies)
         opened = await reads.opened(bodies, barred, alone=self._may_place(texts))
         views = reads.queried(bodies, barred, opened)
@@ -304,11 +309,11 @@ class _Plan:
             governed.append(outcome)
         records, of_now = scan_records(seen[0], evaluation), seen[0].versions
         if self.reading.analysis in LAYING_OPEN:
-            of_now = read_by_lists(seen, bodies)
+            of_now = read_by_lists(seen, bodies)  # RULE (input-files-columns-of-now)
         if old := to_describe_anew(required, evaluation, of_now, judging.snapshot):
             return NeedsCatalog(old, promotes=False, anew=True)
         refusal = self._past_guards(facts, texts, guarding, governed, bodies, records)
-        refusal = evaluation.commanded(required, undisclosed_names(bodies)) or refusal
+        refusal = evaluation.commanded(required, undisclosed_names(bodies)) or refusal  # RULE (plan-raw-rows)
         if isinstance(refusal, Denied):
             return access_denied(refusal, evaluation)
         if refusal is not None:
@@ -320,7 +325,7 @@ class _Plan:
             seen,
             guarding,
             metrics,
-            authors,
+            replace(authors, names=authors.names | called),  # RULE (plan-functions-read)
             governed,
             bodies,
             policies,
@@ -369,6 +374,7 @@ class _Plan:
                 {c.name: c.type if sure and c.name.lower() not in unsure else "" for c in table.columns}
             )
         all_known = len(columns) == len(facts.reads)
+        # RULE (dataframe-column-one-type)
         alone = not found.by_plan or (all_known and found.of_one_type(columns))
         exact = not found.by_plan or (all_known and found.of_one_table(columns))
         query = Query(found.tree, "", scans)
@@ -381,6 +387,7 @@ class _Plan:
         rows by what stands for the reads in it, and in all plans the same stands for them.
         """
         plain = not (self.reading.handles or self.reading.code or texts.statements)
+        # RULE (persisted-one-guard)
         return self.reading.shown is not None and plain and PERSISTED not in self.context.handles
 
     def _not_there(self, name: TableName, texts: PlanTexts) -> Refusal:
@@ -415,9 +422,11 @@ class _Plan:
             scans += one.scans
         user = self.judging.principal.user
         kept = bool(facts.temp_views or any(one.temp_views_read for one in governed) or self.reading.handles)
-        if self.reading.analysis in LAYING_OPEN:
+        if self.reading.analysis in LAYING_OPEN:  # RULE (guarded-plan-told)
             # A plan has the names of all that a view reads.
+            # RULE (view-plans-explained)
             undisclosed = [*with_obligations, *sorted(undisclosed_names(bodies), key=str)]
+            # RULE (view-plan-texts-explained)
             undisclosed += [one.scans[0].table for one in governed if one.hides_target and one.scans]
             if undisclosed:
                 return plan_shown(undisclosed[0], user)
@@ -426,14 +435,14 @@ class _Plan:
         named = plan_names_metadata(self.reading) or any(
             names_metadata(column.parts) for prepared in texts.all for column in prepared.reading.columns
         )
-        if named and with_obligations:
+        if named and with_obligations:  # RULE (guarded-plan-metadata)
             return metadata_shown(with_obligations[0], user)
-        if named and kept:
+        if named and kept:  # RULE (temp-view-metadata)
             return Unsupported("`_metadata` of a temporary view could tell where its rows are stored")
         keeps = any(part.keeps for part in facts.parts)
         if (keeps or self.reading.analysis == "persist") and any(map(of_files, texts.all)):
             return Unsupported("a view or a kept result cannot rest on metadata or changes of a table")
-        return shown_only(scans if keeps else (), bodies.values(), self.judging)
+        return shown_only(scans if keeps else (), bodies.values(), self.judging)  # RULE (kept-plan-show-only)
 
     async def _written(
         self,
@@ -479,12 +488,12 @@ class _Plan:
         texts.write(governed, edits)
         metrics.write(edits)
         if exists:
-            edits.pin(facts.names)
+            edits.pin(facts.names)  # RULE (plan-full-names)
         if start is not None and placed is not None:
             edits.place_checkpoint(start, placed[0], placed[1].url)
             words = (*words, (placed[1].url, placed[1].chosen))
         identities = bool(self.words) or any(is_identity(call) for call in reading.functions)
-        if identities:
+        if identities:  # RULE (plan-identities)
             bind_identities(reading.message, self.judging.principal.user, self.words, edits)
         answer = self._answer(facts, governed, bodies)
         if not exists:
@@ -501,6 +510,7 @@ class _Plan:
             )
             again = self.rendering.again
             told = await in_turn(lambda: render(reading.message) if elsewhere else again())
+        # RULE (plan-proof)
         if await in_turn(lambda: proved(reading, original, forwarded, edits)) is not None:
             return not_governable(
                 Unsupported(
@@ -536,9 +546,9 @@ class _Plan:
             hides_columns=any(one.hides_columns for one in seen),
             hides_target=hides_target,
             # INVARIANT (no values under obligations): as for a text.
-            plain=not (hiding or hides_target or undisclosed_names(bodies))
+            plain=not (hiding or hides_target or undisclosed_names(bodies))  # RULE (whole-errors-plan)
             and evaluation.shows_all(commanded(facts.commanded))
-            and all(one.plain for one in governed),
+            and all(one.plain for one in governed),  # RULE (whole-errors-plan-texts)
             missing=tuple(
                 dict.fromkeys(
                     [(pinned_parts(one.table), tuple(one.read.read.parts)) for one in absent]
@@ -562,6 +572,7 @@ class _Plan:
                 *([PersistFrame()] if reading.analysis == "persist" else []),
             ),
             checkpoint=placed[1] if placed is not None else None,
+            # RULE (plan-effects-final)
             read_only=command is None and not reading.catalog_calls and reading.analysis != "persist",
             **found.with_substitutions_of(narrowed).found(),
         )
@@ -577,7 +588,7 @@ class _Plan:
             if part.required.answer is RELAY:
                 continue
             rule = self.evaluation.answer(part.required, undisclosed_names(bodies))
-            if part.details is not None and not self.evaluation.holds(part.details):
+            if part.details is not None and not self.evaluation.holds(part.details):  # RULE (answer-details)
                 rule = replace(rule, details=False)
             return rule
         return next((one.answer for one in governed if one.answer is not RELAY), RELAY)
@@ -585,7 +596,7 @@ class _Plan:
 
 def _judged_by(facts: PlanFacts, policies: Policies) -> Iterator[TableName]:
     """Return every table that the verdict on a plan rests on, but for what its texts and views read."""
-    yield from (one.name for one in facts.reads if one.name is not None)
+    yield from (one.name for one in facts.reads if one.name is not None)  # RULE (plan-rests-on-reads)
     yield from commanded(facts.commanded)
     yield from wanted_tables(facts.required)
     yield from policies.tables

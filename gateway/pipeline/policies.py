@@ -11,6 +11,7 @@ from gateway.model.meaning_settings import Influence, influence
 from gateway.model.principal import Principal
 from gateway.model.reading import ExpressionNode, Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, ScanRecord, SessionContext
+from gateway.pipeline.functions import called_in, read_by, tables_among
 from gateway.pipeline.judging import Judging, RewrittenStatement
 from gateway.pipeline.seeing import ColumnAccess
 from gateway.policy.engine import TableView
@@ -40,6 +41,8 @@ class Policies:
     choosing: frozenset[TableName] = frozenset()
     """Those of the text's tables (folded) whose filters may choose a row by more than what stands in it: by
     the rows before it, by chance, or by a function that is not Spark's own."""
+    called: frozenset[TableName] = frozenset()
+    """The tables that functions in SQL read which masks and filters call."""
     trees: Mapping[str, ExpressionNode | None] = field(default_factory=dict)
     """The texts as they are written → as Spark's parser reads them."""
     varying: str = ""
@@ -52,7 +55,8 @@ class Policies:
 
     @property
     def tables(self) -> frozenset[TableName]:
-        return frozenset(TableName.of(parts) for parts in self.relations)
+        # RULE (policy-functions-read)
+        return self.called.union(TableName.of(parts) for parts in self.relations)
 
 
 def plan_shown(name: TableName, user: str) -> Denied:
@@ -92,9 +96,9 @@ def refuse_unguarded_access(
     if not with_obligations:
         return None
     name, user = with_obligations[0], judging.principal.user
-    if required.explains:
+    if required.explains:  # RULE (guarded-plan-closed)
         return plan_shown(name, user)
-    if any(names_metadata(column.parts) for column in reading.columns):
+    if any(names_metadata(column.parts) for column in reading.columns):  # RULE (guarded-metadata)
         return metadata_shown(name, user)
     return None
 
@@ -108,6 +112,7 @@ async def policies_of(seen: ColumnAccess, judging: Judging) -> Policies | Unsupp
     relations: set[tuple[str, ...]] = set()
     reading: set[TableName] = set()
     choosing: set[TableName] = set()
+    called: set[TableName] = set()
     trees: dict[str, ExpressionNode | None] = {}
     changing = ""
     for name, one in seen.tables.items():
@@ -129,7 +134,8 @@ async def policies_of(seen: ColumnAccess, judging: Judging) -> Policies | Unsupp
                 texts[text] = checked.text
                 trees[checked.text] = checked.tree
                 relations |= checked.relations
-                if checked.relations:
+                called |= checked.called
+                if checked.relations or checked.called:
                     reading.add(name.folded())
                 if checked.by_row and view.row_filter is not None and text == view.row_filter.expression:
                     choosing.add(name.folded())
@@ -143,6 +149,7 @@ async def policies_of(seen: ColumnAccess, judging: Judging) -> Policies | Unsupp
         relations=frozenset(relations),
         reading=frozenset(reading),
         choosing=frozenset(choosing),
+        called=frozenset(called),
         trees=trees,
         varying=changing,
     )
@@ -155,6 +162,8 @@ class _Checked:
     text: str
     relations: frozenset[tuple[str, ...]]
     """The tables that it reads."""
+    called: frozenset[TableName]
+    """The tables that functions in SQL read which it calls."""
     varying: bool
     by_row: bool
     """Whether it may vary by row (`varying_by_row`)."""
@@ -199,8 +208,9 @@ def _otherwise(
     influences: frozenset[Influence] | None = None
     for key in sorted(judging.settings):
         reached = influence(key)
-        if reached is not Influence.ANYTHING:
+        if reached is not Influence.ANYTHING:  # RULE (policy-unlisted-setting)
             if influences is None:
+                # RULE (standard-masks-meaning)
                 influences = frozenset() if standard else depends(reading.tree, text, table, read)
             if reached not in influences:
                 continue
@@ -215,7 +225,7 @@ def _ungoverned(parts: tuple[str, ...], names: Names) -> str | None:
     """Say why a name of several levels is not a table's in the session that policies are read in, whose
     catalog has one level; None when it is, and so begins with a catalog."""
     meant = names.new_table(parts)
-    return meant.why if isinstance(meant, Ungovernable) else None
+    return meant.why if isinstance(meant, Ungovernable) else None  # RULE (policy-nested-names)
 
 
 def _qualified(reading: Reading) -> str | None:
@@ -241,7 +251,7 @@ def _unlike_this_spark(reading: Reading, judging: Judging) -> str | None:
             return (
                 f"calls `{'.'.join(function.parts)}`, which came with Spark {came}; this is Spark {version}"
             )
-    if judging.bare_builtins and (named := _qualified(reading)) is not None:
+    if judging.bare_builtins and (named := _qualified(reading)) is not None:  # RULE (policy-bare-builtins)
         return (
             f"calls `{named}`, and Spark {version} has no such name; there the function is "
             f"`{named.rpartition('.')[-1]}`"
@@ -253,7 +263,7 @@ def _out_of_reach(read: Collection[tuple[str, ...]], judging: Judging) -> str | 
     """Say why policies cannot read one of these tables."""
     known = judging.snapshot.catalog
     session = Names(SessionContext(catalogs=judging.told), known.catalogs, known.sources, known.listed)
-    if any(len(parts) < 3 for parts in read):
+    if any(len(parts) < 3 for parts in read):  # RULE (policy-full-table-names)
         return "names a table without its catalog and database"
     for parts in read:
         refused = session.refused(parts[0])
@@ -310,25 +320,35 @@ async def _checked(
     if unknown := judging.unknown(names):
         return NeedsCatalog(unknown)
     tables = [judging.snapshot.catalog.table(name) for name in names]
-    if (what := policy_text.unfit(text, reading, table, tables)) is not None:
+    if (what := policy_text.unfit(text, reading, table, tables)) is not None:  # RULE (policy-fits-table)
+        # RULE (unmatched-filter-why)
         told = f": `{policy.name}` names {what}" if judging.rules.unmatched_columns == "closed" else ""
         return Unsupported(f"a policy for {table.name} does not fit its columns{told}")
     read_tables = [other for other in tables if other is not None]
-    if (why := await _found_by_sessions(read_tables, judging)) is not None:
+    if (why := await _found_by_sessions(read_tables, judging)) is not None:  # RULE (policy-metric-view)
         return Unsupported(f"a policy for {table.name} {why}")
     otherwise = _otherwise(text, reading, table, read_tables, judging, standard=standard)
-    if otherwise is not None:
+    if otherwise is not None:  # RULE (policy-under-settings)
         return otherwise
     if judging.endpoint == "connect" and any(
-        len(function.parts) != 3 and not is_builtin(function) for function in reading.functions
+        # RULE (policy-full-function-names)
+        len(function.parts) != 3 and not is_builtin(function)
+        for function in reading.functions
     ):
         # A session that registered a function of that name would have it called in the other's place.
         return Unsupported(f"a policy for {table.name} calls a function without its catalog and database")
+    within = await read_by(called_in(reading), judging.reader, judging.snapshot.catalog)
+    if isinstance(within, NeedsCatalog):
+        return within
+    called = tables_among(within, judging.snapshot.catalog)
     changes = bool(read) or varying(text, reading) is not None
     by_row = varying_by_row(reading.functions)
     if not reading.identities:
-        return _Checked(text, frozenset(read), changes, by_row, reading.tree)
+        return _Checked(text, frozenset(read), called, changes, by_row, reading.tree)
+    # RULE (policy-subjects)
     splices = identity_splices(reading, principal.user, (table, *tables), named=False)
     if isinstance(splices, Unsupported):
         return Unsupported(f"a policy for {table.name} asks who the user is: {splices.why}")
-    return _Checked(guard.apply(text, splices), frozenset(read), changes, by_row, reading.tree)
+    # RULE (policy-identities)
+    text = guard.apply(text, splices)
+    return _Checked(text, frozenset(read), called, changes, by_row, reading.tree)

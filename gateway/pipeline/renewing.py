@@ -16,12 +16,12 @@ def renewed(cleared: Cleared, was: NumberedQuery, statement: Statement, now: Num
 
     INVARIANT (we forward what we proved): nothing but these numbers differs from the plan that was proved.
     """
-    if not cleared.renewable or was.plan != now.plan:
+    if not cleared.renewable or was.plan != now.plan:  # RULE (renewal-same-plan)
         return None
     forwarded = renumbered(now.plan.kind, cleared.forwarded_plan, was.ids, now.ids)
     original: bytes | None = cleared.original_relation
     if original:
-        original = renumbered_relation(original, was.ids, now.ids)
+        original = renumbered_relation(original, was.ids, now.ids)  # RULE (renewed-relation-ids)
     if forwarded is None or original is None:
         return None
     told = replace(statement, text=cleared.statement.text)

@@ -54,6 +54,7 @@ def asking(rights: Rights, lends_to: frozenset[Principal]) -> frozenset[Principa
     barrier keeps theirs above the text. An operator who vouches for it is nobody to be kept from anything.
     """
     authors = frozenset(rights.accessors)
+    # RULE (outer-author-kept-off, asker-kept-off-inner-view)
     return authors if rights.around & lends_to else authors | rights.around
 
 
@@ -61,7 +62,7 @@ def view_rights(view: Table, readers: tuple[Principal, ...], judging: Judging) -
     """Return the rights by which the text of a view is read; Denied when its definer is no longer there."""
     definer = view.view.definer if view.view is not None else ""
     principals = judging.snapshot.principals
-    if judging.rules.views == "invoker":
+    if judging.rules.views == "invoker":  # RULE (invoker-views)
         definer = ""
     elif definer is None:
         match judging.rules.unrecorded_views:
@@ -74,11 +75,12 @@ def view_rights(view: Table, readers: tuple[Principal, ...], judging: Judging) -
             case "invoker":
                 definer = ""
     if not definer:
-        return Rights(readers=readers, accessors=readers, view=view.name)
+        return Rights(readers=readers, accessors=readers, view=view.name)  # RULE (no-definer-readers-access)
     # INVARIANT: whoever is added under the name of somebody who was removed has defined none of his views.
-    principal = principal_of(definer, principals.get)
+    principal = principal_of(definer, principals.get)  # RULE (definer-name-reused)
     if principal is None:
-        return _closed(view.name, user_of(definer), judging)
+        return _closed(view.name, user_of(definer), judging)  # RULE (definer-exists)
+    # RULE (definer-access, read-by-definer)
     return Rights(readers=readers, accessors=(principal,), definer=principal, view=view.name)
 
 
@@ -121,8 +123,8 @@ class Accessing:
             if not evaluation.missing:
                 continue
             if principal.user != judging.principal.user:
-                return _closed(self.rights.view, principal.user, judging)
-            missing += evaluation.missing
+                return _closed(self.rights.view, principal.user, judging)  # RULE (definer-lack-closes)
+            missing += evaluation.missing  # RULE (definer-lack-own-view)
         if not missing:
             return None
         needed = f"user {judging.principal.user} needs {', '.join(dict.fromkeys(missing))}"
@@ -167,14 +169,14 @@ def seen_by(
         return SeenTable(hidden=hidden, eyes=eyes, used=used)
     # Who is in other groups now than at login is somebody else: what is masked for one need not be for the
     # other.
-    if definer not in rights.readers:
+    if definer not in rights.readers:  # RULE (definer-login-groups)
         wanted = [c for c in table.columns if used is None or c.name.lower() in used]
         if any(_lacks(view, table, wanted) for _, view in eyes):
-            eyes = (*eyes, (definer, views[definer]))
+            eyes = (*eyes, (definer, views[definer]))  # RULE (definer-lends)
         elif table.kind is TableKind.VIEW or views[definer].masks or views[definer].row_filter is not None:
             # Which columns are used is the word of column analysis. Should there be more, they are not there:
             # nobody sees by the definer's access what the definer's masks and filters were not laid on.
-            hidden = hidden.union(*(view.hidden for _, view in eyes))
+            hidden = hidden.union(*(view.hidden for _, view in eyes))  # RULE (lent-without-usage)
     name = definer.user if definer.user != rights.readers[0].user else ""
     return SeenTable(hidden=hidden, eyes=eyes, used=used, definer=name)
 
@@ -189,6 +191,7 @@ def _may_know(view: TableName | None, judging: Judging) -> bool:
 
 
 def _closed(view: TableName | None, definer: str, judging: Judging) -> Denied:
+    # RULE (closed-view-named)
     what = f"the view {view}" if _may_know(view, judging) else "a view that the statement reads"
     return Denied(
         f"{what} is closed, because user {definer}, who defined it, may not select everything that it reads; "

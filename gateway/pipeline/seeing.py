@@ -160,6 +160,7 @@ def scanned_tables(
         if name is not None and table is None:
             return None
         columns = table.columns if table is not None else ()
+        # RULE (hidden-columns-absent)
         if table is not None and not hidden and prepared.place.depth == 0:
             columns = evaluation.selectable(table)
         folded = name.folded() if name is not None else None
@@ -183,6 +184,7 @@ def guesses_of(names: Iterable[TableName], written: AbstractSet[str], evaluation
     INVARIANT (hidden is not there): that is all of them, so that no refusal tells which ones are.
     """
     visible = evaluation.visible_where_some_are_hidden(names)
+    # RULE (hidden-names-untold)
     found = {name: frozenset(written - columns - _NEVER_GUESSED) for name, columns in visible.items()}
     return {name: words for name, words in found.items() if words}
 
@@ -208,7 +210,7 @@ def misread(
 def looked_for(usage: Usage | Silent) -> frozenset[str]:
     """Return the words by which column analysis looked for columns. Spark's parser has no columns where a
     lambda function's variables could be meant, and it does not tell a column's field from a column."""
-    return frozenset() if isinstance(usage, Silent) else usage.words
+    return frozenset() if isinstance(usage, Silent) else usage.words  # RULE (followed-lambda-names)
 
 
 def may_be_hidden(word: str) -> Denied:
@@ -229,10 +231,12 @@ def misread_text(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluati
         return None
     names = names_of(prepared.scans)
     references = [column.parts for column in prepared.reading.columns if not column.star]
+    # RULE (row-change-names)
     changes_rows = any(command.node in _ON_ROWS for command in prepared.reading.commands)
     # A name may be a column of what is changed; and who cannot follow pipes does not know what a name means.
+    # RULE (unfollowed-pipe)
     is_apart = changes_rows or (PIPE in prepared.text and isinstance(usage, Silent) and not usage.unfound)
-    within = _within_lambdas(prepared) if is_apart else frozenset()
+    within = _within_lambdas(prepared) if is_apart else frozenset()  # RULE (row-change-lambda-names)
     if isinstance(within, Silent):
         return _not_followed(names, evaluation)
     looked = looked_for(usage) | within
@@ -320,7 +324,7 @@ def _see_table(
     for principal in dict.fromkeys((*accessing.rights.readers, *accessing.rights.accessors)):
         view = accessing.of(principal).table_view(table)
         views[principal] = view
-        if view.closed:
+        if view.closed:  # RULE (unmatched-column-closes)
             # Also where an operator vouches for a view, and nobody needs select on what it reads.
             return accessing.closed(view)
         if principal not in accessing.rights.accessors:

@@ -16,6 +16,7 @@ from gateway.model.statement import Definition, Findings, NeedsCatalog, ResetSet
 from gateway.model.table_formats import BRANCHED
 from gateway.pipeline.authors import authors_of
 from gateway.pipeline.barriers import below_text
+from gateway.pipeline.functions import called_by, read_by
 from gateway.pipeline.guarded_texts import binds, guarded_scans, identities
 from gateway.pipeline.judging import (
     Judging,
@@ -105,6 +106,7 @@ async def _govern(prepared: Prepared, judging: Judging) -> JudgingOutcome:
     note_attempts(prepared, evaluation)
     if isinstance(seen, Denied):
         return access_denied(seen, evaluation)
+    # RULE (hidden-name-in-text)
     denied = accessing.denied(judging) or misread_text(prepared, usage, evaluation)
     if denied is not None:
         return access_denied(denied, evaluation)
@@ -133,6 +135,7 @@ async def prepare(
         )
     if isinstance(reading, NotRead):
         return _unread(reading)
+    # RULE (literal-names-written)
     found: Prepared | Refusal | Unsupported = _classified(
         reading.written or text, reading, context, judging, place
     )
@@ -196,7 +199,7 @@ def _classified(
     required = classify(reading, names, parameters=place.arguments, procedures=judging.rules.procedures)
     if isinstance(required, Unsupported):
         return required
-    if reading.commands and not place.commands:
+    if reading.commands and not place.commands:  # RULE (nested-commands)
         where = "the text of a view" if place.depth else "SQL within a plan"
         return Unsupported(f"{where} is not a query")
     scans = scans_of(reading, names, text)
@@ -213,7 +216,7 @@ def _classified(
         return changes
     if changes.read and (place.depth or place.expression or keeps(reading) or required.shares):
         return Unsupported("a view, a kept result or an expression cannot rest on changes of a table")
-    if keeps(reading) and _bound_scans(reading, place):
+    if keeps(reading) and _bound_scans(reading, place):  # RULE (dataframe-view-one-query)
         return Unsupported("a temporary view cannot rest on a DataFrame that one query binds to a name")
     return Prepared(
         text=text,
@@ -240,8 +243,8 @@ def _bound_scans(reading: Reading, place: TextScope) -> bool:
 def ask(prepared: Prepared, accessing: Accessing) -> None:
     """Ask the policies for the privileges that a text requires, and whether its tables may be known."""
     for evaluation in accessing.accessors():
-        evaluation.require((*prepared.required.privileges, *prepared.functions))
-        evaluation.visibility(names_of(prepared.scans))
+        evaluation.require((*prepared.required.privileges, *prepared.functions))  # RULE (text-privileges)
+        evaluation.visibility(names_of(prepared.scans))  # RULE (text-tables-visible)
 
 
 async def finish(
@@ -296,6 +299,9 @@ async def finish(
         return not_governable(authors)
     if isinstance(authors, NeedsCatalog):
         return authors
+    called = await read_by(called_by(prepared.functions), judging.reader, judging.snapshot.catalog)
+    if isinstance(called, NeedsCatalog):
+        return called
     barred = reads.barred(bodies)
     alone = prepared.place.alone and not required.shares
     opened = await reads.opened(bodies, barred, alone=alone)
@@ -316,20 +322,23 @@ async def finish(
     )
     if isinstance(guarded, Unsupported):
         return not_governable(guarded)
+    # RULE (collation-beside-policies)
     if default_collation(reading) and any(scan.query is not None for scan in guarded):
         return not_governable(collated("the statement"))
     records = scan_records(seen, evaluation)
     with_obligations = [
         scan.table.name for scan in guarded if scan.has_obligations and judging.exists(scan.table)
     ]
+    # RULE (explained-columns-of-now)
     of_now = read_by_lists([seen], bodies) if required.explains else seen.versions
     if old := to_describe_anew(required, evaluation, of_now, judging.snapshot):
         return NeedsCatalog(old, promotes=False, anew=True)
     denied = (
-        evaluation.commanded(required, undisclosed_names(bodies))
+        evaluation.commanded(required, undisclosed_names(bodies))  # RULE (command-past-guard)
         or refuse_unguarded_access(
             reading, required, [*with_obligations, *_unexplained(required, bodies)], judging
         )
+        # RULE (kept-view-show-only)
         or shown_only(records if keeps(reading) or required.shares else (), bodies.values(), judging)
     )
     if denied is not None:
@@ -361,7 +370,7 @@ async def finish(
         for relation in reading.relations
         if relation.role is RelationRole.SCAN
         and len(relation.parts) == 1
-        and relation.parts[0].lower() in in_session
+        and relation.parts[0].lower() in in_session  # RULE (proof-lost-scan)
     }
     allowed = frozenset(
         {guard.pinned_parts(scan.table) for scan in guarded}
@@ -373,7 +382,7 @@ async def finish(
     )
     columns = (one for one in written[0] if one.kind == "guard" or not metrics.within(one.span))
     splices = (*columns, *metrics.splices, *inner, *pinned[0], *bound)
-    if any(isinstance(effect, ResetSettings) for effect in required.effects):
+    if any(isinstance(effect, ResetSettings) for effect in required.effects):  # RULE (reset-names-settings)
         splices = (guard.reset_nothing(text),)
     definition: Definition | None = None
     if required.shares and not required.explains:
@@ -395,12 +404,13 @@ async def finish(
         evaluation.hides_target(required)
         # What a view's text names is as little the reader's to know as the names of a target.
         or hidden_within(bodies.values())
-        or (prepared.place.depth > 0 and seen.lends)
+        or (prepared.place.depth > 0 and seen.lends)  # RULE (lent-not-told)
     )
     found = Findings(
         decisions=tuple(evaluation.decisions),
         scans=records,
-        names=authors.names.union(name.folded() for name in _judged_by(prepared, policies)),
+        # RULE (text-functions-read)
+        names=(authors.names | called).union(name.folded() for name in _judged_by(prepared, policies)),
         answer=evaluation.answer(required, undisclosed_names(bodies)),
         readers_agree=agreement(usage) if prepared.scans else None,
         provisional=any(not evaluation.catalog.table(name) for name in prepared.tables),
@@ -413,7 +423,8 @@ async def finish(
         hides_target=hides_target,
         # INVARIANT (no values under obligations): all of Spark's words are told where nothing stands in them
         # that the user may not see, and nowhere else.
-        plain=not (hiding or hides_target or undisclosed_names(bodies))
+        plain=not (hiding or hides_target or undisclosed_names(bodies))  # RULE (whole-errors-unguarded)
+        # RULE (whole-errors-command)
         and evaluation.shows_all((*commanded(required), *(pin.table for pin in required.pins))),
         missing=tuple(
             dict.fromkeys(
@@ -436,7 +447,7 @@ async def finish(
         guarded=tuple(with_obligations),
         personal=bool(bound) or any(body.personal for body in (*bodies.values(), *metrics.bodies)),
         lends_to=seen.lends_to,
-        stands_in=bool(barred or placed.below or narrowed or metrics.queries)
+        stands_in=bool(barred or placed.below or narrowed or metrics.queries)  # RULE (outer-view-written-out)
         or any(body.walled for body in bodies.values()),
         listed=_listed(prepared, seen, guarded).union(*(body.listed for body in bodies.values())),
         opened=placed.opened,
@@ -447,18 +458,19 @@ async def finish(
 def undisclosed_names(bodies: Mapping[TableName, RewrittenStatement]) -> frozenset[TableName]:
     """Return the views of which nothing but their columns may be told: their sources carry obligations, or
     their texts name what the reader may not select."""
+    # RULE (view-texts-told)
     return names_with_obligations(bodies) | {name for name, body in bodies.items() if hidden_within([body])}
 
 
 def _unexplained(required: Required, bodies: Mapping[TableName, RewrittenStatement]) -> Iterator[TableName]:
     """Yield the views whose plan may not be shown: it has the names of all that they read."""
     if required.explains:
-        yield from sorted(undisclosed_names(bodies), key=str)
+        yield from sorted(undisclosed_names(bodies), key=str)  # RULE (view-plans-told)
 
 
 def hidden_within(bodies: Iterable[RewrittenStatement]) -> bool:
     """Whether the text of a view names, or may name, columns that its reader may not select."""
-    return any(body.hides_columns or body.hides_target for body in bodies)
+    return any(body.hides_columns or body.hides_target for body in bodies)  # RULE (hidden-name-in-view)
 
 
 def _listed(
@@ -474,8 +486,8 @@ def _listed(
 def _judged_by(prepared: Prepared, policies: Policies) -> Iterator[TableName]:
     """Return every table that the verdict on a text rests on, but for what its views read."""
     yield from prepared.tables
-    yield from wanted_tables(prepared.required.privileges)
-    yield from policies.tables
+    yield from wanted_tables(prepared.required.privileges)  # RULE (rests-on-privileges)
+    yield from policies.tables  # RULE (rests-on-policy-tables)
 
 
 def _never_there(prepared: Prepared, evaluation: Evaluation) -> TableName | None:
@@ -512,7 +524,7 @@ async def _prove(
         # The text goes on as it was read; what is left to show is that every relation was accounted for.
         relations = prepared.reading.relations
         loose = [r for r in relations if r.role is not RelationRole.CTE and r.parts not in allowed]
-        if not loose:
+        if not loose:  # RULE (text-unchanged-proof)
             return None
         return not_governable(Unsupported(f"`{'.'.join(loose[0].parts)}` is not accounted for"))
     if prepared.place.expression:
@@ -521,7 +533,7 @@ async def _prove(
         proof = await judging.reader.prove(prepared.text, forwarded, splices, allowed)
     if proof.not_read is not None:
         return _unread(proof.not_read)
-    if proof.holds:
+    if proof.holds:  # RULE (text-proof)
         return None
     if judging.seeds_while_parsing and "Sample" in prepared.reading.nodes:
         return not_governable(

@@ -60,7 +60,7 @@ class ReadViews:
         bodies: dict[TableName, RewrittenStatement] = {}
         for name in dict.fromkeys(name.folded() for name in names):
             table = self.judging.snapshot.catalog.table(name)
-            if table is not None and table.kind is TableKind.UNGOVERNED:
+            if table is not None and table.kind is TableKind.UNGOVERNED:  # RULE (ungoverned-refused)
                 return not_governable(Unsupported(ungoverned(table)))
             if table is None or table.kind is not TableKind.VIEW:
                 continue
@@ -80,6 +80,7 @@ class ReadViews:
         found = set()
         for name, body in bodies.items():
             readers = self.seen.readers(name, self.judging)
+            # RULE (barrier-for-readers)
             if body.lends_to and any(one in body.lends_to or one not in readers for one in self._asking):
                 found.add(name)
         return frozenset(found)
@@ -100,7 +101,7 @@ class ReadViews:
             if metrics_of(table) is not None:
                 continue
             body = await self._body(table, replace(self._within, opening=table))
-            if isinstance(body, RewrittenStatement) and body.opened:
+            if isinstance(body, RewrittenStatement) and body.opened:  # RULE (unbarred-view-total)
                 found[span] = replace(body, stands_in=True)
         return found
 
@@ -166,6 +167,7 @@ class ReadViews:
         """Whether a view's text may stand for the view where that is not needed to hide anything: it is read
         under the session's settings then, and without the view's collation."""
         view = table.view
+        # RULE (view-other-settings)
         return not self.judging.settings and view is not None and not (view.collation or view.metrics)
 
     def _not_of_this_moment(self, names: AbstractSet[TableName]) -> tuple[TableName, ...]:
@@ -179,7 +181,7 @@ class ReadViews:
 
     async def _body(self, table: Table, place: TextScope) -> JudgingOutcome:
         """Govern the text of a view, which stands at `place`."""
-        readers, who = self.seen.readers(table.name, self.judging), self._asking
+        readers, who = self.seen.readers(table.name, self.judging), self._asking  # RULE (inner-views-shown)
         metrics = metrics_of(table)
         session = None if metrics is None else (self.context.catalog, self.context.namespace)
         key = (table.name.folded(), readers, who, place.opening is not None, session)
@@ -187,7 +189,7 @@ class ReadViews:
             return self.judging.bodies[key]
         if table.view is None:
             return not_governable(Unsupported(f"the text of the view {table.name} is not available"))
-        if place.depth > MAX_VIEW_DEPTH:
+        if place.depth > MAX_VIEW_DEPTH:  # RULE (view-depth)
             return not_governable(
                 Unsupported(f"the view {table.name} rests on more than {MAX_VIEW_DEPTH} others")
             )
@@ -204,7 +206,7 @@ class ReadViews:
             and not (body.walled or self._may_be_written_out(table))
         ):
             # INVARIANT (what is judged is what is read): by its own name a view has no list of columns.
-            if old := self._not_of_this_moment(body.listed):
+            if old := self._not_of_this_moment(body.listed):  # RULE (view-columns-of-now)
                 return NeedsCatalog(old, promotes=False, anew=True)
             body = replace(body, listed=frozenset())
         if isinstance(body, RewrittenStatement) and table.view.collation and nested_text(body) is not None:

@@ -152,7 +152,7 @@ class _ColumnUsageWalk:
         return Usage(
             columns=_by_table(findings.used, names),
             named=_by_table(findings.named, names),
-            computed=_by_table(findings.computed, names),
+            computed=_by_table(findings.computed, names),  # RULE (usage-passed-on)
             stars=frozenset(findings.stars),
             outputs=tuple([OutputColumn(column.name, column.origins) for column in outputs]),
             words=frozenset(findings.words),

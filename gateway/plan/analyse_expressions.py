@@ -293,7 +293,7 @@ class Expressions:
         found = [c for c in node.columns if c.name is not None and pattern.fullmatch(c.name)]
         if pattern.pattern.isidentifier():
             return [shown(column) for column in found]  # a name
-        self.findings.mean_all(node)
+        self.findings.mean_all(node)  # RULE (column-pattern-expression)
         return found
 
     def _text_items(

@@ -121,6 +121,7 @@ class Relations:
             for name in names:
                 added[name] = PlanColumn(name, (), origins)
                 # Spark makes one projection of them: a later value may use the name of an earlier one.
+                # RULE (with-columns-lateral)
                 place.written[name] = place.written.get(name, NO_ORIGINS) | origins
         self.findings.count(len(node.columns) + len(added))
         return node.replaced(added)
@@ -153,7 +154,7 @@ class Relations:
         node, names = inputs[0], [name.lower() for name in message.column_names[:]]
         if not node.complete or len(names) != len(node.columns):
             raise Unclear("the columns of `toDF` cannot be matched")
-        self.findings.mean_all(node)
+        self.findings.mean_all(node)  # RULE (rename-by-place)
         pairs = zip(names, node.columns, strict=True)
         return Node([column._replace(name=name, qualifier=()) for name, column in pairs])
 
@@ -324,7 +325,7 @@ class Relations:
             self.findings.use_all(right)
         if message.by_name:
             return self._by_name(left, right, missing=message.allow_missing_columns)
-        self.findings.mean_all(left, right)
+        self.findings.mean_all(left, right)  # RULE (union-by-place)
         if len(left.columns) != len(right.columns):
             raise Unclear("the columns of a set operation cannot be matched")
         self.findings.count(len(left.columns))

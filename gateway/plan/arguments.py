@@ -77,7 +77,7 @@ def with_named_arguments(text: SqlText, reading: Reading) -> str:
         name = match[1][1:]
         literal = given[name].literal if name in given else None
         parts = table_parts(literal.string) if literal is not None and literal.HasField("string") else None
-        if parts is not None and match.span(1) in markers:
+        if parts is not None and match.span(1) in markers:  # RULE (argument-names-written)
             written = written[: match.start()] + dotted(parts) + written[match.end() :]
     return written
 
@@ -181,10 +181,12 @@ def _of_expression(expression: pb.Expression) -> Sequence[_Part] | None:
     if case == "cast":
         # An array of NumPy's is cast to its type.
         cast = expression.cast
+        # RULE (argument-types)
         return [cast.expr, cast.type] if cast.WhichOneof("cast_to_type") == "type" else None
     if case == "unresolved_function":
         call = expression.unresolved_function
         plain = not (call.is_distinct or call.is_user_defined_function or call.is_internal)
+        # RULE (argument-functions)
         return list(call.arguments) if plain and call.function_name in _CONSTRUCTORS else None
     return None
 
@@ -192,7 +194,7 @@ def _of_expression(expression: pb.Expression) -> Sequence[_Part] | None:
 def _of_literal(literal: pb.Expression.Literal) -> Sequence[_Part] | None:
     types = [literal.data_type] if literal.HasField("data_type") else []
     case = literal.WhichOneof("literal_type")
-    if case in _SCALARS:
+    if case in _SCALARS:  # RULE (argument-struct-fields)
         return types
     if case == "null":
         return [literal.null, *types]
@@ -207,7 +209,7 @@ def _of_literal(literal: pb.Expression.Literal) -> Sequence[_Part] | None:
 
 def _of_type(data_type: pb.DataType) -> Sequence[pb.DataType] | None:
     kind = data_type.WhichOneof("kind")
-    if kind == "string" and data_type.string.collation:
+    if kind == "string" and data_type.string.collation:  # RULE (argument-collations)
         return None
     if kind is None or kind in _SCALAR_TYPES:
         return []

@@ -82,6 +82,7 @@ def _has_database(call: Message) -> TypeGuard[_WithDatabase]:
 
 def _pins(call: Message, field: str, text: str) -> tuple[NamePin, ...]:
     pins = (NamePin(message=call, field=field, text=text),)
+    # RULE (catalog-call-database)
     return (*pins, NamePin(message=call, field="db_name", text=None)) if _has_database(call) else pins
 
 
@@ -116,7 +117,7 @@ def _list_databases(call: pb.ListDatabases, scope: PlanScope) -> PlanRequired:
         raise CannotClassify(refused.refusal(catalog))
     return PlanRequired(
         required=Required(answer=AnswerRule(filter=AnswerFilter.CONNECT_DATABASES, catalog=catalog)),
-        details=Privilege(Resource.catalog(catalog), "show"),
+        details=Privilege(Resource.catalog(catalog), "show"),  # RULE (catalog-list-details)
     )
 
 
@@ -161,6 +162,7 @@ def _database_exists(call: pb.DatabaseExists, scope: PlanScope) -> PlanRequired:
 
 def _table_exists(call: pb.TableExists, scope: PlanScope) -> PlanRequired:
     name, pins = _named(call, scope)
+    # RULE (table-exists)
     return PlanRequired(names=pins, secret=None if isinstance(name, TempViewName) else table_resource(name))
 
 
@@ -210,7 +212,7 @@ def _create_table(call: pb.CreateTable | pb.CreateExternalTable, scope: PlanScop
         required=Required(
             # Its rows are those of the table: none at first, but the client keeps the call as a DataFrame.
             privileges=(Privilege(resource, "create"), Privilege(resource, "select"), *urls),
-            shown=(name,),
+            shown=(name,),  # RULE (created-table-shown)
             effects=(CatalogChanged((name,)),),
         ),
         names=_pins(call, "table_name", pinned(name)),
@@ -288,7 +290,7 @@ def _set_current_database(call: pb.SetCurrentDatabase, scope: PlanScope) -> Plan
 
 
 def _set_current_catalog(call: pb.SetCurrentCatalog, scope: PlanScope) -> PlanRequired:
-    if not scope.names.is_catalog(call.catalog_name):
+    if not scope.names.is_catalog(call.catalog_name):  # RULE (set-unknown-catalog)
         raise CannotClassify(no_catalog(call.catalog_name))
     required = use_privileges(call.catalog_name, None)
     return PlanRequired(
@@ -316,7 +318,7 @@ def _drop_database(call: pb.DropDatabase, scope: PlanScope) -> PlanRequired:
     resource = Resource.database(catalog, database)
     required = [Privilege(resource, "drop")]
     if call.cascade:
-        required += dropped_with(catalog, database)
+        required += dropped_with(catalog, database)  # RULE (catalog-cascade)
     return PlanRequired(
         required=Required(
             privileges=tuple(required), effects=(CatalogChanged(databases=((catalog, database),)),)
@@ -347,7 +349,7 @@ CALLS: Mapping[str, _Handler] = {
     "drop_temp_view": _drop_temp_view,
     "drop_table": _on_table("drop", changes="changes"),
     "drop_view": _on_table("drop", field="view_name", changes="changes"),
-    "truncate_table": _on_table("delete", raw=True),
+    "truncate_table": _on_table("delete", raw=True),  # RULE (catalog-truncate-raw)
     "recover_partitions": _on_table("alter", raw=True, changes="stays"),
     "analyze_table": _on_table("alter", raw=True),
     "cache_table": _on_table("refresh", temporary=True, caches=True),
@@ -360,7 +362,7 @@ CALLS: Mapping[str, _Handler] = {
     "drop_database": _drop_database,
     "list_partitions": _on_table("select", read=True),
     "get_table_properties": _on_table("select", read=True),
-    "get_create_table_string": _on_table("select", read=True),
+    "get_create_table_string": _on_table("select", read=True),  # RULE (show-create-raw)
 }
 DATAFRAMES = frozenset({"create_table", "create_external_table"})
 """Calls that PySpark keeps as a DataFrame and sends again, within others and to be analysed."""
@@ -375,7 +377,7 @@ def call_privileges(call: CatalogCall, names: Names, minor: Minor = NEWEST) -> P
     if handler is None:
         why = REFUSED_CALLS.get(call.operation, f"the call `{call.operation}` is not known to Sluice")
         return Unsupported(why)
-    if not call.root and call.operation not in DATAFRAMES:
+    if not call.root and call.operation not in DATAFRAMES:  # RULE (catalog-call-alone)
         return Unsupported(
             "a list of the catalog cannot stand within a DataFrame; collect it and make a DataFrame of it"
         )

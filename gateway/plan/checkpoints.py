@@ -28,7 +28,7 @@ Leaf = Callable[[Message], str | Unsupported | None]
 def location_option(start: pb.WriteStreamOperationStart) -> str | Unsupported | None:
     """Return the key under which a stream's start names a checkpoint's location; None when it names none."""
     keys = [key for key in start.options if key.lower() == _OPTION]
-    if len(keys) > 1:
+    if len(keys) > 1:  # RULE (checkpoint-one-location)
         return Unsupported("the option `checkpointLocation` is written in more than one way")
     return keys[0] if keys else None
 
@@ -44,7 +44,7 @@ def sources_of(relation: pb.Relation, leaf: Leaf) -> tuple[str, ...] | Unsupport
         if len(inputs) == 1:
             pending.append(inputs[0])
         elif inputs:
-            found.append(f"{one.WhichOneof('rel_type')} of {len(inputs)}")
+            found.append(f"{one.WhichOneof('rel_type')} of {len(inputs)}")  # RULE (checkpoint-source-order)
             pending.extend(reversed(inputs))
         else:
             told = leaf(one)
@@ -76,7 +76,7 @@ def _leaf(relation: pb.Relation) -> str | Unsupported:
     case = relation.WhichOneof("rel_type")
     if case in _OWN_ROWS:
         return str(case)
-    if case == "cached_remote_relation":
+    if case == "cached_remote_relation":  # RULE (checkpoint-over-cached)
         return Unsupported(
             "a cached relation is of this session only, and a stream with a `checkpointLocation` may go on "
             "in another; read what it was made from"

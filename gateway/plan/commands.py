@@ -77,6 +77,7 @@ def _write(command: pb.WriteOperation, scope: PlanScope) -> PlanRequired:
         if source is not None and source.lower() == "hive":
             raise CannotClassify("files of provider `hive` have no path of their own")
         storage.check_provider(source)
+        # RULE (write-path)
         return PlanRequired(required=Required(privileges=(*on_url(command.path, "write"), *urls)))
     if kind == "table":
         return _write_table(command.table, mode, source, urls, scope)
@@ -102,8 +103,8 @@ def _write_table(
         required = [Privilege(resource, "insert")]
         if mode == _OVERWRITE:
             # Overwriting deletes rows that a filter hides from the principal.
-            required.append(Privilege(resource, "delete"))
-        raw = (target,) if mode == _OVERWRITE else ()
+            required.append(Privilege(resource, "delete"))  # RULE (insert-overwrite-delete)
+        raw = (target,) if mode == _OVERWRITE else ()  # RULE (insert-overwrite-raw)
         inserted = Required(privileges=tuple(required), raw=raw, written=(Written(table=target),))
         return PlanRequired(required=inserted, names=names)
     if table.save_method != _SAVE_AS_TABLE:
@@ -113,10 +114,10 @@ def _write_table(
     written: tuple[Written, ...] = ()
     changed = CatalogChanged((target,))
     if mode == _OVERWRITE:
-        required.append(Privilege(resource, "drop"))
+        required.append(Privilege(resource, "drop"))  # RULE (save-over-drops)
     elif mode == _APPEND:
         # It creates a table that is not there and adds rows to one that is: whether it is there is not told.
-        required.append(Privilege(resource, "insert"))
+        required.append(Privilege(resource, "insert"))  # RULE (save-append-inserts)
         written = (Written(table=target, by_name=True, creates=True),)
         changed = replace(changed, meaning="where_missing")
     return PlanRequired(
@@ -141,7 +142,7 @@ def _write_v2(command: pb.WriteOperationV2, scope: PlanScope) -> PlanRequired:
         accesses = inserts[command.mode]
         required = Required(
             privileges=tuple(Privilege(resource, access) for access in accesses),
-            raw=(target,) if "delete" in accesses else (),
+            raw=(target,) if "delete" in accesses else (),  # RULE (writer-v2-raw)
             # Which rows it replaces, a condition on the raw rows says.
             read=(target,) if command.mode == _V2_OVERWRITE else (),
             written=(Written(table=target, by_name=True),),
@@ -195,19 +196,20 @@ def _merge(command: pb.MergeIntoTableCommand, scope: PlanScope) -> PlanRequired:
     if not required:
         raise CannotClassify("MERGE without an action does nothing")
     return PlanRequired(
+        # RULE (plan-merge-reads-raw)
         required=Required(privileges=tuple(dict.fromkeys(required)), read=(target,)),
         names=(NamePin(message=command, field="target_table_name", text=written_name),),
     )
 
 
 def _create_view(command: pb.CreateDataFrameViewCommand, scope: PlanScope) -> PlanRequired:
-    if command.is_global:
+    if command.is_global:  # RULE (dataframe-global-view)
         raise CannotClassify("global temporary views are shared by every session and are not supported")
     name = scope.view_name(command.name)
     return PlanRequired(
         required=Required(effects=(CreateTempView(name, "frame"),)),
         names=(NamePin(message=command, field="name", text=quote(name)),),
-        keeps=True,
+        keeps=True,  # RULE (dataframe-view-keeps)
     )
 
 
@@ -222,17 +224,17 @@ def _start_stream(command: pb.WriteStreamOperationStart, scope: PlanScope) -> Pl
     if sink == "memory":
         # Its rows are read as a temporary view of the query's name. INVARIANT: Spark makes the view whenever
         # we note one, or the name would reach a table; it compares the format letter by letter.
-        if command.format != sink or kind is not None or foreach:
+        if command.format != sink or kind is not None or foreach:  # RULE (memory-sink-name)
             raise CannotClassify("the sink `memory` is written in small letters and has no other destination")
         effects = (CreateTempView(_plain_name(command.query_name), "stream"),)
-    if foreach and kind is None:
+    if foreach and kind is None:  # RULE (foreach-target)
         return PlanRequired(required=Required(privileges=required))
     if kind is None:
         if sink in _SINKS:
             return PlanRequired(
                 required=Required(privileges=required, effects=effects), keeps=sink == "memory"
             )
-        if not any(key.lower() == "path" for key in command.options):
+        if not any(key.lower() == "path" for key in command.options):  # RULE (unknown-sink)
             raise CannotClassify(f"the streaming sink `{command.format}` is not one that Sluice knows")
     if sink:
         storage.check_provider(sink)
@@ -273,7 +275,7 @@ def _plain_name(name: str) -> str:
 
 
 def _stream_query(command: pb.StreamingQueryCommand, scope: PlanScope) -> PlanRequired:
-    if command.WhichOneof("command") == "explain":
+    if command.WhichOneof("command") == "explain":  # RULE (running-query-plan)
         raise CannotClassify("the plan of a running query prints the filters and masks that it was given")
     return PlanRequired()
 
@@ -305,7 +307,7 @@ def _register_data_source(command: pb.CommonInlineUserDefinedDataSource, scope: 
 
 def _registered(kind: HandleKind, name: str) -> PlanRequired:
     """What is registered is called by its name from then on: with `execute`, like code that a plan brings."""
-    if not _PLAIN_NAME.fullmatch(name):
+    if not _PLAIN_NAME.fullmatch(name):  # RULE (registered-name-plain)
         raise CannotClassify(f"`{name}` is no plain name; name it with letters, digits and `_`")
     return PlanRequired(required=Required(effects=(RegisterCode(SparkHandle(kind, name.lower())),)))
 
@@ -354,7 +356,7 @@ def command_privileges(reading: PlanReading, names: Names) -> PlanRequired | Uns
     handler = COMMANDS.get(case)
     if handler is None:
         return Unsupported(REFUSED_COMMANDS.get(case, f"the command `{case}` is not known to Sluice"))
-    if case in CODE and not reading.code:
+    if case in CODE and not reading.code:  # RULE (unread-code-command)
         return Unsupported(f"what the command `{case}` runs could not be read")
     try:
         return handler(getattr(reading.command, case), PlanScope(names))

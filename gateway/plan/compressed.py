@@ -20,9 +20,9 @@ def open_plan(plan: pb.Plan, *, max_bytes: int = MAX_BYTES) -> None:
         return
     operation = plan.compressed_operation
     field = unknown_field(operation)
-    if field is not None:
+    if field is not None:  # RULE (compressed-unknown-fields)
         raise ProtobufError("MALFORMED", f"the compressed plan has an unknown field {field}")
-    if operation.compression_codec != pb.COMPRESSION_CODEC_ZSTD:
+    if operation.compression_codec != pb.COMPRESSION_CODEC_ZSTD:  # RULE (unknown-codec)
         raise ProtobufError("MALFORMED", "the plan is compressed by a codec that is not known; use zstd")
     kinds = pb.Plan.CompressedOperation
     if operation.op_type == kinds.OP_TYPE_RELATION:
@@ -42,6 +42,7 @@ def unpack(data: bytes, *, max_bytes: int) -> bytes:
 
     Raises ProtobufError: MALFORMED when it is none, TOO_LARGE as soon as more than `max_bytes` come out.
     """
+    # RULE (decompression-window)
     decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW_BYTES)
     parts: list[bytes] = []
     total = 0
@@ -50,7 +51,7 @@ def unpack(data: bytes, *, max_bytes: int) -> bytes:
             while part := reader.read(min(_STEP_BYTES, max_bytes + 1 - total)):
                 parts.append(part)
                 total += len(part)
-                if total > max_bytes:
+                if total > max_bytes:  # RULE (decompressed-size)
                     raise ProtobufError("TOO_LARGE", f"the plan opens to more than {max_bytes} bytes")
     except zstandard.ZstdError as error:
         raise ProtobufError("MALFORMED", "the compressed plan cannot be decompressed") from error

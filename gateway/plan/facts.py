@@ -108,7 +108,7 @@ def facts_of(reading: PlanReading, names: Names) -> PlanFacts | Unsupported:
     stated = (privilege for part in (command, *calls) for privilege in part.required.privileges)
     return PlanFacts(
         reads=reads,
-        required=tuple(dict.fromkeys((*stated, *functions, *urls, *code))),
+        required=tuple(dict.fromkeys((*stated, *functions, *urls, *code))),  # RULE (urls-wanted, code-wanted)
         command=command,
         calls=tuple(calls),
         temp_views=frozenset(one.read.parts[0].lower() for one in reads if one.name is None),
@@ -128,7 +128,7 @@ def _reads(reading: PlanReading, names: Names) -> tuple[Read, ...] | Unsupported
             case Ungovernable() as resolved:
                 return resolved.refusal(written)
             case TempViewName():
-                if read.changes or read.options:
+                if read.changes or read.options:  # RULE (temp-view-read-options)
                     return Unsupported(
                         f"`{written}` is a temporary view, which has neither changes nor options"
                     )
@@ -147,12 +147,12 @@ def _functions(
         if _plain(call, minor):
             continue
         written = ".".join(parts)
-        if internal:
+        if internal:  # RULE (internal-functions)
             return Unsupported(f"the internal function `{written}` is not one that Sluice knows")
         registry = _BUILTIN_TABLE_FUNCTIONS if table_valued else _BUILTIN
         builtin = len(parts) == 1 and parts[0].lower() in registry and is_of(parts[0].lower(), minor)
         reference = (FunctionRef(parts=parts, table_valued=table_valued, builtin=builtin),)
-        refusal = function_refusal(reference, names)
+        refusal = function_refusal(reference, names)  # RULE (plan-function-names)
         if refusal is not None:
             return refusal
         found = function_privileges(reference, names)
@@ -169,18 +169,19 @@ def _plain(call: FunctionCall, minor: Minor) -> bool:
     if len(parts) != 1:
         return False
     name = parts[0].lower()
-    if not is_of(name, minor):
+    if not is_of(name, minor):  # RULE (function-newer-than-spark)
         return False
     if internal:
         return name in INTERNAL_FUNCTIONS
     if table_valued:
         return name in ALLOWED_TABLE_FUNCTIONS
+    # RULE (internal-function-names)
     return name in ALLOWED_FUNCTIONS or (not by_name and name in INTERNAL_FUNCTIONS)
 
 
 def _handles(reading: PlanReading, names: Names) -> Unsupported | None:
     for use in reading.handles:
-        if use.handle not in names.context.handles:
+        if use.handle not in names.context.handles:  # RULE (foreign-handles)
             what = "cached relation" if use.handle.kind == "relation" else "streaming query"
             return Unsupported(f"the {what} `{use.handle.id}` is not of this session")
     return None
@@ -190,10 +191,10 @@ def _code(uses: Iterable[CodeUse], names: Names) -> Unsupported | None:
     """Refuse to register a name that masks, filters and everybody's statements call, and what is called by a
     name that the session has not registered."""
     for use in uses:
-        if use.handle is not None and use.handle not in names.context.handles:
+        if use.handle is not None and use.handle not in names.context.handles:  # RULE (unregistered-source)
             return Unsupported(unknown_format(use.name))
         name = use.name.replace("`", "").strip().rsplit(".", 1)[-1].lower()
-        if use.access == "create" and name in RESERVED_FUNCTIONS:
+        if use.access == "create" and name in RESERVED_FUNCTIONS:  # RULE (reserved-function-names)
             return Unsupported(f"`{use.name}` is a function of Spark's own, whose name cannot be registered")
     return None
 
@@ -203,7 +204,7 @@ def _bound_names(reading: PlanReading, names: Names) -> Unsupported | None:
     bound = [text.aliases for text in reading.texts] + [text.aliases for text in reading.expressions]
     for aliases in bound:
         taken = sorted(aliases & names.context.temp_views)
-        if taken:
+        if taken:  # RULE (registered-over-temp-view)
             return Unsupported(
                 f"the name `{taken[0]}` is bound for one query and is a temporary view of the session too"
             )
@@ -213,6 +214,7 @@ def _bound_names(reading: PlanReading, names: Names) -> Unsupported | None:
 def names_metadata(reading: PlanReading) -> bool:
     """Whether the plan could mean Spark's hidden `_metadata`, which tells where rows are stored."""
     for column in set(reading.columns):
+        # RULE (metadata-column-flag)
         if column.metadata or METADATA in (part.lower() for part in column.parts):
             return True
     return any(

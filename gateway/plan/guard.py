@@ -111,12 +111,12 @@ def read_suffix(read: TableRead) -> str | Unsupported:
         return ""
     pairs = []
     for key, value in read.options:
-        if key.lower() not in TABLE_OPTIONS:
+        if key.lower() not in TABLE_OPTIONS:  # RULE (guard-options)
             return Unsupported(
                 f"the option `{key}` on `{'.'.join(read.parts)}` can point it at other data, so it is refused"
             )
         word = string_literal(value)
-        if word is None or not word.startswith("'"):
+        if word is None or not word.startswith("'"):  # RULE (guard-literals)
             return Unsupported(f"the value of the option `{key}` cannot be written in SQL")
         pairs.append(f"{string_literal(key)} = {word}")
     return f"WITH ({', '.join(pairs)})"
@@ -126,7 +126,7 @@ def guard_read(read: TableRead, table: Table, query: str, edits: Edits) -> None:
     """Put a guarded query in the place of a read."""
     edits.keep(read.relation)
     alias = read.relation.subquery_alias
-    alias.alias = table.name.table
+    alias.alias = table.name.table  # RULE (guard-keeps-name)
     alias.qualifier.extend(table.name.parts[:-1])
     alias.input.sql.query = query
     edits.queries.add(query)

@@ -31,13 +31,13 @@ def table_parts(text: str) -> _Parts | None:
             while at < end and _in_identifier(text[at]):
                 at += 1
             word = text[start:at]
-            if not word or _NUMBER.fullmatch(word):
+            if not word or _NUMBER.fullmatch(word):  # RULE (name-number)
                 return None
             parts.append(word)
         at = _blanks(text, at)
         if at == end:
             return tuple(parts)
-        if text[at] != ".":
+        if text[at] != ".":  # RULE (name-trailing-text)
             return None
         at += 1
 
@@ -63,7 +63,7 @@ def attribute_parts(text: str) -> _Parts | None:
             elif text[at + 1 : at + 2] == "`":
                 part.append("`")
                 at += 1
-            elif at + 1 < end and text[at + 1] != ".":
+            elif at + 1 < end and text[at + 1] != ".":  # RULE (column-quote-dot)
                 return None
             else:
                 quoted = False
@@ -90,7 +90,7 @@ def _well_dotted(text: str) -> bool:
 
 
 def _in_identifier(sign: str) -> bool:
-    return sign == "_" or (sign.isascii() and sign.isalnum())
+    return sign == "_" or (sign.isascii() and sign.isalnum())  # RULE (name-other-alphabets)
 
 
 def _blanks(text: str, at: int) -> int:

@@ -14,7 +14,7 @@ from gateway.model.lineage import Clause
 from gateway.plan.analyse_expressions import EXISTS, parts_of, pattern_of
 from gateway.plan.lineage_generators import GENERATORS, generated
 from gateway.plan.lineage_names import column_name
-from gateway.plan.lineage_structs import built_type
+from gateway.plan.lineage_structs import built_field, built_type
 from gateway.plan.rendering import render
 from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.functions import AGGREGATES
@@ -182,6 +182,7 @@ class PlanLineageExpressions(References):
         """Return how Spark shows a reference within an expression, and the type of what it means."""
         column = self.column(message, place)
         found, shown = self.shown_as(parts_of(message.unparsed_identifier), place)
+        # RULE (plan-field-name)
         return ".".join(shown) if found is not None else column.name, column.value.type
 
     def type_of(self, item: pb.Expression, place: Environment) -> str:
@@ -284,6 +285,8 @@ class PlanLineageExpressions(References):
                     for attribute in place.frame.shown:
                         work += found.take(attribute.value, AGGREGATED if way.direct else way)
                     grouped(place, found)
+                case "unresolved_extract_value" if (built := built_field(expression)) is not None:
+                    stack.append((built, way, windowed))
                 case _:
                     stack += [(child, way, windowed) for child in reversed(_operands(expression, case))]
         self.spend(work)

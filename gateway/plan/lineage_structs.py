@@ -62,11 +62,8 @@ def _called(function: pb.Expression.UnresolvedFunction, column: TypeOf, depth: i
     match name:
         case "map" | "create_map":
             return "map<>"
-        case "struct":
-            return _struct([(_field(one, i), one) for i, one in enumerate(arguments, 1)], column, depth)
-        case "named_struct":
-            named = [literal_name(one.literal) for one in arguments[::2]]
-            return _struct(list(zip(named, arguments[1::2], strict=False)), column, depth)
+        case "struct" | "named_struct":
+            return _struct(_fields(function), column, depth)
         case "array":
             return f"array<{first}>"
         case "collect_list" | "collect_set" | "array_agg":
@@ -84,6 +81,34 @@ def _called(function: pb.Expression.UnresolvedFunction, column: TypeOf, depth: i
     return first if name in _SAME else ""
 
 
+def built_field(expression: pb.Expression) -> pb.Expression | None:
+    """Return what `struct(…)["name"]` takes of the struct; None for anything else, and where the name of a
+    field is not known."""
+    extract = expression.unresolved_extract_value
+    key, of = extract.extraction.literal, extract.child
+    if key.WhichOneof("literal_type") != "string":
+        return None
+    if of.WhichOneof("expr_type") == "unresolved_extract_value":
+        of = built_field(of) or of
+    while of.WhichOneof("expr_type") == "alias":
+        of = of.alias.expr
+    fields = _fields(of.unresolved_function) if of.WhichOneof("expr_type") == "unresolved_function" else []
+    taken = [item for name, item in fields if name == key.string.lower()]
+    return taken[0] if len(taken) == 1 and all(name is not None for name, _ in fields) else None
+
+
+def _fields(function: pb.Expression.UnresolvedFunction) -> list[tuple[str | None, pb.Expression]]:
+    """Return the fields that a function makes a struct of, None for a name that is not known."""
+    arguments = function.arguments[:]
+    match function.function_name.lower():
+        case "struct":
+            return [(_field(one, i), one) for i, one in enumerate(arguments, 1)]
+        case "named_struct":
+            named = [literal_name(one.literal) for one in arguments[::2]]
+            return list(zip(named, arguments[1::2], strict=False))
+    return []
+
+
 def _field(item: pb.Expression, number: int) -> str | None:
     match item.WhichOneof("expr_type"):
         case "alias" if len(item.alias.name) == 1:
@@ -97,4 +122,4 @@ def _field(item: pb.Expression, number: int) -> str | None:
 
 def _struct(fields: list[tuple[str | None, pb.Expression]], column: TypeOf, depth: int) -> str:
     found = [(name, built_type(item, column, depth)) for name, item in fields if name is not None]
-    return struct_of(found) if len(found) == len(fields) else ""
+    return struct_of(found) if len(found) == len(fields) else ""  # RULE (plan-struct-fields)

@@ -197,7 +197,7 @@ class PlanLineageWalk(TwoInputs):
         return self.lateral(reference, place)
 
     def lateral(self, relation: pb.Relation, place: Outer) -> Frame:
-        if self._nested >= MAX_NESTED:
+        if self._nested >= MAX_NESTED:  # RULE (lineage-nested-bound)
             raise Unclear("the plan has too many queries within queries")
         self._nested += 1
         frame = self.relation(relation, place)

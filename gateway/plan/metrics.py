@@ -213,7 +213,7 @@ def _counts_rows(message: pb.Expression) -> bool:
     """Whether an expression is `count(*)`, which Spark takes for `count(1)`, but for DISTINCT."""
     if message.WhichOneof("expr_type") != "unresolved_function" or _name(message).lower() != "count":
         return False
-    if message.unresolved_function.is_distinct:
+    if message.unresolved_function.is_distinct:  # RULE (count-distinct-star-metric)
         return False
     arguments = message.unresolved_function.arguments
     star = arguments[0].unresolved_star if len(arguments) == 1 else None

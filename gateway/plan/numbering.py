@@ -73,7 +73,7 @@ def _renumber(relation: pb.Relation, was: tuple[int, ...], now: tuple[int, ...])
     if tuple([common.plan_id for common in commons]) != was or len(was) != len(now):
         return False
     for common, number in zip(commons, now, strict=True):
-        common.plan_id = number
+        common.plan_id = number  # RULE (forwarded-plan-ids)
     return True
 
 

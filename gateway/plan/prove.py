@@ -20,12 +20,12 @@ from gateway.plan.table import short_name
 from gateway.wire.connect import Message, ProtobufError, descriptor_of, parse, pb
 
 _SENSITIVE: Mapping[str, tuple[str, str]] = {
-    "spark.connect.Read.NamedTable": ("names", "unparsed_identifier"),
-    "spark.connect.RelationChanges": ("names", "unparsed_identifier"),
-    "spark.connect.SQL": ("queries", "query"),
-    "spark.connect.Expression.ExpressionString": ("expressions", "expression"),
+    "spark.connect.Read.NamedTable": ("names", "unparsed_identifier"),  # RULE (proof-tables)
+    "spark.connect.RelationChanges": ("names", "unparsed_identifier"),  # RULE (proof-change-feeds)
+    "spark.connect.SQL": ("queries", "query"),  # RULE (proof-texts)
+    "spark.connect.Expression.ExpressionString": ("expressions", "expression"),  # RULE (proof-expressions)
     "spark.connect.DropView": ("targets", "view_name"),
-    "spark.connect.CreateDataFrameViewCommand": ("targets", "name"),
+    "spark.connect.CreateDataFrameViewCommand": ("targets", "name"),  # RULE (proof-view-names)
 }
 """Message → what its text must be one of, and the field that holds it."""
 _TARGETS = frozenset({"db_name", "table_name", "target_table_name"})
@@ -66,11 +66,11 @@ def proved(reading: PlanReading, original: bytes, forwarded: bytes, edits: Edits
     The reading's message is given its first state back.
     """
     edits.undo()
-    if bytes_of(reading.message) != original:
+    if bytes_of(reading.message) != original:  # RULE (proof-unchanged)
         return "the plan without what was written into it is not the plan that was judged"
     try:
         plan = parse(type(reading.message), forwarded)
-    except ProtobufError as error:
+    except ProtobufError as error:  # RULE (proof-too-deep)
         return error.why  # what is written can be deeper than that in whose place it stands
     added: Counter[tuple[str, bytes]] = Counter()
     for kind, message in _looked_at(plan):
@@ -82,7 +82,7 @@ def proved(reading: PlanReading, original: bytes, forwarded: bytes, edits: Edits
     if added:
         added.subtract(kind.key(message) for kind, message in _looked_at(reading.message) if kind.counted)
     for (name, _), count in added.items():
-        if count > 0:
+        if count > 0:  # RULE (proof-no-other-reads)
             return f"the plan has a {short_name(name)} that was not judged"
     return None
 
@@ -131,21 +131,21 @@ class _CheckedType:
 
     def key(self, message: Message) -> tuple[str, bytes]:
         """Return by what a counted message is the same as another."""
-        return self.name, bytes_of(message) if self.name in _UNCHANGED else b""
+        return self.name, bytes_of(message) if self.name in _UNCHANGED else b""  # RULE (proof-sources)
 
 
 def _check(descriptor: Descriptor) -> _Check | None:
     name = descriptor.full_name
-    if name in _FORBIDDEN:
+    if name in _FORBIDDEN:  # RULE (proof-unread)
         return lambda message, edits: "the plan holds what cannot be read"
     if name == _OLD_TEXT:
-        return cast("_Check", _old_text_check)
+        return cast("_Check", _old_text_check)  # RULE (proof-older-text)
     if name == _STREAM:
         return cast("_Check", _stream_check)
     if name in _SENSITIVE:
         kind, field = _SENSITIVE[name]
         return _text_check(kind, (descriptor.fields_by_name[field],))
-    targets = tuple(field for field in descriptor.fields if field.name in _TARGETS)
+    targets = tuple(field for field in descriptor.fields if field.name in _TARGETS)  # RULE (proof-targets)
     return _text_check("targets", targets) if targets and name != _FLOW else None
 
 
@@ -169,8 +169,10 @@ def _old_text_check(message: pb.SqlCommand, edits: Edits) -> str | None:
 def _stream_check(message: pb.WriteStreamOperationStart, edits: Edits) -> str | None:
     """INVARIANT (no chosen checkpoint): Spark reads files that a checkpoint names, whosever they are."""
     written = {value for key, value in message.options.items() if key.lower() == "checkpointlocation"}
+    # RULE (proof-stream-targets)
     if message.HasField("table_name") and message.table_name not in edits.targets:
         return "the stream has a target that was not judged"
+    # RULE (proof-checkpoints)
     return None if written <= edits.checkpoints else "the stream has a checkpoint that was not judged"
 
 

@@ -182,7 +182,7 @@ class PlanReading:
         command = self.command
         if command is None or command.WhichOneof("command_type") != "checkpoint_command":
             return False
-        return not command.checkpoint_command.eager
+        return not command.checkpoint_command.eager  # RULE (lazy-checkpoint)
 
     @property
     def shown(self) -> pb.Relation | None:

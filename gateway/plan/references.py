@@ -15,7 +15,7 @@ def ids_bound(message: pb.WithRelations) -> Iterator[tuple[int, pb.Relation]]:
     """Yield the ids by which subqueries refer to relations, with these."""
     for reference in message.references:
         # Nothing refers to one that has none: zero is an id like any other.
-        if reference.common.HasField("plan_id"):
+        if reference.common.HasField("plan_id"):  # RULE (plan-id-missing)
             yield reference.common.plan_id, reference
 
 
@@ -23,7 +23,7 @@ def names_bound(message: pb.WithRelations) -> list[tuple[str, pb.Relation]]:
     """Return the names that a SQL text has for relations, as they are written, with these: only a text that
     is the root itself has any, and only where all references have a name."""
     references = message.references
-    if message.root.WhichOneof("rel_type") != "sql":
+    if message.root.WhichOneof("rel_type") != "sql":  # RULE (bind-root-text)
         return []
     named = [(one.subquery_alias.alias, one) for one in references if one.HasField("subquery_alias")]
     return named if len(named) == len(references) else []

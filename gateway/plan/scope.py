@@ -68,7 +68,7 @@ class PlanScope:
 
     def target(self, text: str) -> TableName:
         """Return what the name of a table means where temporary views do not count."""
-        resolved = self.names.new_table(self.parts(text))
+        resolved = self.names.new_table(self.parts(text))  # RULE (target-no-temp-view)
         if isinstance(resolved, Ungovernable):
             raise CannotClassify(resolved.refusal(text))
         return resolved

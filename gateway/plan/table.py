@@ -16,6 +16,7 @@ TABLE: MessageRows = {**PLANS, **RELATIONS, **CATALOG, **EXPRESSIONS, **COMMANDS
 """Rows by the message's full name, without `spark.connect.` in front."""
 
 OPTIONAL_ONEOFS = frozenset(
+    # RULE (relation-without-kind)
     {
         "Origin.function",
         "WriteOperation.save_type",

@@ -113,7 +113,7 @@ COMMANDS: MessageRows = {
             create_dataflow_graph define_output define_flow drop_dataflow_graph start_run
             get_query_function_execution_signal_stream define_flow_query_function_result execute_output_flows
         """,
-        refused={"define_sql_graph_elements": _PIPELINE_SQL, "extension": PLUGIN},
+        refused={"define_sql_graph_elements": _PIPELINE_SQL, "extension": PLUGIN},  # RULE (pipeline-sql)
     ),
     "PipelineCommand.CreateDataflowGraph": row(
         plain="default_catalog default_database", refused={"sql_conf": _PIPELINE_CONF}

@@ -27,7 +27,7 @@ ROWS: MessageRows = {
         function="function_name is_user_defined_function is_internal", walk="arguments", plain="is_distinct"
     ),
     "Expression.ExpressionString": row(text="expression"),
-    "Expression.Alias": row(walk="expr", plain="name", schema="metadata"),
+    "Expression.Alias": row(walk="expr", plain="name", schema="metadata"),  # RULE (column-metadata)
     "Expression.Cast": row(walk="expr type", schema="type_str", plain="eval_mode"),
     "Expression.SortOrder": row(walk="child", plain="direction null_ordering"),
     "Expression.LambdaFunction": row(walk="function arguments"),
@@ -126,7 +126,7 @@ ROWS: MessageRows = {
     "DataType.UDT": row(code="jvm_class python_class serialized_python_class", walk="sql_type", plain="type"),
     "DataType.Geometry": row(plain="srid type_variation_reference"),
     "DataType.Geography": row(plain="srid type_variation_reference"),
-    "DataType.Unparsed": row(schema="data_type_string"),
+    "DataType.Unparsed": row(schema="data_type_string"),  # RULE (schema-fields)
     "DataType.Time": _MEASURED,
     "DataType.TimestampNTZNanos": _MEASURED,
     "DataType.TimestampLTZNanos": _MEASURED,

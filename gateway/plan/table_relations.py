@@ -17,6 +17,7 @@ PLANS: MessageRows = {
         """,
         plain="session_id client_observed_server_side_session_id client_type",
     ),
+    # RULE (user-context-plugins)
     "UserContext": row(plain="user_id user_name", refused={"extensions": PLUGIN}),
     "AnalyzePlanRequest.Schema": row(walk="plan"),
     "AnalyzePlanRequest.Explain": row(walk="plan", plain="explain_mode"),
@@ -64,6 +65,7 @@ RELATIONS: MessageRows = {
         options="options",
         path="paths",
         plain="source_name",
+        # RULE (jdbc-predicates)
         refused={"predicates": "predicates are SQL for another database, which Sluice does not govern"},
     ),
     "RelationChanges": row(table="unparsed_identifier is_streaming", options="options"),
@@ -111,7 +113,7 @@ RELATIONS: MessageRows = {
     "WithColumnsRenamed": row(walk="input renames", names="rename_columns_map"),
     "WithColumnsRenamed.Rename": row(names="col_name", plain="new_col_name"),
     "WithColumns": row(walk="input aliases"),
-    "Drop": row(walk="input columns", names="column_names"),
+    "Drop": row(walk="input columns", names="column_names"),  # RULE (drop-columns-names)
     "ShowString": row(walk="input", plain="num_rows truncate vertical"),
     "HtmlString": row(walk="input", plain="num_rows truncate"),
     "Hint": row(walk="input parameters", plain="name"),

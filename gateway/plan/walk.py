@@ -81,9 +81,9 @@ def _analysis(request: pb.AnalyzePlanRequest, minor: Minor) -> PlanReading:
     names = []
     for field in _PLANS.get(case, ()):
         plan: pb.Plan = getattr(inner, field)
-        open_plan(plan)
+        open_plan(plan)  # RULE (analysis-decompressed)
         if plan.WhichOneof("op_type") == "command":
-            raise refuse("commands cannot be analysed, only relations")
+            raise refuse("commands cannot be analysed, only relations")  # RULE (no-command-analysis)
         names.append(_plan_name(plan))
     if isinstance(inner, _OF_RELATIONS):
         names.append(_relation_name(inner.relation))
@@ -111,11 +111,11 @@ def _walk(walk: PlanWalk) -> None:
         count += 1
         if count <= MAX_HELD:
             hold(message)
-        if count > MAX_MESSAGES:
+        if count > MAX_MESSAGES:  # RULE (plan-size)
             raise ProtobufError(
                 "TOO_LARGE", f"the plan has more than {MAX_MESSAGES} messages; read its data from a table"
             )
-        if len(UnknownFieldSet(message)):
+        if len(UnknownFieldSet(message)):  # RULE (unknown-fields)
             raise refuse(
                 f"the plan has a field that Sluice does not know ({unknown_field(reading.message)}): the "
                 "client is of another version than Spark"
@@ -140,7 +140,7 @@ def _walk(walk: PlanWalk) -> None:
             elif op == values:
                 inner.extend(value.values())
             elif op == codes:
-                if value not in step.known:
+                if value not in step.known:  # RULE (unknown-enum-numbers)
                     raise refuse(
                         f"{steps.name}.{field.name} has the value {value}, which Sluice does not know"
                     )
@@ -149,10 +149,10 @@ def _walk(walk: PlanWalk) -> None:
             elif op == Op.NAME:
                 names.append(value)
             elif op == Op.SCHEMA:
-                check_schema(value)
+                check_schema(value)  # RULE (schemas-read)
             else:
-                raise refuse(step.why)
-        if seen != steps.required:
+                raise refuse(step.why)  # RULE (refused-fields)
+        if seen != steps.required:  # RULE (message-without-kind)
             raise refuse(f"a {steps.name} of no kind that Sluice knows")
         if inner:
             inner.reverse()

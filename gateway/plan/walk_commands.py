@@ -29,7 +29,7 @@ def _sql_command(walk: PlanWalk, _: pb.Command, command: pb.SqlCommand) -> None:
         command.sql or command.args or command.pos_args or command.named_arguments or command.pos_arguments
     )
     if command.HasField("input"):
-        if older:
+        if older:  # RULE (sql-command-two-forms)
             raise refuse("the SQL command says in two ways what to run; send its `input` only")
     else:
         sql = command.input.sql
@@ -42,6 +42,7 @@ def _sql_command(walk: PlanWalk, _: pb.Command, command: pb.SqlCommand) -> None:
         sql.pos_arguments.extend(command.pos_arguments)
         for name in ("sql", "args", "pos_args", "named_arguments", "pos_arguments"):
             command.ClearField(name)
+    # RULE (sql-command-without-text)
     if command.input.WhichOneof("rel_type") not in ("sql", "with_relations"):
         raise refuse("the SQL command has no SQL text to run")
     walk.command = command.input
@@ -72,7 +73,7 @@ def _write(walk: PlanWalk, write: pb.WriteOperation) -> None:
 def _write_v2(walk: PlanWalk, write: pb.WriteOperationV2) -> None:
     check_provider(write.provider if write.HasField("provider") else None)
     check_options(write.options)
-    check_properties(write.table_properties)
+    check_properties(write.table_properties)  # RULE (writer-properties)
 
 
 @reads_message(
@@ -82,7 +83,7 @@ def _write_v2(walk: PlanWalk, write: pb.WriteOperationV2) -> None:
     "WriteStreamOperationStart.path",
 )
 def _write_stream(walk: PlanWalk, write: pb.WriteStreamOperationStart) -> None:
-    if write.HasField("foreach_writer"):
+    if write.HasField("foreach_writer"):  # RULE (foreach-writer)
         _execute(walk, "foreach", "a function that is called for every row of a stream")
     if write.HasField("foreach_batch"):
         _execute(walk, "foreach_batch", "a function that is called for every batch of a stream")
@@ -95,6 +96,7 @@ def _write_stream(walk: PlanWalk, write: pb.WriteStreamOperationStart) -> None:
 @reads_message("StreamingQueryInstanceId", "StreamingQueryInstanceId.id")
 def _streaming_query(walk: PlanWalk, query: pb.StreamingQueryInstanceId) -> None:
     asked, run = SparkHandle("query", query.id), SparkHandle("query", query.run_id)
+    # RULE (streaming-query-handle, streaming-query-run)
     walk.reading.handles.append(HandleUse(handle=asked, run=run))
 
 
@@ -140,7 +142,7 @@ def _external_command(walk: PlanWalk, _: pb.ExecuteExternalCommand) -> None:
 
 @reads_message("MlCommand")
 def _ml_command(walk: PlanWalk, command: pb.MlCommand) -> None:
-    if command.WhichOneof("command") not in _ML_BOOKKEEPING:
+    if command.WhichOneof("command") not in _ML_BOOKKEEPING:  # RULE (ml-is-code)
         _execute(walk, "ml", "a machine learning operation")
 
 

@@ -99,7 +99,7 @@ def _relation_changes(walk: PlanWalk, relation: pb.Relation, changes: pb.Relatio
             parts=parts_of_table(changes.unparsed_identifier),
             streaming=changes.is_streaming,
             options=tuple(sorted(changes.options.items())),
-            changes=True,
+            changes=True,  # RULE (plan-change-feed)
         )
     )
 
@@ -111,25 +111,25 @@ def _with_relations(walk: PlanWalk, relation: pb.Relation, with_relations: pb.Wi
     if relation is walk.command:
         walk.command = root
     for plan_id, reference in ids_bound(with_relations):
-        walk.bind(plan_id, reference)
+        walk.bind(plan_id, reference)  # RULE (plan-id-once)
     names = [name for name, _ in names_bound(with_relations)]
     if not names:
         return
     aliases = frozenset(name.lower() for name in names)
-    if len(aliases) < len(names) or not all(map(_REFERENCE.fullmatch, names)):
+    if len(aliases) < len(names) or not all(map(_REFERENCE.fullmatch, names)):  # RULE (reference-names)
         raise refuse(
             "the names of DataFrames within SQL text must be those that PySpark generates: Spark replaces "
             "and drops temporary views of these names"
         )
     for name in aliases:
         # Spark drops the view of an inner one, and in the text of the outer one the name would be a table's.
-        walk.bind(name, with_relations)
+        walk.bind(name, with_relations)  # RULE (text-name-once)
     walk.bound[id(root)] = (root, aliases)
 
 
 @reads_message("SubqueryExpression")
 def _query_within(walk: PlanWalk, message: pb.SubqueryExpression) -> None:
-    walk.reading.within = walk.reading.by_id = True
+    walk.reading.within = walk.reading.by_id = True  # RULE (plan-id-subquery)
 
 
 @reads_message("LateralJoin")
@@ -184,7 +184,7 @@ def _refresh_by_path(walk: PlanWalk, refresh: pb.RefreshByPath) -> None:
 
 @reads_message("LocalRelation", "LocalRelation.data")
 def _local_relation(walk: PlanWalk, local: pb.LocalRelation) -> None:
-    for metadata in metadata_of(local.data):
+    for metadata in metadata_of(local.data):  # RULE (local-data-metadata)
         check_schema(metadata)
 
 
@@ -207,7 +207,7 @@ def _cached_remote_relation(walk: PlanWalk, cached: pb.CachedRemoteRelation) -> 
     "Expression.UnresolvedAttribute.is_metadata_column",
 )
 def _attribute(walk: PlanWalk, attribute: pb.Expression.UnresolvedAttribute) -> None:
-    if attribute.HasField("plan_id"):
+    if attribute.HasField("plan_id"):  # RULE (plan-id-column)
         walk.reading.by_id = True
     text = attribute.unparsed_identifier
     column = _short_column if len(text) <= 128 else _column
@@ -249,7 +249,7 @@ def _regex(walk: PlanWalk, regex: pb.Expression.UnresolvedRegex) -> None:
     if regex.HasField("plan_id"):
         walk.reading.by_id = True
     text = regex.col_name
-    if _PATTERN.fullmatch(text):
+    if _PATTERN.fullmatch(text):  # RULE (column-regex)
         walk.reading.columns.append(ColumnName(parts=(), star=True))
     else:
         found = _column(text, metadata=False)
@@ -295,7 +295,7 @@ def _messages_in(message: Message) -> Iterator[Message]:
 )
 def _lambda_variable(walk: PlanWalk, variable: pb.Expression.UnresolvedNamedLambdaVariable) -> None:
     """Spark takes a variable that no lambda around it declares as the name of a column."""
-    if id(variable) not in walk.declared:
+    if id(variable) not in walk.declared:  # RULE (lambda-variables)
         name = shown(".".join(variable.name_parts))
         raise refuse(f"no lambda function around it declares the variable `{name}`")
 
@@ -346,6 +346,7 @@ def _schema_argument(
     case = argument.WhichOneof("expr_type")
     literal = argument.literal if case == "literal" else None
     text = literal.string if literal is not None and literal.HasField("string") else None
+    # RULE (plan-schema-arguments)
     check_schema_argument(name, text, argument.unresolved_function.function_name or None)
 
 
@@ -404,7 +405,7 @@ def _ml_relation(walk: PlanWalk, relation: pb.MlRelation) -> None:
 
 
 def _code(walk: PlanWalk, message: Message, name: str, what: str) -> None:
-    access = "create" if message is walk.registered else "execute"
+    access = "create" if message is walk.registered else "execute"  # RULE (register-wants-create)
     walk.reading.code.append(
         CodeUse(name=name or "anonymous", access="create" if access == "create" else "execute", what=what)
     )
@@ -417,7 +418,7 @@ def _code(walk: PlanWalk, message: Message, name: str, what: str) -> None:
     "DataType.UDT.serialized_python_class",
 )
 def _user_defined_type(walk: PlanWalk, user_type: pb.DataType.UDT) -> None:
-    check_user_type(user_type.jvm_class, user_type.serialized_python_class)
+    check_user_type(user_type.jvm_class, user_type.serialized_python_class)  # RULE (user-defined-types)
 
 
 def unread_column(text: str) -> Unsupported:

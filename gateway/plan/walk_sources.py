@@ -62,7 +62,7 @@ _PATTERN = re.compile(r"[*?\[\]{}\\\x00-\x1f]|(?:^|/)\.\.(?:/|$)|@[vV]?\d+/*$")
 
 def table_options(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return the options of a table that is read, sorted."""
-    _check(options, TABLE_OPTIONS, "table")
+    _check(options, TABLE_OPTIONS, "table")  # RULE (table-options)
     return tuple(sorted(options.items()))
 
 
@@ -79,15 +79,16 @@ def read_paths(
     if streaming and folded in GENERATORS and not paths:
         _check(options, _GENERATOR_OPTIONS, folded)
         return ()
-    _check_format(file_format, FILE_FORMATS)
+    _check_format(file_format, FILE_FORMATS)  # RULE (source-formats)
     allowed = _READ_OPTIONS | TABLE_OPTIONS if streaming else _READ_OPTIONS
     rest, found = _split_paths(options, {"path"})
-    _check(rest, allowed, folded)
-    return tuple(plain_path(path) for path in (*paths, *found))
+    _check(rest, allowed, folded)  # RULE (file-options)
+    return tuple(plain_path(path) for path in (*paths, *found))  # RULE (paths-in-options)
 
 
 def is_registrable(file_format: str) -> bool:
     """Whether a data source of the user's own can have the name: it means none of Spark's, in any case."""
+    # RULE (source-names-of-spark)
     return bool(_REGISTRABLE.fullmatch(file_format)) and file_format.lower() not in _OF_SPARK
 
 
@@ -102,15 +103,16 @@ def written_paths(
         rest, checkpoints = _split_paths(rest, {"checkpointlocation"})
     if file_format is not None:
         # Without a path it is a table's format; with one, that of files, or the path could be a table's name.
-        _check_format(file_format, FILE_FORMATS if paths else PROVIDERS | SINKS)
+        _check_format(file_format, FILE_FORMATS if paths else PROVIDERS | SINKS)  # RULE (sink-formats)
+    # RULE (sink-options)
     _check(rest, _SINK_OPTIONS if streaming else _WRITE_OPTIONS, file_format or "table")
-    return tuple(plain_path(each) for each in (*paths, *checkpoints))
+    return tuple(plain_path(each) for each in (*paths, *checkpoints))  # RULE (stream-checkpoint-paths)
 
 
 def plain_path(path: str) -> str:
     """Return a path that means one place, whoever reads it: no pattern, no way up and no version of
     Delta's in it."""
-    if not path.strip() or _PATTERN.search(path):
+    if not path.strip() or _PATTERN.search(path):  # RULE (path-patterns)
         raise refuse(
             f"the path `{shown(path)}` is empty or has `..`, signs of patterns, backslashes or a version "
             "(`@v1`) in it, so it could mean other places than policies are asked about; write out the path"

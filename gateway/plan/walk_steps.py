@@ -111,10 +111,11 @@ def _steps(descriptor: Descriptor, minor: Minor) -> Steps:
 def _step(name: str, field: FieldDescriptor, bit: int, minor: Minor) -> Step:
     newer = newer_than(minor)
     since = newer.get(f"{name}.{field.name}")
-    if since is not None:
+    if since is not None:  # RULE (newer-than-spark)
         return Step(Op.REFUSE, why=f"{name}.{field.name} came with Spark {since}, and this is Spark {minor}")
     kind = TABLE.get(name, {}).get(field.name)
     if kind is None:
+        # RULE (field-without-row)
         return Step(Op.REFUSE, why=f"{name}.{field.name} is something that Sluice does not know yet")
     if isinstance(kind, RefusedField):
         return Step(Op.REFUSE, why=kind.why)

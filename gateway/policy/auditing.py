@@ -54,10 +54,10 @@ class Auditing:
         that policies cannot speak of.
         """
         result = self._result(zones, allowed=allowed, determined=determined)
-        by_tags = self._by_tags(question, result) if known else None
+        by_tags = self._by_tags(question, result) if known else None  # RULE (audit-tags-first)
         if by_tags is not None:
             return by_tags
-        for one in self._filters:
+        for one in self._filters:  # RULE (audit-filters-first)
             here = not one.rule.resources or (known and _speaks_of(one, question))
             if here and self._matches(one, question, result):
                 return one.rule.audited
@@ -69,6 +69,7 @@ class Auditing:
         sharing, anything = self._service.sharing, wants_any(question.access)
         return known and any(
             _flagged(question, zone)
+            # RULE (gds-audit)
             or (sharing is not None and sharing.audited(question, zone, any_access=anything))
             for zone in zones
         )
@@ -78,7 +79,7 @@ class Auditing:
         does."""
         if allowed:
             return "ALLOWED"
-        told = determined or not self._service.zones_with_policies.isdisjoint(zones)
+        told = determined or not self._service.zones_with_policies.isdisjoint(zones)  # RULE (audit-denied)
         return "DENIED" if told else "NOT_DETERMINED"
 
     def _by_tags(self, question: ResourceQuestion, result: str) -> bool | None:
@@ -87,10 +88,11 @@ class Auditing:
         As in Ranger, where one speaks of a tag of the resource, excluded users and the mode settle it first.
         """
         for one in self._tag_filters:
+            # RULE (audit-filter-tag)
             hits = [hit for hit in question.hits() if self._names(one, hit, question)]
             if not hits:
                 continue
-            settled = self._settled(question)
+            settled = self._settled(question)  # RULE (audit-settled)
             if settled is not None:
                 return settled
             # In doubt whether the resource has the tag, it is audited.
@@ -112,11 +114,12 @@ class Auditing:
         """Return what holds whatever the policies say; None when there is nothing such."""
         rules, subject = self._rules, question.subject
         if (
-            subject.user in rules.excluded_users
+            subject.user in rules.excluded_users  # RULE (audit-excluded-users)
             or not rules.excluded_groups.isdisjoint(subject.own_groups)
             or not rules.excluded_roles.isdisjoint(subject.roles)
         ):
             return False
+        # RULE (audit-mode)
         return rules.mode == "audit-all" if rules.mode in ("audit-all", "audit-none") else None
 
     def _matches(self, one: _Filter, question: ResourceQuestion, result: str) -> bool:
@@ -181,7 +184,7 @@ def _flagged(question: ResourceQuestion, zone: str) -> bool:
 def _wants_record(
     policy: CompiledPolicy, asked: ResourceQuestion | TagQuestion, question: ResourceQuestion
 ) -> bool:
-    if not policy.policy.audited:
+    if not policy.policy.audited:  # RULE (audit-flag)
         return False
     if policy.context_dependencies:
         question.note(policy.context_dependencies)

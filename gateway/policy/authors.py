@@ -10,8 +10,13 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
+from gateway.model.principal import identity_of
+
 OPTION = "sluice.authors"
 """The key among a policy's options."""
+WRITERS = "sluice.writers"
+"""The key of the ids of those who are named as `createdBy` and `updatedBy`, where they have one."""
+_WRITERS = ("createdBy", "updatedBy")
 NOBODY = "\ufffd"
 """Stands for an author that cannot be read: no user is called so, so what he wrote closes."""
 
@@ -33,9 +38,34 @@ def authors_in(policy: Mapping[str, Any]) -> Mapping[str, str]:
 
 def with_authors(policy: Mapping[str, Any], authors: Mapping[str, str]) -> dict[str, Any]:
     """Return a policy with these authors and no others, whatever its body says."""
-    options = {key: value for key, value in (policy.get("options") or {}).items() if key != OPTION}
-    if authors:
-        options[OPTION] = dict(authors)
+    return _with_option(policy, OPTION, authors)
+
+
+def writers_of(policy: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return who created a policy and who changed it last, as `Principal.identity`."""
+    options = policy.get("options")
+    told = options.get(WRITERS) if isinstance(options, Mapping) else None
+    ids = told if isinstance(told, Mapping) else {}
+    return tuple(identity_of(str(policy.get(key) or ""), str(ids.get(key) or "")) for key in _WRITERS)
+
+
+def with_writers(policy: Mapping[str, Any], created: str, updated: str) -> dict[str, Any]:
+    """Return a policy with these ids of whoever created and changed it, whatever its body says."""
+    ids = {key: id_ for key, id_ in zip(_WRITERS, (created, updated), strict=True) if id_}
+    return _with_option(policy, WRITERS, ids)
+
+
+def without_people(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a policy without what says whose it and its texts are."""
+    options = {k: v for k, v in (policy.get("options") or {}).items() if k not in (OPTION, WRITERS)}
+    rest = {key: value for key, value in policy.items() if key != "options"}
+    return {**rest, "options": options} if options else rest
+
+
+def _with_option(policy: Mapping[str, Any], name: str, value: Mapping[str, str]) -> dict[str, Any]:
+    options = {key: kept for key, kept in (policy.get("options") or {}).items() if key != name}
+    if value:
+        options[name] = dict(value)
     return {**policy, "options": options} if options or policy.get("options") else dict(policy)
 
 

@@ -68,6 +68,7 @@ class _Faulty:
     """Whether there is one whose name could not be read: it may be any that is not defined."""
 
     def among(self, names: Iterable[str]) -> frozenset[str]:
+        # RULE (broken-role-unnamed)
         return frozenset(n for n in names if n in self.faulty or (self.unnamed and n not in self.known))
 
 
@@ -82,6 +83,7 @@ def _without_roles(policies: PolicySet) -> PolicySet:
     while True:
         # Who is in a role that holds one at fault cannot be told either.
         now = _Faulty(known, frozenset(names), unnamed)
+        # RULE (broken-role-members)
         more = {role.name for role in policies.roles if now.among(role.roles)} - names
         if not more:
             break
@@ -112,12 +114,12 @@ def _without_roles(policies: PolicySet) -> PolicySet:
 
 def _fitted(policy: Policy, roles: _Faulty, told: tuple[str, ...]) -> Policy:
     """Return a policy without roles at fault; one at fault where these may close something by it."""
-    asks = _asks_for_roles(policy)
+    asks = _asks_for_roles(policy)  # RULE (broken-role-policies)
     named = roles.among(name for item in policy.items for name in item.roles)
     if policy.broken or not (asks or named):
         return policy
     hides: list[PolicyItem] = [
-        *policy.deny,
+        *policy.deny,  # RULE (broken-role-denials)
         *policy.allow_exceptions,
         *(mask for mask in policy.masks if mask.mask_type != "MASK_NONE"),
         *(item for item in policy.filters if item.filter_expression),
@@ -213,7 +215,7 @@ def closing_shares(shares: Iterable[DataShare], faults: tuple[str, ...], service
         closing(f"shared resource {one.name or one.id}", [one.above], faults, service=service)
         for share in shares
         for one in share.resources
-        if one.masks or one.rows is not None
+        if one.masks or one.rows is not None  # RULE (broken-role-shares)
     ]
 
 
@@ -222,7 +224,7 @@ def closing_shares(shares: Iterable[DataShare], faults: tuple[str, ...], service
 
 def _without_people(policies: PolicySet) -> PolicySet:
     store = policies.users
-    if not (store.broken_users or store.broken_groups):
+    if not (store.broken_users or store.broken_groups):  # RULE (broken-users-denied)
         return policies
     who = [(f"user {n}", PolicyItem(users=frozenset({n})), f) for n, f in store.broken_users.items()]
     who += [(f"group {n}", PolicyItem(groups=frozenset({n})), f) for n, f in store.broken_groups.items()]

@@ -73,10 +73,11 @@ def all_effects(
         on_tags.sort(key=lambda one: (one[1][0].sort_key, one[0].hit.tag.type))
     found = [effect_of(question, tag, one, ignore_below=ignore_below) for tag, one in on_tags]
     index = question.service.policy_index.index(zone, PolicyType.ACCESS)
+    # RULE (tag-policies-first)
     found += [
         effect_of(question, None, one, ignore_below=ignore_below) for one in question.applying(index, subject)
     ]
-    return [*found, *_shared(question, zone)]
+    return [*found, *_shared(question, zone)]  # RULE (gds-grants)
 
 
 def _shared(question: ResourceQuestion, zone: str) -> list[PolicyEffect]:
@@ -98,7 +99,7 @@ def effect_of(
     deny, allow, rest = policy.effect(question if tag is None else tag, doubted=doubted)
     if allow and question.nested and not grants(question, policy, None if tag is None else tag.hit):
         allow = 0
-    if below and ignore_below:
+    if below and ignore_below:  # RULE (denial-below)
         return PolicyEffect(policy, 0, allow, 0, tag)
     return PolicyEffect(policy, deny, allow, rest, tag)
 
@@ -111,7 +112,7 @@ def settle(said: Iterable[PolicyEffect], bit: int) -> CombinedDecision:
         denies = (one.deny | one.rest) & bit
         if not denies and not one.allow & bit:
             continue
-        own = one.policy.priority
+        own = one.policy.priority  # RULE (priority)
         if priority is None or own > priority:
             priority, denying, granting = own, None, None
         if own == priority:
@@ -120,7 +121,7 @@ def settle(said: Iterable[PolicyEffect], bit: int) -> CombinedDecision:
                     denying, denied_at = one, place
             elif granting is None:
                 granting, granted_at = one, place
-    if denying is not None:
+    if denying is not None:  # RULE (denial-over-allowance)
         if denying.deny & bit:
             return CombinedDecision(DENIED, said=denying, kind="deny", bit=bit, place=denied_at)
         return CombinedDecision(ELSE_DENIED, said=denying, bit=bit, place=denied_at)
@@ -142,7 +143,7 @@ def any_of(said: Sequence[PolicyEffect], bits: int) -> CombinedDecision:
         bits ^= bit
         answers.append(settle(said, bit))
     granted = [answer for answer in answers if answer.allowed]
-    if granted:
+    if granted:  # RULE (any-access-one)
         return min(granted, key=_place)
     if answers and all(answer.said is not None for answer in answers):
         return min(answers, key=_place)
@@ -155,9 +156,9 @@ def _place(answer: CombinedDecision) -> int:
 
 def all_of(said: Sequence[PolicyEffect], groups: Iterable[int]) -> CombinedDecision:
     """Combine for groups of access types: one of each group, and every group."""
-    answers = [any_of(said, bits) for bits in groups]
+    answers = [any_of(said, bits) for bits in groups]  # RULE (groups-and)
     denied = [a for a in answers if not a.allowed and a.said is not None]
-    if denied:
+    if denied:  # RULE (group-denied)
         return min(denied, key=_place)
     if not answers or not all(a.allowed for a in answers):
         return NOBODY_ALLOWS
@@ -209,6 +210,6 @@ def candidate_zones(question: ResourceQuestion, *, any_access: bool) -> tuple[st
     access each of them may allow it.
     """
     zones = question.zones()
-    if not zones or (len(zones) > 1 and not any_access):
+    if not zones or (len(zones) > 1 and not any_access):  # RULE (several-zones)
         return (UNZONED,)
     return zones

@@ -55,10 +55,12 @@ class AccessBits:
         self._by_name = {name: self.admin << i for i, name in enumerate(names, start=1)}
         """Bits of what an item lists itself, not by what implies it; no access types either."""
         # One level deep, as in Ranger: a grant that is implied implies nothing further.
+        # RULE (implied-one-level)
         self._granted = {
             access.name.lower(): self._bit.get(access.name.lower(), 0)
+            # RULE (implied-grants)
             | sum({self._bit[name.lower()] for name in access.implied if name.lower() in self._bit})
-            for access in (*definition.markers, *definition.access_types)
+            for access in (*definition.markers, *definition.access_types)  # RULE (marker-access-types)
         }
         self._aliases = {k.lower(): v.lower() for k, v in definition.access_aliases.items()}
 
@@ -94,10 +96,11 @@ class CompiledItem:
 
     def __init__(self, item: PolicyItem, bits: AccessBits, tests: tuple[Test, ...]) -> None:
         self.item = item
+        # RULE (delegated-admin, admin-no-access)
         self.bits = bits.granted(item.accesses) | (bits.admin if item.delegate_admin else 0)
         self.users, self.groups, self.roles = item.users, item.groups, item.roles
-        self.everyone = CURRENT_USER in item.users or PUBLIC in item.groups
-        self.owner = OWNER in item.users
+        self.everyone = CURRENT_USER in item.users or PUBLIC in item.groups  # RULE (current-user)
+        self.owner = OWNER in item.users  # RULE (owner-item)
         self.tests = tests
 
     def covers(self, subject: Subject, owner: str | None) -> bool:
@@ -121,7 +124,7 @@ def all_hold(tests: Sequence[Test], asked: Circumstances) -> bool | None:
     """Return whether every test holds: False when one does not, None when one cannot be told."""
     facts = asked.facts()
     answers = [told(test, facts) for test in tests]
-    if False in answers:
+    if False in answers:  # RULE (all-conditions)
         return False
     return None if None in answers else True
 
@@ -169,16 +172,20 @@ class CompiledPolicy:
         self._types = bits.count
         self._sort_key: SortKey | None = None
         access = policy.type is PolicyType.ACCESS
-        excepting = access and definition.deny_enabled
+        excepting = access and definition.deny_enabled  # RULE (deny-switched-off)
         conditions = {c.name: c for c in definition.conditions}
 
         def compiled(items: Sequence[PolicyItem]) -> tuple[CompiledItem, ...]:
+            # RULE (item-conditions)
             return tuple([CompiledItem(i, bits, _tests(i.conditions, conditions)) for i in items])
 
         self._allow = compiled(policy.allow) if access else ()
-        self._deny = compiled(policy.deny) if excepting else ()
+        self._deny = compiled(policy.deny) if excepting else ()  # RULE (deny-items)
+        # RULE (allow-exceptions)
         self._allow_exceptions = compiled(policy.allow_exceptions) if excepting else ()
+        # RULE (deny-exceptions)
         self._deny_exceptions = compiled(policy.deny_exceptions) if excepting else ()
+        # RULE (deny-all-else)
         self._else_bits = bits.all | bits.admin if access and policy.deny_all_else else 0
         masked: tuple[PolicyItem, ...] = ()
         if policy.type is PolicyType.MASK:
@@ -187,8 +194,9 @@ class CompiledPolicy:
             masked = policy.filters
         self.obligations = compiled(masked)
         """Items of a mask or row-filter policy; the first that speaks of the subject settles it."""
+        # RULE (policy-schedules)
         self._applies = compile_schedules(policy.schedules) if policy.schedules else None
-        self._tests = _tests(policy.conditions, conditions)
+        self._tests = _tests(policy.conditions, conditions)  # RULE (policy-conditions)
         tests = [*self._tests, *(test for item in self._items() for test in item.tests)]
         self.conditional = bool(tests or self._applies)
         """Whether anything but subject and owner matters."""
@@ -272,7 +280,7 @@ class CompiledPolicy:
         for item in self._allow_exceptions if allow else ():
             if item.covers(subject, owner):
                 allow &= ~item.bits
-        allow &= ~deny
+        allow &= ~deny  # RULE (denial-first-in-policy)
         return deny, allow, self._else_bits & ~allow & ~deny
 
     def _conditional_effect(self, asked: Circumstances, doubted: bool) -> tuple[int, int, int]:
@@ -281,7 +289,7 @@ class CompiledPolicy:
             return 0, 0, 0
         deny = allow = 0
         for item in self._deny:
-            if item.holds(asked) is not False:
+            if item.holds(asked) is not False:  # RULE (doubtful-denial)
                 deny |= item.bits
         for item in self._deny_exceptions if deny else ():
             if item.holds(asked):
@@ -290,10 +298,10 @@ class CompiledPolicy:
             if item.holds(asked):
                 allow |= item.bits
         for item in self._allow_exceptions if allow else ():
-            if item.holds(asked) is not False:
+            if item.holds(asked) is not False:  # RULE (doubtful-exception)
                 allow &= ~item.bits
         allow &= ~deny
-        if doubted or force is None:
+        if doubted or force is None:  # RULE (doubtful-policy)
             allow = 0
         return deny, allow, self._else_bits & ~allow & ~deny
 
@@ -315,7 +323,7 @@ class CompiledPolicy:
         False beside it: it could not be told whether it holds.
         """
         if not (doubted or self.conditional):
-            for item in self.obligations:
+            for item in self.obligations:  # RULE (first-mask-item)
                 if item.bits & bit and item.covers(asked.subject, asked.owner):
                     return item.item, True
             return None
@@ -323,13 +331,14 @@ class CompiledPolicy:
         for item in self.obligations if force is not False else ():
             if item.bits & bit:
                 held = item.holds(asked)
-                if held is not False:
+                if held is not False:  # RULE (doubtful-mask)
                     return item.item, bool(held and force and not doubted)
         return None
 
     def item_named(self, kind: str, asked: Circumstances, bit: int, types: int) -> str:
         """Return which item of a kind (`allow` or `deny`) settles an access type, as `allow[0]`."""
         items = self._deny if kind == "deny" else self._allow
+        # RULE (item-order)
         ranked = sorted(range(len(items)), key=lambda i: item_score(items[i].item, types))
         for i in ranked:
             if items[i].bits & bit:
@@ -361,10 +370,10 @@ SortKey = tuple[int, int, int, str, int]
 def sort_key(policy: Policy, types: int) -> SortKey:
     """Return what Ranger sorts policies by: overrides first, then those that deny, then by score and name."""
     return (
-        -policy.priority,
-        0 if policy.deny or policy.deny_all_else else 1,
+        -policy.priority,  # RULE (overrides-first)
+        0 if policy.deny or policy.deny_all_else else 1,  # RULE (denying-first)
         evaluation_score(policy, types),
-        policy.name,
+        policy.name,  # RULE (order-by-name)
         policy.id,
     )
 
@@ -385,25 +394,25 @@ def evaluation_score(policy: Policy, types: int) -> int:
         if not texts:
             continue
         if "" in texts or "*" in texts:
-            breadth += 25
+            breadth += 25  # RULE (score-open-levels)
             continue
         all_of_them = "".join(texts)
         if "*" in all_of_them:
-            breadth += 10
+            breadth += 10  # RULE (score-stars)
         elif "?" in all_of_them:
-            breadth += 5
-        breadth += 5 * values.excludes + 5 * values.recursive
+            breadth += 5  # RULE (score-question-marks)
+        breadth += 5 * values.excludes + 5 * values.recursive  # RULE (score-excludes)
     score -= min(100, breadth)
     if dynamic:
-        score += 20
+        score += 20  # RULE (score-tokens)
     users = frozenset[str]().union(*[item.users for item in policy.items])
     groups = frozenset[str]().union(*[item.groups for item in policy.items])
     accesses = {a.lower() for item in policy.items for a in item.accesses}
     everyone = PUBLIC in groups or CURRENT_USER in users or policy.deny_all_else
-    score -= 25 if everyone else min(25, len(users) + len(groups))
-    score -= int(25 * len(accesses) / max(1, types) + 0.5)
+    score -= 25 if everyone else min(25, len(users) + len(groups))  # RULE (score-everybody, score-principals)
+    score -= int(25 * len(accesses) / max(1, types) + 0.5)  # RULE (score-access-types)
     conditions = len(policy.conditions) + sum([len(item.conditions) for item in policy.items])
-    return score - max(0, 25 - 5 * conditions)
+    return score - max(0, 25 - 5 * conditions)  # RULE (score-conditions)
 
 
 def item_score(item: PolicyItem, types: int) -> int:

@@ -66,11 +66,12 @@ def compile_condition(condition: Condition, definition: ConditionDef | None) -> 
     Raises Untranslatable for a script that is not of our language.
     """
     if definition is None and condition.type != "_expression":
-        return _NOBODY_KNOWS
+        return _NOBODY_KNOWS  # RULE (undefined-condition)
     evaluator = "" if definition is None else definition.evaluator.rpartition(".")[2]
     if not evaluator and condition.type in SCRIPT_NAMES:
         evaluator = "RangerScriptConditionEvaluator"
     make = _EVALUATORS.get(evaluator)
+    # RULE (unknown-evaluator)
     return _NOBODY_KNOWS if make is None else make(condition.values, definition.options if definition else {})
 
 
@@ -87,7 +88,7 @@ def _ip(values: _Values, options: Options) -> Test:
         if _ALL_WILD.match(value):
             return _HOLDS
         if tail:
-            prefixes.append(value[: tail.start() + 1].lower())
+            prefixes.append(value[: tail.start() + 1].lower())  # RULE (address-prefix-dot)
         else:
             exact.add(value.lower())
     if not values:
@@ -96,6 +97,7 @@ def _ip(values: _Values, options: Options) -> Test:
     def answer(facts: Facts) -> _Answer:
         address = facts.context.client_ip
         # Ranger's rule: who comes from nowhere passes.
+        # RULE (address-unknown)
         return address is None or address.lower() in exact or address.lower().startswith(tuple(prefixes))
 
     return _test(answer, "client_ip")
@@ -135,7 +137,9 @@ def _time_of_day(values: _Values, options: Options) -> Test:
         utc = time.astimezone(UTC) if time.tzinfo is not None else time
         now = utc.hour * 60 + utc.minute
         return any(
-            start <= now <= end if start < end else start <= now or now <= end for start, end in ranges
+            # RULE (hours-end, hours-midnight)
+            start <= now <= end if start < end else start <= now or now <= end
+            for start, end in ranges
         )
 
     return _test(answer, TIME)
@@ -166,7 +170,7 @@ def _action(values: _Values, options: Options) -> Test:
 
     def answer(facts: Facts) -> _Answer:
         action = facts.context.action.lower()
-        return bool(action) and (action in exact or action.startswith(prefixes))
+        return bool(action) and (action in exact or action.startswith(prefixes))  # RULE (no-action)
 
     return _test(answer, "action")
 
@@ -179,7 +183,7 @@ def _cluster(field: str, *, inside: bool) -> Callable[[_Values, Options], Test]:
 
         def answer(facts: Facts) -> _Answer:
             name = facts.context.cluster if field == "cluster" else facts.context.cluster_type
-            return (name in names) is inside
+            return (name in names) is inside  # RULE (clusters)
 
         return _test(answer, field)
 
@@ -196,7 +200,7 @@ def _context_attribute(*, inside: bool) -> Callable[[_Values, Options], Test]:
 
         def answer(facts: Facts) -> _Answer:
             held = _held(facts, name)
-            return not held or wanted.isdisjoint(held) is not inside
+            return not held or wanted.isdisjoint(held) is not inside  # RULE (context-attribute-missing)
 
         return _test(answer, "attributes")
 
@@ -250,7 +254,7 @@ def _together(*, together: bool) -> Callable[[_Values, Options], Test]:
             met = 0
             if len(columns) > 1:
                 met = sum(_names(pattern, column) for column in columns for pattern in patterns)
-            return (met > 1) is together
+            return (met > 1) is together  # RULE (two-columns-together)
 
         return _test(answer, "accessed_together")
 
@@ -311,7 +315,7 @@ def _script_template(values: _Values, options: Options) -> Test:
     if not text:
         return _NOBODY_KNOWS
     script = parse(text)
-    if not values or values[0].strip().lower() not in ("no", "false"):
+    if not values or values[0].strip().lower() not in ("no", "false"):  # RULE (templates-turned)
         return _Compiled(script.context_dependencies, script.holds)
 
     def answer(facts: Facts) -> _Answer:
@@ -334,7 +338,7 @@ _EVALUATORS: Mapping[str, Callable[[_Values, Options], Test]] = {
     "RangerSimpleMatcher": _simple,
     "RangerAnyOfExpectedTagsPresentConditionEvaluator": _tags(lambda wanted, held: bool(wanted & held)),
     "RangerNoneOfExpectedTagsPresentConditionEvaluator": _tags(lambda wanted, held: not wanted & held),
-    "RangerTagsAllPresentConditionEvaluator": _tags(lambda wanted, held: wanted <= held),
+    "RangerTagsAllPresentConditionEvaluator": _tags(lambda wanted, held: wanted <= held),  # RULE (every-tag)
     "RangerHiveResourcesAccessedTogetherCondition": _together(together=True),
     "RangerHiveResourcesNotAccessedTogetherCondition": _together(together=False),
     "RangerScriptConditionEvaluator": _script,

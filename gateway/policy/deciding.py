@@ -400,7 +400,7 @@ class PolicyEngine:
                 allowed=False,
                 reason=question,
                 determined=False,
-                audited=self._audited_nowhere(request),
+                audited=self._audited_nowhere(request),  # RULE (audit-nowhere)
             )
         if groups is None and question.service.bits.means_any(request.access):
             return replace(self.decide(replace(request, access=ANY_ACCESS)), request=request)

@@ -60,16 +60,17 @@ class Engine(PolicyEngine):
         decision = super().decide(request)
         if self._before is None or not decision.allowed:
             return decision
-        return _stricter(decision, self._before.decide(request))
+        return _stricter(decision, self._before.decide(request))  # RULE (failing-case-decision)
 
     def decide_groups(self, request: AccessRequest, groups: Sequence[frozenset[str]]) -> Decision:
         decision = super().decide_groups(request, groups)
         if self._before is None or not decision.allowed:
             return decision
-        return _stricter(decision, self._before.decide_groups(request, groups))
+        return _stricter(decision, self._before.decide_groups(request, groups))  # RULE (failing-case-groups)
 
     def visible(self, principal: Principal, resource: Resource, context: AccessContext = NO_CONTEXT) -> bool:
         seen = super().visible(principal, resource, context)
+        # RULE (failing-case-visible)
         return seen and (self._before is None or self._before.visible(principal, resource, context))
 
     def visible_tables(
@@ -83,6 +84,7 @@ class Engine(PolicyEngine):
         if self._before is None:
             return seen
         before = self._before.visible_tables(principal, database, tables, context)
+        # RULE (failing-case-listing)
         return bytes(one & other for one, other in zip(seen, before, strict=True))
 
     def mask(
@@ -134,10 +136,10 @@ class Engine(PolicyEngine):
         if rows is not None and before.row_filter is not None:
             rows = _filter_of_both(rows, before.row_filter)
         return replace(
-            together(view.hidden | before.hidden, (view, before)),
+            together(view.hidden | before.hidden, (view, before)),  # RULE (failing-case-columns)
             allowed=Decisions(self.decide, request, names, lambda: {name: name for name in names}),
-            masks={**before.masks, **masks},
-            row_filter=rows or before.row_filter,
+            masks={**before.masks, **masks},  # RULE (failing-case-masks)
+            row_filter=rows or before.row_filter,  # RULE (failing-case-filters)
         )
 
     def tags(
@@ -199,6 +201,7 @@ def _filter_of_both(rows: RowFilter, before: RowFilter) -> RowFilter:
         context_dependencies=rows.context_dependencies | before.context_dependencies,
     )
     same = rows.expression == before.expression
+    # RULE (failing-case-author)
     if rows.author == before.author or (same and not (rows.author and before.author)):
         return replace(found, author=rows.author or before.author)
     # One text has one author, and counts for no more than he may select.

@@ -29,14 +29,14 @@ def glob(pieces: Iterable[tuple[str, bool]]) -> str:
     runs: list[list[str]] = [[]]
     for text, live in pieces:
         for character in text:
-            if live and character == "*":
+            if live and character == "*":  # RULE (glob-star)
                 runs.append([])
             elif live and character == "?":
-                while len(runs) > 1 and not runs[-1]:
+                while len(runs) > 1 and not runs[-1]:  # RULE (glob-star-question)
                     runs.pop()
-                runs[-1].append(".")
+                runs[-1].append(".")  # RULE (glob-question-mark)
             else:
-                runs[-1].append(re.escape(character))
+                runs[-1].append(re.escape(character))  # RULE (glob-letters)
     joined = ["".join(run) for run in runs]
     if len(joined) == 1:
         return f"(?s:{joined[0]})"
@@ -80,13 +80,13 @@ def may_go_on(pieces: GlobPieces, asked: str) -> bool:
             else:
                 begun = text[: len(asked) - place]
                 found = asked.find(begun, place) if free else place
-                if found < 0 or not asked.startswith(begun, found):
+                if found < 0 or not asked.startswith(begun, found):  # RULE (prefix-glob)
                     break
                 again = asked.find(begun, found + 1) if free else -1
                 if again >= 0 and (at, again) not in tried:
                     tried.add((at, again))
                     ways.append((at, again, True))
-                place, free = found + len(begun), False
+                place, free = found + len(begun), False  # RULE (prefix-past-star)
         else:
             return True
     return free

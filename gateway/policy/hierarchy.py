@@ -60,7 +60,7 @@ class ResourceEntry:
         asked, held = len(values), len(self.matchers)
         if scopes:
             for matcher, value, scope in zip(self.matchers, values, scopes, strict=False):
-                if matcher.matches_within(value, asker, scope) is False:
+                if matcher.matches_within(value, asker, scope) is False:  # RULE (level-scopes)
                     return MatchType.NONE
         else:
             for matcher, value in zip(self.matchers, values, strict=False):
@@ -73,8 +73,9 @@ class ResourceEntry:
         for matcher in self.matchers[asked:]:
             if not matcher.any:
                 break
-            if matcher.never:
+            if matcher.never:  # RULE (everything-excluded)
                 return MatchType.NONE
+        # RULE (self-and-descendants, descendant-not-self)
         return MatchType.SELF_AND_ALL_DESCENDANTS if asked > self.last_specific else MatchType.DESCENDANT
 
     def may_begin(self, levels: Sequence[str], values: Sequence[str]) -> bool:

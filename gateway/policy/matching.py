@@ -69,10 +69,10 @@ def is_file_path(level: ResourceDef) -> bool:
 
 
 def _folding(level: ResourceDef) -> Callable[[str], str]:
-    if not level.ignore_case:
+    if not level.ignore_case:  # RULE (case-sensitive-values)
         return str
     quotes = level.quote_characters
-    if not quotes:
+    if not quotes:  # RULE (quoted-case)
         return fold
     return lambda value: value if value[:1] in quotes and value else fold(value)
 
@@ -144,17 +144,17 @@ def _plain_parts(value: str, level: ResourceDef) -> tuple[_ValuePart, ...]:
     token: list[str] | None = None
     characters = iter(value)
     for character in characters:
-        into, closing = (plain, start) if token is None else (token, end)
+        into, closing = (plain, start) if token is None else (token, end)  # RULE (token-nested)
         if character == escape:
             escaped = next(characters, "")
-            into.append(escaped if escaped in (escape, closing) else escape + escaped)
+            into.append(escaped if escaped in (escape, closing) else escape + escaped)  # RULE (token-escape)
         elif character != closing:
             into.append(character)
         elif token is None:
             token = []
         else:
             name = "".join(token)
-            written = f"{start}{name}{end}"
+            written = f"{start}{name}{end}"  # RULE (token-unknown)
             if name.startswith(prefix) and len(name) > len(prefix):
                 parts += [_ValuePart("".join(plain)), _ValuePart(written, token=name.removeprefix(prefix))]
                 plain = []
@@ -194,10 +194,10 @@ class _Value:
 
     def __init__(self, value: str, definition: ResourceDef, recursive: bool) -> None:
         wild = definition.wildcard
-        self._separator = definition.separator
-        self._recursive = recursive and definition.is_path
-        if self._recursive and wild and value.endswith(self._separator):
-            value += "*"
+        self._separator = definition.separator  # RULE (path-separator)
+        self._recursive = recursive and definition.is_path  # RULE (recursion)
+        if self._recursive and wild and value.endswith(self._separator):  # RULE (path-end-not-recursive)
+            value += "*"  # RULE (path-end-separator)
         self._wild = wild and has_wildcard(value)
         self._fold = definition.ignore_case
         self._plain = self._recursive and not self._wild
@@ -258,7 +258,7 @@ class _Value:
                 if known_as is None:
                     return _UNKNOWN_OWNER
                 if known_as:
-                    text, live = known_as, False
+                    text, live = known_as, False  # RULE (token-literal)
             if text is None:
                 return None
             pieces.append((fold(text) if self._fold else text, live))
@@ -286,6 +286,7 @@ class _Value:
         if pattern is None:
             return None
         if self._recursive and self._wild:
+            # RULE (recursion-by-segment)
             return any(pattern.fullmatch(part) for part in leading_paths(value, self._separator))
         return pattern.fullmatch(value) is not None
 
@@ -303,6 +304,7 @@ class _Value:
             return False
         pattern = _pattern(tuple(above), "")
         if self._recursive and self._wild:
+            # RULE (child-below-wildcard)
             return any(pattern.fullmatch(part) for part in leading_paths(value, self._separator))
         return pattern.fullmatch(value) is not None
 
@@ -310,9 +312,9 @@ class _Value:
 def _token(name: str, asker: Asker) -> str | None:
     """Return what a token stands for: nothing when nobody knows it, None for an owner who is not known."""
     if name == "USER":
-        return asker.user or None
+        return asker.user or None  # RULE (user-token)
     if name == "OWNER":
-        return asker.owner or None
+        return asker.owner or None  # RULE (owner-token)
     if name == "ROLES":
         return f"[{', '.join(sorted(asker.facts().roles))}]"
     attributes = dict(asker.facts().context.attributes)
@@ -360,6 +362,7 @@ class LevelMatcher:
     def __init__(self, definition: ResourceDef, values: ResourceValues) -> None:
         self.excludes = values.excludes
         kept = [v for v in values.values if v.strip()]
+        # RULE (star-without-wildcards)
         self.any = not kept or (definition.wildcard and any(not v.strip("*") for v in kept))
         """Whether every value matches, also the absent one; with `excludes` nothing does."""
         self.dynamic = any(is_dynamic(value, definition) for value in kept)
@@ -371,6 +374,7 @@ class LevelMatcher:
         if self._quotes:
             cased = replace(definition, ignore_case=False, quote_characters="")
             self._quoted = LevelMatcher(cased, values)
+        # RULE (children-scope-paths)
         self._children_by = definition.separator if definition.is_path and not definition.needs_scheme else ""
         """Of levels whose values have children, which Ranger's URL matcher does not know."""
         literals, others = set[str](), list[_Value]()
@@ -384,7 +388,7 @@ class LevelMatcher:
                 if not self.any:
                     others.append(_Value(value, definition, values.recursive))
             else:
-                literals.add(fold(value) if definition.ignore_case else value)
+                literals.add(fold(value) if definition.ignore_case else value)  # RULE (fold-values)
         self.literals = frozenset(literals) if literals and not self.any else _NO_LITERALS
         self._others = tuple(others)
         self.context_dependencies = (
@@ -416,44 +420,44 @@ class LevelMatcher:
         """
         if self.any:
             return not self.excludes
-        if value in ("", "*"):
+        if value in ("", "*"):  # RULE (all-values-asked)
             return False
         if self._quoted is not None and value[0] in self._quotes:
             return self._quoted.matches(value, asker)
         if value in self.literals:
-            return not self.excludes
+            return not self.excludes  # RULE (excluded-value)
         unknown = False
         for other in self._others:
             found = other.matches(value, asker)
             if found:
                 return not self.excludes
             unknown = unknown or found is None
-        return None if unknown else self.excludes
+        return None if unknown else self.excludes  # RULE (not-excluded-value)
 
     def matches_within(self, value: str, asker: Asker, scope: ElementScope) -> bool | None:
         """Say what `matches` says, where a value that `scope` lets in counts as the one asked for.
 
         Of several values any may be the one; what is excluded then is what none of them may be.
         """
-        if isinstance(value, AnyOf):
+        if isinstance(value, AnyOf):  # RULE (any-of-several)
             if self.any:
                 return not self.excludes
             found = [self.matches_within(one, asker, scope) for one in value.each]
-            return all_of(found) if self.excludes else any_of(found)
+            return all_of(found) if self.excludes else any_of(found)  # RULE (none-of-several)
         if self._quoted is not None and value[:1] in self._quotes and value:
             return self._quoted.matches_within(value, asker, scope)
         if scope is ElementScope.SELF or self.any or not self._reaches(value, asker, scope):
             return self.matches(value, asker)
-        return value in ("", "*") or not self.excludes
+        return value in ("", "*") or not self.excludes  # RULE (scope-excludes)
 
     def _reaches(self, value: str, asker: Asker, scope: ElementScope) -> bool:
         if scope is ElementScope.SELF_OR_PREFIX:
-            if any(literal.startswith(value) for literal in self.literals):
+            if any(literal.startswith(value) for literal in self.literals):  # RULE (prefix-scope)
                 return True
         elif not self._children_by or value in ("", "*"):
             return False
         else:
-            value = value.removesuffix(self._children_by)
+            value = value.removesuffix(self._children_by)  # RULE (children-scope-separator)
             parents = (literal.rpartition(self._children_by) for literal in self.literals)
             if any(separator and parent == value for parent, separator, _ in parents):
                 return True

@@ -56,7 +56,7 @@ def find(question: ResourceQuestion, type_: PolicyType, *, any_access: bool = Fa
     INVARIANT (nesting escapes nothing): what holds for a namespace holds for those in it. Where these have
     one of their own, neither is told from the other to be the stricter: the column is NULL, no row is shown.
     """
-    if question.service.is_super(question.subject):
+    if question.service.is_super(question.subject):  # RULE (super-users-unmasked)
         return None
     found = _find(question, type_, any_access=any_access)
     if not question.nested:
@@ -85,7 +85,7 @@ def _find(question: ResourceQuestion, type_: PolicyType, *, any_access: bool) ->
         )
         if found is not None:
             return found
-    return _shared(question, type_, any_access=any_access)
+    return _shared(question, type_, any_access=any_access)  # RULE (gds-obligations)
 
 
 def _shared(question: ResourceQuestion, type_: PolicyType, *, any_access: bool) -> MatchedItem | None:
@@ -102,6 +102,7 @@ def _shared(question: ResourceQuestion, type_: PolicyType, *, any_access: bool) 
 def _wanted(question: ResourceQuestion, type_: PolicyType) -> int:
     """Return the access types for which there are obligations of a kind, and that are asked for."""
     bits = question.service.mask_bits if type_ is PolicyType.MASK else question.service.filter_bits
+    # RULE (mask-access-types)
     return bits if wants_any(question.access) else bits & question.service.bits.wanted(question.access)
 
 
@@ -122,6 +123,7 @@ def find_in(
             if first is not None:
                 break
     for one in applying:
+        # RULE (tag-mask-priority, tag-mask-override)
         if first is not None and first.policy.priority >= one[0].priority:
             break
         found = _of(question, question, one, bits)

@@ -67,6 +67,7 @@ class PolicyIndex:
     def entries_of(self, policy: CompiledPolicy) -> tuple[ResourceEntry, ...]:
         """Return an entry for each of the policy's resource sets that can match something."""
         hierarchies = self._hierarchies[policy.policy.type]
+        # RULE (additional-resources)
         sets: tuple[ResourceSet, ...] = (policy.policy.resources, *policy.policy.additional_resources)
         found = (compile_entry(policy, resources, hierarchies) for resources in sets)
         return tuple([entry for entry in found if entry is not None])
@@ -109,7 +110,7 @@ class PolicyIndex:
         return policy_index
 
     def _file(self, policy: Policy, entries: dict[_Section, list[ResourceEntry]]) -> None:
-        if not policy.enabled:
+        if not policy.enabled:  # RULE (disabled-policies)
             return
         compiled = CompiledPolicy(policy, self.definition, self.bits)
         found = self.entries_of(compiled)

@@ -50,6 +50,7 @@ def resource_of_service(text: str, definition: ServiceDef, catalogs: Collection[
 
     A database that is called like such a catalog is written with its catalog. Raises NotAResource.
     """
+    # RULE (definition-without-catalogs)
     if definition.resource(CATALOG) is None and (split := _split_catalog(text)) is not None:
         catalog, rest = split
         if fold(catalog) in {fold(name) for name in catalogs}:
@@ -61,7 +62,7 @@ def resource_of_service(text: str, definition: ServiceDef, catalogs: Collection[
 def service_of_catalog(catalog: str, policies: PolicySet) -> str:
     """Return the name of the service that speaks for a catalog; the default where nothing says another."""
     speaking = {fold(name): service for name, service in policies.catalog_services.items()}
-    return speaking.get(fold(catalog), DEFAULT_SERVICE)
+    return speaking.get(fold(catalog), DEFAULT_SERVICE)  # RULE (catalog-service-names)
 
 
 def service_of(text: str, policies: PolicySet) -> str:

@@ -178,7 +178,7 @@ class _Recurring:
         def values(name: str) -> frozenset[int]:
             return _values(name, getattr(recurrence, name).strip() or "*")
 
-        self._zone = zone
+        self._zone = zone  # RULE (recurrence-zone)
         # A day field that is blank names no day, unlike `*`; both of them blank make no sense.
         self._days = values("day_of_month") if recurrence.day_of_month.strip() else frozenset[int]()
         self._weekdays = values("day_of_week") if recurrence.day_of_week.strip() else frozenset[int]()
@@ -187,7 +187,7 @@ class _Recurring:
         self._whole_days, self._rest = divmod(recurrence.interval_minutes, _DAY_MINUTES)
         if not (self._days or self._weekdays):
             raise ValueError("no day")
-        if not 0 < recurrence.interval_minutes <= MAX_INTERVAL_MINUTES:
+        if not 0 < recurrence.interval_minutes <= MAX_INTERVAL_MINUTES:  # RULE (interval-range)
             raise ValueError("interval out of range")
 
     def holds(self, second: int) -> bool:
@@ -198,7 +198,7 @@ class _Recurring:
         begin = fired.replace(tzinfo=self._zone).timestamp()
         # Days are days of the calendar, hours and minutes are elapsed time, as with Java's calendar.
         end = (fired + timedelta(days=self._whole_days)).replace(tzinfo=self._zone).timestamp()
-        return begin <= second <= end + self._rest * 60
+        return begin <= second <= end + self._rest * 60  # RULE (interval-end)
 
     def _latest(self, local: datetime) -> datetime | None:
         """Return the latest firing at or before a wall-clock time; None when it is too old to matter."""
@@ -211,6 +211,7 @@ class _Recurring:
                 day = day.replace(day=1) - timedelta(days=1)
             else:
                 place = bisect.bisect_right(self._times, latest)
+                # RULE (week-sunday, day-of-month-or-week)
                 if place and (day.day in self._days or day.isoweekday() % 7 + 1 in self._weekdays):
                     minute = self._times[place - 1]
                     return datetime(day.year, day.month, day.day, minute // 60, minute % 60)  # noqa: DTZ001
@@ -231,11 +232,11 @@ class _Schedule:
         self._last = (-1, False)
 
     def holds(self, second: int) -> bool:
-        if self._start is not None and second < self._start:
+        if self._start is not None and second < self._start:  # RULE (schedule-start)
             return False
-        if self._end is not None and second > self._end:
+        if self._end is not None and second > self._end:  # RULE (schedule-end)
             return False
-        if not self._recurring:
+        if not self._recurring:  # RULE (recurrences)
             return True
         last = self._last
         if last[0] != second:
@@ -245,7 +246,7 @@ class _Schedule:
 
 
 def _second(time: datetime | None, zone: tzinfo) -> int | None:
-    return None if time is None else int(time.replace(tzinfo=zone).timestamp())
+    return None if time is None else int(time.replace(tzinfo=zone).timestamp())  # RULE (schedule-zone)
 
 
 def is_sound(schedule: ValiditySchedule) -> bool:
@@ -280,7 +281,7 @@ def compile_schedules(schedules: Sequence[ValiditySchedule]) -> Applies:
             return None
         second = int((time if time.tzinfo is not None else time.replace(tzinfo=UTC)).timestamp() // 1)
         try:
-            held = any(schedule.holds(second) for schedule in compiled)
+            held = any(schedule.holds(second) for schedule in compiled)  # RULE (any-schedule)
         except (ValueError, OverflowError, OSError):  # an instant that no calendar reaches
             return None
         return True if held else otherwise

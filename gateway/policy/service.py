@@ -102,6 +102,7 @@ class CompiledService:
 
     def is_super(self, subject: Subject) -> bool:
         """Say whether nothing is denied to the subject, masked or filtered."""
+        # RULE (super-users, super-groups)
         return subject.user in self.model.super_users or not self.model.super_groups.isdisjoint(
             subject.own_groups
         )
@@ -267,6 +268,7 @@ class ResourceQuestion(SharingQuestion):
                 self.note(_TAGS)
                 found = [(Made(given), MatchType.SELF, False)]
             elif self.service.model.tagged:
+                # RULE (tag-scopes)
                 tagged = self.service.taggings.on(
                     self.levels, self.values, self, below=self.below, scopes=self.element_scopes
                 )
@@ -308,6 +310,7 @@ class ResourceQuestion(SharingQuestion):
         return ((), ()) if sharing is None else sharing.containers(self, bits, any_access=any_access)
 
     def zones(self) -> tuple[str, ...]:
+        # RULE (zones-of-several)
         return self.service.zones.of(self.levels, self.values, self, varied=self._varied)
 
     def instead(self, value: str) -> ResourceQuestion:
@@ -408,7 +411,7 @@ class TagQuestion(Asker):
     def applying(self, policy_index: PolicyIndex, index: Index, subject: Subject | None) -> list[Applying]:
         """Return the policies on the tag that apply, in Ranger's order."""
         root = policy_index.definition.resources[0]
-        values = (fold(self.hit.tag.type) if root.ignore_case else self.hit.tag.type,)
+        values = (fold(self.hit.tag.type) if root.ignore_case else self.hit.tag.type,)  # RULE (tag-case)
         below, doubted = self.hit.match is MatchType.DESCENDANT, self.hit.doubted
         found: list[Applying] = []
         for entry in index.at((root.name,), values, subject):

@@ -170,7 +170,7 @@ class _Definition:
             separator=reader.character(options, "pathSeparatorChar", where, default.separator),
             quote_characters=self._quotes(options, where, default),
             replaces_tokens=reader.flag(options, "replaceTokens", where, default=default.replaces_tokens)
-            and marked,
+            and marked,  # RULE (token-marks-equal)
             token_marks=(start, end, escape, prefix),
             replaces_expressions=reader.flag(
                 options, "replaceReqExpressions", where, default=default.replaces_expressions

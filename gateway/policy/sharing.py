@@ -34,7 +34,7 @@ from gateway.policy.service_defs import IMPLICIT
 from gateway.policy.subjects import Subject
 from gateway.policy.zones import UNZONED
 
-PRIORITY = -1
+PRIORITY = -1  # RULE (gds-priority)
 """Below all policies: what is shared is asked about when no policy says anything."""
 _NOTHING = Index()
 _TIME = frozenset({TIME})
@@ -84,7 +84,7 @@ class _Holder:
         return [
             policy
             for policy, entries in self.policies
-            if any(entry.match(value, question) in HERE for entry in entries)
+            if any(entry.match(value, question) in HERE for entry in entries)  # RULE (gds-policy-of-dataset)
         ]
 
     def granted(self, question: SharingQuestion) -> tuple[list[tuple[CompiledPolicy, int]], int]:
@@ -157,12 +157,12 @@ class SharedResources:
                 for type_, levels in (
                     (PolicyType.ACCESS, resource.resources),
                     (PolicyType.MASK, resource.resources),
-                    (PolicyType.ROW_FILTER, resource.above),
+                    (PolicyType.ROW_FILTER, resource.above),  # RULE (gds-filter-whole-table)
                 ):
                     # Only what masks and filters can be about, and then matched as what is shared is.
                     entry = compile_entry(one, levels, self._levels[PolicyType.ACCESS])
                     if entry is not None and frozenset(levels) in self._levels[type_]:
-                        found[type_].setdefault(share.model.zone, []).append(entry)
+                        found[type_].setdefault(share.model.zone, []).append(entry)  # RULE (gds-zones)
         self._indexes = {
             type_: {zone: Index(entries) for zone, entries in zones.items()} for type_, zones in found.items()
         }
@@ -213,9 +213,9 @@ class SharedResources:
         for dataset, bits in datasets.items():
             for applies, project in dataset.projects:
                 if _in_force(question, applies, project.applies):
-                    projects[project] = projects.get(project, 0) | bits
+                    projects[project] = projects.get(project, 0) | bits  # RULE (gds-projects)
         return [
-            (policy, allow & bits)
+            (policy, allow & bits)  # RULE (gds-access-limit)
             for holder, bits in (*datasets.items(), *sorted(projects.items(), key=lambda one: one[0].order))
             for policy, allow in holder.granted(question)[0]
             if allow & bits
@@ -279,7 +279,7 @@ class SharedResources:
             if one.dataset not in told:
                 told[one.dataset] = self._granting(question, one.dataset)
             first, sure, possible = told[one.dataset]
-            if not possible & one.resource.bits & bits:
+            if not possible & one.resource.bits & bits:  # RULE (gds-no-grant-no-mask)
                 continue
             policy = policy or first
             found.append((one, one.certain and bool(sure & one.resource.bits & bits)))
@@ -332,13 +332,14 @@ class SharedResources:
                     continue
                 if resource.context_dependencies:
                     question.note(resource.context_dependencies)
+                # RULE (gds-share-conditions, gds-resource-conditions)
                 tests = (*resource.share.tests, *resource.tests)
                 told = all_hold(tests, question) if tests else True
                 for applies, dataset in resource.share.datasets:
                     held = _in_force(question, applies, dataset.applies)
                     if held is not False and told is not False:
                         found.append(_Held(dataset, resource, bool(held and told) and not applying[2]))
-        return sorted(found, key=_order)
+        return sorted(found, key=_order)  # RULE (gds-order)
 
 
 def _compiled(schedules: Sequence[ValiditySchedule]) -> Applies | None:
@@ -354,7 +355,7 @@ def _in_force(question: SharingQuestion, *applies: Applies | None) -> bool | Non
     periods = [one for one in applies if one is not None]
     if periods:
         question.note(_TIME)
-    told = [one(question.context.time) for one in periods]
+    told = [one(question.context.time) for one in periods]  # RULE (gds-periods)
     return False if False in told else None if None in told else True
 
 
@@ -374,7 +375,7 @@ def _mask(found: Sequence[tuple[_Held, bool]], question: SharingQuestion) -> tup
             if matches is not False:
                 mask = (item, bool(matches) and certain)
                 break
-        if mask is None and certain:
+        if mask is None and certain:  # RULE (gds-unmasked-share)
             return None
         first = first or mask
     return first
@@ -386,14 +387,15 @@ def _rows(found: Sequence[tuple[_Held, bool]]) -> tuple[FilterItem, bool] | None
     doubted: FilterItem | None = None
     for held, certain in found:
         rows = held.resource.rows
-        if certain and rows is None:
+        if certain and rows is None:  # RULE (gds-unfiltered-share)
             return None
         if certain and rows is not None:
             texts.setdefault(rows.filter_expression, rows)
         elif rows is not None:
             doubted = doubted or rows
     if not texts:
-        return None if doubted is None else (doubted, False)
+        return None if doubted is None else (doubted, False)  # RULE (gds-doubt-no-rows)
     first = next(iter(texts.values()))
+    # RULE (gds-several-filters)
     text = first.filter_expression if len(texts) == 1 else " OR ".join(f"({text})" for text in texts)
     return replace(first, filter_expression=text), True

@@ -40,7 +40,7 @@ _SIMPLE = re.compile(r"[A-Za-z0-9_.@+ -]{0,256}\Z")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,18})?\Z", re.ASCII)
 """Numbers that are written in one way only: `007` is a text."""
 _STRINGS = ("'", '"')
-NO_VALUE = "NULL"
+NO_VALUE = "NULL"  # RULE (empty-list)
 """Stands for an empty list: `x IN (NULL)` and `x NOT IN (NULL)` hold for no row."""
 
 _PLACE = {"filter": "a row filter", "mask": "a custom mask"}
@@ -51,7 +51,7 @@ def string_literal(text: str) -> str | None:
     if _SIMPLE.match(text):
         return f"'{text}'"
     try:
-        return f"CAST(X'{text.encode().hex().upper()}' AS STRING)"
+        return f"CAST(X'{text.encode().hex().upper()}' AS STRING)"  # RULE (values-literal)
     except UnicodeEncodeError:
         return None
 

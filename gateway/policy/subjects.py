@@ -49,8 +49,8 @@ class RoleGraph:
         """Return all roles of a user; those that it brought from login count like those of the set."""
         found = set(held) | self._by_user.get(user, set())
         for group in groups & self._by_group.keys():
-            found |= self._by_group[group]
-        waiting = list(found)
+            found |= self._by_group[group]  # RULE (roles-of-groups)
+        waiting = list(found)  # RULE (roles-in-roles)
         while waiting:  # a cycle ends because a role is looked at once
             new = self._containers.get(waiting.pop(), set()) - found
             found |= new
@@ -72,6 +72,7 @@ class RoleGraph:
             principal,
             principal.user,
             groups,
+            # RULE (roles-of-everybody)
             self.roles_of(principal.user, groups, principal.roles) if roles is None else roles,
             own,
             attributes,

@@ -44,6 +44,7 @@ class Made:
     def hits(self, match: MatchType, time: datetime | None, *, doubted: bool = False) -> list[TagHit]:
         """Return the tags that hold at a time, or may; all in doubt when that is `doubted` already."""
         found = [(tag, True if applies is None else applies(time)) for tag, applies in self.tags]
+        # RULE (tag-periods)
         return [
             TagHit(tag, match, doubted=doubted or held is None) for tag, held in found if held is not False
         ]
@@ -99,8 +100,9 @@ class Taggings:
         if scopes:
             candidates = self._index.along(levels)
         else:
+            # RULE (tags-reach-down)
             candidates = [*self._index.at(levels, values, None), *self._index.above(levels, values)]
-            if below:
+            if below:  # RULE (tags-below-any-access)
                 candidates += self._index.below(levels, values, None)
         found: list[tuple[ResourceEntry, MatchType]] = []
         for entry in dict.fromkeys(candidates):

@@ -235,6 +235,7 @@ class _Shared:
 def _guards(policy: Policy, resources: ResourceSet) -> bool:
     columns = resources.get(_COLUMN)
     if policy.type is PolicyType.ACCESS:
+        # RULE (unmatched-all-but)
         return bool(policy.deny or policy.deny_all_else or (columns is not None and columns.excludes))
     return policy.type is PolicyType.MASK
 

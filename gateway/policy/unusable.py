@@ -57,7 +57,7 @@ def broken(
         policy = Policy(id=-1, name="", service=service, type=PolicyType.ACCESS, resources={}, zone=zone)
     return replace(
         policy,
-        enabled=policy.enabled and guards and named,
+        enabled=policy.enabled and guards and named,  # RULE (broken-allowing-policy)
         allow=(),
         deny=(),
         allow_exceptions=(),
@@ -124,12 +124,13 @@ def with_closed(policies: PolicySet, unusable: Collection[Policy]) -> PolicySet:
             if id(one) not in ids:
                 made.append(one)
                 continue
-            if can_deny(one, service):
-                put = [_denial(one, definition, accesses), _hidden(one, service)]
-            elif one.broken:
+            if can_deny(one, service):  # RULE (closing-without-denial)
+                put = [_denial(one, definition, accesses), _hidden(one, service)]  # RULE (closing-hides)
+            elif one.broken:  # RULE (broken-mask-hides)
                 put = _hiding_all(one, service.definition, definition)
             else:
                 put = [hiding(one, service.definition)]
+            # RULE (closing-every-zone)
             zones = ("", *(zone.name for zone in service.zones)) if one.every_zone else (one.zone,)
             made += [replace(policy, zone=zone, every_zone=False) for zone in zones for policy in put]
         return tuple(made)
@@ -313,5 +314,7 @@ def _sets(resources: ResourceSet, levels: Sequence[ResourceDef]) -> Sequence[Res
     known = {level.name: resources[level.name] for level in longest if level.name in resources}
     known = {name: values for name, values in known.items() if values.values}
     order = [level.name for level in levels]
+    # RULE (broken-policy-closes-below)
     found = sorted(sorted(names, key=order.index) for names in hierarchies if names >= known.keys())
+    # RULE (broken-policy-closes)
     return [{name: known.get(name, _EVERY) for name in names} for names in found]

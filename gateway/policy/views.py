@@ -399,6 +399,7 @@ def together(hidden: frozenset[str], views: Sequence[TableView]) -> TableView:
     return TableView(
         allowed=first.allowed,
         masks=masks,
+        # RULE (views-filters-joined)
         row_filter=all_filters([view.row_filter for view in views if view.row_filter is not None]),
         hidden=hidden,
         context_dependencies=frozenset[str]().union(*(view.context_dependencies for view in views)),
@@ -409,7 +410,7 @@ def together(hidden: frozenset[str], views: Sequence[TableView]) -> TableView:
 def both_masks(one: ColumnMask, other: ColumnMask) -> ColumnMask:
     """Return the mask of a column that has two."""
     found = other
-    if one.expression != other.expression:
+    if one.expression != other.expression:  # RULE (views-two-masks)
         null, context_dependencies = (
             null_of(one.column),
             one.context_dependencies | other.context_dependencies,

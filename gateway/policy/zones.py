@@ -50,7 +50,7 @@ class Zones:
             entries = [
                 *self._index.at(levels, values, None),
                 *self._index.below(levels, values, None),
-                *self._index.above(levels, values),
+                *self._index.above(levels, values),  # RULE (zone-reaches-below)
             ]
         for entry in entries:
             if entry.context_dependencies:
@@ -58,7 +58,7 @@ class Zones:
             match = entry.match(values, asker, scopes)
             if match is not MatchType.NONE:
                 found[entry.of] = None
-                below = below or match is MatchType.DESCENDANT
+                below = below or match is MatchType.DESCENDANT  # RULE (above-zone)
         zones = sorted(found, key=self._order.__getitem__)
         return (*zones, UNZONED) if below else tuple(zones)
 
@@ -69,6 +69,7 @@ class Zones:
 
     def tag_zone(self, zone: str) -> str:
         """Return the zone whose tag policies hold for resources of a zone."""
+        # RULE (zone-tag-policies, zone-without-tag-service)
         return zone if zone in self.governing_tags else UNZONED
 
 

@@ -15,10 +15,13 @@ from gateway.model.reading import (
     Argument,
     ColumnRef,
     CommandNode,
+    DatedName,
     ExpressionNode,
+    ExtractedValue,
     FieldValue,
     FunctionRef,
     Identity,
+    NamePieces,
     NotParsed,
     NotRead,
     Parameter,
@@ -96,13 +99,30 @@ def column_names_of(reply: JsonReply) -> tuple[UnnamedColumn, ...]:
 
 def _column_name(told: JsonReply) -> UnnamedColumn:
     start, end = told["span"]
+    return UnnamedColumn(
+        span=Span(start, end),
+        pieces=_name_pieces(told),
+        cast=told["cast"],
+        plain=told["plain"],
+        dated=tuple(
+            DatedName(tuple((tuple(each["parts"]), each["kind"]) for each in one["where"]), _name_pieces(one))
+            for one in told["dated"]
+        ),
+    )
+
+
+def _name_pieces(told: JsonReply) -> NamePieces:
     found = _HOLE.split(told["name"])
-    pieces = tuple(
-        tuple(told["holes"][int(piece)]) if i % 2 else piece
+    return tuple(
+        _hole(told["holes"][int(piece)]) if i % 2 else piece
         for i, piece in enumerate(found)
         if i % 2 or piece
     )
-    return UnnamedColumn(span=Span(start, end), pieces=pieces, plain=told["plain"])
+
+
+def _hole(told: JsonReply) -> tuple[str, ...] | ExtractedValue:
+    parts = tuple(told["parts"])
+    return ExtractedValue(parts, told["key"]) if "key" in told else parts
 
 
 def not_read_of(reply: JsonReply) -> NotRead:

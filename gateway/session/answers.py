@@ -244,9 +244,10 @@ def _harmless_details(details: Sequence[_Row]) -> list[_Row]:
     kept: list[_Row] = []
     for row in details[at + 1 :]:
         name = _text(row, 0)
+        # RULE (description-end)
         if name == "" or name.startswith("# "):
             break
-        if name in HARMLESS_DETAILS:
+        if name in HARMLESS_DETAILS:  # RULE (harmless-details)
             kept.append(row)
     return [*details[max(0, at - 1) : at + 1], *kept]
 
@@ -263,7 +264,7 @@ def _json(rule: AnswerRule, row: _Row) -> _Row:
 
 
 def _is_harmless(rule: AnswerRule, row: _Row) -> bool:
-    return bool(rule.columns) and _text(row, 0) in HARMLESS_PROPERTIES
+    return bool(rule.columns) and _text(row, 0) in HARMLESS_PROPERTIES  # RULE (harmless-properties)
 
 
 def _describe_column(rule: AnswerRule, rows: Sequence[_Row]) -> list[_Row]:

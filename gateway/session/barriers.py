@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 JudgeStatement = Callable[[Statement], Awaitable[Verdict]]
+CanBeRead = Callable[[Iterable[TableName]], Awaitable[bool]]
+"""Whether nothing among the files of tables leads out of where they lie."""
 RunStatement = Callable[[Statement], Awaitable[object]]
 """Runs a statement of the gateway's own to its end."""
 
@@ -149,6 +151,7 @@ async def bind(
     until = asyncio.get_running_loop().time() + wait_s
     while isinstance(verdict, Cleared):
         request = LockRequest.of(verdict, session.judged_by(verdict))
+        # RULE (names-held)
         hold = await locks.acquire(request, until=until, by=session.number)
         if hold is None:
             return _busy(verdict, request), NO_LOCKS
@@ -335,6 +338,7 @@ async def renew_views(
     run: RunStatement,
     drop: Callable[[str], Statement],
     changed: ChangedNames,
+    can_be_read: CanBeRead,
 ) -> None:
     """Judge every temporary view again: policies, or what it reads, may have changed since it was made.
 
@@ -348,7 +352,7 @@ async def renew_views(
         view for name, view in session.views.items() if name not in judged or view.policies_version < version
     ]:
         judged.add(due[0].name.lower())
-        await _renew(session, due[0], version, judge, run, drop, changed)
+        await _renew(session, due[0], version, judge, run, drop, changed, can_be_read)
 
 
 async def _renew(
@@ -359,20 +363,24 @@ async def _renew(
     run: RunStatement,
     drop: Callable[[str], Statement],
     changed: ChangedNames,
+    can_be_read: CanBeRead,
 ) -> None:
     generation = changed.generation
     statement = as_made(session, view)
     verdict = without_ended_views(session, await judge(statement))
     if isinstance(verdict, Cleared) and not view.inlined:
         # Spark looks the names in it up again whenever it is read, by what its session knows.
-        stale = session.changed_tables(verdict, changed)
+        stale = session.changed_tables(verdict, changed)  # RULE (text-view-renewed)
         await _look_at(stale, statement, verdict, run)
         session.judged(verdict, generation, dict.fromkeys((name.folded() for name in stale), generation))
     origin = CachedRelation(
-        basis=view.basis, policies_version=view.policies_version, statement_id=view.statement_id
+        basis=view.basis,
+        policies_version=view.policies_version,
+        statement_id=view.statement_id,
+        sources=view.sources,
     )
-    same = view.made.same(verdict) and not session.is_outdated(view, changed)
-    if same and await still_right(origin, version, judge):
+    same = view.made.same(verdict) and not session.is_outdated(view, changed)  # RULE (plan-view-renewed)
+    if same and await still_right(origin, version, judge, can_be_read):
         session.view_still_right(view, version)
         return
     # INVARIANT (no dangling reader): what reads a view ends with it. Spark keeps the text of a temporary
@@ -393,10 +401,13 @@ async def _renew(
     _log.info("temporary_views_renewed", ended=len(chain), made_again=sum(made_again))
 
 
-async def still_right(relation: CachedRelation, version: int, judge: JudgeStatement) -> bool:
+async def still_right(
+    relation: CachedRelation, version: int, judge: JudgeStatement, can_be_read: CanBeRead
+) -> bool:
     """Whether everything that it was computed from would be computed in the same way now."""
     if relation.basis is None:
-        return relation.policies_version == version
+        # RULE (links-below-many-statements)
+        return relation.policies_version == version and await can_be_read(relation.sources)
     return await all_same(relation.basis, judge)
 
 

@@ -106,6 +106,7 @@ class Own:
             for found in _LITERAL.finditer(text):
                 literals.add(found[1] if found[1] is not None else found[2])
             words.update(word.strip("`").lower() for word in _WORD.findall(_LITERAL.sub(" ", text)))
+        # RULE (many-literals-untold)
         return cls(frozenset(words), frozenset(literals) if len(literals) <= MAX_LITERALS else frozenset())
 
 
@@ -185,12 +186,13 @@ def shown(name: str, parameter: str, value: str, exception: str, own: Own = NO_P
     known = conditions().get(name)
     kind = known.kinds.get(parameter, "values") if known is not None else "values"
     if kind == "values" or len(value) > MAX_PARAMETER_CHARS:
-        return False
+        return False  # RULE (parameter-values-untold)
     plain = _unquoted(value)
     if kind in ("own", "arguments") and plain in own.literals:
         return True
     # INVARIANT (no values under obligations): an argument may be a value of a row. A statement has as many
     # words as its sender likes, and they would tell which one it is.
+    # RULE (raised-parameters-untold, argument-parameters-untold)
     if kind == "arguments" or exception in RAISED_BY_USERS:
         return False
     if kind == "own":

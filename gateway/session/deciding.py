@@ -67,7 +67,7 @@ class Deciding(ABC, Generic[S, E]):
             return await self._verdicts.judge(statement, client)
 
         for handle, relation in list(session.relations.items()):
-            if not await barriers.still_right(relation, version, judge):
+            if not await barriers.still_right(relation, version, judge, self._verdicts.can_be_read):
                 session.end_relation(handle)
         await barriers.renew_views(
             session,
@@ -77,6 +77,7 @@ class Deciding(ABC, Generic[S, E]):
             run=lambda statement: self.run_inside(session, statement, client),
             drop=lambda name: self.own(session, f"DROP VIEW IF EXISTS {quote(name)}"),
             changed=self._dependencies.catalog.changed_names,
+            can_be_read=self._verdicts.can_be_read,
         )
         session.require_open()
 
@@ -108,7 +109,7 @@ class Deciding(ABC, Generic[S, E]):
             run=lambda one: self.run_inside(session, one, client),
             changed=self._dependencies.catalog.changed_names,
         )
-        return self._verdicts.without_streams(verdict, session.judged_by)
+        return self._verdicts.without_streams(verdict, session.judged_by)  # RULE (stream-of-walked-files)
 
     async def _decided(
         self,

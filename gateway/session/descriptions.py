@@ -107,7 +107,7 @@ def reduced_json(text: str, columns: frozenset[str] | None) -> str:
         raise ValueError("it has no columns")
     if columns is not None and not columns:
         return "{}"
-    shown = {key: value for key, value in told.items() if key in HARMLESS_KEYS}
+    shown = {key: value for key, value in told.items() if key in HARMLESS_KEYS}  # RULE (harmless-json-keys)
     shown["columns"] = [
         {key: value for key, value in column.items() if key in _COLUMN_KEYS}
         for column in told["columns"]
@@ -130,7 +130,7 @@ def _harmless(lines: Sequence[str]) -> Iterator[str]:
         if found is None:
             continue
         if found[1] in _ENDS:
-            return
+            return  # RULE (view-text-lines)
         if found[1] in HARMLESS and found[1] not in told:
             told.add(found[1])
             yield line
@@ -141,6 +141,7 @@ def _visible(lines: Sequence[str], columns: frozenset[str] | None) -> Iterator[s
     for line in lines:
         if line.startswith(" |-- "):
             found = _COLUMN.fullmatch(line)
+            # RULE (described-tree-columns)
             shows = found is not None and (columns is None or found[1].lower() in columns)
         elif not line.startswith(" |  "):
             shows = False

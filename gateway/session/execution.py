@@ -17,7 +17,7 @@ from gateway.session.audit_records import StatementOutcome
 from gateway.session.conditions import NO_PARAMETERS_SHOWN, Own
 from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
-from gateway.session.failures import StatementFailed
+from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import new_handle
 from gateway.session.locks import NO_LOCKS
 from gateway.session.operation import (
@@ -72,7 +72,8 @@ class Execution(Deciding[Session, ThriftOperation]):
         """Run one statement; return when Spark has it, or has no room for it yet, or with `wait` when Spark
         has ended it.
 
-        Raises StatementRefused, StatementFailed, LedgerUnavailable, LimitExceeded, BackendUnavailable.
+        What is refused is an operation that has failed, or with `wait` a StatementRefused. Raises
+        StatementFailed, LedgerUnavailable, LimitExceeded, BackendUnavailable.
         """
         await session.lock.acquire()
         waits = False
@@ -86,11 +87,26 @@ class Execution(Deciding[Session, ThriftOperation]):
                     timeout_s,
                     lambda left_s: self._begin(session, text, left_s, waited=operation),
                 )
+        except StatementRefused as refused:
+            if wait:
+                raise
+            operation = self._refused(session, refused)
         finally:
             if not waits:
                 session.lock.release()
         if wait:
             await self._wait(operation)
+        return operation
+
+    def _refused(self, session: Session, refused: StatementRefused) -> ThriftOperation:
+        """Return a refusal, which is on record, as the operation that Spark has of a statement in the
+        background, also of one that it does not parse."""
+        session.require_open()
+        operation = ThriftOperation(session, new_handle(), refused.statement_id, EXECUTE_STATEMENT)
+        operation.completed = True  # what is refused has no end on record
+        operation.error = refused
+        operation.life.on(Event.FAIL)
+        session.operations[operation.handle.guid] = operation
         return operation
 
     async def _begin(
@@ -305,6 +321,7 @@ class Execution(Deciding[Session, ThriftOperation]):
         """See to rows that failed to come before the first of them was shown; returns whether the statement
         has been run again instead, and ended."""
         upstream = operation.upstream
+        # RULE (lost-files-relayed)
         if upstream is None or operation.relayed_rows or not lost_files(fault.message, fault.details):
             return False
         told = await _schema(upstream)
@@ -318,6 +335,7 @@ class Execution(Deciding[Session, ThriftOperation]):
             return False
         await self._wait_for_end(operation)
         again = operation.upstream
+        # RULE (lost-files-schema)
         if operation.state == FINISHED and again is not None and await _schema(again) != told:
             # The client may have been told of other columns.
             operation.life.on(Event.FAIL)
@@ -331,9 +349,10 @@ class Execution(Deciding[Session, ThriftOperation]):
         if cleared is None or upstream is None or not lost_files(message, details):
             return False
         session.look_again_at(cleared.policy_tables)
+        # RULE (lost-files-again, lost-files-reads-only)
         again = cleared.read_only and not cleared.effects and bool(cleared.policy_tables)
         ended = operation.closed or (operation.terminal and operation.state != FINISHED)
-        if not again or operation.ran_again or ended or operation.hold.overtaken:
+        if not again or operation.ran_again or ended or operation.hold.overtaken:  # RULE (lost-files-once)
             return False
         operation.hold.end()
         operation.hold = NO_LOCKS

@@ -23,4 +23,4 @@ class Lifecycle:
 
     def reason(self, otherwise: str) -> str:
         """Return why something ends: a gateway that stops cuts its clients, who then seem to go away."""
-        return STOPPING if self.cuts else otherwise
+        return STOPPING if self.cuts else otherwise  # RULE (stopping-cut, stopping-client-left)

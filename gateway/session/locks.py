@@ -135,7 +135,7 @@ class HeldLocks(Followed):
             stays = change.meaning == "stays"
             if not (before and stays):
                 catalog.invalidate(change.tables, change.databases, by=self._by, stays=stays)
-        if self.request.rewritten and not before:
+        if self.request.rewritten and not before:  # RULE (delete-files-before)
             catalog.changed_names.note(self.request.rewritten, by=self._by, stays=True)
 
 

@@ -59,6 +59,7 @@ class OpenSessions:
         """Return in how many sessions something runs, or is being fetched; or how many calls are being
         answered where these are more: a call for metadata, an answer that a slow client takes."""
         sessions = sum(endpoint.busy() for endpoint in self._endpoints)
+        # RULE (stopping-waits-answers)
         return max(sessions, sum(answering() for answering in self._answering))
 
     def listed(self) -> list[OpenSession]:

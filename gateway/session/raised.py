@@ -58,7 +58,7 @@ def raised(text: str, details: Sequence[str] = ()) -> Raised:
         return first
     told = first
     for cause in _causes(text, details):
-        if cause.condition in conditions():
+        if cause.condition in conditions():  # RULE (cause-condition)
             return cause
         if _says_nothing(told) and cause.exception:
             told = cause
@@ -116,5 +116,5 @@ def _read(text: str, depth: int = 0) -> Raised:
         inner = _read(body, depth + 1)
         if inner.condition:
             return inner
-    outermost = wrapper is not None and depth == 0
+    outermost = wrapper is not None and depth == 0  # RULE (task-error-late)
     return Raised(exception=exception, condition=condition, message=body, outermost=outermost)

@@ -162,7 +162,7 @@ def told_sqlstate(shown: str) -> str:
 
 def comes_before_rows(condition: str, exception: str) -> bool:
     """Whether an error of this class comes before any row is read."""
-    if condition.startswith(_NOT_OF_ANALYSIS):
+    if condition.startswith(_NOT_OF_ANALYSIS):  # RULE (late-conditions)
         return False
     return _BEFORE_ROWS.fullmatch(exception) is not None or (condition, exception) == _PLANNING
 
@@ -173,7 +173,7 @@ def _kind_of(first: Raised) -> ErrorKind:
     return ErrorKind(
         error_class=first.condition,
         analysis=first.outermost and comes_before_rows(first.condition, first.exception),
-        exception=first.exception if certain else "",
+        exception=first.exception if certain else "",  # RULE (cause-class-untold)
         parameters=None if first.direct else {},
     )
 

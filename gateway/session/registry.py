@@ -49,7 +49,7 @@ class Registry(Generic[K, S]):
         """Take a place for a session that is about to be opened. Raises LimitExceeded, GatewayStopping."""
         if self.shut:
             raise GatewayStopping()
-        self._lifecycle.require_running()
+        self._lifecycle.require_running()  # RULE (stopping-no-session)
         if self.per_user.total() >= self._limits.sessions:
             raise LimitExceeded("the gateway has no room for another session; try again later")
         most = self._limits.sessions_per_user

@@ -17,9 +17,13 @@ from gateway.session.open_results import OpenResults
 from gateway.session.operation import FINISHED, LOG_SCHEMA, Batch, LocalRows, Session, ThriftOperation
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
 from gateway.session.states import Event
+from gateway.wire.rows import ColumnSpec, table_schema
+from gateway.wire.tcli import TTypeId
 
 ROWS, LOG = 0, 1
 """What a fetch asks for. Spark's log is always empty; ours says what a statement waits for."""
+NO_RESULT = table_schema([ColumnSpec("Result", TTypeId.STRING, "")], first_position=0)
+"""What Spark tells of a statement that has failed before it had a result."""
 ORIENTATIONS = range(6)
 """HiveServer2's numbers; of another one Spark complains in words that repeat its own handle and secret."""
 
@@ -41,7 +45,9 @@ class Results:
         while operation.not_with_spark_yet:
             await self._execution.poll(operation)
         if operation.upstream is None:
-            raise operation.error or NotFinished("the operation has no result")
+            if operation.closed:
+                raise operation.error or NotFinished("the operation has no result")
+            return NO_RESULT
         try:
             schema = await operation.upstream.schema()
         except BackendError as fault:

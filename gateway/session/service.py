@@ -167,13 +167,14 @@ class Sessions(EndpointSessions[bytes, Session]):
     async def execute(
         self, principal: Principal, handle: Handle, text: str, *, run_async: bool, timeout_s: int = 0
     ) -> Opened:
-        """Run a statement; return when Spark has it, or with `run_async` false when Spark has ended it.
+        """Run a statement; return when Spark has it or it is refused, or with `run_async` false when it has
+        ended.
 
-        Raises StatementRefused, StatementFailed, LedgerUnavailable, LimitExceeded, BackendUnavailable,
-        GatewayStopping.
+        Raises StatementFailed, LedgerUnavailable, LimitExceeded, BackendUnavailable, GatewayStopping; with
+        `run_async` false StatementRefused, too.
         """
         session = await self._session(principal, handle)
-        self.lifecycle.require_running()
+        self.lifecycle.require_running()  # RULE (stopping-no-statement)
         operation = await self._execution.execute(session, text, timeout_s=timeout_s, wait=not run_async)
         session.used_at = operation.used_at = self._clock()
         if not operation.closed:

@@ -92,6 +92,8 @@ class TempView:
     """What of the catalog it was judged by, what it was made from included: Spark may look it up again."""
     statement_id: str = ""
     """The statement that made it, as the record knows it."""
+    sources: frozenset[TableName] = frozenset()
+    """What of the catalog its rows may come from, by cached relations too."""
     of: Literal["text", "frame", "stream"] = "text"
     """As CreateTempView has it."""
     judged_in: int = 0
@@ -120,6 +122,8 @@ class CachedRelation:
     policies_version: int
     statement_id: str
     """The statement that computed it, as the record knows it."""
+    sources: frozenset[TableName] = frozenset()
+    """What of the catalog its rows may come from: some are computed when others read them."""
 
 
 class KnownTable(NamedTuple):
@@ -202,6 +206,7 @@ class NameResolution:
         those that somebody else changed, and those that have become something else where sessions keep what a
         table is."""
         ordered = sorted(cleared.policy_tables, key=str)
+        # RULE (policy-tables-looked-at)
         read = [table for table in ordered if self.looked_at.get(table) != cleared.period]
         return list(dict.fromkeys((*read, *self.changed_tables(cleared, changed))))
 
@@ -219,13 +224,13 @@ class NameResolution:
             table = now.get(name)
             # INVARIANT (now): Spark reads tables that are in no statement, such as those in the body of a
             # function in SQL. So a session may know any table since it began.
-            unseen = _LONG_AGO if self.lived_on else KnownTable(table, began)
-            was, since = self.known_tables.get(name, unseen)
+            unseen = _LONG_AGO if self.lived_on else KnownTable(table, began)  # RULE (lived-on-knows-nothing)
+            was, since = self.known_tables.get(name, unseen)  # RULE (unread-known-table)
             if was != table and any(one is not None and kept_by_sessions(one) for one in (was, table)):
                 found.append(name)
                 continue
             is_table = table is not None and table.kind is TableKind.TABLE
-            if is_table and changed.since(name, since, by=self.number):
+            if is_table and changed.since(name, since, by=self.number):  # RULE (changed-by-others)
                 found.append(name)
         return sorted(found, key=str)
 
@@ -238,12 +243,17 @@ class NameResolution:
         self.began = generation if self.began is None else self.began
         for name in cleared.names:
             known = self.known_tables.get(name, _LONG_AGO if self.lived_on else None)
-            since = generation if known is None else known.since
+            since = generation if known is None else known.since  # RULE (absent-stays-old)
             self.known_tables[name] = KnownTable(now.get(name), looked.get(name, since))
 
     def judged_by(self, cleared: Cleared) -> frozenset[TableName]:
         """Return what of the catalog a statement was judged by, and the temporary views that it reads."""
         return cleared.names.union(*(view.names for view in self._views_read(cleared)))
+
+    def _sources_of(self, cleared: Cleared) -> frozenset[TableName]:
+        views = (view.sources for view in self._views_read(cleared))
+        relations = (one.sources for handle, one in self.relations.items() if handle in cleared.handles)
+        return cleared.names.union(*views, *relations)  # RULE (view-made-of-files)
 
     def names_in_force(self) -> SavedNames:
         """Return what `restore` puts back."""
@@ -371,7 +381,10 @@ class NameResolution:
             if len(basis) > most:
                 basis = None
         self.relations[handle] = CachedRelation(
-            basis=basis, policies_version=policies_version, statement_id=statement_id
+            basis=basis,
+            policies_version=policies_version,
+            statement_id=statement_id,
+            sources=self._sources_of(cleared),
         )
         self.context = replace(self.context, handles=self.context.handles | {handle})
 
@@ -403,7 +416,7 @@ class NameResolution:
         self.ended_views = dict(other.ended_views)
         self.views_have_obligations = other.views_have_obligations
         self.views_guarded = other.views_guarded
-        self.known_tables = dict(other.known_tables)
+        self.known_tables = dict(other.known_tables)  # RULE (cloned-known-tables)
         self.began = other.began
         self.own_settings = other.own_settings
         self.given_settings = set(other.given_settings)
@@ -479,6 +492,7 @@ class NameResolution:
             policies_version=policies_version,
             reads=cleared.temp_views_read,
             names=self.judged_by(cleared),
+            sources=self._sources_of(cleared),
             statement_id=statement_id,
             judged_in=self.judged_in,
         )

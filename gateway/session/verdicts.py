@@ -300,9 +300,19 @@ class Verdicts:
         locations = {table.name.folded(): table.location for table in verdict.tables}
         for name in filter(promotion.covers, {name.current for name in verdict.names}):
             why = await promotion.trouble(name, locations.get(name.folded()))
-            if why is not None:
+            if why is not None:  # RULE (link-come-meanwhile)
                 return refused(verdict, "NOT_GOVERNABLE", "0A000", why)
         return verdict
+
+    async def can_be_read(self, names: Iterable[TableName]) -> bool:
+        """Whether nothing has come among the files of tables since that leads out of their source."""
+        promotion = self._promotion
+        if promotion is None:
+            return True
+        for name in filter(promotion.covers, {name.current for name in names}):
+            if await promotion.trouble(name, None) is not None:
+                return False
+        return True
 
     def without_streams(
         self, verdict: Verdict, judged_by: Callable[[Cleared], Iterable[TableName]]

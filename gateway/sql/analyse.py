@@ -126,7 +126,7 @@ def read(text: str, limit: int = MAX_LENGTH) -> tuple[exp.Expr, PipedQueries]:
     if len(text) > limit:
         raise Unclear(f"the statement has more than {limit} characters")
     tokens = tokens_of(text)
-    written = with_tables_selected(text, tokens)
+    written = with_tables_selected(text, tokens)  # RULE (table-statement-all-columns)
     if PIPE not in text:
         return parsed(written, tokens if written is text else tokens_of(written)), {}
     pipes = Pipes(unused_prefix(text))
@@ -167,7 +167,7 @@ def agree(
 ) -> None:
     """Raise Unclear when Spark's parser saw a relation or a column reference that sqlglot did not see."""
     missing = {tuple(part.lower() for part in scan.parts) for scan in scans} - walk.relations
-    if missing:
+    if missing:  # RULE (usage-sees-relations)
         raise Unclear(f"readers disagree: only Spark sees {_listed(missing)}")
     if references is None:
         return
@@ -179,7 +179,7 @@ def agree(
         and (parts := tuple(part.lower() for part in reference.parts)) not in seen
         and not (is_literal(parts) and _only_function(parts[0], scans, text))
     }
-    if unseen:
+    if unseen:  # RULE (usage-sees-columns)
         raise Unclear(f"readers disagree: only Spark sees the columns {_listed(unseen)}")
     stars = {tuple(p.lower() for p in r.parts) for r in references if r.star} - walk.star_references
     if stars:

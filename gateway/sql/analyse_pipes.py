@@ -110,6 +110,7 @@ def _shown(output: Output, frame: ColumnFrame) -> ColumnFrame:
     qualifiers = {id(column): source.qualifier for source in frame.sources for column in source.columns}
     by_relation: dict[Parts, list[OutputColumn]] = {}
     for column in output.columns:
+        # RULE (pipe-keeps-relation-names)
         by_relation.setdefault(qualifiers.get(id(column), ()), []).append(column)
     found = ColumnFrame()
     for qualifier, columns in by_relation.items():
@@ -147,7 +148,7 @@ class _PipeStep:
                 output = self.walk.selected(_select(self.text), self.frame, self.outer, self.ctes)
                 return _shown(output, self.frame)
             case "EXTEND":
-                return self._extend()
+                return self._extend()  # RULE (pipe-lateral-alias)
             case "SET":
                 return self._set()
             case "DROP":
@@ -269,7 +270,7 @@ class _PipeStep:
 
     def _numbered(self, key: exp.Expr) -> OutputColumn:
         """Return a key that is a number: that of a column, of all that there are."""
-        self.walk.show(self.frame.star)
+        self.walk.show(self.frame.star)  # RULE (pipe-aggregate-ordinal)
         value = key.unalias()
         number = int(value.name) if isinstance(value, exp.Literal) and value.name.isdigit() else 0
         if not self.frame.complete or not 0 < number <= len(self.frame.star):
@@ -319,7 +320,7 @@ class _PipeStep:
         args = self._query().args
         for name in (*ORDERING, "limit", "offset"):
             self.walk.clause(args.get(name), self.place, self.ctes)
-        if any(counts_outputs(args.get(name)) for name in ORDERING):
+        if any(counts_outputs(args.get(name)) for name in ORDERING):  # RULE (pipe-order-ordinal)
             self.walk.show(self.frame.star)
             self.walk.found.compute(shown.column for shown in self.frame.star)
         if args.get("windows"):

@@ -249,7 +249,7 @@ class ColumnFrame:
 
 
 def _single(found: Sequence[Origins], parts: Parts) -> Origins:
-    found = [one for one in found if not is_guessed(one)] or found[:1]
+    found = [one for one in found if not is_guessed(one)] or found[:1]  # RULE (known-column-before-guessed)
     if len(found) > 1:
         raise Unclear(f"`{'.'.join(parts)}` is in {len(found)} relations")
     return found[0]
@@ -289,7 +289,7 @@ class ColumnEnvironment:
         """Return the name of the column that a reference looks for without saying of which relation."""
         place: ColumnEnvironment | None = self
         while place is not None and len(parts) > 1:
-            if place.frame.has_qualifier(parts):
+            if place.frame.has_qualifier(parts):  # RULE (qualifier-before-column)
                 return None
             place = place.parent
         return parts[0]
@@ -299,8 +299,9 @@ class ColumnEnvironment:
         if output is not None and self.prefer == "outputs" and len(parts) == 1:
             return output
         column = self.frame.find(parts)
+        # RULE (alias-beside-unknown-columns)
         if column is not None and output is None and self.frame.open and is_guessed(column):
             return None  # one of a relation of unknown columns is as likely
         if output is None or column is None or self.prefer == "columns":
             return output if column is None else column
-        return output if is_guessed(column) else output | column
+        return output if is_guessed(column) else output | column  # RULE (having-output-first)

@@ -156,7 +156,7 @@ def bare_name(node: exp.Expr, bare: Collection[str]) -> str | None:
     To Spark it is a column of that name first, wherever there is one, and the function where there is none.
     """
     name = _BARE.get(node.key, node.key) if bare and not node.args else ""
-    return name if name in bare else None
+    return name if name in bare else None  # RULE (named-column-before-generated)
 
 
 _BARE = {

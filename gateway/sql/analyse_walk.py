@@ -156,6 +156,7 @@ class SqlColumnWalk:
         for name in ("having", "qualify"):
             self.clause(args.get(name), ColumnEnvironment(frame, outer, written, "both"), ctes)
         qualify = args.get("qualify")
+        # RULE (qualify-window-columns)
         for window in qualify.find_all(exp.Window) if qualify is not None else ():
             self.clause(window, ColumnEnvironment(frame, outer, written), ctes)
         for name in (*ORDERING, "limit", "offset"):
@@ -181,7 +182,7 @@ class SqlColumnWalk:
                 self.expression(item.this, place, ctes)
                 names = names_of(item.expressions)
                 columns += [OutputColumn(name, NO_ORIGINS) for name in names]
-                written.update(dict.fromkeys(names, NO_ORIGINS))
+                written.update(dict.fromkeys(names, NO_ORIGINS))  # RULE (generator-column-names)
                 continue
             name = folded(item.args["alias"]) if isinstance(item, exp.Alias) else None
             value = item.this if isinstance(item, exp.Alias) else item
@@ -193,6 +194,7 @@ class SqlColumnWalk:
                 complete = complete and known
                 continue
             parts = parts_of(value)
+            # RULE (niladic-name-alone)
             if parts is None and (bare := bare_name(value, self.bare)) is not None:
                 parts = (bare,)
             if parts is not None:
@@ -359,6 +361,7 @@ class SqlColumnWalk:
         if alias is not None and alias.this is not None:
             columns = names_of(alias.args.get("columns"))
             if columns and source.table is not None:
+                # RULE (alias-column-list)
                 self.found.stars.add(source.table)  # it gives each of them a name
             source = source.renamed(folded(alias.this), columns)
         for pivot in node.args.get("pivots") or ():
@@ -380,7 +383,7 @@ class SqlColumnWalk:
             self.expression(part, ColumnEnvironment(frame), ctes)
         if node.args.get("unpivot"):  # Spark's parser lists the names of its values, to drop nulls
             values = (name for part in node.expressions for name in part.find_all(exp.Identifier))
-            self.references |= {(folded(name),) for name in values}
+            self.references |= {(folded(name),) for name in values}  # RULE (unpivot-names)
         self.show(frame.star)
         self.found.compute(c.column for c in frame.star)
         alias = node.args.get("alias")
@@ -405,6 +408,7 @@ class SqlColumnWalk:
             # It compares all columns that both have, whatever they are called.
             tables = {s.table for s in (*frame.sources, *right.sources)}
             tables |= {c.table for c in (*frame.star, *right.star)}
+            # RULE (natural-join-all-columns)
             self.found.stars |= {table for table in tables if table is not None}
         elif args.get("method"):
             raise Unclear(f"{NOT_UNDERSTOOD}a {args['method']} join")
@@ -443,7 +447,7 @@ class SqlColumnWalk:
                 self.found.compute(c.column for c in shown)
             elif (parts := parts_of(node)) is not None:
                 self._reference(parts, place, plain=False)
-            elif (bare := bare_name(node, self.bare)) is not None:
+            elif (bare := bare_name(node, self.bare)) is not None:  # RULE (niladic-name-column)
                 self._reference((bare,), place, plain=False)
             elif isinstance(node, exp.Lambda):
                 variables = dict.fromkeys(names_of(node.expressions), NO_ORIGINS)

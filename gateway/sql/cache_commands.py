@@ -49,6 +49,7 @@ def cache_table_as(scope: CommandScope) -> Required:
 
 def clear_cache(scope: CommandScope) -> Required:
     # It drops the caches of everybody.
+    # RULE (clear-cache)
     return Required(privileges=(Privilege(Resource.catalog(scope.names.context.catalog), "alter"),))
 
 
@@ -56,7 +57,7 @@ def refresh_path(scope: CommandScope) -> Required:
     path = scope.text("path")
     if path is None:
         raise CannotClassify("the path could not be read")
-    return Required(privileges=(Privilege(Resource.url(path), "read"),))
+    return Required(privileges=(Privilege(Resource.url(path), "read"),))  # RULE (refresh-path)
 
 
 def _check_options(scope: CommandScope) -> None:

@@ -248,30 +248,30 @@ def classify(
     for node in sorted(reading.nodes - unknown):
         if node in COMMANDS or (holds_command and node in NAME_NODES):
             continue
-        why = REFUSED_COMMANDS.get(node) or node_refusal(node)
+        why = REFUSED_COMMANDS.get(node) or node_refusal(node)  # RULE (unlisted-node)
         if why is not None:
             return Unsupported(why)
     expressions = reading.expressions
     if parameters:
-        why = parameter_refusal(reading)
+        why = parameter_refusal(reading)  # RULE (parameter-places)
         if why is not None:
             return Unsupported(why)
         expressions -= PARAMETERS
-    for expression in sorted(expressions):
+    for expression in sorted(expressions):  # RULE (unlisted-expression)
         why = expression_refusal(expression, command=holds_command)
         if why is not None:
             return Unsupported(why, "42P02" if expression in PARAMETERS else "")
-    for node in sorted(unknown):
+    for node in sorted(unknown):  # RULE (unknown-object-kind)
         return Unsupported(f"`{node}` is not a known part of a statement")
-    refusal = function_refusal(reading.functions, names)
+    refusal = function_refusal(reading.functions, names)  # RULE (function-names-judged)
     if refusal is not None:
         return refusal
     for command in reading.commands:
-        if _generates_by_text(command):
+        if _generates_by_text(command):  # RULE (generated-column-text)
             return Unsupported(GENERATED_TEXT)
     commands = {command.node for command in reading.commands}
     unread = sorted((reading.nodes & COMMANDS.keys()) - commands)
-    if unread:
+    if unread:  # RULE (unread-command)
         return Unsupported(f"{unread[0]} could not be read")
     try:
         return join(
@@ -306,7 +306,7 @@ def function_refusal(functions: Iterable[FunctionRef], names: Names) -> Unsuppor
             why = builtin_refusal(name, table_valued=function.table_valued)
             if why is not None:
                 return Unsupported(f"the function `{written}` is refused: {why}")
-            refusal = _schema_refusal(name, function)
+            refusal = _schema_refusal(name, function)  # RULE (function-schemas-read)
             if refusal is not None:
                 return refusal
         elif is_registered(function, names):
@@ -344,5 +344,6 @@ def is_registered(function: FunctionRef, names: Names) -> bool:
     registered, and looked up, apart."""
     if len(function.parts) != 1 or function.builtin:
         return False
+    # RULE (table-functions-apart)
     kind: HandleKind = "table_function" if function.table_valued else "function"
     return SparkHandle(kind, function.parts[0].lower()) in names.context.handles

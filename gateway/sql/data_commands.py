@@ -19,6 +19,7 @@ from gateway.sql.scope import CannotClassify, CommandScope, table_resource
 def insert(scope: CommandScope) -> Required:
     """INSERT INTO and OVERWRITE; each of a multi-insert comes here by itself."""
     # Spark has it since 4.2.
+    # RULE (insert-schema-evolution)
     if scope.has("withSchemaEvolution") and scope.flag("withSchemaEvolution"):
         raise CannotClassify("INSERT WITH SCHEMA EVOLUTION changes the target's columns")
     pin = scope.target("table")
@@ -26,8 +27,8 @@ def insert(scope: CommandScope) -> Required:
     raw = []
     if scope.flag("overwrite"):
         # Overwriting deletes rows that a filter hides from the principal.
-        required.append(Privilege(table_resource(pin.table), "delete"))
-        raw.append(pin.table)
+        required.append(Privilege(table_resource(pin.table), "delete"))  # RULE (overwrite-deletes)
+        raw.append(pin.table)  # RULE (overwrite-deletes-raw)
     columns = scope.field("userSpecifiedCols")
     if not isinstance(columns, tuple):
         raise CannotClassify("the columns of INSERT could not be read")
@@ -59,10 +60,10 @@ def replace_where(scope: CommandScope) -> Required:
 
 def _created(scope: CommandScope, *, replacing: bool) -> Required:
     spec = scope.node("tableSpec")
-    location = storage.check_table_spec(spec)
+    location = storage.check_table_spec(spec)  # RULE (create-table-location)
     pin = scope.target("name")
     required = [Privilege(table_resource(pin.table), "create")]
-    if replacing:
+    if replacing:  # RULE (replace-table-drops)
         required.append(Privilege(table_resource(pin.table), "drop"))
     if location is not None:
         required += [Privilege(Resource.url(location), "read"), Privilege(Resource.url(location), "write")]
@@ -105,13 +106,14 @@ def truncate(scope: CommandScope) -> Required:
     return Required(
         privileges=(Privilege(table_resource(pin.table), "delete"),),
         pins=(pin,),
-        raw=(pin.table,),
+        raw=(pin.table,),  # RULE (truncate-raw)
         read=(pin.table,) if scope.command.node == "TruncatePartition" else (),
     )
 
 
 def _altered(scope: CommandScope, pin: Pin, *, tells: bool, meaning: Meaning = "changes") -> Required:
     """`tells`: it names columns or values, and Spark says which of them there are."""
+    # RULE (rename-column-raw)
     return Required(
         privileges=(Privilege(table_resource(pin.table), "alter"),),
         pins=(pin,),
@@ -126,6 +128,7 @@ def alter_table(scope: CommandScope) -> Required:
 
     Renaming or dropping a column would take it out of the reach of a policy that names it.
     """
+    # RULE (alter-columns-changes-name)
     meaning: Meaning = "stays" if scope.command.node in _ON_PARTITIONS else "changes"
     return _altered(scope, scope.target("table"), tells=True, meaning=meaning)
 
@@ -142,6 +145,7 @@ def add_partitions(scope: CommandScope) -> Required:
     if not isinstance(parts, tuple):
         raise CannotClassify("the partitions could not be read")
     for part in parts:
+        # RULE (partition-location)
         if not isinstance(part, Mapping) or "location" not in part or part["location"] is not None:
             raise CannotClassify("a partition's LOCATION makes Spark read another path and is not supported")
     return _altered(scope, scope.target("table"), tells=True, meaning="stays")
@@ -208,7 +212,7 @@ def create_table_like(scope: CommandScope) -> Required:
     return Required(
         privileges=tuple(required),
         pins=(pin, source),
-        read=(source.table,),
+        read=(source.table,),  # RULE (create-like-reads)
         effects=(CatalogChanged((pin.table,)),),
     )
 
@@ -226,16 +230,17 @@ def rename_table(scope: CommandScope) -> Required:
     new = scope.names.new_table((*database, *parts) if len(parts) == 1 else parts)
     # Beyond one level catalogs differ in whether a name of several parts begins with the catalog.
     long = 2 if len(database) == 2 else 1
+    # RULE (rename-within-database)
     if isinstance(new, Ungovernable) or [*new.parts[:-1]] != database or len(parts) > long:
         raise CannotClassify("RENAME TO takes a name in the table's own database")
     return Required(
         privileges=(
             Privilege(table_resource(existing.table), "alter"),
-            Privilege(table_resource(new), "create"),
+            Privilege(table_resource(new), "create"),  # RULE (rename-wants-create)
         ),
         pins=(existing,),
         # Views name what they read, and vouch for it: what is renamed may be read through one from then on.
-        read=(existing.table,),
+        read=(existing.table,),  # RULE (renaming-reads)
         renamed=((existing.table, new),),
         effects=(CatalogChanged((existing.table, new)),),
     )
@@ -254,6 +259,7 @@ def refresh_table(scope: CommandScope) -> Required:
 
 def create_temp_view(scope: CommandScope) -> Required:
     """CREATE TEMPORARY VIEW … AS: its sources are judged, and Spark keeps the guarded text."""
+    # RULE (no-global-temp-view)
     if str(scope.field("viewType")).rstrip("$") not in ("LocalTempView", "LocalTempView$"):
         raise CannotClassify("global temporary views are shared by every session and are not supported")
     parts = scope.parts("name")
@@ -269,8 +275,9 @@ def create_view(scope: CommandScope) -> Required:
     _rests_on_tables(scope)
     pin = scope.target("child")
     required = [Privilege(table_resource(pin.table), "create")]
-    if scope.flag("replace"):
+    if scope.flag("replace"):  # RULE (replace-view-drops)
         required.append(Privilege(table_resource(pin.table), "drop"))
+    # RULE (create-view-shares)
     return Required(
         privileges=tuple(required), pins=(pin,), effects=(CatalogChanged((pin.table,)),), shares=True
     )
@@ -289,7 +296,7 @@ def _rests_on_tables(scope: CommandScope) -> None:
         relation.role is RelationRole.SCAN and isinstance(scope.names.table(relation.parts), TempViewName)
         for relation in scope.reading.relations
     ):
-        raise CannotClassify("a persistent view cannot rest on a temporary view")
+        raise CannotClassify("a persistent view cannot rest on a temporary view")  # RULE (view-on-temp-view)
 
 
 def alter_view_as(scope: CommandScope) -> Required:
@@ -298,7 +305,7 @@ def alter_view_as(scope: CommandScope) -> Required:
     if isinstance(existing, TempViewName):
         raise CannotClassify("a temporary view is changed by CREATE OR REPLACE TEMPORARY VIEW")
     _rests_on_tables(scope)
-    return replace(_altered(scope, existing, tells=False), shares=True)
+    return replace(_altered(scope, existing, tells=False), shares=True)  # RULE (alter-view-shares)
 
 
 def create_database(scope: CommandScope) -> Required:
@@ -308,7 +315,7 @@ def create_database(scope: CommandScope) -> Required:
     if not isinstance(properties, Mapping):
         raise CannotClassify("the database properties could not be read")
     location = properties.get("location")
-    if location is not None:
+    if location is not None:  # RULE (database-location)
         required += [
             Privilege(Resource.url(str(location)), "read"),
             Privilege(Resource.url(str(location)), "write"),
@@ -321,7 +328,7 @@ def create_database(scope: CommandScope) -> Required:
 def created_database(catalog: str, database: str) -> CatalogChanged:
     """What making a database changes: of a table with the name of a nested one, what is named below it."""
     above = namespace_above(TableName(catalog, database, ""))
-    if above is None:
+    if above is None:  # RULE (nested-namespace-created)
         return CatalogChanged(databases=((catalog, database),), meaning="stays")
     return CatalogChanged((above,), databases=((catalog, database),))
 
@@ -331,6 +338,7 @@ def dropped_with(catalog: str, database: str) -> Iterator[Privilege]:
     nest, so one must be allowed to drop any of them."""
     yield Privilege(Resource.table(catalog, database, "*"), "drop", and_below=True)
     if catalog.lower() != SESSION_CATALOG:
+        # RULE (cascade-nested-namespaces)
         yield Privilege(Resource.table(catalog, f"{database}.*", "*"), "drop")
 
 
@@ -339,7 +347,7 @@ def drop_database(scope: CommandScope) -> Required:
     resource = Resource.database(catalog, database)
     required = [Privilege(resource, "drop")]
     if scope.flag("cascade"):
-        required += dropped_with(catalog, database)
+        required += dropped_with(catalog, database)  # RULE (cascade-every-table)
     return Required(
         privileges=tuple(required),
         namespaces=scope.pin_database("namespace"),

@@ -51,7 +51,7 @@ class DatasetStatement:
 
 def dataset_statement(text: str) -> DatasetStatement | None:
     """Return the statement that a whole text is; None when it is one for Spark's parser."""
-    found = _STATEMENT.fullmatch(text) if len(text) <= _LONGEST else None
+    found = _STATEMENT.fullmatch(text) if len(text) <= _LONGEST else None  # RULE (dataset-statement-whole)
     if found is None:
         return None
     action = next(one for one in _SPARKS if one == found["action"].lower())
@@ -64,11 +64,12 @@ def dataset_privileges(
     """Return what the statement wants, from what Spark's own on the same name would: `promote` on the table,
     which may be another one afterwards."""
     table = required.pins[0].table if len(required.pins) == 1 else None
+    # RULE (dataset-statement-on-files)
     if table is None or not any(_is_of(make, table.folded()) for make in sources.values()):
         return Unsupported("PROMOTE, REFRESH and FORGET METADATA take the name of a table made of files")
     return replace(
         required,
-        privileges=(Privilege(table_resource(table), "promote"),),
+        privileges=(Privilege(table_resource(table), "promote"),),  # RULE (dataset-promote-privilege)
         effects=(CatalogChanged((table,)), TendDataset(statement.action, table)),
     )
 

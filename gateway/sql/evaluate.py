@@ -101,10 +101,12 @@ class Evaluation:
         if (table := self.catalog.table(name)) is not None:
             return not self.table_view(table).uniform()
         resource = table_resource(name)
+        # RULE (absent-may-appear)
         return not self.engine.table_view(self.principal, resource, (), "select", self.context).uniform()
 
     def require(self, required: Iterable[Privilege]) -> None:
         for privilege in required:
+            # RULE (reserved-place)
             if privilege.resource.kind == "url" and self._is_reserved(privilege.resource):
                 self._keep_off(privilege.resource, privilege.access, RESERVED)
                 continue
@@ -113,14 +115,16 @@ class Evaluation:
                 self._keep_off(privilege.resource, privilege.access, OF_FILES)
                 continue
             resource = self._owned(privilege.resource, privilege.access)
+            # RULE (visible-is-enough)
             if resource is None or (privilege.visible_is_enough and self._visible(resource)):
                 continue
             decision = self._decide(resource, privilege.access)
+            # RULE (missing-privilege, cascade-denied-below)
             if not decision.allowed or (privilege.and_below and self._denied_below(privilege.resource)):
                 self.missing.append(f"{privilege.access} on {privilege.resource.kind} {privilege.resource}")
             elif privilege.and_below and self._hidden_below(privilege.resource):
                 by_name = self._decide(resource, privilege.access + BY_NAME)
-                if not by_name.allowed:
+                if not by_name.allowed:  # RULE (drop-masked-database-by-name)
                     what = f"{privilege.access}{BY_NAME} on {privilege.resource.kind} {privilege.resource}"
                     self.missing.append(f"{what}, since something in it may be hidden from who drops it")
 
@@ -131,7 +135,7 @@ class Evaluation:
         """
         for name in dict.fromkeys(names):
             resource = self._owned(table_resource(name), ANY_ACCESS)
-            if resource is not None and not self._visible(resource):
+            if resource is not None and not self._visible(resource):  # RULE (invisible-is-absent)
                 self._decide(resource, "select")
                 self.missing.append(f"select on table {name}")
 
@@ -159,7 +163,7 @@ class Evaluation:
         }
         if isinstance(usage, Silent):
             self.decisions.extend(d for d in view.allowed.values() if d.allowed)
-            if barred:
+            if barred:  # RULE (show-only-not-followed)
                 return Denied(
                     f"the use of column {table.name}.{min(barred)} could not be followed, and it may only be "
                     f"shown, not compared, joined, grouped or sorted"
@@ -168,7 +172,7 @@ class Evaluation:
         folded = table.name.folded()
         used = usage.columns.get(folded, frozenset())
         # A view's star was every column when the view was made: it cannot mean fewer for one who reads it.
-        if self.star_shows_visible and not in_view:
+        if self.star_shows_visible and not in_view:  # RULE (star-in-view, star-visible-setting)
             used = used - ({name.lower() for name in hidden} - usage.named.get(folded, frozenset()))
         elif hidden and folded in usage.stars:
             self.decisions.extend(view.allowed[name] for name in hidden)
@@ -179,7 +183,7 @@ class Evaluation:
             )
         self._decide_columns(table, view, used, in_view=in_view)
         misused = sorted(barred & usage.computed.get(folded, frozenset()))
-        if misused:
+        if misused:  # RULE (show-only-not-compared)
             return Denied(
                 f"column {table.name}.{misused[0]} is masked for user {self.principal.user} and may only be "
                 f"shown, not compared, joined, grouped or sorted"
@@ -248,6 +252,7 @@ class Evaluation:
             *(one.table for one in required.named),
             *(one.table for one in required.written if not one.creates),
         )
+        # RULE (command-needs-table)
         return next((name for name in about if self.catalog.table(name) is None), None)
 
     def commanded(self, required: Required, obliged_views: frozenset[TableName]) -> Denied | None:
@@ -265,7 +270,7 @@ class Evaluation:
             view, table = self.view(name), self.catalog.table(name)
             if view is None or table is None:
                 continue
-            if view.closed:
+            if view.closed:  # RULE (closed-table-why)
                 return Denied(view.closed)
             hidden = len(hidden_columns(table, view))
             if name in read:
@@ -277,13 +282,14 @@ class Evaluation:
                     )
             barred = hidden > 0 if name in read else 0 < hidden < len(table.columns)
             barred = barred or (name in past and not view.uniform())
+            # RULE (raw-command-masks, raw-command-filters, raw-command-hidden-columns, raw-command-views)
             if view.masks or view.row_filter is not None or barred or name.folded() in obliged_views:
                 return Denied(
                     f"rows or columns of table {name} are hidden from or masked for user "
                     f"{self.principal.user}, so this kind of statement on it is refused"
                     + (f"; {required.instead}" if required.instead else "")
                 )
-        return self._named(required) or self._renamed(required)
+        return self._named(required) or self._renamed(required)  # RULE (new-name-opens-nothing)
 
     def _removed(self, required: Required) -> Denied | None:
         """Deny to remove rows or columns of a table that the principal does not see, unless by name.
@@ -297,7 +303,7 @@ class Evaluation:
             if access is None or resource is None:
                 continue
             decision = self._decide(resource, access)
-            if not decision.allowed:
+            if not decision.allowed:  # RULE (drop-unseen-by-name)
                 return Denied(
                     f"user {self.principal.user} does not see all rows and columns of table {name}, and this "
                     f"statement removes them: it needs {access} on the table, which is "
@@ -330,6 +336,7 @@ class Evaluation:
         if catalog.lower() != SESSION_CATALOG:
             every.append(Resource.table(catalog, f"{database}.*", ALL_TABLES))
         sees_all = all(self._allowed(tables.child("column", "*"), "select") for tables in every)
+        # RULE (cascade-hidden-below, cascade-hidden-columns)
         return not sees_all or self.engine.may_be_hidden_below(resource)
 
     def hides_target(self, required: Required) -> bool:
@@ -397,10 +404,11 @@ class Evaluation:
             # It does not exist; should it appear meanwhile, nothing of it is shown.
             return replace(rule, columns=frozenset(), details=False)
         hidden = {name.lower() for name in hidden_columns(table, view)}
-        plain = not hidden and not view.masks and view.row_filter is None
+        plain = not hidden and not view.masks and view.row_filter is None  # RULE (described-details)
         return replace(
             rule,
-            columns=frozenset(c.name.lower() for c in table.columns) - hidden,
+            columns=frozenset(c.name.lower() for c in table.columns) - hidden,  # RULE (described-columns)
+            # RULE (described-view-details)
             details=plain and required.described.folded() not in obliged_views,
         )
 
@@ -425,7 +433,7 @@ class Evaluation:
                 continue
             decision = view.allowed[column.name]
             self.decisions.append(decision)
-            if not decision.allowed:
+            if not decision.allowed:  # RULE (missing-column)
                 what = "every column that the view reads of table" if in_view else "column"
                 where = f"{table.name}" if in_view else f"{table.name}.{column.name}"
                 self.missing.append(f"select on {what} {where}")
@@ -475,11 +483,11 @@ class Evaluation:
         name = TableName(*(value for _, value in resource.elements))
         if self.catalog.knows(name):
             table = self.catalog.table(name)
-            return resource if table is None else replace(resource, owner=table.owner)
+            return resource if table is None else replace(resource, owner=table.owner)  # RULE (table-owner)
         own = replace(resource, owner=self.principal.user)
         if all(self._allowed(own, a) == self._allowed(resource, a) for a in {access, ANY_ACCESS}):
             return resource
-        self.unsure.add(name.folded())
+        self.unsure.add(name.folded())  # RULE (unknown-owner)
         return None
 
 
@@ -493,7 +501,7 @@ def scans_of(reading: Reading, names: Names, text: str) -> tuple[ScannedRelation
         written = ".".join(relation.parts)
         if relation.span is None or relation.whole is None:
             return Unsupported(f"`{written}` is not written literally in the statement")
-        if relation.options:
+        if relation.options:  # RULE (relation-options)
             return Unsupported(f"options on `{written}` can point it at other data and are not supported")
         if names.metadata_table(relation.parts) is not None:
             continue
@@ -539,13 +547,16 @@ def function_privileges(
         if is_builtin(function) or is_changes(function):
             continue
         if is_registered(function, names):
+            # RULE (execute-registered-function)
             required.append(Privilege(Resource.udf("system", "session", function.parts[0]), "execute"))
             continue
         name = names.new_table(function.parts)
         if isinstance(name, Ungovernable) and name.sqlstate:
             return name.refusal(dotted(function.parts))
+        # RULE (function-full-name)
         if isinstance(name, Ungovernable) or len(function.parts) < 3 or name.parts != function.parts:
             return unknown_function(function, names.context)
+        # RULE (execute-persistent-function)
         required.append(Privilege(Resource.udf(name.catalog, name.database, name.table), "execute"))
     return tuple(required)
 
@@ -557,6 +568,7 @@ def hidden_columns(table: Table, view: TableView) -> tuple[str, ...]:
 
 def masks_of(view: TableView) -> Mapping[str, ColumnMask]:
     """Return the masks of the columns that are shown."""
+    # RULE (masks-of-shown-columns)
     return {name: mask for name, mask in view.masks.items() if name not in view.hidden}
 
 

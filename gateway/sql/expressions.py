@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 QUERY_EXPRESSIONS: Final = frozenset(
+    # RULE (no-regex-columns)
     {
         # names and literals
         "Alias",
@@ -181,6 +182,7 @@ REFUSED_EXPRESSIONS: Final[dict[str, str]] = {
 
 def expression_refusal(expression: str, *, command: bool = False) -> str | None:
     """Return why an expression may not stand in a query (or in a command), or None when it may."""
+    # RULE (command-expressions-apart)
     if expression in QUERY_EXPRESSIONS or (command and expression in COMMAND_EXPRESSIONS):
         return None
     return REFUSED_EXPRESSIONS.get(expression, f"`{expression}` is not a known expression")

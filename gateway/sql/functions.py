@@ -93,6 +93,7 @@ _ALLOWED: Final[dict[str, str]] = {
         mod negative pi pmod positive pow power radians rand randn random rint round sec sign signum sin
         sinh sqrt tan tanh try_add try_divide try_mod try_multiply try_subtract unhex uniform width_bucket
     """,
+    # RULE (no-java-functions, no-file-functions)
     "miscellaneous": """
         aes_decrypt aes_encrypt assert_true bitmap_bit_position bitmap_bucket_number bitmap_count
         current_catalog current_database current_path current_schema current_user hmac
@@ -149,6 +150,7 @@ _ALLOWED: Final[dict[str, str]] = {
     "window": """
         counter_diff cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number
     """,
+    # RULE (no-doctype-functions)
     "xml": """
         to_xml
     """,
@@ -343,7 +345,7 @@ def builtin_name(parts: tuple[str, ...]) -> str | None:
     for the caller to ask. `builtin.f` and `system.builtin.f` are Spark's own spellings of the built-in.
     """
     *qualifier, name = (part.lower() for part in parts)
-    return name if qualifier in ([], ["builtin"], ["system", "builtin"]) else None
+    return name if qualifier in ([], ["builtin"], ["system", "builtin"]) else None  # RULE (builtin-qualifier)
 
 
 def builtin_refusal(name: str, *, table_valued: bool = False) -> str | None:
@@ -358,4 +360,5 @@ def builtin_refusal(name: str, *, table_valued: bool = False) -> str | None:
     )
     if name in allowed:
         return None
+    # RULE (unlisted-function)
     return refused.get(name, "it is not on the list of functions that are known to be safe")

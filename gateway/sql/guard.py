@@ -30,12 +30,12 @@ _OPTIONS = re.compile(r"\s*WITH\b", re.IGNORECASE)
 """How a suffix begins that is no time travel."""
 _NO_SETTING = "spark.sluice.nothing"
 """A key that no Spark knows."""
-_BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE ({period})"
+_BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE ({period})"  # RULE (filter-first)
 """Every row, and Spark moves no condition past a sample. It counts as deterministic, as correlated subqueries
 must be. (`LIMIT ALL` and `OFFSET 0` Spark leaves out.) The seed changes with the period where masks or the
 filter read tables: with a plan that it has analysed Spark keeps what files these had. Conditions that may be
 tried on hidden rows stand below it as well (`gateway.sql.leakproof`)."""
-_STREAM_BARRIER = "WHERE {builtin}spark_partition_id() >= 0"
+_STREAM_BARRIER = "WHERE {builtin}spark_partition_id() >= 0"  # RULE (filter-first-streams)
 """The same for streams, which cannot be sampled: always true, and not deterministic. (`rand() >= 0` Spark
 knows to be true, and leaves it out.)"""
 
@@ -103,7 +103,7 @@ def guarded_query(
         name = quote(column.name)
         within = quote(now.get(column.name, column.name))
         if mask is not None:
-            columns.append(f"{mask.expression} AS {name}")
+            columns.append(f"{mask.expression} AS {name}")  # RULE (mask)
         elif column.name in types:
             columns.append(f"CAST({within} AS {types[column.name]}) AS {name}")
         else:
@@ -111,7 +111,7 @@ def guarded_query(
     shown_columns = ", ".join(columns)
     alias = quote(table.name.table)
     # The source has an alias of its own: after a bare name, Spark would take `WHERE (active)` for one.
-    conditions = [] if row_filter is None else [f"({row_filter.expression})"]
+    conditions = [] if row_filter is None else [f"({row_filter.expression})"]  # RULE (row-filter)
     opened = below.types_relied_on is not None and not stream and not period
     if opened:
         conditions += _types_as_judged(below.types_relied_on or (), bare=bare)
@@ -139,7 +139,7 @@ def _types_as_judged(types: Sequence[tuple[str, str]], *, bare: bool) -> Iterato
         tests.append(
             f"{found} IN ('string', '{kind}')" if kind.startswith("varchar") else f"{found} = '{kind}'"
         )
-    if tests:
+    if tests:  # RULE (judged-column-types)
         failing = f"{_qualifier(bare)}raise_error('{_CHANGED}') IS NULL"
         yield f"CASE WHEN {' AND '.join(tests)} THEN TRUE ELSE {failing} END"
 
@@ -152,6 +152,7 @@ def view_source(table: Table, view: ViewBody, body: str) -> str | Unsupported:
     """
     found = tuple([c.name for c in table.columns]) if view.by_position else view.output
     output = [name.lower() for name in found]
+    # RULE (view-columns-apart)
     if len(set(output)) != len(table.columns) or len(output) != len(table.columns):
         return Unsupported(f"the columns of the view {table.name} cannot be told apart by name")
     # CHAR and VARCHAR are strings outside of table schemas, so a cast to them would change nothing.
@@ -166,7 +167,7 @@ def view_source(table: Table, view: ViewBody, body: str) -> str | Unsupported:
     )
     alias = quote(table.name.table)
     places = f"({', '.join(map(quote, found))})" if view.by_position else ""
-    return f"(SELECT {columns} FROM ({body}\n) AS {alias}{places}) AS {alias}"
+    return f"(SELECT {columns} FROM ({body}\n) AS {alias}{places}) AS {alias}"  # RULE (view-end-comment)
 
 
 def above_view(table: Table, view: ViewBody, conditions: Sequence[Passed]) -> Above | None:
@@ -225,7 +226,7 @@ def define_scan(
     """
     suffix = relation.suffix.of(text) if relation.suffix else ""
     query = None
-    if hidden := hidden_columns(table, view):
+    if hidden := hidden_columns(table, view):  # RULE (stored-text-hidden-columns)
         visible = [c.name for c in table.columns if c.name not in hidden]
         source = named_source(table, suffix)
         query = guarded_query(table, visible=visible, masks={}, row_filter=None, source=source)
@@ -246,7 +247,7 @@ def _is_narrowed(view: TableView) -> bool:
     about those of the description. One that was renamed outside since then, or that an old version has, is
     not found under a name that nobody judged.
     """
-    return not view.uniform()
+    return not view.uniform()  # RULE (judged-columns)
 
 
 def table_query(
@@ -269,16 +270,16 @@ def table_query(
     plain = plain and not (below.cast or below.conditions or below.types_relied_on)
     if body is None and plain and not _is_narrowed(view):
         return None
-    if table.unfollowed and not (plain and view.uniform()):
+    if table.unfollowed and not (plain and view.uniform()):  # RULE (unfollowed-version)
         return Unsupported(
             f"{table.name} has policies that you read it under, and of this version {table.unfollowed}"
         )
-    hidden = hidden_columns(table, view)
+    hidden = hidden_columns(table, view)  # RULE (hidden-columns)
     masks = masks_of(view)
     source: str | Unsupported = named_source(table, suffix, stream=stream)
-    if body is not None and table.view is not None:
+    if body is not None and table.view is not None:  # RULE (view-bodies-guarded)
         source = view_source(table, table.view, body)
-    elif table.renamed:
+    elif table.renamed:  # RULE (version-names-of-now)
         # Conditions from around would ask by the names of then, below what has those of now.
         source, below = _source_named_now(table, suffix), replace(below, conditions=(), types_relied_on=None)
     if isinstance(source, Unsupported):
@@ -310,6 +311,7 @@ def missing_query(table: Table, suffix: str = "", *, stream: bool = False, bare:
     """Return the query that stands in for a table that does not exist: should it appear, not even its columns
     show."""
     source = named_source(table, suffix, stream=stream)
+    # RULE (appearing-table)
     return f"SELECT NULL FROM {source} WHERE {_qualifier(bare)}raise_error('{_APPEARED}') IS NULL"
 
 
@@ -363,7 +365,7 @@ def splices(
         alias = guard.relation.parts[-1]
         references = [r for r in reading.columns if _qualifies(r, guard.table) is not None]
         if references:
-            if _is_shadowed(guard, guarded, reading):
+            if _is_shadowed(guard, guarded, reading):  # RULE (shadowed-table)
                 if any(
                     r.parts[0].lower() == alias.lower() and _qualifies(r, guard.table) is None
                     for r in reading.columns
@@ -409,7 +411,7 @@ def _qualifies(reference: ColumnRef, table: Table) -> int | None:
     folded = tuple(part.lower() for part in reference.parts)
     name = table.name.folded().parts
     rest = 0 if reference.star else 1
-    for count in range(len(name), 1, -1):
+    for count in range(len(name), 1, -1):  # RULE (nested-name-suffixes)
         if folded[:count] == name[-count:] and len(folded) >= count + rest:
             return count
     return None
@@ -434,7 +436,7 @@ def _splice(text: str, guard: GuardedRelation, alias: str) -> Splice | Unsupport
         return Unsupported(f"`{'.'.join(relation.parts)}` is not written literally")
     if guard.query is None:
         parts = pinned_parts(guard.table)
-        if parts == relation.parts:
+        if parts == relation.parts:  # RULE (full-name-read)
             return None
         return Splice(span=relation.span, text=dotted(parts), kind="pin", parts=parts)
     query = guard.query
@@ -499,7 +501,7 @@ def pin_targets(
             allowed.add(relation.parts)
             continue
         allowed.add(parts)
-        if parts != relation.parts:
+        if parts != relation.parts:  # RULE (full-name-target)
             result[relation.span.start] = Splice(
                 span=relation.span, text=dotted(parts), kind="pin", parts=parts
             )
@@ -508,10 +510,11 @@ def pin_targets(
             temporary = isinstance(names.table(relation.parts), TempViewName)
             # SHOW COLUMNS IN t IN db writes its name in two places and says what it means in full.
             split_name = relation.holder == "ShowColumns" and len(relation.parts) > 1
+            # RULE (unjudged-target)
             if not (temporary or split_name or relation.holder == "CreateViewCommand"):
                 return Unsupported(f"`{'.'.join(relation.parts)}` is not accounted for")
             allowed.add(relation.parts)
-    for namespace in required.namespaces:
+    for namespace in required.namespaces:  # RULE (full-name-database)
         result[namespace.span.start] = Splice(
             span=namespace.span, text=dotted(namespace.parts), kind="pin", parts=namespace.parts
         )
@@ -536,6 +539,7 @@ def define_view(
         for splice in splices
         if start <= splice.span.start and splice.span.end <= end
     ]
+    # RULE (definer-of-stored-text)
     key, value = definer_property(stored or apply(found.query.of(text), within), identity)
     if found.place is None:
         return Definition(view=view, key=key, value=value)

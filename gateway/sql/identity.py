@@ -15,7 +15,7 @@ from gateway.policy.sqltext import string_literal
 from gateway.sql.required import Unsupported
 from gateway.sql.varying import QUERIES
 
-IDENTITIES = frozenset({"current_user", "session_user", "user"})
+IDENTITIES = frozenset({"current_user", "session_user", "user"})  # RULE (identity-names)
 """Functions without arguments that answer the user whom Spark runs as; their names without brackets, too,
 wherever no column has the name."""
 
@@ -47,7 +47,7 @@ def identity_splices(
     splices = []
     for identity in reading.identities:
         if identity.bare:
-            if identity.column:
+            if identity.column:  # RULE (user-column-before-function)
                 continue
             if meaning is None:
                 found = _meaning(identity, tables)
@@ -56,9 +56,10 @@ def identity_splices(
                 found = None if within else meaning(identity.name)
             if found is None:
                 return unclear(identity.name)
-            if not found:
+            if not found:  # RULE (identity-column-first)
                 continue
         if identity.span is None:
+            # RULE (identity-in-pieces)
             return Unsupported(f"`{identity.name}` stands where it cannot be bound to the user")
         text = literal
         if identity.output and named:
@@ -83,8 +84,9 @@ def _meaning(identity: Identity, tables: Sequence[Table | None]) -> bool | None:
     if any(identity.name == column.name.lower() for table in known for column in table.columns):
         # With one query, every relation is in sight of every name.
         return None if identity.nested or len(known) < len(tables) else False
-    if not identity.sure or len(known) < len(tables):
+    if not identity.sure or len(known) < len(tables):  # RULE (identity-may-be-column)
         return None
     if any(identity.name in column.type.lower() for table in known for column in table.columns):
+        # RULE (identity-may-be-field)
         return None  # a field of a struct becomes a column by `s.*` or `inline`
     return True

@@ -279,7 +279,7 @@ class _LeakWalk:
 
     def _step(self, count: int) -> None:
         self.steps += count
-        if self.steps > MAX_STEPS:
+        if self.steps > MAX_STEPS:  # RULE (leakproof-steps)
             raise _TooMuch
 
     def _outputs(self, node: ExpressionNode, scope: _Scope) -> _Outputs:
@@ -304,6 +304,7 @@ class _LeakWalk:
         match node.node:
             case "Filter":
                 # What varies by row would choose among other rows, were those gone that is dropped above.
+                # RULE (pushdown-past-varying-condition)
                 return self._narrowed(list(conjuncts(node.children)), first).if_kept(
                     all(map(_row_wise, node.children))
                 )
@@ -371,7 +372,7 @@ class _LeakWalk:
             of_left, of_right = left.find((name,)), right.find((name,))
             if of_left is None or of_right is None:
                 return _UNKNOWN
-            pairs += _of_one_type([(of_left, of_right)])
+            pairs += _of_one_type([(of_left, of_right)])  # RULE (using-one-type)
         if kind in _ALL_MATCH:
             left, right = _equated(left, pairs), _equated(right, pairs)
         narrowed = _beside(left.if_kept(kind in _NARROWS_LEFT), right.if_kept(kind in _NARROWS_RIGHT))
@@ -455,6 +456,7 @@ def _of_one_type(pairs: _Pairs) -> _Pairs:
     return [
         (one, other)
         for one, other in pairs
+        # RULE (equal-column-types-known)
         if one.origins and other.origins and len({o.type for o in one.origins | other.origins}) == 1
     ]
 
@@ -530,7 +532,7 @@ def _row_wise(node: ExpressionNode) -> bool:
         return False
     if node.node == "UnresolvedFunction" and builtin_name(node.parts) not in ROW_WISE_FUNCTIONS:
         return False
-    return steady(node.plans) and all(_row_wise(child) for child in node.children)
+    return steady(node.plans) and all(_row_wise(child) for child in node.children)  # RULE (varying-subquery)
 
 
 def _by_group(node: ExpressionNode) -> bool:
@@ -562,7 +564,7 @@ def _aggregate(node: ExpressionNode, below: _Outputs) -> _Outputs:
         tuple([column for item in items if (column := _named(item, below)) is not None]),
         any(_named(item, below) is None for item in items),
     )
-    if None in grouped or not keys or not all(map(_by_group, items)):
+    if None in grouped or not keys or not all(map(_by_group, items)):  # RULE (pushdown-past-varying-groups)
         return outputs.if_kept(kept=False)
     kept = {one.origins for one in grouped if one is not None}
     return outputs.mapped(lambda one: one if one.origins in kept else one._replace(origins=frozenset()))

@@ -121,7 +121,7 @@ def _listed(operands: Sequence[ExpressionNode], stored: Stored, text: str) -> st
     types = {one.type for one in operands[1:]}
     if len(types) > 1 or not known or len(known) < len(values):
         return None
-    if column[1].lower() == "timestamp" and types == {"string"}:
+    if column[1].lower() == "timestamp" and types == {"string"}:  # RULE (leakproof-timestamp-lists)
         return None  # without ANSI mode texts are compared, and an hour that comes twice has one text
     return f"({_written(*column)} IN ({', '.join(known)}))"
 
@@ -156,6 +156,7 @@ def _constant(node: ExpressionNode, kind: str, text: str) -> str | None:
     if (found := DECIMAL.match(kind)) and (node.type in INTEGERS or DECIMAL.match(node.type)):
         whole, _, rest = value.lstrip("-").partition(".")
         before, behind = int(found[1]) - int(found[2]), int(found[2])
+        # RULE (leakproof-decimal-copies)
         fits = len(whole) <= before and len(rest) <= behind and _in_one_decimal(before, behind, node.type)
         return f"({value}BD)" if fits and NUMBER.match(value) else None
     if kind == "boolean" and node.type == "boolean":

@@ -183,6 +183,10 @@ class SqlLineageExpressions(References):
                 work += sum(found.take(attribute.value, way) for attribute in shown)
             elif (parts := parts_of(node)) is not None:
                 work += self._operand(parts, way, place, found)
+            elif (built := _built_field(node)) is not None:
+                taken, others = built
+                self._into_all(others, place, ctes)
+                stack += [(field_, way, windowed) for field_ in taken]
             elif isinstance(node, exp.Lambda):
                 inner = Environment(Frame(), place, variables=frozenset(names_of(node.expressions)))
                 self._into(node.this, way, inner, ctes, found)
@@ -339,6 +343,40 @@ def _operands(node: exp.Expr, way: OperandUse) -> Iterator[tuple[exp.Expr, Opera
         case _:
             for child in node.iter_expressions():
                 yield child, way
+
+
+def _built_field(root: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]] | None:
+    """Return what `struct(…).name` takes of the struct, and what it leaves; None for anything else, and where
+    the name of a field is not written."""
+    names: list[str] = []
+    node: object = root
+    while True:
+        match node:
+            case exp.Paren():
+                node = node.this
+            case exp.Dot(expression=exp.Identifier()):
+                names.append(folded(node.expression))
+                node = node.this
+            case exp.Bracket(expressions=[exp.Literal(is_string=True) as key]):
+                names.append(str(key.this).lower())
+                node = node.this
+            case _:
+                break
+    taken: list[exp.Expr] = [node] if isinstance(node, exp.Struct) and names else []
+    others: list[exp.Expr] = []
+    for name in reversed(names):
+        found: list[exp.Expr] = []
+        for struct in taken:
+            while isinstance(struct, exp.Paren):
+                struct = struct.this
+            if not isinstance(struct, exp.Struct):
+                return None
+            for item in struct.expressions:
+                if not isinstance(item, exp.PropertyEQ) or not isinstance(item.this, exp.Identifier):
+                    return None
+                (found if folded(item.this) == name else others).append(item.expression)
+        taken = found
+    return (taken, others) if taken else None
 
 
 def conjuncts(node: exp.Expr) -> list[exp.Expr]:

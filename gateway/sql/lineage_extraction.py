@@ -160,7 +160,7 @@ def _agree(walk: SqlLineageWalk, of: LineageText) -> None:
         for name, relation in walk.text.relations.items()
         if relation.role is RelationRole.SCAN and name not in walk.relations
     ]
-    if missing:
+    if missing:  # RULE (lineage-sees-relations)
         raise Unclear(f"readers disagree: only Spark sees {', '.join(f'`{name}`' for name in missing)}")
     unseen = [
         parts
@@ -169,7 +169,7 @@ def _agree(walk: SqlLineageWalk, of: LineageText) -> None:
         and (parts := _parts(reference)) not in walk.references
         and not is_literal(parts)
     ]
-    if unseen:
+    if unseen:  # RULE (lineage-sees-columns)
         listed = ", ".join(f"`{'.'.join(parts)}`" for parts in dict.fromkeys(unseen))
         raise Unclear(f"readers disagree: only Spark sees the columns {listed}")
 

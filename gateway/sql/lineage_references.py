@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gateway.model.lineage import Clause
-from gateway.model.reading import UnnamedColumn
+from gateway.model.reading import ExtractedValue, NamePieces, UnnamedColumn
 from gateway.sql.analyse_scope import Parts, Unclear, is_literal
 from gateway.sql.lineage_scope import (
     AGGREGATION,
@@ -25,7 +25,7 @@ from gateway.sql.lineage_scope import (
     Value,
     merged,
 )
-from gateway.sql.lineage_types import field_type, is_plain, struct_fields
+from gateway.sql.lineage_types import field_type, is_map, is_plain, kind_of, struct_fields
 
 _CALLED_SO = frozenset({"current_date", "current_user", "current_timestamp", "localtimestamp"})
 """Functions without brackets that Spark calls the same with them, in all its versions."""
@@ -70,19 +70,36 @@ class References(ABC):
 
     def column_name(self, column: UnnamedColumn, place: Environment) -> str | None:
         """Return what Spark calls a column without an alias, lower case; None where that is not known."""
+        pieces = self._pieces(column, place)
         found: list[str] = []
-        for piece in column.pieces:
+        for piece in pieces or ():
             if isinstance(piece, str):
                 found.append(piece)
                 continue
-            parts = tuple(part.lower() for part in piece)
-            attribute, shown = self.shown_as(parts, place)
-            if attribute is None or (column.plain and not is_plain(self.typed(parts, place))):
+            attribute, shown = self.shown_as(_parts(piece), place)
+            if attribute is None:
                 return None
-            if len(shown) > 1 and len(column.pieces) == 1:
-                return None  # a cast of a field, which Spark calls otherwise than a cast of a column
-            found.append(".".join(shown))
-        return "".join(found).lower()
+            if column.cast and len(shown) == 1:
+                return shown[0]
+            name = _as_shown(attribute.value.type, shown, extracted=isinstance(piece, ExtractedValue))
+            if name is None:
+                return None
+            found.append(name)
+        return "".join(found).lower() or None
+
+    def _pieces(self, column: UnnamedColumn, place: Environment) -> NamePieces | None:
+        """Return the name by the types of what it refers to; None where that takes more than is known."""
+        # RULE (lineage-type-for-name)
+        if not column.plain or all(
+            is_plain(self.typed(_parts(piece), place))
+            for piece in column.pieces
+            if not isinstance(piece, str)
+        ):
+            return column.pieces
+        for dated in column.dated:
+            if all(kind_of(self.typed(_parts(parts), place)) == kind for parts, kind in dated.where):
+                return dated.pieces
+        return None
 
     def typed(self, parts: Parts, place: Environment) -> str:
         """Return the type of what a reference means, in DDL; empty where it is not known."""
@@ -175,6 +192,23 @@ class References(ABC):
         type_ = found.value.type
         fields = [(n, value.within(TRANSFORMED, (f"{parts[-1]}.{n}",))) for n in names]
         return [Attribute(n, replace(field_, type=field_type(type_, n))) for n, field_ in fields], []
+
+
+def _parts(piece: Parts | ExtractedValue) -> Parts:
+    written = (*piece.parts, piece.key) if isinstance(piece, ExtractedValue) else piece
+    return tuple(part.lower() for part in written)
+
+
+def _as_shown(type_: str, shown: Parts, *, extracted: bool) -> str | None:
+    """Return how Spark shows a column, or what is taken out of it, within a name; None where it takes a type
+    that is not known."""
+    found = shown[0]
+    for i, name in enumerate(shown[1:], 2):
+        if extracted and i == len(shown) and not type_:
+            return None
+        found += f"[{name}]" if is_map(type_) else f".{name}"
+        type_ = field_type(type_, name)
+    return found
 
 
 def grouped(place: Environment, found: Sum) -> None:

@@ -98,4 +98,4 @@ def _struct(node: exp.Struct, walk: SqlLineageExpressions, place: Environment, c
             fields.append((name, _type(item.expression, walk, place, ctes, depth + 1)))
         else:
             return ""
-    return struct_of(fields)
+    return struct_of(fields)  # RULE (lineage-struct-fields)

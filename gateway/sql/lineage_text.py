@@ -69,7 +69,7 @@ class Text:
     def _quote_aliases(self, aliases: frozenset[str]) -> None:
         """Quote aliases of relations that are keywords to sqlglot and none to Spark: `UPDATE t set SET …`."""
         words = {alias.upper() for alias in aliases} & _KEYWORDS
-        if not words:
+        if not words:  # RULE (lineage-keyword-alias)
             return
         ends = {(r.suffix or r.span).end for r in self.relations.values() if r.span is not None}
         tokens = tokens_of(self.source)

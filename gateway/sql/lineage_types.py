@@ -9,6 +9,7 @@ _QUOTED = re.compile(r"\s*`((?:[^`]|``)*)`\s*:?(.*)", re.DOTALL)
 COUNTS = frozenset({"count", "count_if", "approx_count_distinct", "regr_count"})
 """Functions that give a BIGINT, whatever they are given."""
 _WHOLE = frozenset("tinyint byte smallint short int integer bigint long".split())
+_TEXTS = frozenset("string char varchar".split())
 _PLAIN = frozenset(
     "tinyint byte smallint short int integer bigint long float real double decimal dec numeric string char "
     "varchar".split()
@@ -22,8 +23,15 @@ def struct_fields(type_: str) -> list[str] | None:
 
 
 def field_type(type_: str, name: str) -> str:
-    """Return the type of a struct's field, empty where that is not known."""
+    """Return the type of a struct's field, or of a map's values; empty where that is not known."""
+    if is_map(type_):
+        return _split(type_.strip()[4:-1])[-1].strip()
     return dict(_fields(type_) or ()).get(name, "")
+
+
+def is_map(type_: str) -> bool:
+    """Whether a type is a map."""
+    return type_.strip()[:4].lower() == "map<"
 
 
 def struct_of(fields: Iterable[tuple[str, str]]) -> str:
@@ -39,8 +47,12 @@ def _fields(type_: str) -> list[tuple[str, str]] | None:
     text = type_.strip()
     if not (text[:7].lower() == "struct<" and text.endswith(">")):
         return None
-    found, depth, at, quoted = list[tuple[str, str]](), 0, 0, False
-    inner = text[7:-1]
+    return [field_ for one in _split(text[7:-1]) if (field_ := _field(one))[0]]
+
+
+def _split(inner: str) -> list[str]:
+    """Return what stands between the commas of a type, but for those in types within."""
+    found, depth, at, quoted = list[str](), 0, 0, False
     for i, sign in enumerate(inner + ","):
         if sign == "`":
             quoted = not quoted
@@ -51,9 +63,9 @@ def _fields(type_: str) -> list[tuple[str, str]] | None:
         elif sign in ">)":
             depth -= 1
         elif sign == "," and depth == 0:
-            found.append(_field(inner[at:i]))
+            found.append(inner[at:i])
             at = i + 1
-    return [field_ for field_ in found if field_[0]]
+    return found
 
 
 def _field(field_: str) -> tuple[str, str]:
@@ -67,6 +79,15 @@ def _field(field_: str) -> tuple[str, str]:
 def is_plain(type_: str) -> bool:
     """Whether a type is of numbers or strings: not of dates, times, intervals, or anything nested."""
     return type_.strip().lower().split("(")[0].split(" ")[0] in _PLAIN
+
+
+def kind_of(type_: str) -> str:
+    """Return `number`, `date` or `timestamp`, by which Spark takes another function for an operator; empty
+    for any other type."""
+    word = type_.strip().lower()
+    if is_plain(word):
+        return "" if word.split("(")[0].split(" ")[0] in _TEXTS else "number"
+    return word if word in ("date", "timestamp") else ""
 
 
 def sum_type(type_: str) -> str:

@@ -368,6 +368,7 @@ class SqlLineageWalk(SqlLineageExpressions):
             case exp.Table():
                 only(node, TABLE_PARTS)
                 relation = self._table(node, lateral, ctes)
+            # RULE (lineage-bracketed-relation)
             case exp.Subquery(this=exp.Query() | exp.Values()) if not _is_bracketed(node.this):
                 only(node, SUBQUERY_PARTS)
                 scope = self.with_(node.args.get("with_"), lateral.parent, ctes)

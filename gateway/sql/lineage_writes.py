@@ -284,6 +284,7 @@ def _column_names(write: Write, shown: Sequence[Attribute], catalog: LineageCata
     if write.operation is Operation.QUERY:
         return _unique(a.name or _shown(a.value) or f"_c{i}" for i, a in enumerate(shown))
     # Of a column that Spark has named otherwise than is known here, whoever reads the table may mean any.
+    # RULE (lineage-unknown-names)
     names = [a.name or (made_up[i] if made_up else ANY_COLUMN) for i, a in enumerate(shown)]
     known_names = iter(_unique(name for name in names if name != ANY_COLUMN))
     return [name if name == ANY_COLUMN else next(known_names) for name in names]

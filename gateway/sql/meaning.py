@@ -111,7 +111,7 @@ def depends(
     `tree` is the text as Spark's parser reads it; `read` are the tables that its subqueries read.
     """
     if tree is None:
-        return BOTH
+        return BOTH  # RULE (meaning-size-bound)
     columns: dict[str, str] = {}
     for one in (table, *read):
         for column in one.columns:
@@ -119,7 +119,7 @@ def depends(
             # The same name in two tables: which one is meant is not followed, so both have to have one type.
             columns[name] = type_ if columns.get(name, type_) == type_ else ""
     found = _Typing(columns, frozenset(one.name.table.lower() for one in (table, *read))).of(tree)
-    return found.depends | (_ZONE if names_instant(text) else _NOTHING)
+    return found.depends | (_ZONE if names_instant(text) else _NOTHING)  # RULE (relative-time-words)
 
 
 def _column_type(written: str) -> str:
@@ -187,7 +187,7 @@ class _Typing:
         """Return the type of a plan's one column, empty for several, and what its rows depend on."""
         if plan.node not in _FAR or len(plan.plans) > 1:
             return _UNKNOWN
-        if plan.node == "Project" and _projects(plan.plans):
+        if plan.node == "Project" and _projects(plan.plans):  # RULE (output-name-no-column)
             return _UNKNOWN  # what the inner query gives another name is no column of a table
         below = self._rows(plan.plans[0]) if plan.plans else _Typed("")
         here = [self.of(child) for child in plan.children if child.node != "UnresolvedStar"]
@@ -230,7 +230,7 @@ def _alike(operands: Sequence[_Typed]) -> _Typed:
     casts = BOTH if any(_TIME_TYPES.search(type_) for type_ in types) else _ANSI
     if types == {"date", "text"}:
         casts = _ANSI  # a day written as text is the same day everywhere
-    return _Typed("" if casts == BOTH else _MIXED, _all(operands) | casts)
+    return _Typed("" if casts == BOTH else _MIXED, _all(operands) | casts)  # RULE (cast-mixed-operands)
 
 
 def _conditions(operands: Sequence[_Typed]) -> frozenset[Influence]:
@@ -285,6 +285,7 @@ def _sum(node: ExpressionNode, operands: Sequence[_Typed]) -> _Typed:
     """What is too large fails in one mode and goes round in the other."""
     if any(one.type != "integer" for one in operands):
         return _UNKNOWN
+    # RULE (sum-overflow-ansi)
     return _Typed("integer", _all(operands) | (_NOTHING if _is_small(node) else _ANSI))
 
 
@@ -295,7 +296,7 @@ def _inner(node: ExpressionNode, operands: Sequence[_Typed]) -> _Typed:
 def _literal(node: ExpressionNode, operands: Sequence[_Typed]) -> _Typed:
     type_ = _column_type(node.type)
     # The parser has read it in its own time zone, and Spark's will in the session's.
-    return _Typed(type_, _ZONE) if type_ == _INSTANT else _value(type_)
+    return _Typed(type_, _ZONE) if type_ == _INSTANT else _value(type_)  # RULE (timestamp-literal-zone)
 
 
 def _cast(node: ExpressionNode, operands: Sequence[_Typed]) -> _Typed:
@@ -305,7 +306,7 @@ def _cast(node: ExpressionNode, operands: Sequence[_Typed]) -> _Typed:
     if not source:
         return _UNKNOWN
     if source == _INSTANT and target in ("date", "text"):
-        return _Typed(target, value.depends | _ZONE)
+        return _Typed(target, value.depends | _ZONE)  # RULE (date-of-timestamp-zone)
     if _INSTANT in (source, target) and source != target and source != "void":
         return _Typed(target, value.depends | BOTH)
     tried = node.mode == "TRY"

@@ -89,7 +89,7 @@ def read_metrics(text: str) -> WrittenMetrics:
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             told = (getattr(event, "anchor", None), getattr(event, "tag", None))
-            if isinstance(event, yaml.AliasEvent) or any(told):
+            if isinstance(event, yaml.AliasEvent) or any(told):  # RULE (yaml-no-aliases)
                 raise UnreadMetrics("its definition has aliases, anchors or tags")
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError) as error:
@@ -137,7 +137,7 @@ def _check_as_told(found: WrittenMetrics, properties: Mapping[str, str]) -> None
         return
     source = properties.get(f"{_FROM}name" if found.is_named else f"{_FROM}sql", "")
     same = kind == ("ASSET" if found.is_named else "SQL") and _alike(source, found.source)
-    if not same or not _alike(properties.get(_WHERE, ""), found.where):
+    if not same or not _alike(properties.get(_WHERE, ""), found.where):  # RULE (yaml-read-alike)
         raise UnreadMetrics("Spark reads its source or its filter otherwise")
 
 

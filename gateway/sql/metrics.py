@@ -64,6 +64,7 @@ def measure_calls(
         calls = _calls_over(table, above, hidden.get(span, frozenset()))
         if isinstance(calls, Unsupported):
             return calls
+        # RULE (measures-of-multi-insert)
         found[span] = (*found.get(span, ()), *calls)  # INSERTs may share one FROM
     if missing := views.keys() - found.keys():
         return not_alone(views[min(missing, key=lambda span: span.start)])
@@ -82,7 +83,7 @@ def answers_nothing(tree: ExpressionNode | None) -> bool:
                 return True
             case "UnresolvedWith":
                 tree = tree.plans[0]  # what it is for; its relations come behind
-            case "Project" if not all(map(_is_plain, tree.children)):
+            case "Project" if not all(map(_is_plain, tree.children)):  # RULE (global-aggregate-row)
                 return False
             case "GlobalLimit" | "LocalLimit" | "Filter" | "Project" | "SubqueryAlias" | "Sort" | "Distinct":
                 tree = tree.plans[0] if len(tree.plans) == 1 else None
@@ -95,6 +96,7 @@ def _is_false(condition: ExpressionNode) -> bool:
     if condition.node == "And":
         return any(map(_is_false, condition.children))
     # A date has a number for its value, too, and not the one that a timestamp of the same moment has.
+    # RULE (metric-date-literals)
     values = [child.value or "" for child in condition.children if child.type in _NUMBERED]
     if condition.node == "EqualTo" and len(values) == 2:
         return values[0] != values[1] and all(_NUMBER.fullmatch(value) for value in values)
@@ -184,7 +186,7 @@ def _calls_over(
             return why
     for clause in clauses:
         refused = next(filter(None, map(inside.above, clause.children)), None)
-        if refused is not None:
+        if refused is not None:  # RULE (no-star-in-metric-having)
             return refused
     calls: list[MeasureCall] = []
     for item in items:
@@ -192,7 +194,7 @@ def _calls_over(
         if isinstance(found, Unsupported):
             return found
         calls += found
-    if not (calls or grouped or any(_aggregates(item) for item in items)):
+    if not (calls or grouped or any(_aggregates(item) for item in items)):  # RULE (metric-view-aggregated)
         return Unsupported(f"{what}, and is read by MEASURE(…), other aggregate functions or GROUP BY")
     return tuple(calls)
 
@@ -282,7 +284,7 @@ class TextMeasures:
     ) -> Unsupported | None:
         if not listed:
             return self._unlisted()
-        if len(node.children) != 1 or node.mode or node.span is None:
+        if len(node.children) != 1 or node.mode or node.span is None:  # RULE (measure-filter-distinct)
             return Unsupported(f"{self._what}: MEASURE(…) takes one measure, without DISTINCT or FILTER")
         parts = node.children[0].parts if node.children[0].node == "UnresolvedAttribute" else ()
         name = self.measure(parts)
@@ -316,7 +318,7 @@ class ComputedMeasures:
 
 def inputs_within(depth: int) -> str:
     """Return what names of columns that measures are computed from begin with, `depth` views deep."""
-    return INPUT + "_" * depth
+    return INPUT + "_" * depth  # RULE (metric-input-names-by-depth)
 
 
 def not_ones_own(depth: int = 0) -> Unsupported:
@@ -351,7 +353,7 @@ def computed(
         for column in reading.columns:
             first, *rest = column.parts
             name = dimensions.get(first.lower())
-            if name is not None and first.lower() in hidden:
+            if name is not None and first.lower() in hidden:  # RULE (measure-of-hidden-dimension)
                 return Unsupported(
                     f"the measure `{measure}` of {table.name} is computed from a column of it that is hidden"
                 )
@@ -378,7 +380,7 @@ def _not_computed(reading: Reading) -> str | None:
     called = {function.parts[-1].lower() for function in reading.functions}
     if MEASURE in called:
         return "it is computed from a measure"
-    if called.isdisjoint(AGGREGATES):
+    if called.isdisjoint(AGGREGATES):  # RULE (measure-aggregates)
         return "no function in it aggregates"
     if "LambdaFunction" in reading.expressions or "WindowExpression" in reading.expressions:
         return "it has a lambda function or a window"
@@ -404,7 +406,7 @@ def expanded(
     dimensions = [column for column in table.columns if column.name.lower() not in measures]
     masks = masks_of(view)
     for call in calls:
-        if call.measure in masks:
+        if call.measure in masks:  # RULE (mask-on-measure)
             return Unsupported(
                 f"the measure `{call.measure}` of the metric view {table.name} has a mask, and is not there "
                 f"before it is computed; mask the columns that it is computed from"

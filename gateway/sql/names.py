@@ -125,13 +125,14 @@ class Names:
 
     def table(self, parts: tuple[str, ...]) -> TableName | TempViewName | Ungovernable:
         """Say what a relation name means. A temporary view shadows tables for one-part names only."""
-        if len(parts) == 1:
-            if parts[0].lower() in self.context.temp_views:
+        if len(parts) == 1:  # RULE (temp-view-one-part)
+            if parts[0].lower() in self.context.temp_views:  # RULE (temp-view-any-case)
                 return TempViewName(parts[0])
             return self._in_current(parts[0])
         return self._qualified(parts)
 
     def _qualified(self, parts: tuple[str, ...]) -> TableName | Ungovernable:
+        # RULE (reserved-catalogs)
         if parts[0].lower() == "system" or (len(parts) == 2 and parts[0].lower() == "session"):
             return Ungovernable("lies in a reserved namespace")
         if self._means_files(parts):
@@ -143,7 +144,7 @@ class Names:
         refused = self.refused(catalog)
         if refused is not None:
             return refused
-        if len(rest) > 2 and catalog.lower() == SESSION_CATALOG:
+        if len(rest) > 2 and catalog.lower() == SESSION_CATALOG:  # RULE (spark-catalog-flat)
             return _nested(rest)
         if len(rest) < 2:
             return Ungovernable(
@@ -200,7 +201,7 @@ class Names:
         if parts and parts[0].lower() in ("global_temp", "system", "session"):
             return Ungovernable("is a reserved namespace")
         catalog, rest = self._split_catalog(parts)
-        return self._in_capitals(catalog) or self.namespace_in(catalog, rest)
+        return self._in_capitals(catalog) or self.namespace_in(catalog, rest)  # RULE (capital-catalog)
 
     def namespace_in(self, catalog: str, rest: tuple[str, ...]) -> tuple[str, str | None] | Ungovernable:
         """Say the same of the levels of a namespace of a catalog."""
@@ -211,6 +212,7 @@ class Names:
             return _nested(rest)
         if len(rest) > MAX_LEVELS:
             return Ungovernable(f"has more than {MAX_LEVELS} levels")
+        # RULE (path-as-database, namespace-no-levels)
         if any(level.lower() in _NO_LEVELS or not _GOVERNED_NAME.fullmatch(level) for level in rest):
             return Ungovernable("is not a database that can be governed")
         return catalog, (joined(rest) if rest else None)
@@ -278,20 +280,21 @@ def _governed(catalog: str, parts: tuple[str, ...]) -> TableName | Ungovernable:
     INVARIANT (one name): no part has a dot, so that no two names are joined to the same.
     """
     *namespace, table = parts
-    if any(level.lower() in _NO_LEVELS for level in namespace):
+    if any(level.lower() in _NO_LEVELS for level in namespace):  # RULE (global-temp-names)
         return Ungovernable("is a global temporary view, which every session shares")
     for part in (catalog, *parts):
-        if not _GOVERNED_NAME.fullmatch(part):
+        if not _GOVERNED_NAME.fullmatch(part):  # RULE (path-as-table)
             return Ungovernable("has a name with signs that paths and system tables use, or with odd blanks")
     if len(namespace) > MAX_LEVELS:
         return Ungovernable(f"lies in a namespace of more than {MAX_LEVELS} levels")
+    # RULE (version-as-nested-table)
     if len(namespace) > 1 and (_VERSIONS.fullmatch(table) or table.lower() in _BELOW_TABLES):
         # Even where no table has the namespace's name: a temporary view keeps the name until one has.
         return Ungovernable("is how Iceberg names versions, branches and metadata of a table below it")
     name = TableName(catalog, joined(namespace), table)
     # Spark's own catalog knows a name in any case. Another may have a table for each, and which one is looked
     # up, judged and forwarded has to be the same.
-    return name if catalog.lower() == SESSION_CATALOG else name.folded()
+    return name if catalog.lower() == SESSION_CATALOG else name.folded()  # RULE (fold-foreign-table-names)
 
 
 def _of_files(name: TableName) -> TableName | Ungovernable:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 QUERY_NODES: Final = frozenset(
+    # RULE (no-relation-changes, no-transform)
     {
         # rows from nowhere, or from a name that the walk reports as a relation or function
         "OneRowRelation",
@@ -94,6 +95,6 @@ REFUSED_NODES: Final[dict[str, str]] = {
 
 def node_refusal(node: str) -> str | None:
     """Return why a node may not stand in a query, or None when it may."""
-    if node in QUERY_NODES:
+    if node in QUERY_NODES:  # RULE (unknown-node-reason)
         return None
     return REFUSED_NODES.get(node, f"`{node}` is not a known part of a query")

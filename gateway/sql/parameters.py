@@ -38,11 +38,11 @@ def parameter_refusal(reading: Reading) -> str | None:
     if not reading.parameters:
         held = reading.expressions & PARAMETERS
         return "a parameter marker is not written literally" if held else None
-    if not all(parameter.value for parameter in reading.parameters):
+    if not all(parameter.value for parameter in reading.parameters):  # RULE (parameter-is-expression)
         return MISPLACED
-    if not all(parameter.apart for parameter in reading.parameters):
+    if not all(parameter.apart for parameter in reading.parameters):  # RULE (parameter-apart)
         return "a parameter marker touches its neighbours; put spaces round it"
     commands = sorted({command.node for command in reading.commands} - WITH_QUERIES)
-    if commands:
+    if commands:  # RULE (parameter-in-stored-text)
         return "parameter markers may stand in queries only; write the value into the statement"
     return None

@@ -145,7 +145,7 @@ def parts_of_operator(text: str) -> list[str]:
         organizes = kind in ORDERS
         selects = not at and tokens[0].token_type is TokenType.SELECT
         again = kind in seen or (kind in _ORGANIZING and not seen.isdisjoint(_LIMITS))
-        if i and (unites or (organizes and (again or not (seen or selects)))):
+        if i and (unites or (organizes and (again or not (seen or selects)))):  # RULE (pipe-union-input)
             found.append(text[at : token.start])
             at = token.start
             seen.clear()

@@ -59,7 +59,7 @@ def unfit(text: str, reading: Reading, table: Table, read: Sequence[Table | None
     Nothing may be left for a relation around the guard to answer: not a misspelt column, not one that the
     table has lost.
     """
-    if any(other is None for other in read):
+    if any(other is None for other in read):  # RULE (policy-tables-known)
         return "a table that is not there"
     own = {column.name.lower() for column in table.columns}
     inner = {column.name.lower() for other in read if other is not None for column in other.columns}
@@ -73,15 +73,16 @@ def unfit(text: str, reading: Reading, table: Table, read: Sequence[Table | None
             return written
         at = reference.span.start
         inside = any(start < at < end for start, end in queries)
-        columns = own | inner if inside else own
+        columns = own | inner if inside else own  # RULE (policy-subquery-columns)
         qualifiers = {table.name.table.lower()}
         if inside:
             qualifiers |= reading.subquery_aliases | {o.name.table.lower() for o in read if o is not None}
         named = parts[0] in columns
         qualified = len(parts) > 1 and parts[0] in qualifiers and (parts[1] in columns or inside)
+        # RULE (policy-columns-of-table)
         if not (named or qualified or (reference.star and parts[0] in qualifiers)):
             return written
-    if "LambdaFunction" not in reading.expressions:
+    if "LambdaFunction" not in reading.expressions:  # RULE (policy-lambda-names)
         return None
     return _unfit_in_lambdas(reading, own | inner, table, read)
 

@@ -151,12 +151,13 @@ def join(parts: Iterable[Required]) -> Required:
         privileges=tuple(privilege for part in all_parts for privilege in part.privileges),
         pins=tuple(pin for part in all_parts for pin in part.pins),
         namespaces=tuple(pin for part in all_parts for pin in part.namespaces),
-        raw=tuple(name for part in all_parts for name in part.raw),
+        raw=tuple(name for part in all_parts for name in part.raw),  # RULE (raw-of-all-commands)
         read=tuple(name for part in all_parts for name in part.read),
         instead="; ".join(part.instead for part in all_parts if part.instead),
         past=tuple(name for part in all_parts for name in part.past),
         shown=(
             *(name for part in all_parts for name in part.shown),
+            # RULE (explain-write-target)
             *(pin.table for part in all_parts for pin in part.pins if explains),
         ),
         named=tuple(named for part in all_parts for named in part.named),

@@ -33,6 +33,7 @@ def merge(scope: CommandScope) -> Required:
     # The source's columns may become columns of the target. Spark has it since 4.0.
     evolves = scope.has("withSchemaEvolution") and scope.flag("withSchemaEvolution")
     accesses = ["alter"] if evolves else []
+    # RULE (merge-every-action)
     for field in ("matchedActions", "notMatchedActions", "notMatchedBySourceActions"):
         actions = scope.field(field)
         if not isinstance(actions, tuple):
@@ -53,6 +54,7 @@ def _on_rows(scope: CommandScope, accesses: tuple[str, ...]) -> Required:
     """Conditions and values read the target's raw rows, so it may carry no obligation."""
     pin = _target(scope)
     resource = table_resource(pin.table)
+    # RULE (row-change-reads-raw)
     return Required(
         privileges=tuple(Privilege(resource, access) for access in accesses), pins=(pin,), read=(pin.table,)
     )

@@ -38,7 +38,7 @@ def check_schema_argument(name: str, literal: str | None, call: str | None) -> N
     function that makes it."""
     if literal is not None:
         check_schema(literal)
-    elif call is None or call.lower() not in SCHEMA_MAKERS:
+    elif call is None or call.lower() not in SCHEMA_MAKERS:  # RULE (schema-computed)
         raise CannotClassify(
             f"the schema of `{name}` must be written as a string, or be the result of `schema_of_json` or "
             "`schema_of_csv`: computed, it could hold expressions that nobody has judged"
@@ -55,6 +55,7 @@ def check_schema(text: str) -> None:
         # Pairs instead of dicts: of two keys with one name neither is lost.
         pending: list[Any] = [json.loads(text, object_pairs_hook=tuple)]
     except (ValueError, RecursionError):
+        # RULE (schema-unreadable-json)
         raise CannotClassify("the schema is not JSON that can be read") from None
     while pending:
         part = pending.pop()
@@ -67,7 +68,7 @@ def check_schema(text: str) -> None:
                     check_user_type(value, None)
                 elif user_type and key == "serializedClass":
                     check_user_type(None, value)
-                elif _EXPRESSION_KEY.fullmatch(key):
+                elif _EXPRESSION_KEY.fullmatch(key):  # RULE (schema-default-expressions)
                     raise CannotClassify(
                         f"the metadata `{shown(key)}` is an expression that Spark would evaluate; write "
                         "defaults and generated columns in SQL"
@@ -77,10 +78,11 @@ def check_schema(text: str) -> None:
 
 def check_user_type(jvm_class: object, serialized_class: object) -> None:
     """Refuse a user-defined type unless it is one of Spark's own, or has neither a JVM class nor code."""
-    if serialized_class:
+    if serialized_class:  # RULE (schema-pickled-code)
         raise CannotClassify(
             "a user-defined type that carries pickled code is not supported; use Spark's own types"
         )
+    # RULE (schema-classes)
     if jvm_class and not (isinstance(jvm_class, str) and _USER_TYPES.fullmatch(jvm_class)):
         raise CannotClassify(
             f"the user-defined type `{shown(str(jvm_class))}` would make Spark create an object of that "

@@ -83,7 +83,7 @@ def set_catalog(scope: CommandScope) -> Required:
         name = str(parts[0])
     if name is None:
         raise CannotClassify("SET CATALOG takes a name")
-    if not scope.names.is_catalog(name):
+    if not scope.names.is_catalog(name):  # RULE (use-unknown-catalog)
         raise CannotClassify(no_catalog(name))
     return use_privileges(name, None)
 
@@ -108,7 +108,7 @@ def reset_setting(scope: CommandScope) -> Required:
     """RESET of a key wants what SET of it wants; without a key it only undoes what the session was given."""
     key = scope.field("config")
     if key is None:
-        return Required(effects=(ResetSettings(),))
+        return Required(effects=(ResetSettings(),))  # RULE (reset-all)
     if not isinstance(key, str):
         raise CannotClassify("the setting could not be read")
     return _change_setting(ChangeSetting(key, None))
@@ -119,18 +119,20 @@ def pinned_refusal(key: str) -> Unsupported:
 
 
 def _change_setting(change: ChangeSetting) -> Required:
-    if not may_be_set(change.key):
+    if not may_be_set(change.key):  # RULE (pinned-settings)
         raise CannotClassify(pinned_refusal(change.key))
+    # RULE (set-wants-grant, set-dependency-effect)
     return Required(privileges=(Privilege(Resource.setting(change.key), "set"),), effects=(change,))
 
 
 def _read_setting(key: str) -> Required:
     """SET of a key alone tells its value, by the rules of Spark Connect's `Config`: what is pinned stands in
     the documentation, and what clients ask for by themselves is nothing worth hiding."""
-    if may_hold_secret(key) or is_servers_own(key):
+    if may_hold_secret(key) or is_servers_own(key):  # RULE (secret-settings)
         raise CannotClassify(f"the value of `{key}` may be a secret and is not shown")
     if pinned_value(key) is not None or is_read_by_clients(key):
         return Required()
+    # RULE (settings-read-grant)
     return Required(privileges=(Privilege(Resource.setting(key), "set", visible_is_enough=True),))
 
 
@@ -158,6 +160,7 @@ def _show_in_database(scope: CommandScope, answer: AnswerFilter) -> Required:
     required = (
         ()
         if database.lower() == "default"
+        # RULE (list-database)
         else (Privilege(Resource.database(catalog, database), "show", visible_is_enough=True),)
     )
     # What more is told of a table depends on the table: whoever filters the answer asks about each.
@@ -210,6 +213,7 @@ def describe_table(scope: CommandScope) -> Required:
     existing = scope.existing("relation")
     if isinstance(existing, TempViewName):
         # EXTENDED would print the text that was guarded.
+        # RULE (describe-temp-view)
         return Required(answer=AnswerRule(filter=AnswerFilter.DESCRIBE_TABLE, details=False))
     return Required(
         privileges=(Privilege(table_resource(existing.table), "show", visible_is_enough=True),),
@@ -244,6 +248,7 @@ def _described(scope: CommandScope, answer: AnswerFilter) -> Required:
 def _detailed(scope: CommandScope) -> Pin:
     existing = scope.existing("child" if "child" in scope.command.fields else "table")
     if isinstance(existing, TempViewName):
+        # RULE (temp-view-details)
         raise CannotClassify("details of a temporary view print the text that Sluice wrote into it")
     return existing
 
@@ -261,7 +266,7 @@ def show_details(scope: CommandScope) -> Required:
     return Required(
         privileges=(Privilege(table_resource(existing.table), "select"),),
         pins=(existing,),
-        read=(existing.table,),
+        read=(existing.table,),  # RULE (table-details-raw)
     )
 
 
@@ -274,7 +279,7 @@ def describe_column(scope: CommandScope) -> Required:
     if isinstance(existing, TempViewName):
         return Required()
     table = table_resource(existing.table)
-    if scope.flag("isExtended"):
+    if scope.flag("isExtended"):  # RULE (describe-column-values)
         return Required(privileges=(Privilege(table, "select"),), pins=(existing,), read=(existing.table,))
     return Required(
         privileges=(Privilege(table, "show", visible_is_enough=True),),
@@ -304,9 +309,10 @@ def drop_function(scope: CommandScope) -> Required:
     if scope.node("child").get("node") == "UnresolvedFunctionName":
         raise CannotClassify("DROP FUNCTION is governed with Spark 4.2 and later")
     pin = scope.target("child")
-    if len(pin.relation.parts) == 1:
+    if len(pin.relation.parts) == 1:  # RULE (unqualified-function)
         raise CannotClassify("a function that is dropped has to be named with its database")
     wanted = Privilege(Resource.udf(pin.table.catalog, pin.table.database, pin.table.table), "drop")
+    # RULE (drop-function-privilege)
     return Required(privileges=(wanted,), pins=(pin,), effects=(CatalogChanged(meaning="stays"),))
 
 
@@ -320,9 +326,9 @@ def drop_temporary_function(scope: CommandScope) -> Required:
     if not scope.flag("isTemp"):
         raise CannotClassify("dropping functions is not supported")
     name = parts[-1].lower()
-    if name in BUILTIN_NAMES:
+    if name in BUILTIN_NAMES:  # RULE (drop-builtin-function)
         raise CannotClassify(f"`{name}` is built in and cannot be dropped")
-    if functions_called(name) & scope.names.context.handles:
+    if functions_called(name) & scope.names.context.handles:  # RULE (drop-registered-function)
         raise CannotClassify(f"dropping `{name}`, which this session registered, is not supported")
     return Required(effects=(DropFunction(name),))
 
@@ -349,5 +355,6 @@ def explain(scope: CommandScope) -> Required:
         for relation in scope.reading.relations
     ):
         # The text of a temporary view carries the masks of its sources.
+        # RULE (explain-temp-view)
         raise CannotClassify("a plan over a temporary view would print what the view was made of")
-    return Required(explains=True)
+    return Required(explains=True)  # RULE (explain-filters)

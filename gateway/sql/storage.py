@@ -106,20 +106,20 @@ NOTE_PREFIXES = ("meta.", "tag.", "user.")
 
 
 def check_provider(provider: FieldValue) -> None:
-    if provider is not None and str(provider).lower() not in PROVIDERS:
+    if provider is not None and str(provider).lower() not in PROVIDERS:  # RULE (foreign-providers)
         raise CannotClassify(f"tables of provider `{provider}` can reach other systems and are not supported")
 
 
 def check_options(options: Iterable[str]) -> None:
     for key in options:
-        if key.lower() not in OPTIONS:
+        if key.lower() not in OPTIONS:  # RULE (unknown-options)
             raise CannotClassify(f"the option `{key}` is not one of those that Sluice lets pass")
 
 
 def check_properties(properties: Iterable[str]) -> None:
     for key in properties:
         folded = key.lower()
-        if folded not in PROPERTIES and not folded.startswith(NOTE_PREFIXES):
+        if folded not in PROPERTIES and not folded.startswith(NOTE_PREFIXES):  # RULE (unknown-properties)
             raise CannotClassify(
                 f"the property `{key}` is not one of those that Sluice lets pass; notes are `meta.…`"
             )
@@ -133,7 +133,7 @@ def check_serde(serde: FieldValue) -> None:
     stored_as = serde.get("storedAs")
     if stored_as is not None and str(stored_as).lower() not in STORED_AS:
         raise CannotClassify(f"STORED AS {stored_as} is not supported")
-    if serde.get("formatClasses") is not None or serde.get("serde") is not None:
+    if serde.get("formatClasses") is not None or serde.get("serde") is not None:  # RULE (serde-is-code)
         raise CannotClassify("formats and SerDes named by class are code and are not supported")
 
 
@@ -161,12 +161,12 @@ def check_table_spec(spec: Mapping[str, FieldValue]) -> str | None:
         "serde",
     }
     unknown = set(spec) - known - {"external", "constraints"}
-    if unknown:
+    if unknown:  # RULE (unknown-table-clauses)
         raise CannotClassify(f"the table has clauses that Sluice does not know: {', '.join(sorted(unknown))}")
     check_provider(spec.get("provider"))
     check_properties(keys(spec.get("properties"), "table properties"))
     check_serde(spec.get("serde"))
-    check_options(keys(spec.get("optionExpression"), "table options"))
+    check_options(keys(spec.get("optionExpression"), "table options"))  # RULE (create-table-options)
     location = spec.get("location")
     if location is not None and not isinstance(location, str):
         raise CannotClassify("the LOCATION is not a plain string")

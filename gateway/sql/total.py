@@ -125,13 +125,13 @@ def total_view(
         made = walk.plan(tree, {}, ())
     except _NotTotal:
         return None
-    if made.open or walk.overflowing or len(made.columns) < len(columns):
+    if made.open or walk.overflowing or len(made.columns) < len(columns):  # RULE (unbarred-view-overflow)
         return None
     if len(made.columns) > len(columns) and not all(name for name, _ in columns):
         return None
     for (name, kind), at in zip(columns, made.columns, strict=False):
         found = made.find((name,)) if name else [at]
-        if len(found) != 1 or not is_of(kind, found[0]):
+        if len(found) != 1 or not is_of(kind, found[0]):  # RULE (unbarred-view-types)
             return None
     return {span: frozenset(walk.used.get(span, ())) for span in scanned}
 
@@ -209,7 +209,7 @@ class _FailureWalk:
         match node.node:
             case "UnresolvedWith":
                 self.shown(node.plans[0], self._named(node, ctes, outer), outer)
-            case "Sort" if has_having(node):
+            case "Sort" if has_having(node):  # RULE (total-having-below-sort)
                 self.plan(node, ctes, outer)
             case "Sort" | "Distinct" | "UnresolvedHint" | "Union":
                 self._plain(node.children)
@@ -273,7 +273,7 @@ class _FailureWalk:
                         self._item(order, self.value(key, (below, *outer), ctes))
             case "UnresolvedSubqueryColumnAliases":
                 return renamed(below, node.parts)
-            case limit if limit in _LIMITS and self.limits:
+            case limit if limit in _LIMITS and self.limits:  # RULE (total-limit-barrier)
                 self._limited(node)
             case passing if passing in _PASSING:
                 self._plain(node.children)
@@ -325,6 +325,7 @@ class _FailureWalk:
         """Return the columns of a set operation; all but UNION ALL compare those of both sides."""
         sides = [self.plan(plan, ctes, outer) for plan in node.plans]
         types = {tuple(one.type for one in side.columns) for side in sides}
+        # RULE (set-operation-one-type)
         if len(types) != 1 or any(side.open for side in sides) or not all(types.pop()):
             raise _NotTotal
         return TypedColumns(
@@ -354,7 +355,7 @@ class _FailureWalk:
                 unnamed |= bool(qualifier) and not shown
                 continue
             found = self.value(item, (below, *outer), ctes)
-            self._item(item, found)
+            self._item(item, found)  # RULE (total-inner-query)
             if item.node == "Alias":
                 columns.append(TypedColumn(item.parts[0].lower(), found.type))
             elif item.node == "UnresolvedAttribute":
@@ -517,7 +518,7 @@ class _FailureWalk:
             if shown.node == "Project":
                 self.binding |= {id(plan) for plan in shown.plans if plan.node == "Filter"}
         found = self._queried(node, scopes, ctes)
-        if self.reaching > reaching and self.overflowing > overflowing:
+        if self.reaching > reaching and self.overflowing > overflowing:  # RULE (correlated-groups-overflow)
             return FAILING
         return found
 
@@ -536,6 +537,7 @@ class _FailureWalk:
         found = self.plan(node.plans[0], ctes, scopes)
         if node.node == "Exists":
             return BOOLEAN
+        # RULE (scalar-subquery-one-row)
         if not has_one_row(node.plans[0]) or len(node.plans[0].children) != 1:
             return FAILING
         (item,) = node.plans[0].children

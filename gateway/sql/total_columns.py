@@ -102,6 +102,7 @@ def is_binding(condition: ExpressionNode, scopes: tuple[TypedColumns, ...]) -> b
     theirs = [around.find(one.parts) for one in condition.children]
     inner, outer = (ours[0], theirs[1]) if ours[0] else (ours[1], theirs[0])
     is_apart = bool(ours[0]) != bool(ours[1])
+    # RULE (correlated-equality-types)
     return is_apart and len(inner) == len(outer) == 1 and inner[0].type == outer[0].type != ""
 
 

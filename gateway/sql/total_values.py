@@ -281,7 +281,7 @@ def _comparable(one: TotalValue, other: TotalValue) -> bool:
         return False
     if types & _FRACTIONS:
         return True
-    return _room((one, other))
+    return _room((one, other))  # RULE (compared-decimal-room)
 
 
 def _room(values: Iterable[TotalValue]) -> bool:
@@ -371,7 +371,7 @@ def _arithmetic(node: ExpressionNode, operands: Sequence[TotalValue]) -> TotalVa
         if one.number is None or other.number is None:
             return TotalValue(type_, total=False)
         number = _CALCULATED[node.node](one.number, other.number)
-        fits = abs(number) < 1 << INTEGERS[type_][0] - 1
+        fits = abs(number) < 1 << INTEGERS[type_][0] - 1  # RULE (sum-room)
         return TotalValue(type_, number=number) if fits else FAILING
     (a, b), (c, d) = (_digits(one.type) or (0, 0)), (_digits(other.type) or (0, 0))
     if node.node == "Multiply":

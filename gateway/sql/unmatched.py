@@ -18,7 +18,7 @@ def closed_view(
     """
     if names is None:
         return view
-    now = catalog.table(table.name.current) or table
+    now = catalog.table(table.name.current) or table  # RULE (version-unmatched-columns)
     found = names.unmatched(now.name, now.columns)
     if found is None:
         return view

@@ -66,7 +66,7 @@ def _computed(value: str) -> str:
         if token is None:
             return ""
         word = token[1]
-        if word[0].isalpha() and word.lower() not in _CONSTANT | MOVING:
+        if word[0].isalpha() and word.lower() not in _CONSTANT | MOVING:  # RULE (time-travel-words)
             return ""
         found.append(word if word[0] == "'" else word.lower())
         at = token.end()
@@ -95,11 +95,11 @@ def of_version(table: Table, then: TableView, now: TableView) -> TableView:
         mask = masks.get(name) if one.gone else None
         masks.pop(name, None)
         allowed[name] = now.allowed[one.now]
-        mask = now.masks.get(one.now, mask)
+        mask = now.masks.get(one.now, mask)  # RULE (version-mask-of-now)
         if mask is not None:
             masks[name] = mask
         hidden.discard(name)
-        if one.now in now.hidden:
+        if one.now in now.hidden:  # RULE (version-hidden-of-now)
             hidden.add(name)
     return TableView(
         allowed=allowed,

@@ -16,7 +16,7 @@ from gateway.policy.differences import digest_of
 from gateway.policy.packs import load_packs
 from gateway.settings import Settings
 from gateway.settings.loading import parse_settings
-from tests.policy.ranger_data import shipped
+from tests.policy.ranger.data import shipped
 
 PACK = """\
 service: spark

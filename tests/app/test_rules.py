@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from gateway.app.files_at_fault import told_of_files
 from gateway.app.proving import Proofs
+from gateway.app.rule_files import FilesFingerprint
 from gateway.app.rules import PolicyRegistry, fingerprint, read_rules, rule_paths, shipped_rules
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.errors import Faults, UnreadableFiles
@@ -594,6 +595,34 @@ async def test_a_look_at_the_files_that_does_not_end_is_none(
     now[0] = 60.5
     assert rules.stale() == "a file of policies could not be read for 60 s"
     watching.cancel()
+
+
+async def test_a_file_that_is_still_written_to_is_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the half that is there nothing is at fault, and what hides something is yet to come."""
+    write(tmp_path, "region = 'EMEA'")
+    changed, seen = asyncio.Event(), list[FilesFingerprint]()
+    settings = PolicySettings(paths=(tmp_path,), reload_s=0.001)
+    rules = PolicyRegistry(settings, ReaderThatCounts(), on_change=lambda _: changed.set())
+    await rules.start()
+    changed.clear()
+
+    def writing(settings: PolicySettings) -> FilesFingerprint:
+        """Write the other half when the first one has been seen."""
+        if len(seen) == 1:
+            write(tmp_path, "region = 'APAC'")
+        seen.append(fingerprint(settings))
+        return seen[-1]
+
+    half = PACK.format(where="region = 'APAC'").partition("  - name: own region")[0]
+    (tmp_path / "hr.yaml").write_text(half)
+    monkeypatch.setattr("gateway.app.rules.fingerprint", writing)
+    watching = asyncio.create_task(rules.watch())
+    async with asyncio.timeout(patience(20)):
+        await changed.wait()
+    watching.cancel()
+    assert len(rules.current.services["spark"].policies) == 2
 
 
 def test_a_directory_that_may_not_be_entered_is_no_empty_one(

@@ -34,8 +34,8 @@ from tests.bench.figures import OUTPUT, Record, median_ms
 from tests.bench.jobs_cost import Cost, run, settings
 from tests.bench.raw_client import RawClient, Server
 from tests.e2e.running import RunningGateway
-from tests.jobs.classification_corpus import corpus
-from tests.jobs.test_replay import NEW, OLD, STATEMENTS, recorded
+from tests.jobs.classification.corpus import corpus
+from tests.jobs.replay.test_replay import NEW, OLD, STATEMENTS, recorded
 from tests.judge_world import World
 from tests.tpch.governed import POLICIES, UNGOVERNED
 

@@ -144,6 +144,26 @@ def _items(text: str) -> Iterator[str]:
         yield text[at:].strip()
 
 
+_STRUCT = re.compile(r"\b(?:named_)?struct\(")
+_TAKEN = re.compile(r"\.(\w+)")
+
+
+def _taken(text: str) -> str:
+    """Put what is taken of a struct that is built in its place: `named_struct(n, x#1, m, y#2).n`."""
+    for match in _STRUCT.finditer(text):
+        depth = 1
+        for i in range(match.end(), len(text)):
+            depth += (text[i] == "(") - (text[i] == ")")
+            if depth == 0:
+                field_ = _TAKEN.match(text, i + 1)
+                if field_ is not None:
+                    items = list(_items(text[match.end() : i]))
+                    values = dict(zip(items[::2], items[1::2], strict=True))
+                    return _taken(text[: match.start()] + values[field_[1]] + text[field_.end() :])
+                break
+    return text
+
+
 class _Reading:
     """One pass over a plan."""
 
@@ -177,6 +197,7 @@ class _Reading:
         """Return the base columns in an expression; `inner`: outputs of its subqueries, in order."""
         plans = iter(inner)
         found: set[str] = set()
+        text = _taken(text)
 
         def subquery(match: re.Match[str]) -> str:
             outputs = next(plans, [])

@@ -307,6 +307,38 @@ def test_a_table_that_a_function_has_read_is_read_as_it_is_now(
 
 
 @pytest.mark.parametrize("endpoint", ["thrift", "connect"])
+def test_what_functions_read_is_read_as_it_is_now(
+    spark: Spark, gateway: RunningGateway, table: Callable[..., None], endpoint: str
+) -> None:
+    """Nobody names the table: a function does, another that calls it, and views that call these."""
+    table("thrift", "id STRING, email STRING", "('1', 'RAW')")
+    spark.query(
+        "CREATE OR REPLACE FUNCTION race.read() RETURNS BIGINT RETURN (SELECT count(id) FROM race.swapped)",
+        "CREATE OR REPLACE FUNCTION race.again() RETURNS BIGINT RETURN spark_catalog.race.read() + 0",
+        "CREATE OR REPLACE FUNCTION race.ids() RETURNS TABLE (id STRING) RETURN SELECT id FROM race.swapped",
+        "CREATE OR REPLACE VIEW race.of_read AS SELECT spark_catalog.race.read() AS n",
+        user="loader",
+    )
+    asked = {
+        "SELECT spark_catalog.race.read()": [(1,)],
+        "SELECT spark_catalog.race.again()": [(1,)],
+        "SELECT count(*) FROM spark_catalog.race.ids()": [(1,)],
+        "SELECT n FROM race.of_read": [(1,)],
+        "SELECT n FROM of_again": [(1,)],
+    }
+    with session(gateway, endpoint, "ann") as ann:
+        ann("CREATE TEMPORARY VIEW of_again AS SELECT spark_catalog.race.again() AS n")
+        assert {text: ann(text) for text in asked} == asked
+        for text in asked:
+            for columns, rows, count in (
+                ("email STRING, id STRING", "('RAW', '2'), ('RAW', '3')", 2),
+                ("id STRING", "('4')", 1),
+            ):
+                table("thrift", columns, rows)
+                assert ann(text) == [(count,)], text
+
+
+@pytest.mark.parametrize("endpoint", ["thrift", "connect"])
 def test_partitions_that_come_and_go_reach_open_sessions(gateway: RunningGateway, endpoint: str) -> None:
     name = f"race.parted_{endpoint}"
     whole = f"SELECT id, day FROM {name}"

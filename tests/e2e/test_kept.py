@@ -17,6 +17,7 @@ from tests.e2e.running import RunningGateway, Spark, until
 
 pytestmark = pytest.mark.in_turn(4)
 
+GONE = "FAILED_READ_FILE.FILE_NOT_EXIST"
 FRESH_S = 5.0
 """How long a session may go by what Spark knew of a mapping table."""
 PACK = """
@@ -199,6 +200,7 @@ def test_a_mapping_table_that_is_written_anew_fails_no_statement(
 ) -> None:
     """Its files are gone for the session, which has looked at it in this period: it looks again by itself."""
     ann = ask(endpoint.partition(",")[0], "ann")
+    failures = spark.log.read_text().count(GONE)
     if endpoint not in ENDPOINTS:
         ann("SET spark.sql.thriftServer.incrementalCollect=true")
     for blocked in (1, 2, 3):
@@ -207,6 +209,7 @@ def test_a_mapping_table_that_is_written_anew_fails_no_statement(
         found = ann("SELECT id FROM kept.mapped_again ORDER BY id")
         # What was read before is listed in the session, and gone; at first that may have been no file.
         assert found == left or (blocked == 1 and found == [(1,), (2,), (3,)])
+    assert spark.log.read_text().count(GONE) > failures, "it did not fail before it was run again"
     spark.query("TRUNCATE TABLE kept.blocked", user="loader")
 
 

@@ -151,6 +151,16 @@ def test_running_then_finished(pair: Pair) -> None:
     pair.say_the_same(whole("SELECT count(*) FROM range(0, 1000000, 1, 2)", run_async=True))
 
 
+@pytest.mark.parametrize("run_async", [False, True])
+@pytest.mark.parametrize("text", ["SELEKT 1", "SELECT nope(1)", "SELECT nope"])
+def test_what_does_not_parse_fails_where_it_fails_in_spark(pair: Pair, text: str, run_async: bool) -> None:
+    """In the background an operation that ends with the error; else ExecuteStatement itself."""
+    replies = pair.say_the_same(whole(text, run_async=run_async))
+    assert (len(replies) > 1) is run_async
+    if run_async:
+        assert replies[1].operationState == TOperationState.ERROR
+
+
 @pytest.mark.parametrize(
     ("state", "sqlstate", "how"),
     [

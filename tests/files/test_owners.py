@@ -12,8 +12,9 @@ import pytest
 from gateway.app.files import dataset_owners
 from gateway.files import store
 from gateway.model.catalog import Table, TableKind, TableName
+from gateway.model.principal import Principal
 from gateway.settings.files import FileSourceSettings
-from tests.files.played import ALICE, EVENTS, PlayedSpark, decide, not_escaped, promoter
+from tests.files.played import ALICE, EVENTS, LAKE, PlayedSpark, decide, not_escaped, promoter
 
 TABLE = Table(name=EVENTS, kind=TableKind.TABLE, columns=(), location="s3a://b/raw/events")
 
@@ -22,10 +23,11 @@ async def nobody_asked(_: Table) -> str | None:
     raise AssertionError("a table of files was taken for another")
 
 
-async def owner(dsn: str, table: Table) -> str | None:
+async def owner(dsn: str, table: Table, *users: Principal) -> str | None:
     source = FileSourceSettings(root="s3a://b/").made("lake")
     settings = cast(Any, SimpleNamespace(file_sources=lambda: (source,)))
-    return await dataset_owners(settings, dsn, nobody_asked)(table)
+    named = {one.user: one for one in users}
+    return await dataset_owners(settings, dsn, nobody_asked, named.get)(table)
 
 
 async def test_a_table_is_whoever_promoted_it_last(database: str) -> None:
@@ -57,3 +59,14 @@ async def test_what_took_the_name_of_files_is_not_their_promoters(
     assert await owner(database, replace(TABLE, location=location)) is None
     other = TableName("spark_catalog", "lake", "renamed")
     assert await owner(database, replace(TABLE, name=other)) is None
+
+
+@pytest.mark.parametrize(("then", "now"), [("5d1f", "77aa"), ("5d1f", ""), ("", "77aa")])
+async def test_it_is_not_of_who_has_its_promoters_name_by_now(database: str, then: str, now: str) -> None:
+    first, second = replace(ALICE, id=then), replace(ALICE, id=now)
+    promotion = promoter(PlayedSpark(), database, replace(LAKE, closed=True))
+    assert await promotion.promote(EVENTS, first, decide, not_escaped) is None
+    assert await owner(database, TABLE, second) not in (ALICE.user, None)
+    assert await owner(database, TABLE, first) == await owner(database, TABLE) == ALICE.user
+    assert "whoever promoted it" in str(await promotion.tend("forget", EVENTS, second))
+    assert await promotion.tend("forget", EVENTS, first) is None

@@ -200,6 +200,27 @@ async def test_an_asynchronous_failure_is_in_the_operations_status() -> None:
         assert reply.errorMessage == told
 
 
+async def test_a_refusal_in_the_background_is_in_the_operations_status() -> None:
+    async with listening() as gateway:
+        gateway.world.judge.refused = "secret"
+        client = await RawClient.logged_in(gateway.port)
+        operation = await client.execute(await client.open_session(), "SELECT secret", run_async=True)
+        (event,) = gateway.world.ledger.of("decided")
+        request = calls.TGetOperationStatusReq(operationHandle=operation)
+        status = await client.call("GetOperationStatus", request, calls.TGetOperationStatusResp)
+        assert (status.status.statusCode, status.operationState) == (0, 5)
+        assert (status.sqlState, status.errorCode) == ("42501", 0)
+        assert (status.errorMessage or "").startswith("[SLUICE_ACCESS_DENIED]")
+        assert (status.errorMessage or "").endswith(event.statement_id)
+        about = calls.TGetResultSetMetadataReq(operationHandle=operation)
+        told = await client.call("GetResultSetMetadata", about, calls.TGetResultSetMetadataResp)
+        assert told.schema is not None
+        assert [(c.columnName, c.position) for c in told.schema.columns] == [("Result", 0)]
+        rows = calls.TFetchResultsReq(operationHandle=operation, maxRows=1)
+        fetched = await client.call("FetchResults", rows, calls.TFetchResultsResp)
+        assert (fetched.status.statusCode, fetched.status.sqlState) == (3, "42501")
+
+
 async def test_every_call_with_an_unknown_handle_answers_in_its_own_shape(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

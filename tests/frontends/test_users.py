@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import BackendUnavailable, Faults, UnreadableFiles
+from gateway.frontends import users as users_module
 from gateway.frontends.tokens import digest, new_token
 from gateway.frontends.users import (
     User,
@@ -381,6 +382,32 @@ async def test_a_look_that_does_not_end_is_none(tmp_path: Path, monkeypatch: pyt
     go_on.set()
     await looking
     assert users.stale() is None
+
+
+async def test_nobody_is_removed_by_a_file_that_is_still_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, removed = tmp_path / "users.yaml", set[str]()
+
+    async def hear(gone: Collection[str]) -> None:
+        removed.update(gone)
+
+    file.write_text(GOOD)
+    users = UserFile(file, removed=hear)
+    stamp_of, seen = users_module._stamp, list[tuple[int, int, int, int]]()
+
+    def writing(path: Path) -> tuple[int, int, int, int]:
+        """Write the other half when the first one has been seen."""
+        if len(seen) == 1:
+            file.write_text(f"{GOOD}  ann: {{password: '{HASH}'}}\n")
+        seen.append(stamp_of(path))
+        return seen[-1]
+
+    file.write_text("users:\n")
+    monkeypatch.setattr(users_module, "_stamp", writing)
+    await users.refresh()
+    assert users.users.keys() == {"bob", "ann"}
+    assert not removed
 
 
 def test_a_pipe_is_no_file_and_nesting_has_an_end(tmp_path: Path) -> None:

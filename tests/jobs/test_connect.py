@@ -27,10 +27,10 @@ from gateway.jobs.replay.report import read_report
 from gateway.reader.java_runtime import find_java
 from gateway.reader.pool import ReaderPool
 from tests.jobs import worker as made
+from tests.jobs.recommending.test_recommending import CHOSEN
 from tests.jobs.records import DAY, NOW, day_of_events, fill
+from tests.jobs.replay.test_replay import NEW, OLD, recorded
 from tests.jobs.test_closure import PACK, PROPAGATION, draw
-from tests.jobs.test_recommend import CHOSEN
-from tests.jobs.test_replay import NEW, OLD, recorded
 from tests.judge_world import World
 
 pytestmark = pytest.mark.in_turn(6, place=1)

@@ -30,12 +30,12 @@ from gateway.model.audit import AuditEvent
 from gateway.reader.pool import ReaderPool
 from tests.audit.samples import cleared
 from tests.jobs import worker as made
+from tests.jobs.proof.test_proof import DATA
+from tests.jobs.proof.test_proof import STATEMENTS as READ
+from tests.jobs.recommending.test_recommending import CHOSEN
 from tests.jobs.records import DAY, NOW, at, day_of_events, fill, identity
+from tests.jobs.replay.test_replay import NEW, OLD, recorded
 from tests.jobs.test_closure import PACK, PROPAGATION, draw
-from tests.jobs.test_proof import DATA
-from tests.jobs.test_proof import STATEMENTS as READ
-from tests.jobs.test_recommend import CHOSEN
-from tests.jobs.test_replay import NEW, OLD, recorded
 from tests.judge_world import World
 
 pytestmark = pytest.mark.in_turn(6)

@@ -17,10 +17,10 @@ import pytest
 
 from gateway.jobs.running import runs
 from gateway.lineage.proposals import proposals
+from tests.jobs.classification.test_classification import PEOPLE
+from tests.jobs.recommending.test_recommending import CHOSEN, record
 from tests.jobs.records import NOW, day_of_events, fill
-from tests.jobs.test_classification import PEOPLE
 from tests.jobs.test_closure import PACK, PROPAGATION, draw
-from tests.jobs.test_recommend import CHOSEN, record
 from tests.jobs.worker import Worker, archive_of, classify_of, closure_of, recommend_of, rollups_of
 
 pytestmark = pytest.mark.in_turn(6)

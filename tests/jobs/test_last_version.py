@@ -19,10 +19,10 @@ from gateway.audit.archived import Archive
 from gateway.audit.seals import make_seal
 from gateway.audit.verify import verify
 from gateway.jobs.archive import TABLE
+from tests.jobs.recommending.test_recommending import CHOSEN
 from tests.jobs.records import DAY, NOW, day_of_events, fill, statement
 from tests.jobs.test_closure import PACK, PROPAGATION, draw
 from tests.jobs.test_inputs import replaying
-from tests.jobs.test_recommend import CHOSEN
 from tests.jobs.worker import (
     Ran,
     Worker,

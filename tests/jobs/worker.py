@@ -53,7 +53,7 @@ from gateway.reader.pool import ReaderPool
 from gateway.settings.jobs import ClassifySettings
 from gateway.sql.functions import AGGREGATES
 from tests.judge_world import SERVICE_DEFS, World
-from tests.policy.ranger_data import shipped
+from tests.policy.ranger.data import shipped
 from tests.readers import patient, patient_reader
 
 HEAP = "1g"

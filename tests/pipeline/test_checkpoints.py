@@ -12,6 +12,7 @@ import yaml
 from gateway.model.catalog import Table, TableName
 from gateway.model.context import AccessContext
 from gateway.model.handles import SparkHandle
+from gateway.model.principal import Principal
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import Checkpoint, Cleared, PlanRequest, Refused, Verdict
 from gateway.pipeline import Rules
@@ -307,3 +308,21 @@ async def test_other_places_of_the_gateways_own(world: World, reader: ReaderPool
     rules = Rules(reserved=(ReservedPlace("file:/srv/tmp"),))
     assert isinstance(await world.judge_plan(plan, reader, user=BOB), Cleared)
     assert isinstance(await world.judge_plan(plan, reader, user=BOB, rules=rules), Refused)
+
+
+class Renamed(World):
+    """The world in which bob is somebody else by now."""
+
+    id = ""
+
+    def principal(self, user: str) -> Principal:
+        return replace(super().principal(user), id=self.id)
+
+
+async def test_who_has_the_name_of_another_does_not_go_on_with_his(reader: ReaderPool) -> None:
+    world = Renamed(everywhere().data)
+    places = set()
+    for id_ in ("", "5d1f0c9ab3e2", "77aa00bb11cc"):
+        world.id = id_
+        places.add((await begun(world, reader, read("employee"))).directory)
+    assert len(places) == 3

@@ -16,8 +16,8 @@ from gateway.pipeline import judge
 from gateway.policy.ranger import load
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import CASES, World, _name
-from tests.policy import ranger_data
-from tests.policy.ranger_data import shipped
+from tests.policy.ranger import data as ranger_data
+from tests.policy.ranger.data import shipped
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 DATA: dict[str, Any] = yaml.safe_load((CASES / "services.yaml").read_text(encoding="utf-8"))

@@ -205,6 +205,16 @@ VALUES: dict[str, Program] = {
         lambda s: s.table("a").select(F.struct("x", F.col("y").alias("q")).alias("n")),
         "SELECT struct(x, y AS q) AS n FROM a",
     ),
+    "fields of structs that are built": Program(
+        lambda s: s.table("a").select(
+            F.struct(F.col("x").alias("n"), F.col("y").alias("m"))["n"].alias("p"),
+            F.named_struct(F.lit("n"), "x", F.lit("m"), "y").getField("M").alias("q"),
+            F.struct("x", "s.f", F.col("z") + 1).f.alias("r"),
+            F.struct(F.struct("x", "y").alias("o"), "z").o.y.alias("t"),
+        ),
+        "SELECT struct(x AS n, y AS m).n AS p, named_struct('n', x, 'm', y).M AS q, "
+        "struct(x, s.f, z + 1).f AS r, struct(struct(x, y) AS o, z).o.y AS t FROM a",
+    ),
     "stars of structs": Program(
         lambda s: (
             s.table("a")
@@ -233,6 +243,19 @@ VALUES: dict[str, Program] = {
             F.max("ssn"), F.concat("ssn", F.lit("-"), "ssn"), F.col("x") + 1, F.sum("s.f"), F.max("x") * 2
         ),
         "SELECT max(p.ssn), concat(p.ssn, '-', p.ssn), p.x + 1, sum(p.s.f), max(x) * 2 FROM a p",
+    ),
+    "dates and what is taken out without an alias": Program(
+        lambda s: s.table("named").select(
+            F.col("d") + 1,
+            F.col("d") - F.col("ts"),
+            F.max("d").over(Window.partitionBy("id")).alias("w"),
+            F.col("m")["K"],
+            F.col("m")["k"] + 1,
+            F.upper(F.col("s")["f"]),
+            F.col("arr")[0],
+        ),
+        "SELECT d + 1, d - ts, max(d) OVER (PARTITION BY id) AS w, m['K'], m['k'] + 1, upper(s['f']), arr[0] "
+        "FROM named",
     ),
     "columns without an alias that are referred to": Program(
         lambda s: (

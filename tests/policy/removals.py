@@ -1,8 +1,8 @@
 """Takes one rule after the other out of the policy engine, and tells which case notices.
 
-Run as `python -m tests.policy.removals`: for each entry of REMOVALS the text of one module is changed, the
-package is imported with it, and the cases of the named files run until one fails that held
-before. A rule whose removal no case notices is not held by the cases. Prints JSON: name → what noticed it.
+Run as `python -m tests.policy.removals`: for each entry of REMOVALS one module is changed, the package is
+imported with it, and the cases of the named files run until one fails that held before.
+A rule whose removal no case notices is not held by the cases. Prints JSON: name → what noticed it.
 """
 
 from __future__ import annotations
@@ -12,1129 +12,370 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from gateway.errors import Faults
-from tests.policy.ranger_cases import Case, differences, worlds
-from tests.removing import TURNS, Removal, importers, modules_of, tell, without_each
+from tests.policy.ranger.cases import Case, differences, worlds
+from tests.removals.operations import (
+    Add,
+    Always,
+    Argument,
+    Becomes,
+    Calls,
+    Condition,
+    Deleted,
+    DropArgument,
+    DropElement,
+    DropOperand,
+    Element,
+    Literal,
+    Never,
+    Operand,
+    Operator,
+    Statement,
+    Uncalled,
+)
+from tests.removals.removing import TURNS, Removal, all_changed, importers, modules_of, tell, without_each
 from tests.shares import todays
 
 PACKAGE = "gateway.policy"
 
 REMOVALS = (
+    Removal("implied-grants", "§1.2 implied grants", DropOperand(0), "model"),
     Removal(
-        "§1.2 implied grants",
-        "compiled",
-        "| sum({self._bit[name.lower()] for name in access.implied if name.lower() in self._bit})",
-        "",
-        "model",
-    ),
-    Removal(
+        "implied-one-level",
         "§1.2 implied grants go one level only",
-        "compiled",
-        """            for access in (*definition.markers, *definition.access_types)
-        }
-""",
-        """            for access in (*definition.markers, *definition.access_types)
-        }
-        one = dict(self._granted)
-        for name, bits in one.items():
-            for other, bit in self._bit.items():
-                if bits & bit:
-                    self._granted[name] |= one[other]
-""",
+        Statement(
+            "...\n"
+            "one = dict(self._granted)\n"
+            "for name, bits in one.items():\n"
+            "    for other, bit in self._bit.items():\n"
+            "        if bits & bit:\n"
+            "            self._granted[name] |= one[other]\n"
+        ),
         "model",
     ),
+    Removal("marker-access-types", "§1.2 marker access types", DropElement(0), "model"),
+    Removal("deny-switched-off", "§1.2 denials and exceptions switched off", DropOperand(1), "model"),
     Removal(
-        "§1.2 marker access types",
-        "compiled",
-        "for access in (*definition.markers, *definition.access_types)",
-        "for access in definition.access_types",
-        "model",
+        "access-not-allowed", "§1.3 an access that is not allowed", Never(), "worked_examples evaluation"
     ),
+    Removal("disabled-policies", "§1.3 disabled policies", Never(), "worked_examples"),
+    Removal("additional-resources", "§1.3 additional resources", DropElement(1), "worked_examples"),
+    Removal("self-and-descendants", "§2.2 self and all descendants", Never(), "matching"),
     Removal(
-        "§1.2 denials and exceptions switched off",
-        "compiled",
-        "excepting = access and definition.deny_enabled",
-        "excepting = access",
-        "model",
-    ),
-    Removal(
-        "§1.3 an access that is not allowed",
-        "ranger.policies",
-        'if not self._reader.flag(access, "isAllowed", where, default=True):',
-        "if False:",
-        "worked_examples evaluation",
-    ),
-    Removal(
-        "§1.3 disabled policies", "policy_index", "if not policy.enabled:", "if False:", "worked_examples"
-    ),
-    Removal(
-        "§1.3 additional resources",
-        "policy_index",
-        "(policy.policy.resources, *policy.policy.additional_resources)",
-        "(policy.policy.resources,)",
-        "worked_examples",
-    ),
-    Removal(
-        "§2.2 self and all descendants",
-        "hierarchy",
-        "return MatchType.SELF_AND_ALL_DESCENDANTS if asked > self.last_specific else MatchType.DESCENDANT",
-        "return MatchType.DESCENDANT",
-        "matching",
-    ),
-    Removal(
+        "descendant-not-self",
         "§2.2 a descendant is not the resource itself",
-        "hierarchy",
-        "return MatchType.SELF_AND_ALL_DESCENDANTS if asked > self.last_specific else MatchType.DESCENDANT",
-        "return MatchType.SELF_AND_ALL_DESCENDANTS",
+        Always(),
         "evaluation worked_examples",
     ),
-    Removal("§2.3 everything excluded", "hierarchy", "if matcher.never:", "if False:", "matching"),
+    Removal("everything-excluded", "§2.3 everything excluded", Never(), "matching"),
+    Removal("excluded-value", "§2.3 excludes", Becomes("True"), "matching worked_examples"),
     Removal(
-        "§2.3 excludes",
-        "matching",
-        """        if value in self.literals:
-            return not self.excludes
-""",
-        """        if value in self.literals:
-            return True
-""",
-        "matching worked_examples",
+        "not-excluded-value", "§2.3 what is not excluded", Operand(1, "False"), "matching worked_examples"
     ),
+    Removal("fold-values", "§2.3 case does not count", Never(), "matching"),
+    Removal("case-sensitive-values", "§2.3 case counts where the definition says so", Never(), "matching"),
+    Removal("all-values-asked", "§2.3 a request for all values", Never(), "matching"),
     Removal(
-        "§2.3 what is not excluded",
-        "matching",
-        "return None if unknown else self.excludes",
-        "return None if unknown else False",
-        "matching worked_examples",
-    ),
-    Removal(
-        "§2.3 case does not count",
-        "matching",
-        "literals.add(fold(value) if definition.ignore_case else value)",
-        "literals.add(value)",
-        "matching",
-    ),
-    Removal(
-        "§2.3 case counts where the definition says so",
-        "matching",
-        "    if not level.ignore_case:\n",
-        "    if False:\n",
-        "matching",
-    ),
-    Removal(
-        "§2.3 a request for all values",
-        "matching",
-        'if value in ("", "*"):',
-        "if False:",
-        "matching",
-    ),
-    Removal(
+        "star-without-wildcards",
         "§2.3 without wildcards a star is a letter",
-        "matching",
-        "(definition.wildcard and any(",
-        "(any(",
+        DropOperand(2),
         "worked_examples matching",
     ),
     Removal(
+        "glob-question-mark",
         "§2.3 a question mark is one character",
-        "globs",
-        'runs[-1].append(".")',
-        'runs[-1].append(".?")',
+        Literal(".?", nth=1),
         "matching worked_examples",
     ),
+    Removal("glob-star-question", "§2.3 a star before a question mark is lost", Never(), "matching"),
+    Removal("glob-star", "§2.3 a star is any run of characters", Never(), "matching worked_examples"),
+    Removal("glob-letters", "§2.3 letters are themselves", Argument(0, "character"), "matching"),
+    Removal("path-end-separator", "§2.4 a separator at the end", Literal(""), "matching"),
     Removal(
-        "§2.3 a star before a question mark is lost",
-        "globs",
-        "while len(runs) > 1 and not runs[-1]:",
-        "while False:",
-        "matching",
+        "path-end-not-recursive", "§2.4 a separator at the end, and no recursion", DropOperand(0), "matching"
     ),
     Removal(
-        "§2.3 a star is any run of characters",
-        "globs",
-        'if live and character == "*":',
-        "if False:",
-        "matching worked_examples",
-    ),
-    Removal(
-        "§2.3 letters are themselves",
-        "globs",
-        "runs[-1].append(re.escape(character))",
-        "runs[-1].append(character)",
-        "matching",
-    ),
-    Removal(
-        "§2.4 a separator at the end",
-        "matching",
-        'value += "*"',
-        'value += ""',
-        "matching",
-    ),
-    Removal(
-        "§2.4 a separator at the end, and no recursion",
-        "matching",
-        "if self._recursive and wild and value.endswith(self._separator):",
-        "if wild and value.endswith(self._separator):",
-        "matching",
-    ),
-    Removal(
+        "level-scopes",
         "§2.2 scopes of single levels",
-        "hierarchy",
-        "if matcher.matches_within(value, asker, scope) is False:",
-        "if matcher.matches(value, asker) is False:",
+        Operand(0, "matcher.matches(value, asker)"),
         "matching",
     ),
+    Removal("children-scope-paths", "§2.2 the scope of children is for paths", DropOperand(2), "matching"),
     Removal(
-        "§2.2 the scope of children is for paths",
-        "matching",
-        "if definition.is_path and not definition.needs_scheme else",
-        "if definition.is_path else",
-        "matching",
-    ),
-    Removal(
+        "children-scope-separator",
         "§2.2 the scope of children ignores a separator at the end",
-        "matching",
-        "value = value.removesuffix(self._children_by)",
-        "value = value",
+        Uncalled(),
         "matching",
     ),
+    Removal("scope-excludes", "§2.2 scopes and what is excluded", Becomes("True"), "matching"),
+    Removal("prefix-scope", "§2.2 the scope of prefixes", Never(), "matching"),
+    Removal("prefix-glob", "§2.2 prefixes and wildcards", Never(), "matching"),
     Removal(
-        "§2.2 scopes and what is excluded",
-        "matching",
-        'return value in ("", "*") or not self.excludes',
-        "return True",
-        "matching",
+        "prefix-past-star", "§2.2 a prefix goes on behind what follows a star", Element(1, "free"), "matching"
     ),
     Removal(
-        "§2.2 the scope of prefixes",
-        "matching",
-        "if any(literal.startswith(value) for literal in self.literals):",
-        "if False:",
-        "matching",
-    ),
-    Removal(
-        "§2.2 prefixes and wildcards",
-        "globs",
-        "if found < 0 or not asked.startswith(begun, found):",
-        "if False:",
-        "matching",
-    ),
-    Removal(
-        "§2.2 a prefix goes on behind what follows a star",
-        "globs",
-        "place, free = found + len(begun), False",
-        "place = found + len(begun)",
-        "matching",
-    ),
-    Removal(
+        "child-below-wildcard",
         "§2.2 a child of a tree with wildcards may lie below it",
-        "matching",
-        """            return any(pattern.fullmatch(part) for part in leading_paths(value, self._separator))
-        return pattern.fullmatch(value) is not None
-
-
-def _token""",
-        """            return pattern.fullmatch(value) is not None
-        return pattern.fullmatch(value) is not None
-
-
-def _token""",
+        Becomes("pattern.fullmatch(value) is not None"),
         "matching",
     ),
+    Removal("tag-scopes", "§2.2 scopes and tags", DropArgument(4), "matching"),
     Removal(
-        "§2.2 scopes and tags",
-        "service",
-        "self.levels, self.values, self, below=self.below, scopes=self.element_scopes",
-        "self.levels, self.values, self, below=self.below",
-        "matching",
-    ),
-    Removal(
+        "recursion-by-segment",
         "§2.4 recursion goes by segment",
-        "matching",
-        """any(pattern.fullmatch(part) for part in leading_paths(value, self._separator))
-        return pattern.fullmatch(value) is not None
-
-    def reaches""",
-        """pattern.match(value) is not None
-        return pattern.fullmatch(value) is not None
-
-    def reaches""",
+        Becomes("pattern.match(value) is not None"),
         "matching",
     ),
+    Removal("recursion", "§2.4 recursion", Becomes("False"), "matching"),
+    Removal("token-literal", "§2.5 substituted text is literal", Element(1, "True"), "matching"),
+    Removal("user-token", "§2.5 the user's token", Becomes("'{USER}'"), "matching worked_examples"),
+    Removal("owner-token", "§2.5 the owner's token needs an owner", Literal(""), "tokens"),
+    Removal("access-types-any-case", "§2.6 access types of policies in any case", Uncalled(), "matching"),
+    Removal("super-users", "§3.2 super users", DropOperand(0), "evaluation"),
+    Removal("super-groups", "§3.2 super groups", DropOperand(3), "evaluation"),
+    Removal("super-users-unmasked", "§3.2 no mask for super users", Never(), "evaluation worked_examples"),
     Removal(
-        "§2.4 recursion",
-        "matching",
-        "self._recursive = recursive and definition.is_path",
-        "self._recursive = False",
-        "matching",
+        "several-zones", "§3.2 several zones leave it to none", DropOperand(1), "evaluation worked_examples"
     ),
     Removal(
-        "§2.5 substituted text is literal",
-        "matching",
-        "text, live = known_as, False",
-        "text, live = known_as, True",
-        "matching",
-    ),
-    Removal(
-        "§2.5 the user's token",
-        "matching",
-        "return asker.user or None",
-        'return "{USER}"',
-        "matching worked_examples",
-    ),
-    Removal(
-        "§2.5 the owner's token needs an owner",
-        "matching",
-        "return asker.owner or None",
-        'return asker.owner or ""',
-        "tokens",
-    ),
-    Removal(
-        "§2.6 access types of policies in any case",
-        "ranger.policies",
-        "name = written.strip().lower()",
-        "name = written.strip()",
-        "matching",
-    ),
-    Removal(
-        "§3.2 super users",
-        "service",
-        "return subject.user in self.model.super_users or not",
-        "return not",
-        "evaluation",
-    ),
-    Removal(
-        "§3.2 super groups",
-        "service",
-        "or not self.model.super_groups.isdisjoint(",
-        "or not frozenset[str]().isdisjoint(",
-        "evaluation",
-    ),
-    Removal(
-        "§3.2 no mask for super users",
-        "obligations",
-        "if question.service.is_super(question.subject):",
-        "if False:",
-        "evaluation worked_examples",
-    ),
-    Removal(
-        "§3.2 several zones leave it to none",
-        "combining",
-        "(len(zones) > 1 and not any_access)",
-        "False",
-        "evaluation worked_examples",
-    ),
-    Removal(
+        "zone-reaches-below",
         "§3.2 a zone holds for what is below its resources",
-        "zones",
-        "            *self._index.above(levels, values),\n",
-        "",
+        DropElement(0),
         "evaluation worked_examples",
     ),
+    Removal("above-zone", "§3.2 above a zone is no zone", Becomes("False"), "evaluation"),
+    Removal("zone-tag-policies", "§3.2 tag policies of a zone", Never(), "tags"),
+    Removal("zone-without-tag-service", "§3.2 zones without the tag service", Always(), "tags"),
+    Removal("deny-items", "§3.3 deny items", Never(), "evaluation"),
+    Removal("deny-exceptions", "§3.3 exceptions of denials", Never(), "evaluation"),
+    Removal("allow-exceptions", "§3.3 exceptions of allowances", Never(), "evaluation"),
     Removal(
-        "§3.2 above a zone is no zone",
-        "zones",
-        "below = below or match is MatchType.DESCENDANT",
-        "below = False",
-        "evaluation",
-    ),
-    Removal(
-        "§3.2 tag policies of a zone",
-        "zones",
-        "return zone if zone in self.governing_tags else UNZONED",
-        "return UNZONED",
-        "tags",
-    ),
-    Removal(
-        "§3.2 zones without the tag service",
-        "zones",
-        "return zone if zone in self.governing_tags else UNZONED",
-        "return zone",
-        "tags",
-    ),
-    Removal(
-        "§3.3 deny items",
-        "compiled",
-        "compiled(policy.deny) if excepting else ()",
-        "()",
-        "evaluation",
-    ),
-    Removal(
-        "§3.3 exceptions of denials",
-        "compiled",
-        "compiled(policy.deny_exceptions) if excepting else ()",
-        "()",
-        "evaluation",
-    ),
-    Removal(
-        "§3.3 exceptions of allowances",
-        "compiled",
-        "compiled(policy.allow_exceptions) if excepting else ()",
-        "()",
-        "evaluation",
-    ),
-    Removal(
+        "denial-first-in-policy",
         "§3.3 within a policy denial comes first",
-        "compiled",
-        """        allow &= ~deny
-        return deny, allow, self._else_bits & ~allow & ~deny
-
-    def _conditional_effect""",
-        """        deny &= ~allow
-        return deny, allow, self._else_bits & ~allow & ~deny
-
-    def _conditional_effect""",
+        Statement("deny &= ~allow"),
         "evaluation",
     ),
+    Removal("deny-all-else", "§3.3 deny all else", Never(), "evaluation"),
+    Removal("policy-schedules", "§3.3 schedules", Never(), "schedules"),
+    Removal("policy-conditions", "§3.3 conditions of policies", Becomes("()"), "evaluation"),
+    Removal("item-conditions", "§3.3 conditions of items", Argument(3, "()"), "evaluation"),
+    Removal("denial-below", "§3.3 a denial below the resource", Never(), "evaluation worked_examples"),
+    Removal("current-user", "§3.3 the current user", DropOperand(0), "evaluation"),
+    Removal("owner-item", "§3.3 the owner", Becomes("False"), "evaluation"),
+    Removal("delegated-admin", "§3.3 delegated administration", Always(), "model"),
     Removal(
-        "§3.3 deny all else",
-        "compiled",
-        "if access and policy.deny_all_else else 0",
-        "if False else 0",
-        "evaluation",
+        "admin-no-access", "§3.3 administering is no access", Operand(2, "... | bits.all"), "model evaluation"
     ),
+    Removal("overrides-first", "§3.4 overrides are asked first", Becomes("0"), "order obligations"),
+    Removal("denying-first", "§3.4 policies that deny are asked first", Always(), "order"),
+    Removal("score-open-levels", "§3.4 open levels", Literal(0), "order"),
+    Removal("score-stars", "§3.4 stars", Literal(5), "order"),
+    Removal("score-question-marks", "§3.4 question marks", Literal(0), "order"),
+    Removal("score-excludes", "§3.4 excluding values", Literal(0), "order"),
+    Removal("score-tokens", "§3.4 values with tokens", Literal(0), "order"),
+    Removal("score-everybody", "§3.4 everybody", Never(), "order"),
+    Removal("score-principals", "§3.4 how many principals", Operand(1, "1"), "order"),
+    Removal("score-access-types", "§3.4 how many access types", Becomes("0"), "order"),
+    Removal("score-conditions", "§3.4 how many conditions", DropOperand(1), "order"),
+    Removal("order-by-name", "§3.4 then by name", Becomes("''"), "order"),
+    Removal("item-order", "§3.4 items by their order", Becomes("list(range(len(items)))"), "order"),
+    Removal("priority", "§3.5 priority", Becomes("0"), "evaluation tags"),
     Removal(
-        "§3.3 schedules",
-        "compiled",
-        "compile_schedules(policy.schedules) if policy.schedules else None",
-        "None",
-        "schedules",
-    ),
-    Removal(
-        "§3.3 conditions of policies",
-        "compiled",
-        "self._tests = _tests(policy.conditions, conditions)",
-        "self._tests = ()",
-        "evaluation",
-    ),
-    Removal(
-        "§3.3 conditions of items",
-        "compiled",
-        "CompiledItem(i, bits, _tests(i.conditions, conditions))",
-        "CompiledItem(i, bits, ())",
-        "evaluation",
-    ),
-    Removal(
-        "§3.3 a denial below the resource",
-        "combining",
-        "if below and ignore_below:",
-        "if False:",
-        "evaluation worked_examples",
-    ),
-    Removal(
-        "§3.3 the current user",
-        "compiled",
-        "self.everyone = CURRENT_USER in item.users or PUBLIC in item.groups",
-        "self.everyone = PUBLIC in item.groups",
-        "evaluation",
-    ),
-    Removal(
-        "§3.3 the owner", "compiled", "self.owner = OWNER in item.users", "self.owner = False", "evaluation"
-    ),
-    Removal(
-        "§3.3 delegated administration",
-        "compiled",
-        "(bits.admin if item.delegate_admin else 0)",
-        "bits.admin",
-        "model",
-    ),
-    Removal(
-        "§3.3 administering is no access",
-        "compiled",
-        "(bits.admin if item.delegate_admin else 0)",
-        "(bits.admin | bits.all if item.delegate_admin else 0)",
-        "model evaluation",
-    ),
-    Removal("§3.4 overrides are asked first", "compiled", "-policy.priority,", "0,", "order obligations"),
-    Removal(
-        "§3.4 policies that deny are asked first",
-        "compiled",
-        "0 if policy.deny or policy.deny_all_else else 1,",
-        "0,",
-        "order",
-    ),
-    Removal("§3.4 open levels", "compiled", "breadth += 25", "breadth += 0", "order"),
-    Removal("§3.4 stars", "compiled", "breadth += 10", "breadth += 5", "order"),
-    Removal(
-        "§3.4 question marks",
-        "compiled",
-        "            breadth += 5\n        breadth",
-        "            breadth += 0\n        breadth",
-        "order",
-    ),
-    Removal("§3.4 excluding values", "compiled", "5 * values.excludes", "0 * values.excludes", "order"),
-    Removal("§3.4 values with tokens", "compiled", "score += 20", "score += 0", "order"),
-    Removal(
-        "§3.4 everybody",
-        "compiled",
-        "score -= 25 if everyone else min(25, len(users) + len(groups))",
-        "score -= min(25, len(users) + len(groups))",
-        "order",
-    ),
-    Removal(
-        "§3.4 how many principals",
-        "compiled",
-        "score -= 25 if everyone else min(25, len(users) + len(groups))",
-        "score -= 25 if everyone else 1",
-        "order",
-    ),
-    Removal(
-        "§3.4 how many access types",
-        "compiled",
-        "score -= int(25 * len(accesses) / max(1, types) + 0.5)",
-        "score -= 0",
-        "order",
-    ),
-    Removal(
-        "§3.4 how many conditions",
-        "compiled",
-        "return score - max(0, 25 - 5 * conditions)",
-        "return score",
-        "order",
-    ),
-    Removal("§3.4 then by name", "compiled", "        policy.name,\n", '        "",\n', "order"),
-    Removal(
-        "§3.4 items by their order",
-        "compiled",
-        "ranked = sorted(range(len(items)), key=lambda i: item_score(items[i].item, types))",
-        "ranked = list(range(len(items)))",
-        "order",
-    ),
-    Removal("§3.5 priority", "combining", "own = one.policy.priority", "own = 0", "evaluation tags"),
-    Removal(
+        "denial-over-allowance",
         "§3.5 denial over allowance",
-        "combining",
-        "if denying is not None:",
-        "if denying is not None and granting is None:",
+        Condition("... and granting is None"),
         "evaluation",
     ),
     Removal(
+        "tag-policies-first",
         "§3.5 policies on tags are asked first",
-        "combining",
-        """    found += [
-        effect_of(question, None, one""",
-        """    found[:0] = [
-        effect_of(question, None, one""",
+        Statement("known, found = found, []\n...\nfound += known"),
         "tags",
     ),
     Removal(
+        "any-access-one",
         "§3.6 one access type suffices for any",
-        "combining",
-        "if granted:",
-        "if granted and len(granted) == len(answers):",
+        Condition("... and len(granted) == len(answers)"),
         "evaluation worked_examples",
     ),
+    Removal("groups-and", "§3.6 groups are joined by and", Becomes("(...)[:1]"), "evaluation"),
     Removal(
-        "§3.6 groups are joined by and",
-        "combining",
-        "answers = [any_of(said, bits) for bits in groups]",
-        "answers = [any_of(said, bits) for bits in groups][:1]",
-        "evaluation",
-    ),
-    Removal(
+        "group-denied",
         "§3.6 a group that is denied",
-        "combining",
-        """    if denied:
-        return min(denied, key=_place)
-    if not answers or not all(a.allowed for a in answers):""",
-        """    if not answers or not any(a.allowed for a in answers):""",
+        Statement(
+            "if any(a.allowed for a in answers):\n    return min(answers, key=_place)\nreturn NOBODY_ALLOWS"
+        ),
         "evaluation worked_examples",
     ),
+    Removal("first-mask-item", "§3.7 the first item of a mask", Becomes("reversed(...)"), "worked_examples"),
     Removal(
-        "§3.7 the first item of a mask",
-        "compiled",
-        """            for item in self.obligations:
-                if item.bits & bit and item.covers""",
-        """            for item in reversed(self.obligations):
-                if item.bits & bit and item.covers""",
-        "worked_examples",
-    ),
-    Removal(
+        "tag-mask-priority",
         "§3.7 a mask by tag against one by resource",
-        "obligations",
-        "if first is not None and first.policy.priority >= one[0].priority:",
-        "if first is not None and first.policy.priority > one[0].priority:",
+        Operator(">", nth=2),
         "worked_examples tags",
     ),
     Removal(
-        "§3.7 an override against a mask by tag",
-        "obligations",
-        "if first is not None and first.policy.priority >= one[0].priority:",
-        "if first is not None:",
-        "worked_examples tags",
+        "tag-mask-override", "§3.7 an override against a mask by tag", DropOperand(3), "worked_examples tags"
     ),
     Removal(
-        "§3.7 masks are for some access types",
-        "obligations",
-        "bits if wants_any(question.access) else bits & question.service.bits.wanted(question.access)",
-        "bits",
-        "worked_examples obligations",
+        "mask-access-types", "§3.7 masks are for some access types", Always(), "worked_examples obligations"
     ),
+    Removal("absent-filter", "§3.7 an absent filter is none", Never(), "obligations"),
+    Removal("schedule-end", "§3.8 the end is inclusive", Operator(">=", nth=2), "schedules"),
+    Removal("schedule-start", "§3.8 the start is inclusive", Operator("<=", nth=2), "schedules"),
+    Removal("interval-end", "§3.8 the interval is inclusive", Operator("<", nth=1), "schedules"),
+    Removal("recurrence-zone", "§3.8 recurrences in the schedule's zone", Becomes("UTC"), "schedules"),
+    Removal("any-schedule", "§3.8 any of several schedules", Calls("all"), "schedules"),
+    Removal("week-sunday", "§3.8 weeks begin with Sunday", Operand(6, "day.isoweekday()"), "schedules"),
     Removal(
-        "§3.7 an absent filter is none",
-        "ranger.policies",
-        """            if info.get("filterExpr") is None:
-""",
-        """            if False:
-""",
-        "obligations",
+        "day-of-month-or-week", "§3.8 a day of the month or of the week", Operator("and", nth=2), "schedules"
     ),
+    Removal("recurrences", "§3.8 recurrences", Always(), "schedules"),
+    Removal("schedule-zone", "§3.8 zones of time", Argument(1, "UTC"), "schedules worked_examples"),
     Removal(
-        "§3.8 the end is inclusive", "schedules", "second > self._end", "second >= self._end", "schedules"
-    ),
-    Removal(
-        "§3.8 the start is inclusive",
-        "schedules",
-        "second < self._start",
-        "second <= self._start",
-        "schedules",
-    ),
-    Removal(
-        "§3.8 the interval is inclusive",
-        "schedules",
-        "return begin <= second <= end + self._rest * 60",
-        "return begin <= second < end + self._rest * 60",
-        "schedules",
-    ),
-    Removal(
-        "§3.8 recurrences in the schedule's zone",
-        "schedules",
-        "        self._zone = zone\n",
-        "        self._zone = UTC\n",
-        "schedules",
-    ),
-    Removal(
-        "§3.8 any of several schedules",
-        "schedules",
-        "held = any(schedule.holds(second) for schedule in compiled)",
-        "held = all(schedule.holds(second) for schedule in compiled)",
-        "schedules",
-    ),
-    Removal(
-        "§3.8 weeks begin with Sunday",
-        "schedules",
-        "day.isoweekday() % 7 + 1 in self._weekdays",
-        "day.isoweekday() in self._weekdays",
-        "schedules",
-    ),
-    Removal(
-        "§3.8 a day of the month or of the week",
-        "schedules",
-        "(day.day in self._days or day.isoweekday()",
-        "(day.day in self._days and day.isoweekday()",
-        "schedules",
-    ),
-    Removal(
-        "§3.8 recurrences",
-        "schedules",
-        "if not self._recurring:",
-        "if True:",
-        "schedules",
-    ),
-    Removal(
-        "§3.8 zones of time",
-        "schedules",
-        "return None if time is None else int(time.replace(tzinfo=zone).timestamp())",
-        "return None if time is None else int(time.replace(tzinfo=UTC).timestamp())",
-        "schedules worked_examples",
-    ),
-    Removal(
+        "unknown-evaluator",
         "§3.9 an unknown evaluator counts against access",
-        "conditions",
-        "return _NOBODY_KNOWS if make is None else",
-        "return _HOLDS if make is None else",
+        Operand(0, "_HOLDS"),
         "evaluation conditions",
     ),
     Removal(
+        "undefined-condition",
         "§3.9 an undefined condition counts against access",
-        "conditions",
-        """condition.type != "_expression":
-        return _NOBODY_KNOWS""",
-        """condition.type != "_expression":
-        return _HOLDS""",
+        Becomes("_HOLDS"),
         "evaluation",
     ),
+    Removal("doubtful-denial", "§3.9 a denial whose condition cannot be told", DropOperand(1), "evaluation"),
     Removal(
-        "§3.9 a denial whose condition cannot be told",
-        "compiled",
-        """            if item.holds(asked) is not False:
-                deny |= item.bits""",
-        """            if item.holds(asked):
-                deny |= item.bits""",
-        "evaluation",
+        "doubtful-exception", "§3.9 an exception whose condition cannot be told", DropOperand(1), "evaluation"
     ),
+    Removal("doubtful-policy", "§3.9 a policy whose condition cannot be told", DropOperand(1), "evaluation"),
+    Removal("doubtful-mask", "§3.9 a mask whose condition cannot be told", DropOperand(1), "evaluation"),
     Removal(
-        "§3.9 an exception whose condition cannot be told",
-        "compiled",
-        """            if item.holds(asked) is not False:
-                allow &= ~item.bits""",
-        """            if item.holds(asked):
-                allow &= ~item.bits""",
-        "evaluation",
-    ),
-    Removal(
-        "§3.9 a policy whose condition cannot be told",
-        "compiled",
-        "if doubted or force is None:",
-        "if doubted:",
-        "evaluation",
-    ),
-    Removal(
-        "§3.9 a mask whose condition cannot be told",
-        "compiled",
-        "if held is not False:",
-        "if held:",
-        "evaluation",
-    ),
-    Removal(
+        "all-conditions",
         "§3.9 all conditions of a list",
-        "compiled",
-        "    if False in answers:\n",
-        "    if False in answers and True not in answers:\n",
+        Condition("... and True not in answers"),
         "evaluation",
     ),
     Removal(
+        "address-prefix-dot",
         "§3.9 prefixes of addresses end at a dot",
-        "conditions",
-        "value[: tail.start() + 1].lower()",
-        "value[: tail.start()].lower()",
+        DropOperand(1),
         "conditions worked_examples",
     ),
     Removal(
+        "address-unknown",
         "§3.9 who comes from nowhere",
-        "conditions",
-        "return address is None or address.lower() in exact or",
-        "return address is not None and (address.lower() in exact) or address is not None and",
+        Becomes("address is not None and (...)"),
         "conditions",
     ),
+    Removal("hours-end", "§3.9 hours end inclusively", Operator("<", nth=1), "conditions"),
+    Removal("hours-midnight", "§3.9 hours over midnight", Operator("and", nth=4), "conditions"),
     Removal(
-        "§3.9 hours end inclusively",
-        "conditions",
-        "start <= now <= end if start < end",
-        "start <= now < end if start < end",
-        "conditions",
-    ),
-    Removal(
-        "§3.9 hours over midnight",
-        "conditions",
-        "else start <= now or now <= end",
-        "else start <= now and now <= end",
-        "conditions",
-    ),
-    Removal(
+        "no-action",
         "§3.9 no action",
-        "conditions",
-        "return bool(action) and (",
-        "return not action or (",
+        Becomes("not action or (...)"),
         "conditions",
     ),
-    Removal("§3.9 clusters", "conditions", "(name in names) is inside", "inside", "conditions"),
+    Removal("clusters", "§3.9 clusters", DropOperand(0), "conditions"),
     Removal(
+        "context-attribute-missing",
         "§3.9 attributes of the context that are missing",
-        "conditions",
-        "return not held or wanted.isdisjoint(held) is not inside",
-        "return bool(held) and wanted.isdisjoint(held) is not inside",
+        Becomes("bool(held) and (...)"),
         "conditions",
     ),
     Removal(
-        "§3.9 every tag",
-        "conditions",
-        "lambda wanted, held: wanted <= held",
-        "lambda wanted, held: bool(wanted & held)",
-        "conditions",
+        "every-tag", "§3.9 every tag", Argument(0, "lambda wanted, held: bool(wanted & held)"), "conditions"
     ),
-    Removal("§3.9 two columns together", "conditions", "(met > 1)", "(met > 0)", "conditions"),
-    Removal("§3.9 templates turned round", "conditions", 'not in ("no", "false")', "not in ()", "conditions"),
+    Removal("two-columns-together", "§3.9 two columns together", Literal(0), "conditions"),
+    Removal("templates-turned", "§3.9 templates turned round", DropElement(0, 1), "conditions"),
+    Removal("failing-script", "§3.10 a script that fails", Becomes("False"), "scripts"),
     Removal(
-        "§3.10 a script that fails",
-        "script",
-        """        except CannotTell:
-            return None
-""",
-        """        except CannotTell:
-            return False
-""",
-        "scripts",
-    ),
-    Removal(
+        "unreadable-date",
         "§3.10 a date that cannot be read has passed",
-        "script.names",
-        "return date is None or",
-        "return date is not None and",
+        Becomes("date is not None and (...)"),
         "tags",
     ),
+    Removal("strictly-after", "§3.10 after is strictly after", Operator(">=", nth=2), "scripts"),
+    Removal("strictly-before", "§3.10 before is strictly before", Operator("<="), "scripts"),
+    Removal("values-literal", "§3.10 values become literals", Becomes("f\"'{text}'\""), "texts"),
+    Removal("empty-list", "§3.10 an empty list matches nothing", Literal("region"), "texts"),
+    Removal("tags-reach-down", "§3.11 tags reach down", DropElement(1), "tags"),
+    Removal("tags-below-any-access", "§3.11 tags below and any access", Never(), "tags"),
+    Removal("tag-periods", "§3.11 periods of tags", Always(), "tags"),
+    Removal("tag-case", "§3.11 the case of tags", Always(), "tags"),
+    Removal("audit-flag", "§3.12 flags of policies", Never(), "audit"),
+    Removal("audit-mode", "§3.12 the mode", Never(), "audit"),
+    Removal("audit-excluded-users", "§3.12 excluded users", DropOperand(0), "audit"),
+    Removal("none-of-several", "§2.3 what is excluded none of several values may be", Never(), "matching"),
+    Removal("any-of-several", "§2.3 of several values any may match", Never(), "matching"),
+    Removal("zones-of-several", "§3.2 zones of several values", Argument(3, "False"), "matching"),
+    Removal("audit-filter-tag", "§3.12 filters of tags need a tag", Becomes("question.hits()"), "audit"),
+    Removal("audit-tags-first", "§3.12 filters of tags come before the service's", Never(), "audit"),
     Removal(
-        "§3.10 after is strictly after",
-        "script.names",
-        "return first is None or now > first",
-        "return first is None or now >= first",
-        "scripts",
-    ),
-    Removal(
-        "§3.10 before is strictly before",
-        "script.names",
-        "return now < last if first is None",
-        "return now <= last if first is None",
-        "scripts",
-    ),
-    Removal(
-        "§3.10 values become literals",
-        "sqltext",
-        """return f"CAST(X'{text.encode().hex().upper()}' AS STRING)\"""",
-        """return f"'{text}'\"""",
-        "texts",
-    ),
-    Removal(
-        "§3.10 an empty list matches nothing", "sqltext", 'NO_VALUE = "NULL"', 'NO_VALUE = "region"', "texts"
-    ),
-    Removal(
-        "§3.11 tags reach down",
-        "tagging",
-        "candidates = [*self._index.at(levels, values, None), *self._index.above(levels, values)]",
-        "candidates = [*self._index.at(levels, values, None)]",
-        "tags",
-    ),
-    Removal(
-        "§3.11 tags below and any access", "tagging", "        if below:\n", "        if False:\n", "tags"
-    ),
-    Removal(
-        "§3.11 periods of tags",
-        "tagging",
-        "for tag, held in found if held is not False",
-        "for tag, held in found",
-        "tags",
-    ),
-    Removal(
-        "§3.11 the case of tags",
-        "service",
-        "values = (fold(self.hit.tag.type) if root.ignore_case else self.hit.tag.type,)",
-        "values = (fold(self.hit.tag.type),)",
-        "tags",
-    ),
-    Removal(
-        "§3.12 flags of policies",
-        "auditing",
-        "if not policy.policy.audited:",
-        "if False:",
-        "audit",
-    ),
-    Removal(
-        "§3.12 the mode",
-        "auditing",
-        'if rules.mode in ("audit-all", "audit-none") else None',
-        "if False else None",
-        "audit",
-    ),
-    Removal(
-        "§3.12 excluded users",
-        "auditing",
-        "subject.user in rules.excluded_users",
-        "False",
-        "audit",
-    ),
-    Removal(
-        "§2.3 what is excluded none of several values may be",
-        "matching",
-        "return all_of(found) if self.excludes else any_of(found)",
-        "return any_of(found)",
-        "matching",
-    ),
-    Removal(
-        "§2.3 of several values any may match",
-        "matching",
-        "        if isinstance(value, AnyOf):\n",
-        "        if False:\n",
-        "matching",
-    ),
-    Removal(
-        "§3.2 zones of several values",
-        "service",
-        "varied=self._varied",
-        "varied=False",
-        "matching",
-    ),
-    Removal(
-        "§3.12 filters of tags need a tag",
-        "auditing",
-        "hits = [hit for hit in question.hits() if self._names(one, hit, question)]",
-        "hits = question.hits()",
-        "audit",
-    ),
-    Removal(
-        "§3.12 filters of tags come before the service's",
-        "auditing",
-        "by_tags = self._by_tags(question, result) if known else None",
-        "by_tags = None",
-        "audit",
-    ),
-    Removal(
+        "audit-settled",
         "§3.12 exclusions and the mode settle what a filter of tags speaks of",
-        "auditing",
-        "            settled = self._settled(question)\n",
-        "            settled = None\n",
+        Becomes("None"),
         "audit",
     ),
     Removal(
+        "audit-nowhere",
         "§3.12 what no policy can speak of is audited by rules alone",
-        "deciding",
-        "audited=self._audited_nowhere(request),",
-        "",
+        DropArgument(0),
         "audit",
     ),
+    Removal("audit-denied", "§3.12 what no policy allows is denied", DropOperand(1), "audit"),
+    Removal("token-escape", "§2.5 an escape before anything else stays", Always(), "tokens"),
     Removal(
-        "§3.12 what no policy allows is denied",
-        "auditing",
-        "told = determined or not self._service.zones_with_policies.isdisjoint(zones)",
-        "told = determined",
-        "audit",
-    ),
-    Removal(
-        "§2.5 an escape before anything else stays",
-        "matching",
-        "into.append(escaped if escaped in (escape, closing) else escape + escaped)",
-        "into.append(escaped)",
-        "tokens",
-    ),
-    Removal(
+        "token-nested",
         "§2.5 nothing begins a token within another",
-        "matching",
-        "into, closing = (plain, start) if token is None else (token, end)",
-        "into, closing = (plain, start) if token is None or character == start != end else (token, end)",
+        Condition("... or character == start != end"),
         "tokens",
     ),
     Removal(
+        "token-unknown",
         "§2.5 a token that nobody knows stays as it is written",
-        "matching",
-        'written = f"{start}{name}{end}"',
-        'written = f"{{{name}}}"',
+        Becomes("f'{{{name}}}'"),
         "tokens",
     ),
     Removal(
-        "§2.5 marks that cannot be told apart mark nothing",
-        "service_defs",
-        "            and marked,\n",
-        "            and True,\n",
-        "tokens",
+        "token-marks-equal", "§2.5 marks that cannot be told apart mark nothing", DropOperand(0), "tokens"
     ),
+    Removal("interval-range", "§3.8 intervals out of range", Never(), "schedules"),
+    Removal("unknown-grants-nobody", "§2.6 what nobody knows is granted to nobody", Never(), "model"),
+    Removal("audit-filters-first", "§3.12 filters come first", Becomes("()"), "audit"),
+    Removal("quoted-case", "§2.3 quoted values keep their case", Always(), "matching"),
+    Removal("path-separator", "§2.4 other separators", Becomes("'/'"), "matching"),
+    Removal("gds-grants", "GDS shares grant", DropElement(1), "sharing"),
+    Removal("gds-priority", "GDS below all policies", Becomes("2"), "sharing"),
+    Removal("gds-obligations", "GDS masks and filters of shares", Becomes("None"), "sharing"),
+    Removal("gds-active", "GDS only what is active", Never(), "sharing"),
+    Removal("gds-own-access-types", "GDS access types of a resource", Becomes("False"), "sharing"),
+    Removal("gds-empty-access-types", "GDS an empty list of access types", DropOperand(1), "sharing"),
+    Removal("gds-access-limit", "GDS access types limit what datasets grant", DropOperand(1), "sharing"),
+    Removal("gds-policy-of-dataset", "GDS a policy is of its dataset", Becomes("entries"), "sharing"),
+    Removal("gds-sub-resources", "GDS sub-resources", Never(), "sharing"),
     Removal(
-        "§3.8 intervals out of range",
-        "schedules",
-        """        if not 0 < recurrence.interval_minutes <= MAX_INTERVAL_MINUTES:
-            raise""",
-        """        if False:
-            raise""",
-        "schedules",
-    ),
-    Removal(
-        "§2.6 what nobody knows is granted to nobody",
-        "ranger.policies",
-        "if opens and not of.strict:",
-        "if False:",
-        "model",
-    ),
-    Removal(
-        "§3.12 filters come first",
-        "auditing",
-        "        for one in self._filters:\n",
-        "        for one in self._filters[:0]:\n",
-        "audit",
-    ),
-    Removal(
-        "§2.3 quoted values keep their case",
-        "matching",
-        "    if not quotes:\n        return fold\n",
-        "    if True:\n        return fold\n",
-        "matching",
-    ),
-    Removal(
-        "§2.4 other separators",
-        "matching",
-        "self._separator = definition.separator",
-        'self._separator = "/"',
-        "matching",
-    ),
-    Removal(
-        "GDS shares grant",
-        "combining",
-        "return [*found, *_shared(question, zone)]",
-        "return found",
-        "sharing",
-    ),
-    Removal(
-        "GDS below all policies",
-        "sharing",
-        "PRIORITY = -1",
-        "PRIORITY = 2",
-        "sharing",
-    ),
-    Removal(
-        "GDS masks and filters of shares",
-        "obligations",
-        "return _shared(question, type_, any_access=any_access)",
-        "return None",
-        "sharing",
-    ),
-    Removal(
-        "GDS only what is active",
-        "ranger.sharing",
-        'if status != "ACTIVE":',
-        "if False:",
-        "sharing",
-    ),
-    Removal(
-        "GDS access types of a resource",
-        "ranger.sharing",
-        'own = entry.get("accessTypes") is not None',
-        "own = False",
-        "sharing",
-    ),
-    Removal(
-        "GDS an empty list of access types",
-        "ranger.sharing",
-        'own = entry.get("accessTypes") is not None',
-        'own = bool(entry.get("accessTypes"))',
-        "sharing",
-    ),
-    Removal(
-        "GDS access types limit what datasets grant",
-        "sharing",
-        "            (policy, allow & bits)\n",
-        "            (policy, allow)\n",
-        "sharing",
-    ),
-    Removal(
-        "GDS a policy is of its dataset",
-        "sharing",
-        "if any(entry.match(value, question) in HERE for entry in entries)",
-        "if entries",
-        "sharing",
-    ),
-    Removal(
-        "GDS sub-resources",
-        "ranger.sharing",
-        "if sub and shared is not None and shared.values:",
-        "if False:",
-        "sharing",
-    ),
-    Removal(
+        "gds-filter-whole-table",
         "GDS filters are for the whole table",
-        "sharing",
-        "(PolicyType.ROW_FILTER, resource.above),",
-        "(PolicyType.ROW_FILTER, resource.resources),",
+        Element(2, "resource.resources"),
         "sharing",
     ),
-    Removal(
-        "GDS projects",
-        "sharing",
-        "projects[project] = projects.get(project, 0) | bits",
-        "pass",
-        "sharing",
-    ),
-    Removal(
-        "GDS one share without a mask lifts it",
-        "sharing",
-        "        if mask is None and certain:\n            return None\n",
-        "",
-        "sharing",
-    ),
-    Removal(
-        "GDS one share without a filter lifts them",
-        "sharing",
-        "        if certain and rows is None:\n            return None\n",
-        "",
-        "sharing",
-    ),
-    Removal(
-        "GDS several filters",
-        "sharing",
-        'if len(texts) == 1 else " OR ".join(',
-        'if texts else " OR ".join(',
-        "sharing",
-    ),
-    Removal(
-        "GDS who has nothing of it has no masks of it",
-        "sharing",
-        "            if not possible & one.resource.bits & bits:\n                continue\n",
-        "",
-        "sharing",
-    ),
-    Removal(
-        "GDS order of shares",
-        "sharing",
-        "return sorted(found, key=_order)",
-        "return sorted(found, key=_order, reverse=True)",
-        "sharing",
-    ),
-    Removal(
-        "GDS periods",
-        "sharing",
-        "told = [one(question.context.time) for one in periods]",
-        "told = [True for _ in periods]",
-        "sharing",
-    ),
-    Removal(
-        "GDS what cannot be told shows no rows",
-        "sharing",
-        "return None if doubted is None else (doubted, False)",
-        "return None",
-        "sharing",
-    ),
-    Removal(
-        "GDS conditions of shares",
-        "sharing",
-        "tests = (*resource.share.tests, *resource.tests)",
-        "tests = resource.tests",
-        "sharing",
-    ),
-    Removal(
-        "GDS conditions of resources",
-        "sharing",
-        "tests = (*resource.share.tests, *resource.tests)",
-        "tests = resource.share.tests",
-        "sharing",
-    ),
-    Removal(
-        "GDS zones of shares",
-        "sharing",
-        "found[type_].setdefault(share.model.zone, []).append(entry)",
-        'found[type_].setdefault("", []).append(entry)',
-        "sharing",
-    ),
-    Removal(
-        "GDS records",
-        "auditing",
-        "or (sharing is not None and sharing.audited(question, zone, any_access=anything))",
-        "",
-        "sharing",
-    ),
-    Removal(
-        "GDS marker access types are computed",
-        "ranger.sharing",
-        "return component.markers or computed_markers(component.access_types)",
-        "return component.markers",
-        "sharing",
-    ),
-    Removal("§4 roles in roles", "subjects", "waiting = list(found)", "waiting = []", "roles"),
-    Removal(
-        "§4 roles of groups",
-        "subjects",
-        "found |= self._by_group[group]",
-        "pass",
-        "roles worked_examples",
-    ),
-    Removal(
-        "§4 roles of everybody",
-        "subjects",
-        "self.roles_of(principal.user, groups, principal.roles)",
-        "self.roles_of(principal.user, own, principal.roles)",
-        "roles worked_examples",
-    ),
-    Removal(
-        "§4 roles of the request replace the others",
-        "ranger.requests",
-        "roles=roles or None,",
-        "roles=None,",
-        "roles",
-    ),
+    Removal("gds-projects", "GDS projects", Deleted(), "sharing"),
+    Removal("gds-unmasked-share", "GDS one share without a mask lifts it", Never(), "sharing"),
+    Removal("gds-unfiltered-share", "GDS one share without a filter lifts them", Never(), "sharing"),
+    Removal("gds-several-filters", "GDS several filters", Condition("texts"), "sharing"),
+    Removal("gds-no-grant-no-mask", "GDS who has nothing of it has no masks of it", Never(), "sharing"),
+    Removal("gds-order", "GDS order of shares", Add("reverse=True"), "sharing"),
+    Removal("gds-periods", "GDS periods", Becomes("[True for _ in periods]"), "sharing"),
+    Removal("gds-doubt-no-rows", "GDS what cannot be told shows no rows", Always(), "sharing"),
+    Removal("gds-share-conditions", "GDS conditions of shares", DropElement(0), "sharing"),
+    Removal("gds-resource-conditions", "GDS conditions of resources", DropElement(1), "sharing"),
+    Removal("gds-zones", "GDS zones of shares", Argument(0, "''"), "sharing"),
+    Removal("gds-audit", "GDS records", DropOperand(0), "sharing"),
+    Removal("gds-markers", "GDS marker access types are computed", DropOperand(1), "sharing"),
+    Removal("roles-in-roles", "§4 roles in roles", Becomes("[]"), "roles"),
+    Removal("roles-of-groups", "§4 roles of groups", Deleted(), "roles worked_examples"),
+    Removal("roles-of-everybody", "§4 roles of everybody", Argument(2, "own"), "roles worked_examples"),
+    Removal("roles-of-request", "§4 roles of the request replace the others", DropOperand(0), "roles"),
 )
 
 
@@ -1163,7 +404,7 @@ def holds(case: Case, policies: Any, evaluate: Evaluate) -> bool:
     except Exception:  # noqa: BLE001  # a rule taken out may leave any error behind
         return False
     if "keeps" in case.expect:
-        from tests.policy.test_ranger_cases import kept
+        from tests.policy.ranger.test_cases import kept
 
         try:
             return bool(kept(answer["rowFilter"]) == case.expect["keeps"])
@@ -1177,8 +418,7 @@ def main() -> None:
     broken = set(failing(files))
     tell(
         without_each(
-            todays(REMOVALS, TURNS),
-            PACKAGE,
+            all_changed(todays(REMOVALS, TURNS)),
             lambda module: importers({module}, modules_of(PACKAGE)),
             lambda files: next((case for case in failing(files) if case not in broken), None),
         )

@@ -7,7 +7,7 @@ import pytest
 from gateway.errors import Faults
 from gateway.model.policy import ConditionDef, PolicyType
 from gateway.policy.service_defs import load_service_defs, parse_service_def
-from tests.policy.ranger_data import shipped
+from tests.policy.ranger.data import shipped
 from tests.policy.scenarios import definitions
 
 

@@ -23,7 +23,7 @@ from gateway.policy.engine import Engine, engine_for
 from gateway.policy.probing import resources_of
 from gateway.policy.ranger import load, load_files
 from tests.effort import tries
-from tests.policy.ranger_cases import World, worlds
+from tests.policy.ranger.cases import World, worlds
 
 WORLDS = {world.name: world for world in worlds() if world.file == "sharing.yaml"}
 MASKED, FILTERED = WORLDS["masks of what is shared"], WORLDS["row filters of what is shared"]

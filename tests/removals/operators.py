@@ -1,79 +1,65 @@
-"""Rules of what operators are told and what they may do, each with the text that stands there without it and
-the tests that should notice."""
+"""Rules of what operators are told and what they may do: how each is taken out, and the tests that should
+notice."""
 
 from __future__ import annotations
 
-from tests.removing import Removal
+from tests.removals.operations import Always, Becomes, Condition, Deleted, Never, Uncalled
+from tests.removals.removing import Removal
 
 REMOVALS = (
     Removal(
+        "catalog-service-names",
         "a catalog's service is asked for what people name in it",
-        "policy.resource_names",
-        "return speaking.get(fold(catalog), DEFAULT_SERVICE)",
-        "return DEFAULT_SERVICE",
+        Becomes("DEFAULT_SERVICE"),
         "policy.test_resource_names",
     ),
     Removal(
+        "definition-without-catalogs",
         "a definition without catalogs has resources below one",
-        "policy.resource_names",
-        "if definition.resource(CATALOG) is None and",
-        "if False and",
+        Never(),
         "policy.test_resource_names",
     ),
     Removal(
+        "stopping-no-session",
         "a gateway that stops opens no session",
-        "session.registry",
-        "        self._lifecycle.require_running()\n",
-        "",
+        Deleted(),
         "session.test_service session.connect.test_sessions",
     ),
     Removal(
+        "stopping-no-statement",
         "a gateway that stops runs no new statement",
-        "session.service",
-        "        self.lifecycle.require_running()\n",
-        "",
+        Deleted(),
         "session.test_service",
     ),
     Removal(
+        "stopping-no-plan",
         "a gateway that stops runs no new plan",
-        "session.connect.service",
-        "        self.lifecycle.require_running()\n",
-        "",
+        Deleted(),
         "session.connect.test_sessions",
     ),
     Removal(
+        "stopping-cut",
         "what a gateway cuts is not its client's doing",
-        "session.lifecycle",
-        "return STOPPING if self.cuts else otherwise",
-        "return otherwise",
+        Never(),
         "session.test_service session.connect.test_sessions",
     ),
     Removal(
+        "stopping-connect-status",
         "a gateway that stops has clients of Spark Connect come again",
-        "frontends.connect_status",
-        "        case GatewayStopping():\n",
-        "        case _ if False:\n",
+        Never(),
         "frontends.test_connect_status",
     ),
+    Removal("logins-counted", "logins are counted, not calls", Always(), "frontends.test_authentication"),
     Removal(
-        "logins are counted, not calls",
-        "frontends.authentication",
-        "if found is None or record_success:",
-        "if True:",
-        "frontends.test_authentication",
-    ),
-    Removal(
+        "stopping-client-left",
         "a client that leaves while a gateway waits for it went away by itself",
-        "session.lifecycle",
-        "return STOPPING if self.cuts else otherwise",
-        "return STOPPING if self.stopping else otherwise",
+        Condition("self.stopping"),
         "session.test_service",
     ),
     Removal(
+        "stopping-waits-answers",
         "a gateway that stops waits for calls being answered",
-        "session.open_sessions",
-        "return max(sessions, sum(answering() for answering in self._answering))",
-        "return sessions",
+        Uncalled(),
         "session.test_service",
     ),
 )

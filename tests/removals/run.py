@@ -2,9 +2,9 @@
 notices.
 
 Run as `python -m tests.removals.run [WORD …]`: for each entry of the tables whose turn is today (with
-words: for those whose rule has one of them) the text of one module is changed, and what holds something of
+words: for those whose name or rule has one of them) one module is changed, and what holds something of
 its room is imported anew, the named modules of tests with it. Their tests run here, against one reader that
-stays, until one fails that held before. Prints JSON: rule → the test that noticed it.
+stays, until one fails that held before. Prints JSON: name → the test that noticed it.
 
 This is no pytest: it expands `parametrize`, gives a test `reader` and the fixtures of its own module, and
 passes over tests that need other fixtures, or try values at random.
@@ -31,7 +31,7 @@ from gateway.reader.pool import ReaderPool
 from tests.effort import VARIABLE
 from tests.readers import patient
 from tests.removals import doors, operators, pipeline, plan, session, sql
-from tests.removing import TURNS, Removal, importers, tell, without_each
+from tests.removals.removing import TURNS, Finder, all_changed, importers, tell, unchanged, without_each
 from tests.shares import todays
 from tests.speed import patience
 
@@ -43,18 +43,12 @@ REMOVALS = (
     *doors.REMOVALS,
     *operators.REMOVALS,
 )
-SAME = "from __future__ import annotations\n"
-NOTHING = tuple(
-    Removal(
-        f"nothing of {module}",
-        module,
-        SAME,
-        SAME,
-        "pipeline.test_pipeline pipeline.test_plans plan.test_walk",
-    )
+NOTHING = {
+    f"nothing of {module}": f"gateway.{module}"
     for module in ("sql.required", "plan.reading", "pipeline.judging")
-)
+}
 """Nothing is taken out: what is noticed would be noticed of the importing anew."""
+NOTHING_NOTICES = "pipeline.test_pipeline pipeline.test_plans plan.test_walk"
 UNCHANGED = "nothing, and nothing is imported anew"
 """The tests that fail before anything is touched. They notice nothing, so there must be none."""
 
@@ -182,12 +176,18 @@ def anew(module: str) -> set[str]:
     return importers({name for name in loaded if name.startswith(f"{room}.")} | {module}, loaded)
 
 
+def _nothing() -> Iterator[tuple[str, Finder | str, str]]:
+    return ((name, unchanged(module), NOTHING_NOTICES) for name, module in NOTHING.items())
+
+
 def main() -> None:
     os.environ[VARIABLE] = "0.1"
     words = sys.argv[1:]
-    chosen = [r for r in (*NOTHING, *REMOVALS) if any(word in r.rule for word in words)]
-    chosen = chosen or [*NOTHING, *todays(REMOVALS, TURNS)]
-    names = " ".join(dict.fromkeys(name for removal in chosen for name in removal.files.split()))
+    chosen = [r for r in REMOVALS if any(word in f"{r.name} {r.rule}" for word in words)]
+    unchanged_too = not chosen
+    chosen = chosen or todays(REMOVALS, TURNS)
+    files = [*(removal.files for removal in chosen), *([NOTHING_NOTICES] if unchanged_too else [])]
+    names = " ".join(dict.fromkeys(name for one in files for name in one.split()))
     with asyncio.Runner() as runner:
         # On a machine that is busy with other things an answer takes its time, and one that comes too late
         # would make a test fail.
@@ -197,7 +197,8 @@ def main() -> None:
             run = Run(runner, reader)
             with redirect_stdout(sys.stderr):  # PySpark prints schemas; what is printed here is the answer
                 run.broken = frozenset(run.failing(names))
-                noticed = without_each(chosen, "gateway", anew, partial(_first, run))
+                rules = itertools.chain(_nothing() if unchanged_too else (), all_changed(chosen))
+                noticed = without_each(rules, anew, partial(_first, run))
             tell({UNCHANGED: {"case": " ".join(sorted(run.broken)) or None, "wrong": None}} | noticed)
         finally:
             runner.run(reader.close())

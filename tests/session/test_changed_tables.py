@@ -18,6 +18,7 @@ from gateway.session.barriers import look_again, renew_views
 from gateway.session.failures import StatementFailed
 from gateway.session.locks import CatalogLocks, LockRequest
 from gateway.session.session import NameResolution
+from tests.session.test_barriers import anything
 
 PRINCIPAL = Principal(user="bob")
 NAME = TableName("spark_catalog", "lab", "t")
@@ -246,6 +247,7 @@ async def renewed(world: World, session: NameResolution) -> list[TableName | str
         run=run,
         drop=lambda name: Statement(text=f"DROP {name}", principal=PRINCIPAL, context=SessionContext()),
         changed=world.changed,
+        can_be_read=anything,
     )
     return world.ran[before:]
 

@@ -11,6 +11,7 @@ from gateway.model.catalog import TableName
 from gateway.model.statement import CatalogChanged, CreateTempView, TendDataset
 from gateway.session.failures import StatementRefused
 from gateway.session.operation import FINISHED
+from gateway.session.session import VIEW_ORIGINS
 from tests.session.connect import fakes as connect
 from tests.session.connect.fakes import sql, sql_rows
 from tests.session.fakes import World
@@ -140,3 +141,26 @@ async def test_files_with_something_among_them_that_leads_out_are_not_read() -> 
     await run(world, handle, "FORGET events")
     world.promotion.troubles.clear()
     await run(world, handle, "SELECT * FROM events")
+
+
+@pytest.mark.parametrize("statements", [3, VIEW_ORIGINS + 2])
+@pytest.mark.parametrize("by", ["view", "checkpoint"])
+async def test_links_are_looked_for_below_a_view_of_however_many_statements(by: str, statements: int) -> None:
+    """Of a view of a DataFrame that many statements made they are not kept; Spark has all their files."""
+    world = connect.World(promotes=True)
+    world.catalog.add(str(EVENTS), ("id", "int"))
+    world.promotion.covered.add(EVENTS)
+    world.judge.names = [("events", frozenset({EVENTS}))]
+    world.judge.effects = [("VIEW v", (CreateTempView("v"),))]
+    first = connect.view("v", "events")
+    if by == "checkpoint":
+        answer = await world.run(connect.checkpoint(connect.table("events")))
+        kept = answer[0].checkpoint_command_result.relation.relation_id
+        first.command.create_dataframe_view.input.CopyFrom(connect.cached(kept).root)
+    await world.run(first)
+    for _ in range(statements):
+        await world.run(connect.view("v", "v"))
+    await world.run(connect.table("v"))
+    world.promotion.troubles[str(EVENTS)] = "there is a link in it"
+    await world.run(connect.table("others"))
+    assert world.session().ended_views.keys() == {"v"}

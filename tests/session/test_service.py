@@ -123,6 +123,48 @@ async def test_a_refusal_is_recorded_and_names_the_event_to_quote() -> None:
     assert world.ledger.of("completed") == []
 
 
+async def test_what_is_refused_in_the_background_is_an_operation_that_has_failed() -> None:
+    """As Spark has it of what it does not parse: the session's like any other, and nothing of it in Spark."""
+    world = World(SessionLimits(operations_per_session=2))
+    world.judge.refused = "secret"
+    handle = await open_session(world)
+    first, second = [await run(world, handle, "SELECT secret", run_async=True) for _ in range(2)]
+    report = await world.sessions.status(BOB, first)
+    assert (report.state, report.has_result_set) == (5, True)
+    assert isinstance(report.error, StatementRefused)
+    assert [event.statement_id for event in world.ledger.of("decided")] == [
+        await world.sessions.statement_id(BOB, one, 0) for one in (first, second)
+    ]
+    assert [c.columnName for c in (await world.sessions.schema(BOB, first)).columns] == ["Result"]
+    with pytest.raises(StatementRefused):
+        await fetch(world, first)
+    await world.sessions.cancel(BOB, first)
+    assert (await world.sessions.status(BOB, first)).state == 5
+    with pytest.raises(LimitExceeded, match="2 open operations"):
+        await run(world, handle, "SELECT 1")
+    await world.sessions.close_operation(BOB, first)
+    with pytest.raises(InvalidHandle):
+        await world.sessions.status(BOB, first)
+    await run(world, handle, "SELECT 1")
+    await world.sessions.close_session(BOB, handle)
+    with pytest.raises(InvalidHandle):
+        await world.sessions.status(BOB, second)
+    assert world.backend.received == ["SELECT 1"]
+    assert world.ledger.outcomes() == ["finished"]
+    read = world.sessions.metrics.registry.get_sample_value
+    assert read("sluice_operations") == 0
+
+
+async def test_what_a_ledger_cannot_record_is_no_operation() -> None:
+    world = World()
+    world.judge.refused = "secret"
+    handle = await open_session(world)
+    world.ledger.down = True
+    with pytest.raises(LedgerUnavailable):
+        await run(world, handle, "SELECT secret", run_async=True)
+    assert world.sessions.metrics.registry.get_sample_value("sluice_operations") == 0
+
+
 async def test_a_refused_statement_of_megabytes_does_not_fill_the_record() -> None:
     world = World()
     world.judge.refused = "x"

@@ -65,8 +65,14 @@ async def test_a_name_is_found_again_within_a_statement(reader: ReaderPool, quer
     ("item", "name"),
     [
         ("x + 1", "(x + 1)"),
-        ("d + 1", "*"),  # date_add(d, 1)
-        ("max(d) - 1", "*"),
+        ("d + 1", "date_add(d, 1)"),
+        ("d + name", "*"),
+        ("d - id", "date_sub(d, id)"),
+        ("d - d", "(d - d)"),
+        ("d - ts", "(d - ts)"),
+        ("ts + interval 1 hour", "ts + interval '01' hour"),
+        ("m['K']", "m[k]"),
+        ("s['f']", "s.f"),
         ("salary + bonus", "(salary + bonus)"),
         ("s.f + 1", "(s.f + 1)"),
         ("nvl(salary, 0)", "nvl(salary, 0)"),
@@ -76,7 +82,7 @@ async def test_a_name_is_found_again_within_a_statement(reader: ReaderPool, quer
         ("reflect('java.lang.Math', 'abs', 1)", "*"),
         ("from_json(name, repeat('a', 100))", "*"),
         ("cast(id AS string)", "id"),
-        ("cast(s.f AS string)", "*"),  # CAST(s.f AS STRING)
+        ("cast(s.f AS string)", "cast(s.f as string)"),
         ("current_date", "current_date()"),
     ],
 )

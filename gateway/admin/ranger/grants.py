@@ -56,7 +56,7 @@ async def _grantor(
         raise forbidden(f"user `{call.user}` may not grant or revoke for user `{name}`")
     groups = frozenset({*filter(None, request["grantorGroups"]), *await groups_of(writing, name)})
     roles = roles_of(await writing.all(ObjectKind.ROLE), name, groups)
-    return replace(call.principal, user=name, groups=groups, roles=frozenset(roles))
+    return replace(call.principal, user=name, id="", groups=groups, roles=frozenset(roles))
 
 
 async def _body(

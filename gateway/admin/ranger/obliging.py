@@ -18,7 +18,7 @@ from gateway.admin.ranger.kinds import Body
 from gateway.admin.ranger.matching import overlap
 from gateway.model.policy import ResourceDef
 from gateway.model.principal import Principal
-from gateway.policy.authors import authors_in, with_authors
+from gateway.policy.authors import authors_in, without_people, writers_of
 from gateway.policy.matching import is_dynamic
 from gateway.policy.subjects import PUBLIC
 
@@ -31,7 +31,8 @@ _KEPT_BY_US = frozenset({"id", "guid", "version", "createdBy", "createTime", "up
 
 
 def author_of(stored: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:
-    """Return who has written a mask or a filter of which words alone change; None: whoever changes it.
+    """Return who has written a mask or a filter of which words alone change, as `Principal.identity`; None:
+    whoever changes it.
 
     By a word of the description it would be one's own that an administrator has changed since.
     """
@@ -39,7 +40,7 @@ def author_of(stored: Mapping[str, Any], policy: Mapping[str, Any]) -> str | Non
         return None
     if authors_in(stored) != authors_in(policy):
         return None
-    return str(stored["updatedBy"])
+    return writers_of(stored)[-1]
 
 
 def taken_from_others(
@@ -80,7 +81,8 @@ def taken_from_others(
 
 def _is_own(principal: Principal, policy: Mapping[str, Any]) -> bool:
     """Whether the principal alone wrote the policy, or it delegates itself to him."""
-    if {policy.get("createdBy"), policy.get("updatedBy")} == {principal.user}:
+    # INVARIANT (a name is nobody): who was removed and added again did not write what the first one did.
+    if set(writers_of(policy)) == {principal.identity}:  # RULE (policy-of-user)
         return True
     return any(
         item.get("delegateAdmin")
@@ -97,7 +99,7 @@ def differ(stored: Mapping[str, Any], policy: Mapping[str, Any], *, harmless: bo
     """Say whether a policy does anything that the stored one does not, or the other way round; if not
     `harmless`, also whether its words are others."""
     # Whose the texts are is no word of the body either.
-    before, after = with_authors(stored, {}), with_authors(policy, {})
+    before, after = without_people(stored), without_people(policy)
     same = _KEPT_BY_US | _HARMLESS if harmless else _KEPT_BY_US
     return any(before.get(key) != after.get(key) for key in {*before, *after} - same)
 

@@ -32,8 +32,8 @@ from gateway.admin.ranger.validation_policy import (
     normalised,
     policy_failures,
 )
-from gateway.model.principal import Principal, user_of
-from gateway.policy.authors import authors_in, digest, with_authors
+from gateway.model.principal import Principal, id_of, user_of
+from gateway.policy.authors import authors_in, digest, with_authors, with_writers, writers_of
 
 _log = structlog.get_logger(__name__)
 
@@ -61,6 +61,7 @@ async def create_policy(writing: WriteTransaction, access: Access, principal: Pr
     """Check and store a new policy. Raises RangerError 400 with every fault, or 403."""
     service = await service_of(writing, body.get("service"))
     policy = await _judged(writing, access, principal, service, body, stored=None)
+    policy = with_writers(policy, principal.id, principal.id)
     made = await writing.create(ObjectKind.POLICY, policy, signature=_signature_column(policy))
     await note(writing, service, made, ChangedObject.CREATED)
     return made
@@ -83,13 +84,16 @@ async def update_policy(
     await _require_right(writing, access, principal, service, stored)
     body = {**body, "id": stored["id"], "guid": stored["guid"]}
     policy = await _judged(writing, access, principal, service, body, stored=stored)
+    author = author_of(stored, policy)
+    created, updated = writers_of(stored)[0], principal.identity if author is None else author
+    policy = with_writers(policy, id_of(created), id_of(updated))
     made = await writing.update(
         ObjectKind.POLICY,
         stored,
         policy,
         signature=_signature_column(policy),
         check_version=check_version,
-        author=author_of(stored, policy),
+        author=None if author is None else user_of(author),
     )
     await note(writing, service, made, ChangedObject.UPDATED)
     return made

@@ -376,18 +376,18 @@ class _PolicyReading:
         of, found, foreign = self._of, set[str](), False
         for access, where in self._reader.entries(entry, "accesses", path):
             written = self._reader.required(access, "type", where)
-            name = written.strip().lower()
+            name = written.strip().lower()  # RULE (access-types-any-case)
             if of.prefix and ":" in name:
                 if not name.startswith(of.prefix):
                     foreign = True
                     continue
                 name = name[len(of.prefix) :]
-            if not self._reader.flag(access, "isAllowed", where, default=True):
+            if not self._reader.flag(access, "isAllowed", where, default=True):  # RULE (access-not-allowed)
                 continue  # grants nothing, in Ranger too
             if name not in of.accesses and name:
                 if name not in of.markers and name not in MARKERS:
                     told = f"unknown access type `{written}`{hint(name, of.accesses)}"
-                    if opens and not of.strict:
+                    if opens and not of.strict:  # RULE (unknown-grants-nobody)
                         self._reader.warn((*where, "type"), f"{told}: it grants nothing")
                     else:
                         self._reader.fault((*where, "type"), told)
@@ -482,7 +482,7 @@ class _PolicyReading:
             who = self._who(entry, where)
             if who is None:
                 continue
-            if info.get("filterExpr") is None:
+            if info.get("filterExpr") is None:  # RULE (absent-filter)
                 self._reader.warn(place, "an item without `filterExpr` says nothing; the next one is asked")
                 continue
             text = self._reader.text(info, "filterExpr", place).strip()

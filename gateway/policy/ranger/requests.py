@@ -240,7 +240,7 @@ class _Request:
             accessed_together=self._together(context),
             attributes=_attributes(context),
             tags=self._tags(context, below=below),
-            roles=roles or None,
+            roles=roles or None,  # RULE (roles-of-request)
         )
 
     def _time(self, data: Mapping[str, Any]) -> datetime | None:

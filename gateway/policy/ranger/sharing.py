@@ -62,7 +62,7 @@ def sharing_definition(own: ServiceDef | None, component: ServiceDef) -> Service
 
 def markers_of(component: ServiceDef) -> tuple[AccessTypeDef, ...]:
     """Return the marker access types of a service, computed where its definition has none."""
-    return component.markers or computed_markers(component.access_types)
+    return component.markers or computed_markers(component.access_types)  # RULE (gds-markers)
 
 
 def read_sharing(
@@ -193,7 +193,7 @@ class _Sharing:
             else:
                 doubtful.append(one)
         for one in (*doubtful, *(one for each in found.values() for one in each)):
-            if self._holders and (one.masks or one.rows is not None):
+            if self._holders and (one.masks or one.rows is not None):  # RULE (broken-share)
                 self._close(f"shared resource {one.name or one.id}", one.above, self._holders)
         if self._holders and not self.closed:
             # Nothing is closed for it, but it has to be told.
@@ -288,7 +288,7 @@ class _Sharing:
                 if told := self._withdraw(already):
                     self._holders += told
                     continue
-                if status != "ACTIVE":
+                if status != "ACTIVE":  # RULE (gds-active)
                     continue
                 if dataset not in datasets or other not in others:
                     self._reader.warn(where, "it names what is not here: it is not in force")
@@ -310,14 +310,14 @@ class _Sharing:
         )
         if sub and sub not in self._levels:
             reader.fault((*path, "subResourceType"), f"there is no level `{sub}`{hint(sub, self._levels)}")
-        if sub and shared is not None and shared.values:
+        if sub and shared is not None and shared.values:  # RULE (gds-sub-resources)
             resources[sub] = shared
         if frozenset(resources) not in self._hierarchies:
             reader.warn(
                 path, "its levels are no way down from the root of the resources, so it shares nothing"
             )
         # An empty list is one, in Ranger too: then nothing is shared.
-        own = entry.get("accessTypes") is not None
+        own = entry.get("accessTypes") is not None  # RULE (gds-own-access-types, gds-empty-access-types)
         accesses = self._access_types(entry, "accessTypes", path) if own else share.accesses
         written = {level: _written(values) for level, values in resources.items()}
         name = reader.text(entry, "name", path)

@@ -131,6 +131,7 @@ class TagReader:
                 resource = TaggedResource(resources=resources, tags=tuple(carried), id=ident)
             if closes is not None and (told := (*told, *findings.withdraw(already))):
                 named = f"tags of resource {ident}" if ident >= 0 else "tags of a resource without an id"
+                # RULE (broken-resource-tags)
                 self.at_fault.append(replace(closes(named, (resource.resources,), told), enabled=enabled))
                 continue
             kept[ident] = (raw, resource)

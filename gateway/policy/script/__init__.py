@@ -41,7 +41,7 @@ class PolicyScript:
         try:
             value = self._run(scope)
         except CannotTell:
-            return None
+            return None  # RULE (failing-script)
         return value if isinstance(value, bool) else scope.result
 
 

@@ -270,7 +270,7 @@ def _date(text: str | None) -> ScriptValue:
 def _accessed_after(scope: ScriptScope, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     # Ranger's meaning, for "expired" conditions: a date that cannot be read has passed.
     date = attribute_instant(_attribute(scope, arguments))
-    return date is None or _time(scope).timestamp() // 1 >= date
+    return date is None or _time(scope).timestamp() // 1 >= date  # RULE (unreadable-date)
 
 
 def _accessed_before(scope: ScriptScope, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
@@ -295,8 +295,8 @@ def _between(scope: ScriptScope, start: ScriptValue, end: ScriptValue, zone: Scr
     first, last = boundary(start, zone), boundary(end, zone)
     now = _time(scope).timestamp() // 1
     if last is None:
-        return first is None or now > first
-    return now < last if first is None else first <= now < last
+        return first is None or now > first  # RULE (strictly-after)
+    return now < last if first is None else first <= now < last  # RULE (strictly-before)
 
 
 def _zone(arguments: tuple[ScriptValue, ...], place: int) -> ScriptValue:

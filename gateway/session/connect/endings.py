@@ -123,9 +123,11 @@ class Endings:
         """Whether an operation failed because files are gone that may be of a table which its policies read,
         and has neither changed nor shown anything; once."""
         cleared = operation.cleared
+        # RULE (lost-files-connect-reads)
         if not (cleared.policy_tables and cleared.read_only) or cleared.effects:
             return False
         gone = operation.overtaken or operation.interrupted or operation.ended.is_set()
+        # RULE (lost-files-connect-rows, lost-files-connect-once)
         if gone or operation.ran_again or operation.rows_begun:
             return False
         return _names_lost_files(fault) or await self._is_caused_by_lost_files(operation, fault)

@@ -129,7 +129,7 @@ class ConnectExecution(Deciding[ConnectSession, ConnectOperation]):
         session, statement = operation.session, operation.cleared.statement
 
         async def record(verdict: Verdict, statement_id: str, judged_s: float) -> None:
-            if is_as_recorded(verdict, operation):
+            if is_as_recorded(verdict, operation):  # RULE (lost-files-connect-policies)
                 return
             await self._recorder.completed(operation, "failed", RUN_AGAIN)
             await self._record(

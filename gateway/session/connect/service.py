@@ -97,7 +97,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         Raises StatementRefused, InvalidRequest, LedgerUnavailable, LimitExceeded, BackendUnavailable,
         RpcError.
         """
-        self.lifecycle.require_running()
+        self.lifecycle.require_running()  # RULE (stopping-no-plan)
         asked = await in_turn(lambda: connect_requests.execute_plan(request))
         options = await in_turn(lambda: _options(asked, self.limits))
         client = _known_as(client, asked)

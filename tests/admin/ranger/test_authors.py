@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from gateway.admin.ranger.access import PolicyText, TextQuestion
-from gateway.model.principal import Principal
-from gateway.policy.authors import OPTION, digest
+from gateway.admin.ranger.definitions import ServiceType
+from gateway.admin.ranger.obliging import author_of, taken_from_others
+from gateway.model.principal import Principal, identity_of
+from gateway.policy.authors import OPTION, WRITERS, digest, with_writers
 from tests.admin.conftest import IDS, Served, read_text
 from tests.admin.ranger.test_access import API, filtering, masking, with_delegate
 from tests.admin.ranger.test_grants_and_files import upload
@@ -121,3 +123,39 @@ async def test_a_body_that_names_no_author_writes_the_texts(served: Served, reac
     lapse(served)
     again = await put(served, {**made, "options": {}, "description": "mine now"})
     assert OPTION not in (again.get("options") or {})
+
+
+@pytest.mark.parametrize("body", [filtering("id > 7"), masking("concat('x', a)")])
+async def test_a_policy_is_of_a_user_and_not_of_his_name(
+    served: Served, monkeypatch: pytest.MonkeyPatch, body: Any
+) -> None:
+    """Whoever is added under the name of a delegate finds masks and filters of another."""
+    await with_delegate(served)
+    monkeypatch.setitem(IDS, "bob", "5d1f0c9ab3e2")
+    status, made = await served.ask("POST", f"{API}/policy", {**body, "options": {WRITERS: {}}}, user="bob")
+    assert status == 200, made
+    made = await put(served, {**made, "options": {}, "description": "his own"}, "bob")
+    made = await put(served, {**made, "options": {}, "description": "in other words"})
+    assert (made["createdBy"], made["updatedBy"]) == ("bob", "bob")
+    path, off = f"{API}/policy/{made['id']}", {**made, "isEnabled": False, "version": None}
+    for now in ("77aa00bb11cc", ""):
+        monkeypatch.setitem(IDS, "bob", now)
+        mine = {**off, "options": {WRITERS: {"createdBy": now, "updatedBy": now}}}
+        for method, sent in (("PUT", mine), ("PUT", {**off, "options": {}}), ("DELETE", None)):
+            status, answer = await served.ask(method, path, sent, user="bob")
+            assert status == 403, answer
+            assert "which others wrote" in answer["msgDesc"]
+    monkeypatch.setitem(IDS, "bob", "5d1f0c9ab3e2")
+    assert (await put(served, off, "bob"))["isEnabled"] is False
+    assert (await served.ask("DELETE", path, user="bob"))[0] == 204
+
+
+@pytest.mark.parametrize(("created", "updated"), [("5d1f", "77aa"), ("77aa", "5d1f"), ("", ""), ("5d1f", "")])
+def test_only_what_a_user_himself_wrote_is_his_to_take_back(created: str, updated: str) -> None:
+    stored = {"name": "rows", "policyType": 2, "createdBy": "bob", "updatedBy": "bob"}
+    stored = with_writers(stored, created, updated)
+    for id_ in ("5d1f", "77aa", ""):
+        bob = Principal(user="bob", id=id_)
+        taken = taken_from_others(bob, ServiceType({}), [], stored=stored, policy=None)
+        assert taken == ([] if {created, updated} == {id_} else ["rows"])
+        assert author_of(stored, stored) == identity_of("bob", updated)

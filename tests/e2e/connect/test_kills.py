@@ -22,10 +22,13 @@ import pytest
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions, free_port
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
+from gateway.wire import calls
+from gateway.wire.rows import decode_rows
 from tests.e2e.connect import world
 from tests.e2e.connect.attacker import recorded_session
 from tests.e2e.connect.conftest import REPOSITORY, as_user, write_settings
 from tests.e2e.running import LoopThread, RunningGateway, Spark, answers, until
+from tests.e2e.wire_client import StatusError, WireClient
 from tests.speed import patience
 
 pytestmark = pytest.mark.in_turn(6)
@@ -51,6 +54,7 @@ def settings_with_port(directory: Path, spark: Spark) -> Path:
     file = write_settings(directory, spark)
     settings = json.loads(file.read_text())
     settings["listeners"]["connect"]["port"] = free_port()
+    settings["sessions"]["drain_s"] = 600
     file.write_text(json.dumps(settings))
     return file
 
@@ -68,8 +72,8 @@ def kill(gateway: RunningGateway) -> None:
     gateway.start()
 
 
-def rows_of(session: Any) -> Any:
-    return session.range(0, ROWS, 1, 20).selectExpr(*COLUMNS)
+def rows_of(session: Any, rows: int = ROWS) -> Any:
+    return session.range(0, rows, 1, 20).selectExpr(*COLUMNS)
 
 
 def tables_of(frame: Any) -> Iterator[Any]:
@@ -119,6 +123,33 @@ def test_the_gateway_is_killed_three_times_while_rows_are_read(
         assert at == []
         assert (count, checksum) == (ROWS, CHECKSUM)
         assert session.range(3).count() == 3
+    until(lambda: whole(victim, session_loop), "one end for every beginning", 300)
+
+
+@pytest.mark.timeout(1800)
+def test_a_gateway_that_stops_lets_slow_clients_take_their_rows(
+    victim: RunningGateway, session_loop: LoopThread
+) -> None:
+    """A stream of PySpark's, and one large answer of HiveServer2's; then it ends, long before its time."""
+    few, wide = ROWS // 4, 100_000
+    with WireClient(victim.host, victim.port, world.ALLOWED, world.PASSWORD) as client:
+        text = f"SELECT id, repeat('x', 1000) AS x FROM range({wide})"
+        operation = client.execute(client.open_session(), text)
+        with recorded_session(victim, world.ALLOWED, Counter()) as session:
+            parts = tables_of(rows_of(session, few))
+            count = next(parts).num_rows
+            client.send("FetchResults", calls.TFetchResultsReq(operationHandle=operation, maxRows=wide))
+            os.kill(victim.pid, signal.SIGTERM)
+            until(lambda: "the gateway is stopping" in victim.admin("/readyz")[1], "it says that it stops")
+            with pytest.raises(StatusError, match="SLUICE_STOPPING"):
+                WireClient(victim.host, victim.port, world.ALLOWED, world.PASSWORD).open_session()
+            assert count + sum(part.num_rows for part in parts) == few
+        assert victim.process is not None
+        assert victim.process.poll() is None
+        taken = client.receive("FetchResults").results
+        assert [row[0] for row in decode_rows(taken)] == list(range(wide))
+        assert victim.process.wait(patience()) == 0
+    victim.start()
     until(lambda: whole(victim, session_loop), "one end for every beginning", 300)
 
 

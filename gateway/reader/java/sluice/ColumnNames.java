@@ -73,6 +73,13 @@ final class ColumnNames {
         "reflect", "java_method", "try_reflect", "from_avro", "to_avro", "schema_of_avro", "from_protobuf",
         "to_protobuf",
     }));
+    /** References of an item up to which it is named by what they may be. */
+    private static final int MAX_DATED = 2;
+    private static final String[] KINDS = {"number", "date", "timestamp"};
+    private static final DataType[] TYPES = {DataTypes.IntegerType, DataTypes.DateType, DataTypes.TimestampType};
+    /** What Spark puts in the place of operators on dates; null before Spark 4.0. */
+    private static final Class DATED =
+        ScalaValues.known("org.apache.spark.sql.catalyst.analysis.BinaryArithmeticWithDatetimeResolver$");
     private static final Object PRETTY = org.apache.spark.sql.catalyst.util.package$.MODULE$;
 
     /** That Spark's name is not known here. */
@@ -83,11 +90,18 @@ final class ColumnNames {
     }
 
     private final DataType type;
-    /** Name parts of the references, by the number of their hole. */
+    /** Types of single references, by their parts. */
+    private Map types = new LinkedHashMap();
+    /** What the holes are, by number: name parts, and the key of what is taken out of a map or a struct. */
     private final List holes = new ArrayList();
 
     /** Arguments of the lambda functions around, lower case. */
     private final List variables = new ArrayList();
+
+    /** Whether it is a cast of a hole. */
+    private boolean cast;
+    /** Whether a sum or a difference has dates or intervals in it. */
+    private boolean computes;
 
     private ColumnNames(DataType type) {
         this.type = type;
@@ -142,11 +156,67 @@ final class ColumnNames {
         }
         Map told = new LinkedHashMap();
         told.put("name", name);
+        told.put("dated", new ArrayList());
         told.put("holes", holes.holes);
+        told.put("cast", Boolean.valueOf(holes.cast));
         // With dates and intervals Spark puts other functions in the place of some operators.
-        told.put("plain", Boolean.valueOf(
-            !name.equals(new ColumnNames(DataTypes.DateType).name(written, windows))));
+        ColumnNames dates = new ColumnNames(DataTypes.DateType);
+        told.put("plain", Boolean.valueOf(!name.equals(dates.name(written, windows)) || dates.computes));
+        if (Boolean.TRUE.equals(told.get("plain"))) {
+            told.put("dated", dated(written, windows));
+        }
         return told;
+    }
+
+    /** The names where some of the references are dates or timestamps, with what each of them is then. */
+    private static List dated(Expression written, Map windows) {
+        List found = new ArrayList();
+        List references = new ArrayList();
+        if (DATED == null || !collected(written, references) || references.size() > MAX_DATED) {
+            return found;
+        }
+        int combinations = (int) Math.pow(KINDS.length, references.size());
+        for (int i = 1; i < combinations; i++) {
+            ColumnNames names = new ColumnNames(DataTypes.IntegerType);
+            List kinds = new ArrayList();
+            for (int at = 0, left = i; at < references.size(); at++, left /= KINDS.length) {
+                names.types.put(references.get(at), TYPES[left % KINDS.length]);
+                Map kind = new LinkedHashMap();
+                kind.put("parts", references.get(at));
+                kind.put("kind", KINDS[left % KINDS.length]);
+                kinds.add(kind);
+            }
+            String name = names.name(written, windows);
+            if (name != null) {
+                Map told = new LinkedHashMap();
+                told.put("where", kinds);
+                told.put("name", name);
+                told.put("holes", names.holes);
+                found.add(told);
+            }
+        }
+        return found;
+    }
+
+    /** Whether all that an expression refers to are columns by their names, which are added. */
+    private static boolean collected(Expression node, List references) {
+        if (node instanceof UnresolvedAttribute) {
+            List parts = ScalaValues.strings(((UnresolvedAttribute) node).nameParts());
+            if (!references.contains(parts)) {
+                references.add(parts);
+            }
+            return true;
+        }
+        if (node instanceof UnresolvedExtractValue || node instanceof LambdaFunction) {
+            return false;
+        }
+        List children = ScalaValues.list(node.children());
+        for (int i = 0; i < children.size(); i++) {
+            if (!collected((Expression) children.get(i), references)) {
+                return false;
+            }
+        }
+        return true;
     }
 
     private static Map windows(KeepingParser spark, String clause) {
@@ -166,8 +236,8 @@ final class ColumnNames {
             if (resolved instanceof Generator) {
                 return null;
             }
-            boolean cast = resolved instanceof Cast && ((Cast) resolved).child() instanceof AttributeReference;
-            String name = pretty(cast ? ((Cast) resolved).child() : resolved);
+            cast = resolved instanceof Cast && ((Cast) resolved).child() instanceof AttributeReference;
+            String name = pretty(resolved);
             return name.length() > MAX_CHARS ? null : name;
         } catch (Exception unknown) {
             return null;
@@ -186,13 +256,13 @@ final class ColumnNames {
     /** The expression with Spark's functions in the place of their names. `within`: a call. */
     private Expression resolved(Expression node, Map windows, boolean within) throws Exception {
         if (node instanceof UnresolvedAttribute) {
-            return hole(ScalaValues.strings(((UnresolvedAttribute) node).nameParts()));
+            return hole(ScalaValues.strings(((UnresolvedAttribute) node).nameParts()), null);
         }
         if (node instanceof UnresolvedNamedLambdaVariable) {
             // Within a lambda function the parser makes one of every name.
             List parts = ScalaValues.strings(((UnresolvedNamedLambdaVariable) node).nameParts());
             if (!variables.contains(((String) parts.get(0)).toLowerCase(Locale.ROOT))) {
-                return hole(parts);
+                return hole(parts, null);
             }
             if (parts.size() > 1) {
                 throw new Unknown();
@@ -236,6 +306,12 @@ final class ColumnNames {
             if (!(at instanceof Literal)) {
                 throw new Unknown();
             }
+            Object key = ((Literal) at).value();
+            if (at.dataType() == DataTypes.StringType && key != null
+                && children.get(0) instanceof UnresolvedAttribute) {
+                // A map and a struct look different.
+                return hole(ScalaValues.strings(((UnresolvedAttribute) children.get(0)).nameParts()), key.toString());
+            }
             // By number an array and a map look the same; by name it takes the type.
             return at.dataType() == DataTypes.IntegerType && of.dataType() == type
                 ? new GetArrayItem(of, at, false) : extracted(of, at);
@@ -244,8 +320,9 @@ final class ColumnNames {
             throw new Unknown();
         }
         if (node instanceof Add || node instanceof Subtract) {
-            requirePlain((Expression) found.get(0));
-            requirePlain((Expression) found.get(1));
+            Expression computed = (Expression) node.withNewChildren(ScalaValues.scalaList(found));
+            return isPlain((Expression) found.get(0)) && isPlain((Expression) found.get(1))
+                ? computed : datedArithmetic(computed, found);
         }
         if (node instanceof WindowExpression) {
             return framed((Expression) found.get(0), (WindowSpecDefinition) found.get(1));
@@ -282,24 +359,47 @@ final class ColumnNames {
             new java.util.concurrent.atomic.AtomicReference());
     }
 
-    private Expression hole(List parts) {
-        int number = holes.indexOf(parts);
+    private Expression hole(List parts, String key) {
+        Map hole = new LinkedHashMap();
+        hole.put("parts", parts);
+        if (key != null) {
+            hole.put("key", key);
+        }
+        int number = holes.indexOf(hole);
         if (number < 0) {
             number = holes.size();
-            holes.add(parts);
+            holes.add(hole);
         }
+        Object of = key == null ? types.get(parts) : null;
         return new AttributeReference(
-            OPEN + String.valueOf(number) + CLOSE, type, true, Metadata.empty(),
+            OPEN + String.valueOf(number) + CLOSE, of == null ? type : (DataType) of, true, Metadata.empty(),
             NamedExpression$.MODULE$.newExprId(), ScalaValues.scalaList(new ArrayList()));
     }
 
-    private static void requirePlain(Expression operand) {
+    private static boolean isPlain(Expression operand) {
         DataType of = operand.dataType();
-        boolean plain = of instanceof org.apache.spark.sql.types.NumericType
+        return of instanceof org.apache.spark.sql.types.NumericType
             || of instanceof org.apache.spark.sql.types.StringType;
-        if (!plain) {
+    }
+
+    /** What Spark makes of a sum or a difference with dates or intervals in it. */
+    private Expression datedArithmetic(Expression computed, List operands) throws Exception {
+        computes = true;
+        for (int i = 0; i < operands.size(); i++) {
+            DataType of = ((Expression) operands.get(i)).dataType();
+            boolean known = of == DataTypes.DateType || of == DataTypes.TimestampType
+                || of instanceof org.apache.spark.sql.types.NumericType
+                || of instanceof org.apache.spark.sql.types.DayTimeIntervalType
+                || of instanceof org.apache.spark.sql.types.YearMonthIntervalType;
+            if (!known) {
+                throw new Unknown();
+            }
+        }
+        if (DATED == null) {
             throw new Unknown();
         }
+        Method resolve = ScalaValues.method(DATED, "resolve", new Class[] {Expression.class});
+        return (Expression) resolve.invoke(DATED.getField("MODULE$").get(null), new Object[] {computed});
     }
 
     /** A call of a function that Spark has built in. */
@@ -308,9 +408,7 @@ final class ColumnNames {
         String name = ((String) parts.get(parts.size() - 1)).toLowerCase(Locale.ROOT);
         boolean unusual = parts.size() != 1 || REACHING.contains(name)
             || isSet(ScalaValues.callOr(call, "ignoreNulls", null))
-            || Boolean.TRUE.equals(ScalaValues.callOr(call, "isInternal", null))
-            || !ScalaValues.list((scala.collection.Iterable)
-                ScalaValues.callOr(call, "orderingWithinGroup", ScalaValues.scalaList(new ArrayList()))).isEmpty();
+            || Boolean.TRUE.equals(ScalaValues.callOr(call, "isInternal", null));
         if (unusual) {
             throw new Unknown();
         }
@@ -340,6 +438,11 @@ final class ColumnNames {
         if (made instanceof Generator && within) {
             throw new Unknown();
         }
+        List orders = ScalaValues.list((scala.collection.Iterable)
+            ScalaValues.callOr(call, "orderingWithinGroup", ScalaValues.scalaList(new ArrayList())));
+        if (!orders.isEmpty()) {
+            made = ordered(made, orders, windows);
+        }
         if (made instanceof AggregateFunction && !(made instanceof AggregateWindowFunction)) {
             scala.Option filter = call.filter();
             if (filter.isDefined()) {
@@ -351,6 +454,24 @@ final class ColumnNames {
             throw new Unknown();
         }
         return made instanceof org.apache.spark.sql.catalyst.expressions.HigherOrderFunction ? bound(made) : made;
+    }
+
+    /** The function with its WITHIN GROUP. */
+    private Expression ordered(Expression function, List orders, Map windows) throws Exception {
+        Class sorting = ScalaValues.known("org.apache.spark.sql.catalyst.expressions.aggregate.SupportsOrderingWithinGroup");
+        if (sorting == null || !sorting.isInstance(function)) {
+            throw new Unknown();
+        }
+        List found = new ArrayList();
+        for (int i = 0; i < orders.size(); i++) {
+            found.add(resolved((Expression) orders.get(i), windows, true));
+        }
+        Method fill = ScalaValues.method(
+            sorting, "withOrderingWithinGroup", new Class[] {scala.collection.immutable.Seq.class});
+        if (fill == null) {
+            throw new Unknown();
+        }
+        return (Expression) fill.invoke(function, new Object[] {ScalaValues.scalaList(found)});
     }
 
     /** Whether a flag is set, which newer Sparks have as an option. */

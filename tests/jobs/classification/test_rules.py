@@ -21,8 +21,8 @@ from gateway.jobs.classification.names import NameLists, Phrase, apart, words
 from gateway.jobs.classification.rules import load_classifiers
 from gateway.jobs.classification.scoring import Sampled, Scorer
 from gateway.settings.jobs import ClassifySettings
-from tests.jobs.classification_corpus import corpus
-from tests.jobs.classification_tables import SETS, tables
+from tests.jobs.classification.corpus import corpus
+from tests.jobs.classification.tables import SETS, tables
 
 LEAST = 0.95
 

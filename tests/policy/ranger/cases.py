@@ -27,7 +27,7 @@ import yaml
 from gateway.model.policy import PolicySet
 from gateway.policy.ranger import load
 
-CASES = Path(__file__).parents[1] / "cases" / "ranger"
+CASES = Path(__file__).parents[2] / "cases" / "ranger"
 
 TAG_MODEL = ("id", "type", "attributes")
 _LINE = re.compile(

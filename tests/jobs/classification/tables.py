@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - a table of makers, one to a line
 """Whole tables that were written before anybody looked at the rules, with a label for each column.
 
-A file of `classification_tables/` has tables as `@name people`, and their columns as `name:maker(what)!label`: a
+A file of `tables/` has tables as `@name people`, and their columns as `name:maker(what)!label`: a
 dot in the middle is a space, a label is a class, several with `|` between, `-` none, and `?` may be. Values are
 made with a seed; `people.txt` has the names, towns and streets of lands.
 """
@@ -22,7 +22,7 @@ from gateway.jobs.classification.scoring import Sampled
 
 SETS = ("terse", "plain", "languages", "later", "last", "after", "lookalikes")
 ROWS = 60
-_HERE = Path(__file__).parent / "classification_tables"
+_HERE = Path(__file__).parent / "tables"
 _COLUMN = re.compile(r"([^:]+):(\w+)(?:\(([^)]*)\))?(?:!(\S+))?")
 _TODAY = date(2025, 6, 1)
 

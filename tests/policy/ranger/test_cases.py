@@ -24,7 +24,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import Resource
 from gateway.policy.engine import engine_for
 from gateway.policy.ranger import evaluate, load
-from tests.policy.ranger_cases import (
+from tests.policy.ranger.cases import (
     Case,
     World,
     cases,

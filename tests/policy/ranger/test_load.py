@@ -21,7 +21,7 @@ from gateway.model.policy import (
 )
 from gateway.policy.json_documents import parse_json
 from gateway.policy.ranger import Converter, load
-from tests.policy.ranger_data import at, download, hive, item, policy, shipped, tag
+from tests.policy.ranger.data import at, download, hive, item, policy, shipped, tag
 
 
 def only(data: dict[str, Any]) -> Service:

@@ -15,7 +15,7 @@ from gateway.policy.engine import Engine, engine_for
 from gateway.policy.packs import load_packs
 from gateway.policy.service_defs import load_service_defs
 
-RULES = Path(__file__).parents[2] / "rules"
+RULES = Path(__file__).parents[3] / "rules"
 DEFINITIONS = load_service_defs(
     {p.name: p.read_text(encoding="utf-8") for p in sorted((RULES / "service_defs").iterdir())}
 )

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.errors import Faults
 from gateway.policy.ranger import Converter, apply_deltas
-from tests.policy.ranger_data import at, download, hive, item, policy, tag
+from tests.policy.ranger.data import at, download, hive, item, policy, tag
 
 
 def tags(*types: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from gateway.policy.propagation import load_propagation
 from gateway.policy.service_defs import load_service_defs
 from gateway.sql.functions import ALLOWED_FUNCTIONS
 
-RULES = Path(__file__).parents[2] / "rules"
+RULES = Path(__file__).parents[3] / "rules"
 DEFINITIONS = load_service_defs(
     {p.name: p.read_text(encoding="utf-8") for p in sorted((RULES / "service_defs").iterdir())}
 )

@@ -13,7 +13,7 @@ from tests.judge_world import World
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-TEXT = (Path(__file__).parents[1] / "docs" / "policies.md").read_text("utf-8")
+TEXT = (Path(__file__).parents[2] / "docs" / "policies.md").read_text("utf-8")
 SAMPLES = {
     "DROP TABLE": "DROP TABLE d.{0}",
     "CREATE OR REPLACE TABLE": "CREATE OR REPLACE TABLE d.{0} AS SELECT id FROM d.plain",

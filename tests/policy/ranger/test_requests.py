@@ -10,7 +10,7 @@ import pytest
 from gateway.errors import Faults
 from gateway.model.policy import PolicySet
 from gateway.policy.ranger import evaluate, load
-from tests.policy.ranger_data import at, download, hive, item, policy, request, tag
+from tests.policy.ranger.data import at, download, hive, item, policy, request, tag
 
 
 def answer(data: dict[str, Any], asked: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.errors import Faults
 from gateway.policy.ranger import RangerFiles, load_files
-from tests.policy.ranger_data import at, download, hive, item, policy, shipped, tag
+from tests.policy.ranger.data import at, download, hive, item, policy, shipped, tag
 
 TAGS = {
     "op": "add_or_update",

@@ -43,8 +43,8 @@ from gateway.model.files import FileSource
 from gateway.model.policy import PolicySet
 from gateway.policy.packs import load_packs
 from gateway.policy.packs.editing import edited
-from tests.policy.ranger_cases import worlds
-from tests.policy.ranger_data import shipped
+from tests.policy.ranger.cases import worlds
+from tests.policy.ranger.data import shipped
 
 NOW = datetime(2026, 11, 25, tzinfo=UTC)
 PACK = """\

@@ -1,7 +1,8 @@
-"""Takes rules out of the code one by one: one module's text is changed, and what holds it is imported anew.
+"""Takes rules out of the code one by one: a statement is changed, and what holds its module is imported anew.
 
-A table of REMOVALS says which text is taken out and who should notice; `tests/policy/removals.py` asks cases
-of Ranger's, `tests/removals/` asks tests. A rule whose removal nobody notices is held by nothing.
+In `gateway/` a comment `# RULE (name)` marks the statement that a rule is in. A table of REMOVALS says for
+each name how the rule is taken out of that statement, and who should notice: `tests/policy/removals.py` asks
+cases of Ranger's, `tests/removals/` asks tests. A rule whose removal nobody notices is held by nothing.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ import importlib.machinery
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from tests.removals.marks import by_name, find
+from tests.removals.operations import NoSuchPart, Operation
 from tests.speed import patience
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOOR = "__init__.py"
 
 TURNS = 16
@@ -30,34 +33,31 @@ TURNS = 16
 the tests themselves are run every day."""
 
 Noticed = dict[str, dict[str, str | None]]
-"""Rule → the `case` that noticed, or what is `wrong` with the entry."""
+"""Name → the `case` that noticed, or what is `wrong` with the entry."""
 
 
 class Removal(NamedTuple):
-    """One rule, where it stands, and what stands there without it."""
+    """One rule, and how the code is without it."""
 
+    name: str
+    """As its mark in `gateway/` has it."""
     rule: str
-    module: str
-    """Named from the table's package down."""
-    old: str
-    new: str
+    """What holds with it, in a few words."""
+    operation: Operation
+    """Takes the rule out of the marked statement."""
     files: str
     """Files of cases, or modules of tests, one of which must notice; the likeliest first."""
 
 
-class Changed(importlib.abc.SourceLoader):
-    """Loads one module with another text."""
+class Changed(importlib.abc.Loader):
+    """Loads one module from a tree."""
 
-    def __init__(self, path: Path, text: str) -> None:
-        self._path, self._text = path, text
+    def __init__(self, path: Path, tree: ast.Module) -> None:
+        self._path, self._tree = path, tree
 
-    def get_filename(self, fullname: str) -> str:
-        return str(self._path)
-
-    def get_data(self, path: str | bytes) -> bytes:
-        if str(path) == str(self._path):
-            return self._text.encode()
-        raise OSError("there is no compiled copy of a changed module")
+    def exec_module(self, module: ModuleType) -> None:
+        code = compile(ast.fix_missing_locations(self._tree), str(self._path), "exec", dont_inherit=True)
+        exec(code, vars(module))  # what the import system does with any module
 
 
 class Finder(importlib.abc.MetaPathFinder):
@@ -122,15 +122,24 @@ def importers(changed: Collection[str], among: Collection[str]) -> set[str]:
     return reached
 
 
-def changed(removal: Removal, package: str) -> Finder | str:
+def changed(removal: Removal) -> Finder | str:
     """Return a finder for the module without the rule, or what is wrong with the entry."""
-    name = f"{package}.{removal.module}"
-    path = place_of(name)
-    text = path.read_text(encoding="utf-8")
-    count = text.count(removal.old)
-    if count != 1:
-        return f"the text stands {count} times in {path.relative_to(ROOT)}"
-    return Finder(name, Changed(path, text.replace(removal.old, removal.new)))
+    mark = by_name().get(removal.name)
+    if mark is None:
+        return f"nothing is marked `# RULE ({removal.name})`"
+    tree = ast.parse(mark.path.read_text(encoding="utf-8"))
+    marked = find(tree, mark.line)
+    try:
+        removal.operation.apply(marked.block, marked.place, marked.line)
+    except NoSuchPart as error:
+        return f"{mark}: {error}"
+    return Finder(mark.module, Changed(mark.path, tree))
+
+
+def unchanged(module: str) -> Finder:
+    """Return a finder for a module as it is."""
+    path = place_of(module)
+    return Finder(module, Changed(path, ast.parse(path.read_text(encoding="utf-8"))))
 
 
 @contextmanager
@@ -156,30 +165,33 @@ def imported(finder: Finder, names: Collection[str]) -> Iterator[None]:
 
 
 def without_each(
-    removals: Sequence[Removal],
-    package: str,
+    rules: Iterable[tuple[str, Finder | str, str]],
     anew: Callable[[str], set[str]],
     first_failing: Callable[[str], str | None],
 ) -> Noticed:
-    """Take one rule after the other out of a package, and say who noticed.
+    """Take one rule after the other out of its module, and say who noticed.
 
-    `anew`: what must be imported anew when a module changes; `first_failing`: the first case that fails of
-    the named files.
+    `rules`: name, what `changed` says, and files; `anew`: what must be imported anew when a module changes;
+    `first_failing`: the first case that fails of the named files.
     """
     noticed: Noticed = {}
-    for removal in removals:
-        finder = changed(removal, package)
+    for name, finder, files in rules:
         if isinstance(finder, str):
-            noticed[removal.rule] = {"case": None, "wrong": finder}
+            noticed[name] = {"case": None, "wrong": finder}
             continue
         with imported(finder, anew(finder.module)):
             try:
                 importlib.import_module(finder.module)
             except Exception as error:  # noqa: BLE001  # what is left must be a module, whatever it then does
-                noticed[removal.rule] = {"case": None, "wrong": f"what is left is no module: {error!r}"}
+                noticed[name] = {"case": None, "wrong": f"what is left is no module: {error!r}"}
                 continue
-            noticed[removal.rule] = {"case": first_failing(removal.files), "wrong": None}
+            noticed[name] = {"case": first_failing(files), "wrong": None}
     return noticed
+
+
+def all_changed(removals: Iterable[Removal]) -> Iterator[tuple[str, Finder | str, str]]:
+    """Yield what `without_each` takes, each tree when its turn comes."""
+    return ((one.name, changed(one), one.files) for one in removals)
 
 
 def tell(noticed: Noticed) -> None:

@@ -11,7 +11,7 @@ from gateway.admin.ranger.definitions import completed
 from gateway.policy.documents import parse_document
 from gateway.policy.service_defs import load_service_defs
 
-SHIPPED = Path(__file__).parents[2] / "rules" / "service_defs"
+SHIPPED = Path(__file__).parents[3] / "rules" / "service_defs"
 
 
 @cache

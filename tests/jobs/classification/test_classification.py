@@ -14,7 +14,7 @@ import pytest
 
 from gateway.jobs.classification.proposing import drift_of
 from gateway.lineage.proposals import decide, proposals
-from tests.jobs.classification_corpus import card, email, full_name, iban
+from tests.jobs.classification.corpus import card, email, full_name, iban
 from tests.jobs.records import NOW, fill
 from tests.jobs.worker import Ran, Worker, classify_of
 

@@ -32,7 +32,7 @@ from gateway.model.catalog import TableName
 from gateway.model.context import AccessContext
 from gateway.reader.pool import ReaderPool
 from tests.jobs.records import NOW, fill
-from tests.jobs.test_replay import recorded
+from tests.jobs.replay.test_replay import recorded
 from tests.jobs.worker import Ran, Worker, proof_of
 from tests.judge_world import World
 from tests.pipeline.test_definers import world_of

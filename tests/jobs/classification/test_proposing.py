@@ -34,7 +34,7 @@ from gateway.model.principal import Principal
 from gateway.policy.engine import engine_for
 from gateway.settings.models import PolicySettings, Settings
 from gateway.sources.accepted_tags import AcceptedList, AcceptedTag
-from tests.jobs.classification_corpus import iban
+from tests.jobs.classification.corpus import iban
 from tests.jobs.records import NOW, fill
 
 RULES = """\

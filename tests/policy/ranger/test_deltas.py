@@ -9,7 +9,7 @@ import pytest
 
 from gateway.errors import Faults
 from gateway.policy.ranger import apply_deltas, apply_tag_deltas
-from tests.policy.ranger_data import at, download, hive, policy, tag
+from tests.policy.ranger.data import at, download, hive, policy, tag
 
 
 def changes(*deltas: tuple[int, dict[str, Any]], **fields: Any) -> dict[str, Any]:

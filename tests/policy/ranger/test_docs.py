@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-DOCS = Path(__file__).parents[2] / "docs" / "ranger.md"
+DOCS = Path(__file__).parents[3] / "docs" / "ranger.md"
 
 
 def test_the_example_runs() -> None:
