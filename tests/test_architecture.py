@@ -23,7 +23,9 @@ GATEWAY = Path(__file__).resolve().parent.parent / "gateway"
 TESTS = GATEWAY.parent / "tests"
 ACROSS_ROOMS = frozenset({"attacks", "bench", "e2e", "histories", "property", "removals"})
 """Folders of `tests/` whose tests need several rooms, or all."""
-OF_THE_WHOLE = frozenset({"test_architecture", "test_documentation", "test_running_tests", "test_spark_diff"})
+OF_THE_WHOLE = frozenset(
+    {"test_architecture", "test_documentation", "test_running_tests", "test_spark_diff", "test_words"}
+)
 
 EVERYTHING = frozenset({"*"})
 MAY_IMPORT: dict[str, frozenset[str]] = {
