@@ -1,8 +1,7 @@
 """Tags that columns would get from what flows into them: proposed, accepted or rejected, in PostgreSQL.
 
-A look goes over the graph from the tagged columns and brings the list up to date; it may be made again at
-any time and by any gateway. Decisions are administrators' alone, one after the other: whoever writes holds
-the one row of `tag_state`.
+A look walks the graph from the tagged columns and brings the list up to date; any gateway may repeat it.
+Only administrators decide, one after the other: whoever writes holds the one row of `tag_state`.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from gateway.lineage.propagation import PropagationNode, Spread, named, nodes, s
 from gateway.model.lineage import Dataset, DatasetKind
 from gateway.model.tags import Propagation, PropagationRules, Tag
 
-PROPOSED, ACCEPTED, REJECTED = "proposed", "accepted", "rejected"
-STATES = (PROPOSED, ACCEPTED, REJECTED)
+STATES = PROPOSED, ACCEPTED, REJECTED = "proposed", "accepted", "rejected"
 BY_SETTING = "(auto-accept)"
 """Recorded as the acceptor of tags that the setting accepts."""
 BY_ORIGIN = "(new origin)"
