@@ -22,7 +22,7 @@ from gateway.model.principal import Principal
 _log = structlog.get_logger(__name__)
 
 Authenticate = Callable[[Credentials, str], Awaitable[Principal | None]]
-"""What is shown, the client's address → who it is; None or AuthenticationFailed when it is nobody."""
+"""(credentials, client address) → principal; None or AuthenticationFailed when nobody is logged in."""
 
 LOGIN = {"WWW-Authenticate": 'Basic realm="Sluice"'}
 """Headers of an answer with status 401."""
@@ -30,7 +30,7 @@ LOGIN = {"WWW-Authenticate": 'Basic realm="Sluice"'}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Administrators:
-    """Who may know of everything here, and do it."""
+    """Principals who may read and change everything here."""
 
     users: frozenset[str]
     groups: frozenset[str]

@@ -39,7 +39,7 @@ MAX_OF_ONE = 2
 TIMEOUT_S = 60.0
 """For one request."""
 MAX_BYTES = 1024 * 1024
-"""Of a body: some 100,000 ids."""
+"""Maximum size of a request body: some 100,000 ids."""
 LIMIT = 100
 MOST = 1_000
 _STATES = ("proposed", "accepted", "rejected")

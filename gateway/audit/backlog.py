@@ -36,7 +36,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What was read from one segment: entries, where reading goes on, and how many bytes were passed."""
+    """Entries read from one segment, the position to continue at, and the bytes skipped."""
 
     entries: Sequence[Entry]
     position: Position
@@ -45,7 +45,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """What a previous run left behind."""
+    """Open statements and damage that a previous run left behind."""
 
     open: tuple[Entry, ...]
     """The entries that opened statements without an end."""

@@ -51,7 +51,7 @@ class Erasure:
 
 
 class Erasures(dict[str, datetime]):
-    """By user, until when texts were erased by somebody who may."""
+    """User → the time until which an authorized person erased texts."""
 
     def __init__(self, erasures: Iterable[Erasure] = ()) -> None:
         super().__init__()

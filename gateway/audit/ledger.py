@@ -40,7 +40,7 @@ class LedgerOptions:
     directory: Path
     dsn: str | None = None
     name: str = "sluice"
-    """What the operator calls this gateway; the spool's identity makes it unique."""
+    """The operator's name for this gateway; the spool's identity makes it unique."""
     spool: SpoolLimits = field(default_factory=SpoolLimits)
     shipper: ShipperLimits = field(default_factory=ShipperLimits)
     flush_timeout_s: float = 5.0
@@ -62,11 +62,11 @@ class LedgerMetrics:
     unfit_events: int
     database_error: str
     chain_error: str
-    """What the database no longer has of what was committed there; empty when nothing is missing."""
+    """Describes committed events that the database no longer has; empty when nothing is missing."""
 
     @property
     def trouble(self) -> str:
-        """What somebody should see to, though statements go on; empty when there is nothing."""
+        """Describes a problem that needs an operator while statements go on; empty when there is none."""
         away = "PostgreSQL does not take the record, which waits on the disk" if self.database_error else ""
         return self.chain_error or away
 

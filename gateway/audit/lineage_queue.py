@@ -59,7 +59,7 @@ class QueuedStatement:
 
 @dataclass(frozen=True, slots=True)
 class LineageQueue:
-    """What of the queue one gateway sees to: its own statements, and what others have left.
+    """One gateway's share of the queue: its own statements, and those that others have left.
 
     Every method raises what asyncpg raises.
     """

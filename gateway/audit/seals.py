@@ -53,7 +53,7 @@ class Seal:
     """The heads of all chains at one moment."""
 
     number: int
-    """From 1, without gaps."""
+    """Number of the seal: from 1, without gaps."""
     day: date
     """The day (UTC) that had ended, or that it was made on when somebody asked for it."""
     made_at: str

@@ -30,7 +30,7 @@ _LIST = ", ".join(COLUMNS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventQuery:
-    """What is looked for; conditions that are None hold for every event."""
+    """Conditions of a search; those that are None hold for every event."""
 
     user: str | None = None
     since: datetime | None = None
@@ -43,7 +43,7 @@ class EventQuery:
     text: str | None = None
     """A part of the original text; case does not matter."""
     statement_id: str | None = None
-    """What a refusal told its user to quote; the event's own id is as good."""
+    """Statement id, which a refusal asks its user to quote; the event's own id serves as well."""
     limit: int = 100
 
 

@@ -24,7 +24,7 @@ NO_STATEMENT = bytes(16)
 
 
 class Mark(enum.IntEnum):
-    """What an entry is; enough to find open statements without reading any JSON."""
+    """Kind of an entry; enough to find open statements without reading any JSON."""
 
     PADDING = 0
     """Written to find out whether the disk takes writes again; never shipped."""
@@ -56,7 +56,7 @@ class Entry:
 
 @dataclass(slots=True)
 class Scan:
-    """What a stretch of a segment holds. Entries are in order; `damage` lists byte ranges without any."""
+    """Contents of a stretch of a segment. Entries are in order; `damage` lists byte ranges without any."""
 
     entries: list[Entry] = field(default_factory=list)
     damage: list[tuple[int, int]] = field(default_factory=list)

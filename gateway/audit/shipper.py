@@ -51,7 +51,7 @@ _HEADS = """
 SELECT gateway, chain_position, link FROM sluice.audit_chain WHERE gateway = ANY($1::text[]) FOR UPDATE"""
 _BEGUN = """
 INSERT INTO sluice.audit_chain (gateway, chain_position, link) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"""
-"""Of a chain without a row there is nothing to lock: who comes second waits here. Records without a readable
+"""Lock for a chain that has no row to lock yet: the second shipper waits here. Records without a readable
 gateway have one chain for all."""
 _KNOWN = """
 SELECT event_id, time FROM sluice.audit_event JOIN unnest($1::uuid[], $2::timestamptz[]) AS n (event_id, time)
@@ -79,7 +79,7 @@ class ShipperLimits:
 
     batch_bytes: int = 4 * 1024 * 1024
     batch_entries: int = 1000
-    """From 1,000 rows on a commit costs less than the rows; larger batches only hold the loop longer."""
+    """Maximum rows of a batch. From 1,000 on the commit costs less than the rows; more blocks the loop."""
     connect_timeout_s: float = 10.0
     command_timeout_s: float = 60.0
     first_pause_s: float = 0.1
@@ -88,7 +88,7 @@ class ShipperLimits:
     """Seconds between one batch and the next while little is behind: a batch costs nearly the same however
     small it is. The record is on the disk before; this is how much later it is in PostgreSQL."""
     linger_bytes: int = 256 * 1024
-    """What is behind by this much is shipped at once."""
+    """A backlog of this many bytes is shipped at once."""
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ class ShippingProgress:
     unfit_events: int = 0
     last_error: str = ""
     chain_error: str = ""
-    """What the database no longer has of what was committed there; empty when nothing is missing."""
+    """Describes committed events that the database no longer has; empty when nothing is missing."""
 
 
 @dataclass(slots=True)

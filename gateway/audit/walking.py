@@ -17,11 +17,11 @@ MAX_HELD = 1_000
 """Changed events of one gateway that are compared with each other, to find those that were swapped."""
 MAX_FINDINGS = 10_000
 NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
-"""Of an event that somebody has made without one, or of a time that no gateway writes."""
+"""Stands for the time of an event without one, or with one that no gateway writes."""
 
 
 class Kind(enum.Enum):
-    """What is wrong."""
+    """Kinds of findings."""
 
     CHANGED = "changed"
     """An event is not what was recorded, or its link is not."""
@@ -34,7 +34,7 @@ class Kind(enum.Enum):
     TRUNCATED = "truncated"
     """The end of a chain is gone."""
     HEAD = "head"
-    """What the database says of the end of a chain is not what its events come to."""
+    """The recorded end of a chain differs from the one computed from its events."""
     ADDED = "added"
     """An event has no place in any chain."""
     ERASED = "erased"
@@ -63,7 +63,7 @@ class Finding:
 
 @dataclass(slots=True, kw_only=True)
 class Verified:
-    """What was looked at, and what was found."""
+    """Counts of what was verified, and the findings."""
 
     events: int = 0
     gateways: int = 0
@@ -98,7 +98,7 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """What a chain has of an event, and what the event comes to."""
+    """The link that a chain has of an event, and the one computed from the event."""
 
     position: int
     link: bytes
@@ -118,7 +118,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainPart:
-    """What walking over neighbouring events has come to, but for how the first hangs on what is before it."""
+    """Result of verifying neighbouring events, except the first one's link to the event before it."""
 
     first: Linked
     last: Head
@@ -137,9 +137,9 @@ class Chain:
     first: int
     last: int
     head: Head | None = None
-    """What the database has as its end."""
+    """End of the chain as the database has it."""
     ends: Sequence[tuple[str, Head]] = ()
-    """Who knows of which end: seals, the gateway's own spool."""
+    """Known ends of the chain and their witnesses: seals, the gateway's own spool."""
     whole: bool = True
     """Whether it goes to the end."""
     archived: int = 0

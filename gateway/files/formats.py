@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any
 
 HEAD_BYTES = 4_096
-"""Of each of the first lines that are looked at; a line of this length may go on."""
+"""Bytes read of each of the first lines; a line of this length may be longer."""
 HEAD_LINES = 20
 """First lines that are looked at."""
 DELTA = "delta"
@@ -31,7 +31,7 @@ _BACKSLASH = "\\"
 _WIDE = {b"\xff\xfe": "UTF-16LE", b"\xfe\xff": "UTF-16BE"}
 """Marks at the beginning of files in UTF-16."""
 _NOT_LATIN = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]|[À-ÿ]{4}|[±²³´¶·¸¹¼½¾¢£¤¥¦¨¬¯][A-Za-zÀ-ÿ]")
-"""What texts in ISO-8859-1 do not have: control characters, words without plain letters, signs in words."""
+"""What ISO-8859-1 text does not contain: control characters, words without plain letters, signs in words."""
 _VALUE = re.compile(r"[-+]?[\d.,:/ eETZ-]+|true|false|null|nan", re.IGNORECASE)
 
 
@@ -54,7 +54,7 @@ class Dialect:
     name: str
     """Spark's name of the format."""
     multi_line: bool | None = None
-    """Of JSON, whether it is one document; of CSV, whether a field has line breaks in it."""
+    """For JSON, whether the file is one document; for CSV, whether a field has line breaks."""
     wide: bool = False
     """Whether it is in UTF-16."""
     encoding: str | None = None
@@ -64,7 +64,7 @@ class Dialect:
     escape: str | None = None
     header: bool = False
     first: tuple[str, ...] = ()
-    """Of CSV, what stands in the first row."""
+    """For CSV, the fields of the first row."""
 
     @property
     def is_binary(self) -> bool:
@@ -84,7 +84,7 @@ _MEANING: Mapping[str, Callable[[Any], str]] = {
     "width": lambda value: f"has {value} columns",
     "multi_line": lambda value: "is one document" if value else "has a document in each line",
 }
-"""What must be the same in all files of a table, and how it is told."""
+"""Properties that must be equal in all files of a table, with their names in messages."""
 
 
 def alike(files: Mapping[str, Dialect]) -> Format:

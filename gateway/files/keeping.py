@@ -41,7 +41,7 @@ def anybody(_: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refreshed:
-    """What has changed of a dataset's files since it was made, or looked at last."""
+    """Changes to a dataset's files since it was made or last refreshed."""
 
     files: tuple[int, int]
     """How many there were and are."""

@@ -39,7 +39,7 @@ from gateway.model.files import FileSource
 _NO_SUCH_PATH = ("42K03", "42P01")
 """SQLSTATEs of a path that is not there."""
 _ROOT = re.compile("^[^:/]*:(//[^/]*)?")
-"""What stands before the path in a URL, in Java's spelling and Python's."""
+"""Prefix before the path in a URL, in Java's spelling and in Python's."""
 _MAX_KINDS = 16
 """Endings of file names in one directory that are looked at; more are told as a mixed directory."""
 _MAX_LOOKED_AT = 40
@@ -56,7 +56,7 @@ _INSTEAD = {
     "Iceberg": "named by a catalog of its own: an entry of type `iceberg` in `catalogs`",
     "Paimon": "named by a catalog of its own: an entry of type `paimon` in `catalogs`, with its `warehouse`",
 }
-"""What to do about tables of formats that are not taken."""
+"""Advice about tables of formats that cannot be promoted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +67,10 @@ class Ending:
     files: int
     bytes: int
     digest: str
-    """Of their paths, sizes and times; that of several endings is the XOR of theirs."""
+    """Digest of paths, sizes and times; for several endings, the XOR of their digests."""
     first: str
     directory: str
-    """What all of them lie in, empty where there are several."""
+    """Directory that holds all of them; empty where there are several."""
     examples: tuple[str, ...] = ()
     """The first, the last, the newest, and others by chance."""
 

@@ -17,7 +17,7 @@ _COLUMNS = (
     "source, path, database, table_name, url, format, options, columns, files, bytes, signature, promoted_by"
 )
 CHANGED = "sluice_dataset"
-"""What other gateways listen to: `database.table` of a dataset that was made, renewed or forgotten."""
+"""Channel of other gateways: `database.table` of a dataset that was made, renewed or forgotten."""
 _TIMES = "promoted_at, looked_at, finding"
 
 

@@ -36,7 +36,7 @@ ANY_NUMBER = 10**12
 
 
 class _Stamp(NamedTuple):
-    """What is at a path."""
+    """Stamp of the file or directory at a path: kind, device, inode and change time."""
 
     path: str
     kind: int
@@ -47,7 +47,7 @@ class _Stamp(NamedTuple):
 
 
 class Unlinked:
-    """What was gone through, of all tables of local sources."""
+    """Remembers which directories were walked, of all tables of local sources."""
 
     def __init__(self, clock: Callable[[], int] = time.time_ns, *, within_s: float = MAX_LOOK_S) -> None:
         self._clock = clock

@@ -27,7 +27,7 @@ _AT_ONCE = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """What one round has seen of a source. Directories of partitions count for the one that has them."""
+    """Files that a round found in a source. Directories of partitions count for the one that has them."""
 
     files: Mapping[str, int]
     """Path → files in it, of directories and of files in the root."""
@@ -189,7 +189,7 @@ def _prefixes(path: str) -> list[str]:
 
 
 _MAX_ENTRIES = 1_000_000
-"""Of one directory that are looked at."""
+"""Maximum number of entries read of one directory."""
 _MAX_NAMES = 10_000
 """Files in the root that are seen one by one."""
 SourcePath = tuple[str, ...]
@@ -203,7 +203,7 @@ class Directory:
     files: int = 0
     """How many files are in it that are not empty."""
     names: tuple[str, ...] = ()
-    """Of the root, their names."""
+    """Names of the entries of the root."""
     table_format: str | None = None
     """The format of the table that it is; nothing that lies in it is looked at then."""
     is_read: bool = True

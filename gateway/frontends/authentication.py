@@ -61,7 +61,7 @@ class LoginLimits:
 
 @dataclass(slots=True)
 class _Address:
-    """What is known of one client address."""
+    """Failed logins of one client address."""
 
     failures: int = 0
     since: float = 0.0

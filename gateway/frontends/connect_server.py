@@ -42,7 +42,7 @@ a compression of their own, which is opened with a bound."""
 
 
 class ConnectService(Protocol):
-    """What the session room does for Spark Connect; `gateway.session.connect.service.ConnectSessions`."""
+    """Port to the Spark Connect sessions; `gateway.session.connect.service.ConnectSessions`."""
 
     def execute(self, principal: Principal, client: Client, request: bytes) -> AsyncIterator[bytes]: ...
 
@@ -69,7 +69,7 @@ class ConnectLimits:
     requests_bytes: int = 512 * 1024**2
     """Requests in hand, of all calls together."""
     request_timeout_s: float = 120.0
-    """From a call's beginning, or from one message of an upload, to the next whole message."""
+    """Seconds from the start of a call, or from one message of an upload, to the next whole message."""
     request_grace_s: float = 5.0
     """How long a message may be on its way before it counts as the largest."""
     write_timeout_s: float = 600.0
@@ -88,7 +88,7 @@ class ConnectLimits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Certificate:
-    """What a listener with TLS shows, in PEM."""
+    """Certificate and key of a listener with TLS, in PEM."""
 
     chain: bytes
     key: bytes
@@ -411,7 +411,7 @@ class Requests:
 
     @contextmanager
     def hand(self) -> Iterator[Hand]:
-        """Have the hand of one call; it is empty again afterwards."""
+        """Lend the hand of one call; it is empty again afterwards."""
         hand = Hand(self)
         try:
             yield hand

@@ -83,7 +83,7 @@ RETRIED = {
     Code.DEADLINE_EXCEEDED: Code.ABORTED,
     Code.UNAUTHENTICATED: Code.FAILED_PRECONDITION,
 }
-"""What Spark answered and the client would take for something else: try again, or, you are not known."""
+"""Codes of Spark's that a client would misread (retry, not authenticated) → the codes sent instead."""
 
 NOT_THERE = {
     "INVALID_HANDLE.SESSION_NOT_FOUND": "INVALID_HANDLE.SESSION_CLOSED",

@@ -34,7 +34,7 @@ BACKLOG = 512
 STRANGERS_PART = 8
 """Strangers of a listener are an eighth of the descriptors that connections may have, at most."""
 OTHERS_PART = 8
-"""Of the strangers of a listener, an eighth may not be of one address, however fast they come."""
+"""An eighth of a listener's connections before login is never given to one address alone."""
 ACCEPTED_AT_ONCE = 64
 """Then it is others' turn on the loop."""
 PAUSE_S = 0.1
@@ -55,9 +55,9 @@ class DoorLimits:
     strangers may be of one address: a pool opens its connections at once, and logs in on each."""
     burst_s: float = 1.0
     first_byte_s: float = 5.0
-    """From connecting to the first byte."""
+    """Seconds from connecting to the first byte."""
     login_s: float = 15.0
-    """From connecting to being logged in."""
+    """Seconds from connecting to a completed login."""
     reserve: int = 256
     """Descriptors that no connection gets; a quarter of all at most."""
     balancers: tuple[Network, ...] = ()

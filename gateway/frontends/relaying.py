@@ -101,7 +101,7 @@ class Relay:
 
 
 class _Side(asyncio.Protocol):
-    """One of two ends: what it receives the other one writes."""
+    """One end of a relayed connection; what it receives, the other end writes."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None

@@ -40,7 +40,7 @@ class ThriftLimits:
     last_words_s: float = 15.0
     """How long a client may take what it is told before its connection is closed."""
     frame_timeout_s: float = 60.0
-    """From a frame's first byte to its last."""
+    """Seconds from a frame's first byte to its last."""
     idle_timeout_s: float = 4 * 3600.0
     """Without a call; sessions have their own, shorter limit."""
     write_timeout_s: float = 600.0
@@ -130,7 +130,7 @@ class ThriftConnection(asyncio.Protocol):
 
     @property
     def user(self) -> str | None:
-        """Who is logged in; None before that."""
+        """Name of the user who is logged in; None before the login."""
         return self._caller.principal.user if self._caller is not None else None
 
     @property

@@ -46,7 +46,7 @@ _TYPES = {
 
 @dataclass(slots=True, kw_only=True)
 class Caller:
-    """Who calls on one connection, and the sessions that live and die with it."""
+    """User of one connection, and the sessions that end with it."""
 
     principal: Principal
     client: Client
@@ -339,7 +339,7 @@ _KEY = re.compile(r"[A-Za-z][\w.-]{0,250}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opening:
-    """What a client asks of its new session."""
+    """Options of OpenSession: database, settings, and keys that are refused."""
 
     database: str | None = None
     settings: dict[str, str] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 PREFIX = "sluice_"
-"""So that people and scanners for leaked secrets know what they look at."""
+"""Prefix of every token, so that people and secret scanners recognise it."""
 HASH = re.compile(r"sha256:[0-9a-f]{64}")
 ID = re.compile(r"[0-9a-f]{8}")
 MAX_LABEL_CHARS = 100
@@ -24,7 +24,7 @@ class Token:
     """One token of a user, without the secret."""
 
     id: str
-    """What it is listed and revoked by; the first part of the secret."""
+    """Id for listing and revoking the token; the first part of the secret."""
     hash: str = field(repr=False)
     label: str = ""
     expires: datetime | None = None

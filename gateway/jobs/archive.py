@@ -40,7 +40,7 @@ _PREFIX = "audit_event_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveOptions:
-    """What operators may turn."""
+    """Settings of the archive job that an operator may change."""
 
     settle_s: float = 3600.0
     """Seconds after its end before a day is archived: what gateways have not shipped yet comes first."""

@@ -75,7 +75,7 @@ class Keeping:
 
 @dataclass(frozen=True, slots=True)
 class SeenErasures:
-    """Which erasures the archive has carried out on a day, as far as they concern it."""
+    """Erasures that the archive has carried out on a day."""
 
     last: int = 0
     """Number of the last one that it has seen."""

@@ -60,7 +60,7 @@ _REJECTED = (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosureRules:
     policies: PolicySet
-    """Which say what columns are tagged."""
+    """Policies whose tag rules decide which columns count as tagged."""
     propagation: PropagationRules
     basis: str
     """Another one for other tags."""
@@ -264,7 +264,7 @@ class _Closure:
 
 
 def _divide(spark: Any, edges: int) -> None:
-    """Have parts of what is sorted and joined not grow with the graph."""
+    """Set the number of partitions, so that those sorted and joined do not grow with the graph."""
     parts = max(int(spark.conf.get("spark.sql.shuffle.partitions")), edges // PART_EDGES)
     spark.conf.set("spark.sql.shuffle.partitions", str(parts))
     spark.conf.set("spark.sql.adaptive.advisoryPartitionSizeInBytes", PART_SIZE)

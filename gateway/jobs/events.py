@@ -21,7 +21,7 @@ from gateway.audit.erasing import KINDS, Erasures
 from gateway.audit.rows import COLUMNS, event_digest, json_object, known_time
 
 CHUNK_BYTES = 8 * 1024**2
-"""What is in memory at once on the way, and a row more; a chunk is a row group of the file."""
+"""Bytes held in memory at once, plus one row; a chunk is a row group of the file."""
 TELL_S = 5.0
 """Seconds between lines of progress."""
 MODULUS = 1 << 256

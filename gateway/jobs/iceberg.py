@@ -33,7 +33,7 @@ class IcebergTable(LakeTable):
     writer: str
     """The job that writes it."""
     run: int
-    """That of the job at work, which may be another's."""
+    """Run id of the job at work, which may be another's."""
     start: Callable[[], Awaitable[Any]]
     """Returns the Spark session, and begins it where there is none."""
     session: Callable[[], Any]

@@ -17,7 +17,7 @@ from gateway.jobs.spark import SparkOptions, application_id, open_session, suit
 from gateway.jobs.tables import LakeTable
 
 CONNECTION = "sluice-job-"
-"""What PostgreSQL knows a job's connections by, with the job's name behind it."""
+"""Application name of a job's PostgreSQL connections, followed by the job's name."""
 Progress = Callable[[str], None]
 
 
@@ -44,7 +44,7 @@ async def _telling(progress: Progress, what: str) -> AsyncIterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a run read and wrote."""
+    """Rows and period that a run read, and rows that it wrote."""
 
     rows_in: int = 0
     rows_out: int = 0
@@ -54,7 +54,7 @@ class Outcome:
     watermark: datetime | None = None
     """How far the job has come; None leaves what there is."""
     finish: Callable[[Any], Awaitable[None]] | None = None
-    """What else belongs to the transaction that ends the run; it is given the connection."""
+    """Further work in the transaction that ends the run; receives its connection."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class Work:
         return self._session
 
     async def suit(self, rows: int) -> None:
-        """Have Spark work through so many rows in the way that is sooner done with them."""
+        """Choose Spark's fastest way to process so many rows."""
         await asyncio.to_thread(suit, await self.spark(), rows)
 
     async def connect(self) -> Any:
@@ -109,7 +109,7 @@ class Work:
         )
 
     async def replace(self, table: LakeTable, partition: str) -> None:
-        """Have a partition's staged files be the partition.
+        """Put a partition's staged files in the place of the partition.
 
         Raises the connection's error where the lock went with it, which may be between two of them: then
         somebody else may be at work, and nothing is replaced.

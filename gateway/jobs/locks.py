@@ -9,7 +9,7 @@ TAKEN = (
     f"l.locktype = 'advisory' AND l.granted AND l.objsubid = 2 AND l.classid = {LOCKS}::oid"
     " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
-"""What holds in `pg_locks l` for the locks of jobs, also of who needs a job to stand still; `l.objid` is
+"""Condition on `pg_locks l` that selects the locks of jobs, and of those who pause a job; `l.objid` is
 `locked` of a job's name."""
 HELD = f"{TAKEN} AND l.mode = 'ExclusiveLock'"
 """The same for the locks of jobs that run."""
@@ -28,7 +28,7 @@ def locked(name: str) -> str:
 
 
 async def keep_archive(connection: Any, told: Callable[[str], None]) -> None:
-    """Have the archive stay as it is: no run of its job begins while the connection is there. Waits for one
+    """Keep the archive unchanged: no run of its job begins while the connection is open. Waits for one
     that runs, and tells so."""
     if await connection.fetchval("SELECT pg_try_advisory_lock_shared($1, hashtext('archive'))", LOCKS):
         return

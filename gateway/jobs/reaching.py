@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 ANSWER_S = 10.0
 """Seconds in which a server has to take a connection."""
 RETRIES = 7
-"""Of a call that it does not answer any more: for half a minute, so that a restart is bridged."""
+"""Retries of a call that the gateway no longer answers: for half a minute, so that a restart is bridged."""
 
 
 def require_answer(url: str) -> None:
@@ -33,7 +33,7 @@ def require_answer(url: str) -> None:
 
 
 def give_up_soon(session: SparkSession) -> None:
-    """Have a session end its calls where its server stays away."""
+    """End a session's calls when its server stays away."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
     session.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES, max_backoff=10_000)])

@@ -14,7 +14,7 @@ PERCENTILES = (0.5, 0.95, 0.99)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollupFilter:
-    """Which part of the roll-ups; None: all of it."""
+    """Selects a part of the roll-ups; None: all of them."""
 
     since: date | None = None
     """First day (UTC)."""

@@ -17,7 +17,7 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Makers:
-    """Which statements made what is read: noted batch by batch, and then copied from the database."""
+    """The statements that made the tables read: noted batch by batch, then copied from the database."""
 
     def __init__(self) -> None:
         self._wanted: set[str] = set()

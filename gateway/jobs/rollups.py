@@ -340,7 +340,7 @@ async def _batches(frame: Any) -> AsyncIterator[list[tuple[Any, ...]]]:
     """Bring the rows of a frame here, few at a time."""
     from pyspark.sql import functions
 
-    # A time would come without its zone.
+    # toLocalIterator() drops time zones, so timestamps travel as microseconds since the epoch.
     times = {at for at, (_, kind) in enumerate(frame.dtypes) if kind == "timestamp"}
     rows = frame.select(
         *(functions.unix_micros(name) if at in times else name for at, name in enumerate(frame.columns))

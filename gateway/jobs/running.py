@@ -28,7 +28,7 @@ CLEAN_UP_S = 30.0
 """For what a job does at its end when it is stopped, such as ending its parsers."""
 PAUSE_S = 0.5
 RECORD_S = 15.0
-"""In which PostgreSQL may come back to be told that a run has failed; a gateway that stops waits longer."""
+"""Seconds to wait for PostgreSQL to come back and record a failed run; a stopping gateway waits longer."""
 WATCH_S = 30.0
 """Seconds between looks whether a run's lock is still its own."""
 SILENT_S = 300.0

@@ -82,7 +82,7 @@ class SparkOptions:
     tables: str = ""
     """Catalog and database of Iceberg that the jobs' tables are in, dotted; empty: directories of Parquet."""
     jars: tuple[Path, ...] = ()
-    """What the JVM of this process has besides Spark's own."""
+    """Jars on the class path of this process's JVM besides Spark's own."""
     py_file: Path | None = None
     """A wheel that Python workers import us from, as a zip; without it, they have us installed."""
     stop: bool = True
@@ -151,7 +151,7 @@ FEW_ROWS = 10_000
 
 
 def suit(session: Any, rows: int) -> None:
-    """Have a session interpret what it does where rows are few, and compile it where they are many."""
+    """Let Spark interpret its expressions where rows are few, and compile them where they are many."""
     few = rows < FEW_ROWS
     session.conf.set("spark.sql.codegen.wholeStage", "false" if few else "true")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if few else "FALLBACK")

@@ -86,7 +86,7 @@ class LakeTable:
         shutil.rmtree(self.directory / LANDING / partition, ignore_errors=True)
 
     def replace(self, partition: str, run: int) -> None:
-        """Have the staged files be the partition; they are on the disk before. `committed` comes after it."""
+        """Put the staged files, on the disk by now, in place of the partition. `committed` comes after it."""
         staged, place = self.directory / STAGING / partition, self.place(partition)
         staged.mkdir(parents=True, exist_ok=True)  # no rows, no files
         (staged / WRITTEN_BY).write_text(str(run))
@@ -122,7 +122,7 @@ class LakeTable:
         self.landed(partition)
 
     def forget(self) -> None:
-        """Have nothing that was replaced be read any more; call it when all partitions are `committed`."""
+        """Make sure that nothing replaced is read any more; call it when all partitions are `committed`."""
 
     async def partitions(self) -> list[str]:
         """Return the partitions that are there, whoever has put them there."""

@@ -47,7 +47,7 @@ _ROWS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyOptions:
-    """What is verified, and by what it is known; as for `gateway.audit.verify.verify`."""
+    """Scope and keys of a verification, as for `gateway.audit.verify.verify`."""
 
     since: datetime | None = None
     until: datetime | None = None

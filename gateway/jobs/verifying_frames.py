@@ -44,7 +44,7 @@ class Walked:
     """In the order of the chain; below 0 where it is of none."""
     part: ChainPart | None
     findings: Sequence[Finding]
-    """Of the archive's copies, and of events in no chain."""
+    """Findings about the archive's copies, and about events in no chain."""
     more: int
 
 

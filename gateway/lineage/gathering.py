@@ -16,7 +16,7 @@ from gateway.sql.metric_views import as_plain_view
 from gateway.sql.names import Names
 
 _UNNAMED = "UnresolvedAlias"
-"""What Spark's parser puts around an expression without an alias, but for the aggregates of a PIVOT."""
+"""Node that Spark's parser puts around an expression without an alias, except aggregates of a PIVOT."""
 _PIVOT = "Pivot"
 VIEWS_KEPT = 1000
 """Readings of views that are kept."""

@@ -43,7 +43,7 @@ class Direction(enum.Enum):
 
 
 class Carries(enum.IntEnum):
-    """What of a column arrives at another, by the best of the ways between them."""
+    """How much of a column reaches another one, along the best path between them."""
 
     INFLUENCE = 1
     """It decides on rows, order or choices; its values do not arrive."""
@@ -114,7 +114,7 @@ class Reached:
 
 @dataclass(slots=True, kw_only=True)
 class GraphAnswer:
-    """What a walk found."""
+    """Columns and edges that a walk found."""
 
     start: tuple[GraphColumn, ...]
     direction: Direction
@@ -513,7 +513,7 @@ def _goes_on(depth: int) -> str:
 
 
 class _Carried:
-    """What arrives at the columns that a walk has come to."""
+    """How much arrives at each column that a walk has reached."""
 
     def __init__(self) -> None:
         self._by_dataset: dict[str, dict[str, Carries]] = {}

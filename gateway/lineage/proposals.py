@@ -1,8 +1,7 @@
 """Tags that columns would get from what flows into them: proposed, accepted or rejected, in PostgreSQL.
 
-A look goes over the graph from the tagged columns and brings the list up to date; it may be made again at
-any time and by any gateway. Decisions are administrators' alone, one after the other: whoever writes holds
-the one row of `tag_state`.
+A look walks the graph from the tagged columns and brings the list up to date; any gateway may repeat it.
+Only administrators decide, one after the other: whoever writes holds the one row of `tag_state`.
 """
 
 from __future__ import annotations
@@ -21,17 +20,16 @@ from gateway.lineage.propagation import PropagationNode, Spread, named, nodes, s
 from gateway.model.lineage import Dataset, DatasetKind
 from gateway.model.tags import Propagation, PropagationRules, Tag
 
-PROPOSED, ACCEPTED, REJECTED = "proposed", "accepted", "rejected"
-STATES = (PROPOSED, ACCEPTED, REJECTED)
+STATES = PROPOSED, ACCEPTED, REJECTED = "proposed", "accepted", "rejected"
 BY_SETTING = "(auto-accept)"
-"""Who has accepted what the setting has."""
+"""Recorded as the acceptor of tags that the setting accepts."""
 BY_ORIGIN = "(new origin)"
-"""Who has proposed again what was rejected for other origins."""
+"""Recorded as the proposer of tags that were rejected for other origins."""
 MAX_ORIGINS = 20
 MAX_NAME_BYTES = 2_000
-"""Of all names of a target together; PostgreSQL's indexes take no more than some 2,700."""
+"""Maximum size of all names of a target together; PostgreSQL's indexes take no more than some 2,700."""
 MAX_STEPS = 50
-"""Of a way that is kept; a longer one has its last steps."""
+"""Maximum number of steps stored of a path; of a longer one, the last steps."""
 _TOO_LONG = f"names of more than {MAX_NAME_BYTES:,} bytes are left out"
 _LOOKING = 0x746167
 """Key of the advisory lock: one gateway looks at a time."""
@@ -96,7 +94,7 @@ class Looked:
 
 @dataclass(slots=True)
 class _Wanted:
-    """What the graph says of a target now."""
+    """Tags that the graph gives a target now."""
 
     attributes: list[Mapping[str, str]] = field(default_factory=list)
     asks: bool = True
@@ -347,7 +345,7 @@ class _Look:
 
 @asynccontextmanager
 async def _changing(connection: Any) -> AsyncIterator[Any]:
-    """Be the only one who changes proposals, in a transaction; gives the row of their state."""
+    """Lock the proposals for a transaction that changes them; yields the row of their state."""
     async with connection.transaction():
         yield await connection.fetchrow("SELECT * FROM sluice.tag_state FOR UPDATE")
 

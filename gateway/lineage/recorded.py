@@ -40,7 +40,7 @@ Masks = Mapping[TableName, frozenset[str]]
 NOT_FORWARDED = "not_forwarded"
 TOO_MUCH = "its tables were too many for the record, or its plan was too large"
 _WRITING = frozenset({"create", "insert", "update", "delete"})
-"""What may be asked of a table that rows come into."""
+"""Access types of a table that rows are written into."""
 _OF_TABLES = frozenset({"@table", "@column"})
 _CATALOG = "Catalog."
 """How calls of Spark Connect's Catalog API are recorded; they read and write no rows."""
@@ -49,11 +49,11 @@ _CACHED = 256
 _CACHED_BYTES = 4 * 1024 * 1024
 """Packed tables that are remembered: of wide ones a packing takes up to 200 ms, on the event loop."""
 _MESSAGE_BYTES = 16 * 1024
-"""What a plan that is one SQL text may have beside it."""
+"""Bytes that a plan of one SQL text may have besides the text."""
 _DEFLATES = 16
 """How many times as small a plan may become; compressing a larger one takes longer than it is worth."""
 _INFLATED_BYTES = 64 * 1024 * 1024
-"""What the tables or the plan of one record may come to; more is no record of ours."""
+"""Maximum size of the tables or the plan of one record, uncompressed."""
 
 
 class LineageInput:
@@ -297,7 +297,7 @@ class RecordedStatement:
     ended: datetime | None = None
     error: str = ""
     tables: Mapping[TableName, Table] | None = None
-    """What its names stood for; None where the record does not say."""
+    """Tables that its names meant; None where the record does not say."""
     masks: Masks = field(default_factory=dict)
     temp_views: Mapping[str, UUID] = field(default_factory=dict)
     """The temporary views that it reads, by the statements that made them."""
@@ -313,7 +313,7 @@ class RecordedStatement:
     caches: bool = False
     """Whether later plans may read what it has computed."""
     tables_only: StatementLineage | None = None
-    """Which tables it read and wrote, of a plan that was too much for the record."""
+    """Tables read and written by a plan that was too large for the record."""
 
     @property
     def is_sql(self) -> bool:

@@ -29,9 +29,9 @@ from gateway.sql.lineage_aggregate import aggregate_of
 NO_AGGREGATE = "-"
 """Stands for a value that is not one call of one built-in aggregate function."""
 EXPRESSION_CHARS = 2000
-"""What is kept of an expression's text; the whole is in the statement."""
+"""Characters stored of an expression's text; the whole is in the statement."""
 NAME_BYTES = 2_000
-"""Of a name that is kept as it is; PostgreSQL's indexes take no more than some 2,700."""
+"""Maximum size of a name that is stored as it is; PostgreSQL's indexes take no more than some 2,700."""
 MAX_EDGES = 20_000
 """Edges of one statement between columns; of one with more, only its tables are kept."""
 IMPORTED = "imported"
@@ -60,7 +60,7 @@ class SeenStatement:
     ended: datetime | None = None
     """When it came to its outcome; None where nobody knows."""
     error: str = ""
-    """Of one that failed: its error as the record has it."""
+    """Error of a failed statement, as the record has it."""
     lineage: StatementLineage
 
     @property
@@ -76,7 +76,7 @@ _Key = tuple[Ends, Ends, str, bool]
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What an edge says besides its ends."""
+    """Expression and aggregate function of an edge."""
 
     expression: str = ""
     aggregate: str = NO_AGGREGATE
@@ -85,7 +85,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class GraphRows:
-    """What the database keeps of a statement's lineage."""
+    """Rows of the database that hold a statement's lineage."""
 
     datasets: Mapping[str, Dataset]
     """Every dataset that it names, by the graph's name of it."""

@@ -101,10 +101,10 @@ WHERE e.id = n.id"""
 
 @dataclass(slots=True, eq=False)
 class _Shape:
-    """What every statement with the same text and the same lineage brings."""
+    """Rows shared by every statement with the same text and the same lineage."""
 
     seen: SeenStatement
-    """One of them."""
+    """One of these statements."""
     rows: GraphRows
     edge_ids: list[int] = field(default_factory=list)
     """In the order of the edges; empty until they are known."""
@@ -158,7 +158,7 @@ class KnownIds:
 
 @dataclass(slots=True)
 class _Count:
-    """What a batch says of one edge, or of all edges of one shape."""
+    """Counts of a batch for one edge, or for all edges of one shape."""
 
     statements: int
     finished: bool
@@ -167,7 +167,7 @@ class _Count:
     statement: UUID
     expression: str = ""
     aggregates: frozenset[str] = frozenset()
-    """Of one edge: the functions that were all of its value."""
+    """For one edge: the aggregate functions that were its whole value."""
 
     def also(self, other: _Count) -> None:
         """Add statements; those of `other` come later in the batch."""
@@ -183,7 +183,7 @@ class NotOurTurn(Exception):
 
 
 class _Gone(Exception):
-    """What was remembered is no longer in the database."""
+    """Raised when cached ids are no longer in the database."""
 
 
 async def bring(connection: Any, batch: Sequence[SeenStatement], known: KnownIds | None = None) -> int:
@@ -289,7 +289,7 @@ async def _put_datasets(connection: Any, counts: Mapping[_Shape, _Count]) -> dic
 async def _put_columns(
     connection: Any, shapes: Iterable[_Shape], datasets: Mapping[str, int], columns: dict[Ends, int]
 ) -> None:
-    """Have every column of the shapes in the graph, and its id in `columns`."""
+    """Add every column of the shapes to the graph, and its id to `columns`."""
     missing = {column for shape in shapes for column in shape.rows.columns if column not in columns}
     if not missing:
         return
@@ -302,7 +302,7 @@ async def _put_columns(
 async def _put_edges(
     connection: Any, counts: Mapping[_Shape, _Count], columns: Mapping[Ends, int]
 ) -> set[int]:
-    """Have every edge of the shapes in the graph, and its id with its shape; return the ids of those that are
+    """Add every edge of the shapes to the graph, and its id to its shape; return the ids of those that are
     new to the graph. These are counted."""
     new = [shape for shape in _in_time(counts) if len(shape.edge_ids) < len(shape.rows.edges)]
     if not new:

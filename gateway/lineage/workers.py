@@ -22,11 +22,11 @@ from gateway.model.lineage import StatementLineage
 _SPAWN = multiprocessing.get_context("spawn")
 """Not forked: the gateway has threads and sockets that a child must not have."""
 _PR_SET_PDEATHSIG = 1
-"""Of prctl(2)."""
+"""Option of prctl(2)."""
 
 
 class HasLineage(Protocol):
-    """What has been gathered of a statement or of a plan: it goes to a process, and its answer comes back."""
+    """Gathered input of a statement or plan: sent to a worker process, which returns the lineage."""
 
     def lineage(self) -> StatementLineage | None:
         """Return the lineage, None where there is none. Never raises."""
@@ -49,7 +49,7 @@ class LineageWorkers(AbstractAsyncContextManager["LineageWorkers"]):
 
     @property
     def pids(self) -> list[int]:
-        """Those that were started and not ended by us."""
+        """Pids of the processes that were started and that we have not ended."""
         return [worker.pid for worker in self._all if worker.pid is not None]
 
     async def __aenter__(self) -> LineageWorkers:

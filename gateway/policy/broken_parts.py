@@ -59,7 +59,7 @@ def told_as(role: Role) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Faulty:
-    """Which roles nobody can tell the members of."""
+    """Roles whose members cannot be determined."""
 
     known: frozenset[str]
     """Names of all roles that are defined."""

@@ -32,7 +32,7 @@ SUPER_USER = "superuser"
 
 
 class PolicyEffect(NamedTuple):
-    """What one policy denies, allows, and denies as everything else, for one subject."""
+    """Access types that one policy denies, allows, and denies by its catch-all, for one subject."""
 
     policy: CompiledPolicy
     deny: int
@@ -43,7 +43,7 @@ class PolicyEffect(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CombinedDecision:
-    """What came out, and what it came from."""
+    """The combined decision, and the policies that it comes from."""
 
     reason: str
     allowed: bool = False

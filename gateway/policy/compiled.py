@@ -33,7 +33,7 @@ __all__ = ["AccessBits", "CompiledItem", "CompiledPolicy", "MatchType", "evaluat
 
 
 class Circumstances(Protocol):
-    """What a policy may ask about one access."""
+    """Facts about one access that a policy's conditions can read."""
 
     subject: Subject
     owner: str | None
@@ -90,7 +90,7 @@ class AccessBits:
 
 
 class CompiledItem:
-    """Who an item speaks of, which access types it lists, and under which conditions."""
+    """One item of a policy: its subjects, its access types and its conditions."""
 
     __slots__ = ("bits", "everyone", "groups", "item", "owner", "roles", "tests", "users")
 

@@ -142,7 +142,7 @@ class PolicyEngine:
         tables: Sequence[str],
         context: AccessContext = NO_CONTEXT,
     ) -> bytes:
-        """Say of all tables of a database at once what `visible` says of each: 1 or 0, in their order.
+        """Answer `visible` for all tables of a database at once: 1 or 0 for each, in their order.
         Remembered as one answer, so that a list of any length is given again at the cost of comparing it."""
         key = (principal, database)
         known = self._lists.find(key, context)

@@ -35,7 +35,7 @@ class Pair:
     policies: tuple[Policy, ...]
     """Enabled policies of both sides, those on tags too, each content once."""
     changed: tuple[Policy, ...]
-    """Those that only one side has."""
+    """Policies that only one side has."""
 
     @property
     def sides(self) -> tuple[Service, ...]:
@@ -115,7 +115,7 @@ def shared_of(service: Service) -> tuple[Policy, ...]:
 
 
 def _content(policy: Policy) -> object:
-    """Return what of a policy can change an answer; its number, labels and texts for people cannot."""
+    """Return the parts of a policy that can change an answer: not its number, labels and texts for people."""
     return (
         policy.name,
         policy.type,

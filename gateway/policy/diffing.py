@@ -48,7 +48,7 @@ class AccessQuestion:
 
 
 class Side(NamedTuple):
-    """What one side says, and which policy settles it; `says` is for people."""
+    """The answer under one set of policies, and the policy that decides it; `says` is for people."""
 
     says: str
     policy: PolicyRef = NO_POLICY
@@ -68,7 +68,7 @@ class AccessChange(NamedTuple):
 
 
 class Cause(NamedTuple):
-    """What changes of one group have in common."""
+    """What the changes of one group share: the policy behind them, and their answers."""
 
     kind: str
     before: Side
@@ -90,7 +90,7 @@ class Group:
 
 @dataclass(slots=True)
 class Comparison:
-    """What was asked so far and what came out."""
+    """The questions asked so far, and their answers on both sides."""
 
     asked: int = 0
     changes: list[AccessChange] = field(default_factory=list)

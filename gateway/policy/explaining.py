@@ -25,7 +25,7 @@ _WHAT = {
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What settled one type of policies."""
+    """The outcome for one type of policies, and the item that decided it."""
 
     settled_by: PolicyRef | None
     item: str

@@ -28,7 +28,7 @@ class Facts:
     owner: str | None = None
     access: str = ""
     scope: str = "SELF"
-    """What policies may speak of and still count, as Ranger names it."""
+    """Ranger's matching scope: which policies count for this access."""
     context: AccessContext = NO_CONTEXT
     tags: tuple[Tag, ...] = ()
     """Tags of the resource that hold now, or may."""

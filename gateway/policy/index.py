@@ -234,8 +234,9 @@ def _nothing(_: Sequence[str]) -> tuple[str, ...]:
     return ()
 
 
-_Place = tuple[bool, tuple[str, ...], Shape, _Key]
-"""Below the level or at it, way down, shape, key."""
+IndexKey = tuple[bool, tuple[str, ...], Shape, _Key]
+"""Index key of an entry: (matches descendants rather than the resource itself, level names from the root,
+matcher shape, literal key)."""
 
 
 class Index:
@@ -331,7 +332,7 @@ class Index:
         ]
 
 
-def _places(entry: ResourceEntry) -> Iterator[_Place]:
+def _places(entry: ResourceEntry) -> Iterator[IndexKey]:
     """Yield every place where an entry is filed."""
     matchers = entry.matchers
     plain = [i for i, matcher in enumerate(matchers) if matcher.is_literal]

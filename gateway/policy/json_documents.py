@@ -26,7 +26,7 @@ MAX_BYTES = 256 * 1024 * 1024
 MAX_DEPTH = 254
 """Levels of nesting, as many as orjson writes; of a long list's entry by itself. Ranger's own have 9."""
 SLICE_BYTES = 256 * 1024
-"""What is read in one go: about two milliseconds."""
+"""Bytes that are parsed in one go: about two milliseconds of work."""
 
 _LONG = ("policies", "serviceResources", "policyDeltas")
 """Keys whose lists may have 100,000 entries; a document that is a list is another."""

@@ -23,7 +23,7 @@ MAX_TABLES_ASKED = 200_000
 
 
 class Protection(enum.Enum):
-    """What keeps somebody from the values of a column."""
+    """How policies keep a principal from the values of a column."""
 
     DENIED = "denied"
     """Policies deny it, or grant others of its table and not this one."""
@@ -35,7 +35,7 @@ class Protection(enum.Enum):
 
 
 class ColumnSight(NamedTuple):
-    """What one principal sees of a column."""
+    """How one principal sees a column: whole, masked, filtered or not at all."""
 
     protection: Protection | None
     """None: all values as they are."""
@@ -57,7 +57,7 @@ class Weaker(NamedTuple):
 
 @dataclass(slots=True)
 class Sights:
-    """What principals see of the columns of tables; each table is asked about once for each of them."""
+    """How principals see the columns of tables. Each table is asked about once per principal."""
 
     engine: Engine
     principals: Sequence[Principal]

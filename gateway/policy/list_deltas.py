@@ -20,7 +20,7 @@ class ListDelta(Generic[T]):
     gone: list[T]
     came: list[T]
     unchanged: list[tuple[T, T]]
-    """What is another object now but equal, and has the same number."""
+    """Elements that are equal and have the same number, but are another object now."""
 
 
 def exchanged(old: Sequence[T], new: Sequence[T]) -> ListDelta[T]:

@@ -23,7 +23,7 @@ from gateway.policy.sqltext import bind
 from gateway.policy.transformers import FIXED, KEEP, MONTH_DAYS, STANDARD, Masking, hive_masking
 
 DEFAULT_MASKED_DATE = "1900-01-01"
-"""What MASK shows instead of a date. Hive's own is 0000-01-01, which Python clients cannot represent."""
+"""The date that MASK shows. Hive's own is 0000-01-01, which Python clients cannot represent."""
 
 MASK_TYPES = (*STANDARD, *FIXED)
 QUALIFIER = "system.builtin."

@@ -78,7 +78,7 @@ def _folding(level: ResourceDef) -> Callable[[str], str]:
 
 
 class Asker:
-    """What tokens and scripts in values stand for: who asks, and the owner of the resource, if known."""
+    """Values behind tokens and scripts: the principal who asks, and the owner of the resource."""
 
     __slots__ = ("owner", "user")
 
@@ -101,7 +101,7 @@ class _ValuePart:
     text: str
     """As it is written; of a token too, which stays so when nobody knows it."""
     token: str = ""
-    """What the token is called; empty: it is none."""
+    """Name of the token; empty: this is not a token."""
     script: Template | None = None
 
 

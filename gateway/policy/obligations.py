@@ -21,7 +21,7 @@ from gateway.policy.transformers import hive_masking
 
 CUSTOM = "CUSTOM"
 INDETERMINATE = "MASK_NULL"
-"""What an item shows of which it cannot be told whether it holds."""
+"""Mask type that applies when it is indeterminate whether an item holds."""
 NO_ROWS = "FALSE"
 
 
@@ -32,7 +32,7 @@ class ObligationItem:
     policy: PolicyRef
     item: MaskItem | FilterItem
     facts: Facts
-    """What scripts and tokens in its text may ask."""
+    """Facts that scripts and tokens in its text can read."""
     certain: bool = True
     """False: it could not be told whether the item holds; then the column is NULL, and no row is shown."""
     tag: str = ""
@@ -137,7 +137,7 @@ def _nearest(one: OnTag) -> tuple[int, str, int, str, bool]:
 
 
 def _by_name(one: OnTag) -> tuple[str, int, str, bool]:
-    """Of the same tag twice the one that is beyond doubt comes first."""
+    """Sort by tag name; of two equal tags, the certain match comes first."""
     tag, (policy, *_) = one
     return policy.policy.name, policy.policy.id, tag.hit.tag.type, tag.hit.doubted
 

@@ -288,12 +288,12 @@ class ResourceQuestion(SharingQuestion):
         return self._hits
 
     def widen(self, scopes: Sequence[tuple[str, ElementScope]]) -> None:
-        """Have values of some levels matched more widely."""
+        """Match the values of some levels more widely."""
         given = dict(scopes)
         self.element_scopes = tuple([given.get(level, ElementScope.SELF) for level in self.levels])
 
     def vary(self, alternatives: Sequence[tuple[str, tuple[str, ...]]]) -> None:
-        """Have any of several values of a level match, and nothing but what takes all where there is none."""
+        """Match any of several values of a level; without values, only what matches everything."""
         given = dict(alternatives)
         self.values = tuple(
             [

@@ -28,7 +28,7 @@ MARKERS = frozenset(f"_{category.lower()}" for category in (*CATEGORIES, "ALL"))
 """Ranger's marker access types, lower case."""
 SCRIPT = "RangerScriptConditionEvaluator"
 IMPLICIT = ConditionDef(name="_expression", evaluator=SCRIPT, options={"engineName": "JavaScript"})
-"""What Ranger gives to every service type that has no script condition of its own."""
+"""The script condition that Ranger adds to every service type without one of its own."""
 
 
 def load_service_defs(texts: Mapping[str, str]) -> dict[str, ServiceDef]:

@@ -41,7 +41,7 @@ _TIME = frozenset({TIME})
 
 
 class SharingQuestion(Asker):
-    """What is asked of the sharing of a service: a resource, by somebody, as `service.py` puts it."""
+    """The question to the data sharing of a service: a resource and a subject, as `service.py` asks it."""
 
     __slots__ = ()
     subject: Subject
@@ -55,7 +55,7 @@ class SharingQuestion(Asker):
 
     @abstractmethod
     def applying(self, index: Index, subject: Subject | None) -> list[Applying]:
-        """Return what of an index applies to the resource, in Ranger's order."""
+        """Return the entries of an index that apply to the resource, in Ranger's order."""
 
 
 class _Holder:

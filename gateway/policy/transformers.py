@@ -45,12 +45,12 @@ class Masking:
     lower: str | None = "x"
     digit: str | None = "n"
     other: str | None = None
-    """What replaces a character of each kind; None keeps it."""
+    """Replacement of a character of each kind; None keeps the character."""
     number: int = 1
     """The digit that replaces digits of whole numbers."""
     day: int = 1
     month: int = 0
-    """From 0 for January, as in Hive."""
+    """Number of the month; January is 0, as in Hive."""
     year: int = 0
     """Parts of a date; KEEP keeps one."""
 
@@ -212,7 +212,7 @@ STANDARD: Final = {
     "MASK_HASH": Masking("mask_hash"),
     "MASK_DATE_SHOW_YEAR": Masking("mask", 4, "x", "x", "x", year=KEEP),
 }
-"""What the names mean that every definition of Ranger's uses."""
+"""The transformers that every Ranger service definition names."""
 FIXED: Final = ("MASK_NULL", "MASK_NONE", "CUSTOM")
 """Mask types whose meaning no transformer changes."""
 

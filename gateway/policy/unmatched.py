@@ -49,9 +49,9 @@ class NamedResources:
     """The tables and columns that one resource set of a policy, or of tags, names."""
 
     owner: str
-    """What names them, for messages: ``policy `cards` ``."""
+    """The policy that names the columns, for messages: ``policy `cards` ``."""
     key: tuple[str, str, int]
-    """What is counted once: service, kind and id."""
+    """Identity under which a policy is counted once: service, kind and id."""
     place: FileLine | None
     levels: tuple[_Level, ...]
     """The levels above the columns, from the root down: name, how values are compared, with what."""
@@ -60,7 +60,7 @@ class NamedResources:
     patterns: bool
     """Whether a pattern says which tables are meant, too."""
     columns: tuple[ColumnValue, ...]
-    """Those that are not every column."""
+    """Named columns, without a wildcard for every column."""
     guards: bool
     """Whether what the names are for is open where they are wrong: masks, denials, tags, all but some."""
 

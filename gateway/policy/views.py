@@ -31,7 +31,7 @@ def _not_uniform() -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableView:
-    """What one principal sees of one table: per column whether and how, and which rows."""
+    """One principal's view of a table: which columns, masked how, and which rows."""
 
     allowed: Mapping[str, Decision]
     """Column name, as it was given → decision on it."""

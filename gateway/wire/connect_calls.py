@@ -29,7 +29,7 @@ SessionKey = tuple[str, str]
 
 _Status = pb.GetStatusResponse.OperationStatus
 NEVER_SEEN = frozenset({_Status.OPERATION_STATE_UNSPECIFIED, _Status.OPERATION_STATE_UNKNOWN})
-"""What Spark says of an operation that it never had."""
+"""States that Spark reports for an operation that it never had."""
 ENDED = frozenset(
     {
         _Status.OPERATION_STATE_SUCCEEDED,

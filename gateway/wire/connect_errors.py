@@ -67,12 +67,12 @@ _CLASS = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)?)\]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusDetails:
-    """What is read of a status's details; all else in them is nobody's."""
+    """The parts of a status's details that are read; everything else is dropped."""
 
     reason: str = ""
     """The exception's class, as `ErrorInfo` has it."""
     metadata: Mapping[str, str] | None = None
-    """Of the first `ErrorInfo`; None without one."""
+    """Metadata of the first `ErrorInfo`; None without one."""
     retry: tuple[bytes, ...] = field(default=(), repr=False)
     """When to try again: each `RetryInfo` as it came."""
 

@@ -61,7 +61,7 @@ _UNANALYSED = frozenset({NONE, EXECUTION_PROGRESS})
 
 
 class ResponsePeek(NamedTuple):
-    """What one response of a stream is."""
+    """Kind and ids of one response of a stream."""
 
     case: int
     """Field number of its `response_type`; 0 when it has none, as responses with metrics or a schema only."""

@@ -29,7 +29,7 @@ MAX_CLIENT_TYPE_CHARS = 2048
 INTERRUPT_ALL = pb.InterruptRequest.INTERRUPT_TYPE_ALL
 INTERRUPT_TAG = pb.InterruptRequest.INTERRUPT_TYPE_TAG
 INTERRUPT_OPERATION = pb.InterruptRequest.INTERRUPT_TYPE_OPERATION_ID
-"""What an interrupt is about; of any other kind Spark says that it does not know it."""
+"""Kinds of interrupts; Spark rejects any other kind as unknown."""
 
 
 class MalformedRequest(InvalidRequest):
@@ -48,7 +48,7 @@ class UngovernableRequest(InvalidRequest):
 
 @dataclass(frozen=True, slots=True)
 class ConnectRequest:
-    """What every request says: its session, its client, and which of Spark's sessions the client believes to
+    """Fields of every request: its session, its client, and which of Spark's sessions the client believes to
     talk to, empty when it does not say."""
 
     session_id: str
@@ -78,7 +78,7 @@ class AnalyzePlanRequest(ConnectRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReattachExecuteRequest(ConnectRequest):
-    """To go on with an execution after a response; empty: with what Spark still has."""
+    """Resumes an execution after a response; empty: with what Spark still has."""
 
     operation_id: str
     last_response_id: str
@@ -119,7 +119,7 @@ class AddArtifactsRequest(ConnectRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigOperation:
-    """What is asked of settings: set, unset or told."""
+    """One operation of a `Config` call: set, unset or get."""
 
     kind: Literal[
         "set", "get", "get_with_default", "get_option", "get_all", "unset", "is_modifiable", "nothing"
@@ -127,9 +127,9 @@ class ConfigOperation:
     pairs: tuple[tuple[str, str | None], ...] = ()
     """Each key with its value or default, where it has one."""
     silent: bool | None = None
-    """Of `set`: a key that cannot be set is warned of and fails nothing."""
+    """For `set`: a key that cannot be set gives a warning instead of an error."""
     prefix: str | None = None
-    """Of `get_all`: of the keys that begin so. Spark cuts it off the keys that it answers."""
+    """For `get_all`: only keys with this prefix, which Spark removes from the keys in its answer."""
 
     @property
     def keys(self) -> list[str]:
@@ -159,7 +159,7 @@ class ReleaseSessionRequest(ConnectRequest):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseExecuteRequest(ConnectRequest):
-    """To free the responses up to one, or all that there is of an operation."""
+    """Frees the responses up to one, or everything of an operation."""
 
     operation_id: str
     release: Literal["all", "until", "nothing"]

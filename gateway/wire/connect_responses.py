@@ -52,7 +52,7 @@ class BreakingChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorCondition:
-    """What Spark says of an error of its own."""
+    """Error condition of one of Spark's errors."""
 
     error_class: str = ""
     sqlstate: str = ""
@@ -86,7 +86,7 @@ class Redactor(Protocol):
     def errors(self, errors: Sequence[ServerError]) -> Sequence[ServerError]: ...
 
     def stream_event(self, event: str) -> str:
-        """Of what a streaming query says of its start, progress or end: a JSON object."""
+        """Redact an event of a streaming query's start, progress or end: a JSON object."""
         ...
 
     def stream_failure(self, message: str, error_class: str) -> str: ...
@@ -98,7 +98,7 @@ class Redactor(Protocol):
     def stream_status(self, message: str) -> str: ...
 
     def text(self, text: str) -> str:
-        """Of any other text."""
+        """Redact any other text."""
         ...
 
 
@@ -279,7 +279,7 @@ class Response:
 
     @property
     def case(self) -> str | None:
-        """What it brings, by the name of the field; None: metrics or a schema only."""
+        """Name of the field that is set; None: metrics or a schema only."""
         return self._message.WhichOneof("response_type")
 
     def drop_counts(self) -> None:
@@ -338,7 +338,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigResponse:
-    """What Spark answers to a call for settings: keys with their values, and warnings."""
+    """Answer to a `Config` call: keys with their values, and warnings."""
 
     session_id: str
     server_session: str

@@ -32,7 +32,7 @@ _USUAL = re.compile(
 
 
 class FetchPeek(NamedTuple):
-    """What a FetchResults reply is, before it has come whole."""
+    """Status and rows of a FetchResults reply, read before it has arrived whole."""
 
     status: int
     """TStatusCode; ERROR also for a reply that is a TApplicationException."""

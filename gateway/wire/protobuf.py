@@ -18,7 +18,7 @@ class ProtobufError(Exception):
 
     @property
     def sqlstate(self) -> str:
-        """That of too complex a statement, or of bytes that break the protocol."""
+        """SQLSTATE of a too complex statement, or of a protocol violation."""
         return "08P01" if self.code == "MALFORMED" else "54001"
 
 

@@ -77,7 +77,7 @@ class TProtocolVersion(enum.IntEnum):
     V8 = 7
     V9 = 8
     V10 = 9
-    """What a client that does not say speaks."""
+    """Protocol version of a client that does not say one."""
     V11 = 10
 
 

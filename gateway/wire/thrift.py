@@ -59,11 +59,11 @@ class Struct:
     thrift_spec: ClassVar[tuple[Any, ...]] = ()
     wire_fields: ClassVar[tuple[Field, ...]] = ()
     wire_type: ClassVar[list[Any]] = []
-    """What the C codec is told of the class: itself and its `thrift_spec`."""
+    """Arguments of the C codec for the class: itself and its `thrift_spec`."""
     wire_needs: ClassVar[tuple[Field, ...]] = ()
-    """Those of its fields that `check_required` looks at."""
+    """Fields that `check_required` checks."""
     wire_texts: ClassVar[tuple[Field, ...]] = ()
-    """Those of its fields that `check_text` looks at."""
+    """Fields that `check_text` checks."""
 
     def __init__(self, **values: Any) -> None:
         # Not checked here: the codec makes empty structs and fills them; callers have mypy.

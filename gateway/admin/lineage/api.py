@@ -56,7 +56,7 @@ MAX_OF_ONE = 2
 TIMEOUT_S = 60.0
 """For one request."""
 MAX_CHARS = 4_000
-"""Of one parameter."""
+"""Maximum length of one parameter."""
 MAX_ENDS = 50
 """Pairs of columns of one question for paths."""
 DEPTH = 10

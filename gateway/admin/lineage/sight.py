@@ -55,7 +55,7 @@ class _StoredDataset:
 
 
 class Sight:
-    """What one asker may know of at one instant; made for one question, and remembers its own answers."""
+    """What one asker may see at one instant. Made for one question; caches its own answers."""
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ _STRANGE = "\ue000\ue001"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdminRights:
-    """Who has rights everywhere, from the settings."""
+    """Users and groups with administrative rights everywhere, from the settings."""
 
     administrators: frozenset[str] = frozenset()
     administrator_groups: frozenset[str] = frozenset()
@@ -50,7 +50,7 @@ class AdminRights:
 
 @dataclass(frozen=True, slots=True)
 class _Delegated:
-    """What is delegated in one zone of a service, ready to be asked."""
+    """Delegated administration in one zone of a service, compiled."""
 
     service: str
     levels: Mapping[str, int]
@@ -72,12 +72,12 @@ class TextQuestion:
     trusted: bool
     """Whether whoever writes it may write any text: an administrator."""
     author: str = ""
-    """Of a text that is stored and written again, whose it is."""
+    """Author of a stored text that is being written again."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyText:
-    """What the parser, and Spark, say of the text of a mask or a filter."""
+    """What the parser and Spark report about the text of a mask or filter."""
 
     fault: str | None = None
     """Why it cannot be used; None when it can."""
@@ -85,7 +85,7 @@ class PolicyText:
     """What it needs beside the row's own columns and functions that are known to be safe, in words; empty:
     nothing."""
     unchecked: str = ""
-    """What Spark was not asked of it, and why; empty: nothing."""
+    """Checks that Spark could not make, and why; empty: all were made."""
     selectable: bool = False
     """Whether who stores it may select, whole and now, all that it reads, and execute what it calls."""
     lapsed: bool = False
@@ -102,7 +102,7 @@ class Access:
 
     rights: AdminRights
     read_text: ReadText | None = None
-    """What reads the SQL texts of policies before they are stored; None in tests that have no parser."""
+    """Parses the SQL texts of policies before they are stored; None in tests without a parser."""
     texts: Mapping[TextQuestion, PolicyText] = field(default_factory=dict)
     """Texts that have been read for a change."""
     unread: dict[TextQuestion, None] | None = None

@@ -62,7 +62,7 @@ ROUTES: tuple[Route, ...] = (
 MAX_AT_ONCE = 32
 """Requests that are worked on; further ones wait their turn."""
 MAX_OF_ONE = 8
-"""Of these, requests of one user: whoever sends or reads slowly keeps nobody else waiting."""
+"""Maximum of those for one user, so that a slow client keeps nobody else waiting."""
 TIMEOUT_S = 120.0
 """For one request, its body included: a peer that dribbles does not keep a turn for ever."""
 

@@ -31,7 +31,7 @@ MAX_BODY_BYTES = 8 * 1024**2
 MAX_ID = 2**63 - 1
 MAX_DEPTH = 64
 MAX_VALUES = 200_000
-"""Of one object, whatever its bytes: each costs time to look at."""
+"""Maximum number of values in one object, however few bytes: each costs time to check."""
 _ATTEMPTS = 4
 """How often a change is begun, since it needs texts that were not read."""
 _AT_ONCE = 4
@@ -40,7 +40,7 @@ UNCHECKED_HEADER = "Sluice-Not-Checked"
 """Says in an answer what Spark was not asked of the texts that were stored."""
 _MAX_HEADER = 1_000
 _SHORT_BYTES = 16 * 1024
-"""What is looked at at once; more is done beside the event loop, which statements wait for."""
+"""Bodies up to this size are parsed on the event loop; larger ones in a thread."""
 
 
 class RangerError(Exception):
@@ -114,7 +114,7 @@ class ApiCall:
     store: Store
     access: Access
     unchecked: dict[str, None] = field(default_factory=dict)
-    """What Spark was not asked of the texts that the call stored."""
+    """Checks that Spark could not make of the texts that the call stored."""
 
     @property
     def user(self) -> str:

@@ -11,11 +11,11 @@ Body = dict[str, Any]
 """An object in Ranger's JSON shape."""
 
 GATEWAY = "sluice"
-"""Who made what was there from the beginning."""
+"""Creator of the objects that exist from the beginning."""
 
 
 class ObjectKind(enum.StrEnum):
-    """What a row is."""
+    """Kind of object that a row holds."""
 
     SERVICE_DEF = "service-def"
     SERVICE = "service"
@@ -30,7 +30,7 @@ class ObjectKind(enum.StrEnum):
 
 
 class What(enum.StrEnum):
-    """What of a service has a version that plugins ask with."""
+    """Parts of a service that have a version of their own, which plugins send with a download."""
 
     POLICY = "policy"
     TAG = "tag"

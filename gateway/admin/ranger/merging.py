@@ -32,7 +32,7 @@ class NotMergeable(Exception):
 
 @dataclass(slots=True)
 class _Entry:
-    """What one principal has in one list."""
+    """The access types and flags of one principal in one list of items."""
 
     accesses: dict[str, None] = field(default_factory=dict)
     delegate: bool = False

@@ -25,9 +25,9 @@ from gateway.policy.subjects import PUBLIC
 OBLIGATIONS: Mapping[int, str] = {MASK: "dataMaskPolicyItems", ROW_FILTER: "rowFilterPolicyItems"}
 """Policy type → where its items are."""
 _HARMLESS = frozenset({"description", "policyLabels"})
-"""What of a policy anybody may change who administers its resources."""
+"""Fields of a policy that an administrator of its resources may change."""
 _KEPT_BY_US = frozenset({"id", "guid", "version", "createdBy", "createTime", "updatedBy", "updateTime"})
-"""What of a policy is as the store says, whatever a body says."""
+"""Fields of a policy that the store sets, whatever a request body says."""
 
 
 def author_of(stored: Mapping[str, Any], policy: Mapping[str, Any]) -> str | None:

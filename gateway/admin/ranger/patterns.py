@@ -17,11 +17,11 @@ MAX_VALUE = 4096
 """Characters of a value that is checked; longer ones do not match."""
 _MAX_DEPTH = 32
 _MAX_BYTES = 1 << 20
-"""Of a compiled expression."""
+"""Maximum size of a compiled expression."""
 
 _POSIX = ("Alpha", "Digit", "Alnum", "Lower", "Upper", "Punct", "Space")
 _ESCAPED = r"\\(?:[dDwWtnrf]|[^A-Za-z0-9]|[pP]\{[LN]\})"
-"""What both read alike after a backslash."""
+"""Characters that mean the same after a backslash in both dialects."""
 _CLASS = rf"\\(?P<kind>[sS]|[pP]\{{(?:{'|'.join(_POSIX)})\}})"
 _OUTSIDE = re.compile(
     rf"(?P<same>{_ESCAPED}|\((?:\?:|(?!\?))|[|)^$]|\{{\d{{1,4}}(?:,\d{{0,4}})?\}}|[*+?]|[^\\\[(){{.])"
@@ -30,7 +30,7 @@ _OUTSIDE = re.compile(
 )
 _INSIDE = re.compile(rf"(?P<same>{_ESCAPED}|(?!&&)[^\\\[])|{_CLASS}", re.DOTALL)
 _NO_LOW_END = re.compile(r"\[|\\[dDwWpP]")
-"""What stands before a `-` in a class that is no range: its beginning, or a class."""
+"""Places in a class where a `-` begins no range: its start, or after another class."""
 
 
 class NotTaken(Exception):

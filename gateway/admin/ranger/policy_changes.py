@@ -40,7 +40,7 @@ _log = structlog.get_logger(__name__)
 TAG_TYPE = "tag"
 """The type of services whose policies are on tags."""
 _ABOUT = ("service", "zoneName", "resources", "additionalResources", "isEnabled", "policyPriority")
-"""What of a policy says where and whether its items hold."""
+"""Fields of a policy that say on what resources and under what conditions its items hold."""
 _TEXTS = (
     ("dataMaskPolicyItems", "dataMaskInfo", "valueExpr", "mask"),
     ("rowFilterPolicyItems", "rowFilterInfo", "filterExpr", "filter"),

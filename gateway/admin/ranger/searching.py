@@ -52,7 +52,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchContext:
-    """What searches for policies and zones look up beside the objects themselves."""
+    """Other objects that a search for policies and zones looks up."""
 
     definitions: Mapping[str, ServiceType] = field(default_factory=dict)
     """Service type → definition."""
@@ -378,7 +378,7 @@ def _bounded(name: str, parameters: Mapping[str, str], default: int) -> int:
 
 
 def _order(value: object) -> tuple[int, int, str]:
-    """What is not there first; texts by letters, whatever their case."""
+    """Sort missing values first, and texts alphabetically without regard to case."""
     if value is None:
         return (-1, 0, "")
     return (0, value, "") if isinstance(value, int) else (1, 0, str(value or "").lower())

@@ -149,7 +149,7 @@ _Download = Callable[[_Definitions], Object]
 
 
 async def left_behind(writing: WriteTransaction, definition: Body) -> list[Failure]:
-    """Return what of policies, tags and zones could be loaded until now, and not with the definition.
+    """Return the policies, tags and zones that load now and would not under the new definition.
 
     Faults that there are already do not count, so that a definition can be mended.
     """

@@ -31,7 +31,7 @@ from gateway.admin.ranger.validation_service import service_failures
 
 _HIDDEN = "*******"
 _SECRET = ("password", "passwd", "secret")
-"""What the names of such settings hold, in whatever case."""
+"""Words in the names of settings that hold secrets, in any case."""
 _COUNTED = ("policyVersion", "policyUpdateTime", "tagVersion", "tagUpdateTime")
 """Told with a service and kept elsewhere."""
 

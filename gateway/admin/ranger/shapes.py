@@ -27,7 +27,7 @@ from gateway.admin.ranger.json_fields import (
 __all__ = ["Object", "read", "show"]
 
 KINDS = ("users", "groups", "roles")
-"""Who items and roles are about, list by list."""
+"""The kinds of principals in items and roles, list by list."""
 ITEM_LISTS = ("policyItems", "denyPolicyItems", "allowExceptions", "denyExceptions")
 ALL_ITEM_LISTS = (*ITEM_LISTS, "dataMaskPolicyItems", "rowFilterPolicyItems")
 

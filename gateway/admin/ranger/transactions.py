@@ -30,7 +30,7 @@ _MANY = 500
 """Rows beyond which decoding goes to a thread, so that it does not hold up statements."""
 _PORTION = 2000
 _KEPT = ("id", "guid", "createdBy", "createTime")
-"""What an update does not change."""
+"""Fields that an update leaves unchanged."""
 
 
 class ReadTransaction:

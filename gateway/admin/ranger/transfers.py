@@ -36,7 +36,7 @@ from gateway.admin.ranger.transactions import WriteTransaction
 from gateway.admin.ranger.validation import Failure, unreadable
 
 MAX_FILE_BYTES = 64 * 1024**2
-"""Of an import; a request has two minutes: time for some 50,000 new policies, or 14,000 overwritten."""
+"""Maximum import size. A request has two minutes, for some 50,000 new policies, or 14,000 overwritten."""
 _MAX_FILE_VALUES = 10_000_000
 _MAPS = ("servicesMapJson", "zoneMapJson")
 _MAX_MAP_BYTES = 1024**2

@@ -25,7 +25,7 @@ UNKNOWN_MASK, BAD_TEXT, UNKNOWN_CONDITION, BAD_SCRIPT, UNENFORCED, UNKNOWN_TYPE,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What is stored beside the policy. None: there is no such thing."""
+    """Stored objects that a policy refers to; None: the object does not exist."""
 
     service: Mapping[str, Any] | None
     definition: ServiceType | None

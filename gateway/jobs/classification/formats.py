@@ -352,7 +352,7 @@ def _microdegrees(value: str) -> bool:
 
 
 def _degrees(value: str) -> bool:
-    """One of the two, as a number with a fraction, or in degrees and minutes."""
+    """Match a latitude or longitude, written as a decimal or in degrees and minutes."""
     if re.fullmatch(r"[+-]?\d{1,3}\.\d{2,}", value) is None:
         return _DEGREES.fullmatch(value) is not None
     return abs(float(value)) <= 180

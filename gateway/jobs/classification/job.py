@@ -49,7 +49,7 @@ class SampledTables(Protocol):
 
 
 class ColumnPolicies(Protocol):
-    """What policies say of columns of a table."""
+    """Answers of the policies about columns of a table."""
 
     def tags(self, table: TableParts, columns: Sequence[str]) -> Mapping[str, Collection[str]]:
         """Return the tags that they give each, other than by what was accepted of a proposal."""
@@ -80,7 +80,7 @@ class ClassifyOptions:
     """Whose telephone numbers are known without their country."""
     limits: Limits = field(default_factory=Limits)
     tables: int = 200
-    """Of one run."""
+    """Maximum number of tables of one run."""
     again_days: int = 30
     """Days after which a table is looked at again though nothing says that it has changed."""
 
@@ -99,7 +99,7 @@ def classify(options: ClassifyOptions) -> Job:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the last look at a table left."""
+    """State of a table after its last classification."""
 
     signature: str
     classified_at: datetime

@@ -30,7 +30,7 @@ _PREFIXES = frozenset(
     kunde kunden client cliente emp employee user usr member mbr patient pat student person contact donor
     owner guest host rider passenger lead subscriber""".split()
 )
-"""What says nothing about what is in a column, or no more than whose it is."""
+"""Prefixes that say nothing about a column's content, or only whose it is."""
 _ROLES = (
     "emp|empl|cust|cst|clnt|client|patnt|pat|memb|mbr|usr|user|stud|stu|acct|contact|cntct|cont|vend|ownr|owner"
     "|own|bene|prsn|pers|home|work|bus|biz|alt|prim|pri|day|eve|host|guest|donor|rider|drvr|driver|agent|agt"
@@ -134,7 +134,7 @@ class Phrase:
     lists: tuple[frozenset[str], ...] = ()
     """`{date}+nasc*`: for each word, what may stand in its place; the words stand in any order."""
     whose: frozenset[str] = _PREFIXES
-    """What a whole name may have besides."""
+    """Words that a whole name may contain besides the phrase."""
 
     @classmethod
     def of(cls, text: str, lists: NameLists = _NO_LISTS) -> Phrase:

@@ -27,7 +27,7 @@ FILLERS = frozenset(
     keine leer k.a. inconnu aucun desconocido ninguno sconosciuto nessuno desconhecido onbekend geen brak
     ukjent ukendt bilinmiyor""".split()
 )
-"""What people write where there is nothing to write."""
+"""Placeholders that people enter in place of a value."""
 
 
 class Inner(NamedTuple):
@@ -40,7 +40,7 @@ class Inner(NamedTuple):
 
 class _Leaf(NamedTuple):
     text: int
-    """Which of the texts it is in."""
+    """Index of the text that holds it."""
     path: _Path
     value: str
     """Empty for what is none: null, true, false."""

@@ -25,7 +25,7 @@ _NATIONAL = re.compile(
     r"|\(?[2-9][0-9]{2}\)?[ .-]{1,2}[2-9][0-9]{2}[.-][0-9]{4})"  # (212) 555-0123
     r"(?![\w-]|[.,/ ][0-9])"
 )
-"""What nothing but a telephone number looks like within a text, without its country."""
+"""National formats that, within a longer text, can only be a telephone number."""
 _BRACKETED = re.compile(r"(?<![\w(])\([1-9][0-9]{1,2}\) ?9?[0-9]{4}[ -][0-9]{4}(?![\w-])")
 """As Brazil writes them, whose plan need not be one of the regions: (11) 96126-6175."""
 _AFTER_ITS_WORD = re.compile(
@@ -46,7 +46,7 @@ _OF_SOMETHING_ELSE = re.compile(
     r"|(?<!\w)#)(?:[ .:#-]{0,2}(?:n[or]|n[°º]|num(?:ber|mer|[eé]ro)?|id))?[ .:#=-]{0,3}$",
     re.IGNORECASE,
 )
-"""What says of a number behind it that it is one of something else."""
+"""Words before a number that say that it is not a telephone number."""
 
 
 def phone(value: str) -> bool:

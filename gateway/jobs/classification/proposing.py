@@ -16,13 +16,13 @@ from gateway.jobs.classification.scoring import Evidence
 from gateway.jobs.classification.source import TableParts
 
 MAX_NAME_BYTES = 2_000
-"""Of all names of a proposal together; PostgreSQL's indexes take no more than some 2,700."""
+"""Maximum size of all names of a proposal together; PostgreSQL's indexes take no more than some 2,700."""
 PROPOSED, ACCEPTED = "proposed", "accepted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classified:
-    """What came of one table."""
+    """Result of classifying one table."""
 
     table: TableParts
     state: str
@@ -49,7 +49,7 @@ class Classified:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrote:
-    """What changed for a table."""
+    """Changes written for a table."""
 
     proposed: int = 0
     withdrawn: int = 0
@@ -87,7 +87,7 @@ async def write(connection: Any, found: Classified, *, run: int, now: datetime) 
 
 
 async def forget(connection: Any, table: TableParts) -> int:
-    """Have a table that is gone be none that was classified; return how many proposals went with it."""
+    """Forget the classification of a table that is gone; return how many proposals went with it."""
     nothing = Classified(
         table=table, state="gone", signature="", columns={}, sampled={}, attributes={}, tagged={}
     )
@@ -184,7 +184,7 @@ class _Table:
         return 1
 
     async def _keep(self, drift: Sequence[tuple[str, str, str, str, str]]) -> None:
-        """Have the drift of the table be this, each with when it was first found."""
+        """Store the drift of the table, each entry with the time when it was first found."""
         await self._connection.execute(
             "DELETE FROM sluice.classification_drift d WHERE catalog = $1 AND database = $2"
             " AND table_name = $3 AND (column_name = ANY ($4::text[]) OR column_name <> ALL ($5::text[]))"

@@ -15,7 +15,7 @@ from gateway.policy.documents import Document, parse_document
 
 CLASSIFIER_KEYS = ("classes", "lists")
 KINDS = ("text", "integer", "fraction", "date", "time")
-"""What types of columns come to; all others (binary, true or false) are of no class."""
+"""Kind of each type of column; other types (binary, boolean) have no class."""
 _CLASS_KEYS = (
     *("about", "tag", "attributes", "types", "names", "beside", "vague", "against", "despite", "among"),
     *("otherwise", "unless", "never"),
@@ -26,7 +26,7 @@ _WHEN_KEYS = ("named", "sure", "among", "once", "empty", "share", "distinct", "y
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class When:
-    """What has to be so, all of it, for a column to be of the class."""
+    """Conditions that must all hold for a column to have the class."""
 
     named: bool = False
     """Its name is one of the class."""
@@ -39,13 +39,13 @@ class When:
     empty: bool = False
     """Nothing was there to be looked at."""
     share: float = 0.0
-    """Of its different values, at least so many have the format."""
+    """Minimum fraction (0 to 1) of a column's distinct values that have the format."""
     distinct: int = 0
     """At least so many different values have it."""
     years: int = 0
     """The days that have it are spread over at least so many years, but for the first and last few."""
     within: float = 0.0
-    """Of its values, at least so many hold one within a longer text."""
+    """Minimum fraction (0 to 1) of a column's values that contain a match inside a longer text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class ClassRule:
     """Formats that are looked for within longer texts."""
     when: tuple[When, ...]
     order: int
-    """Of two that fit a column as well, the first in the files is its class."""
+    """Position in the files: of two classes that fit equally well, the first one counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

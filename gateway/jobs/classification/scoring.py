@@ -31,9 +31,9 @@ PROBE_HITS = 12
 where most of the values have to fit, and one in a hundred where a tenth has to."""
 PROBE_SHARE = 0.4
 SHAPE_SHARE = 0.5
-"""Of values that have check digits, for nobody to ask whether more are like a number."""
+"""Fraction of values with valid check digits from which the shape of the others no longer matters."""
 _JSON_SHARE = 0.5
-"""Of a text column's values, for it to be looked at as JSON."""
+"""Fraction of a text column's values that must be JSON for it to be scored as JSON."""
 _ENCODED = re.compile(r"%(?:40|2B|20)", re.IGNORECASE)
 """An at, a plus or a space, as queries of addresses have them."""
 _Formats = tuple[ValueFormat, ...]
@@ -90,7 +90,7 @@ class _Score:
 
     rule: ClassRule
     weight: int
-    """Of its name; 0: not named."""
+    """Weight of the column's name; 0: no phrase matches."""
     sure: bool
     """Whether it is more than a `=name`."""
     format: str
@@ -100,7 +100,7 @@ class _Score:
 
 
 class _RulePhrases:
-    """What a rule says of names."""
+    """The phrases of a rule that match names."""
 
     def __init__(self, rule: ClassRule) -> None:
         self.all = Phrases(rule.names)

@@ -92,7 +92,7 @@ _PASSWORD_HASH = re.compile(
 _UUID = re.compile(r"\{?[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}\}?")
 _TOKEN = re.compile(r"[A-Za-z0-9_.~+/=:-]+")
 _DIGEST_LENGTHS = frozenset({24, 28, 44, 64, 88})
-"""Of MD5, SHA-1, SHA-256, SHA-384 and SHA-512 in base64."""
+"""Lengths of MD5, SHA-1, SHA-256, SHA-384 and SHA-512 digests in base64."""
 
 
 def entropy(text: str) -> float:
@@ -102,7 +102,7 @@ def entropy(text: str) -> float:
 
 
 def _random(value: str) -> bool:
-    """What somebody would call a key: no space in it, no word, no UUID."""
+    """Match text that looks like a random key: no space, no word, no UUID."""
     if not 12 <= len(value) <= 512 or _TOKEN.fullmatch(value) is None or _UUID.fullmatch(value) is not None:
         return False
     if not any(c.isdigit() for c in value) or not any(c.isalpha() for c in value):

@@ -22,9 +22,9 @@ from gateway.model.catalog import dotted, joined, levels, namespaces_in, quote
 from gateway.model.files import SESSION_CATALOG
 
 COLUMNS_AT_ONCE = 50
-"""Of one statement."""
+"""Maximum number of columns that one statement reads."""
 MAX_NAMESPACES = 50_000
-"""Of a catalog, as many as the gateway lists; it also refuses those with too many levels."""
+"""Maximum number of namespaces of a catalog, as the gateway has it, which also limits levels."""
 MAX_PARTITIONS = 10_000
 """Values of partition columns that strata are chosen of."""
 NESTED_CHARS = 8
@@ -32,9 +32,9 @@ NESTED_CHARS = 8
 LONG_DIGITS = 6
 """So many has a whole number that is not taken for a measure: the shortest numbers of documents have them."""
 MAX_DIGITS = 40
-"""Of a whole number; Spark's decimals have 38."""
+"""Maximum number of digits of a whole number; Spark's decimals have 38."""
 _VOLATILE = re.compile(r"last access|created by|^owner$|current-snapshot-timestamp", re.IGNORECASE)
-"""What DESCRIBE says that is another at each look or says nothing about the data."""
+"""Lines of DESCRIBE that change with every call or say nothing about the data."""
 _SEED = 17
 
 
@@ -43,7 +43,7 @@ class TableParts(NamedTuple):
 
     catalog: str
     database: str
-    """Of a nested namespace all its levels, joined by dots."""
+    """Name of the database; all levels of a nested namespace, joined by dots."""
     table: str
 
     @property
@@ -62,7 +62,7 @@ class SampledColumn(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """What the rules call its type; empty for what is not looked at."""
+        """The rules' name for its type; empty for types that are not classified."""
         return kind_of(self.type)
 
 
@@ -88,12 +88,12 @@ class Limits:
     strata: int = 8
     """Partitions that rows are taken from."""
     sample_percent: float = 1.0
-    """Of what follows the beginning of a table without partitions."""
+    """Percentage sampled of a table without partitions, beyond its first rows."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Sample:
-    """What was read of a table."""
+    """Values that were read from a table."""
 
     columns: dict[str, Sampled] = field(default_factory=dict)
     rows: int = 0

@@ -15,7 +15,7 @@ class Chance:
     """How often what only looks like a format has its check digits right."""
 
     like: Find
-    """What within a longer text looks like it, whatever its check digits."""
+    """Finds text of this shape within a longer text, whether or not its check digits are valid."""
     share: float
 
 
@@ -27,9 +27,9 @@ class ValueFormat:
     whole: Whole
     """Whether a value as a whole has it; the value has no space around it."""
     find: Find | None = None
-    """What within a longer text has it; None where that would be a guess."""
+    """Finds the format within a longer text; None where that would be a guess."""
     alone: Whole | None = None
-    """Which values that are nothing else count among longer texts; None where some would fit by chance."""
+    """Decides which whole values count in a column of longer texts; None where some would fit by chance."""
     chance: Chance | None = None
     """None where what looks like it is it."""
 

@@ -33,11 +33,11 @@ class Recipe:
     """How the copy of a table is made for those who read it."""
 
     columns: tuple[str, ...]
-    """Those that may be selected, in the table's order."""
+    """Columns that may be selected, in the table's order."""
     rows: str | None
     """The condition of its rows, over its own values; None: all."""
     masks: tuple[tuple[str, Mask], ...]
-    """What stands in place of a column's values."""
+    """Masked values by column."""
     customs: tuple[tuple[str, str], ...]
     """The same as Spark SQL over the real values: masks that are texts of a policy."""
     hides: bool

@@ -47,7 +47,7 @@ from gateway.reader.pool import ReaderPool
 
 VERSION = 1
 DIRECTORY = "_proof"
-"""Of the lake; Spark takes nothing for data whose name begins so."""
+"""Directory of the lake; Spark ignores files whose names begin so."""
 WHOLE = "its text was erased, or cut for the record"
 UNREADABLE = "its record cannot be read"
 REFUSED = "policies refuse it now"
@@ -89,7 +89,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """What judges: the same as in a gateway."""
+    """The pipeline that judges statements, the same as in a gateway."""
 
     reader: ReaderPool
     policies: PolicySet
@@ -110,9 +110,9 @@ class ProofOptions:
     days: int = 7
     statements: int = 200
     per_stratum: int = 3
-    """Of the statements of a user over the same tables."""
+    """Maximum number of statements of one user over the same tables."""
     rows: int = 500
-    """Of a table."""
+    """Maximum number of rows of a table."""
     bytes: int = 8 * 1024**2
     tables: int = 100
     result_rows: int = 50_000
@@ -132,9 +132,9 @@ class _Chosen:
     tables: tuple[Table, ...]
     """All that it is judged by; views behind what they read."""
     scanned: tuple[TableName, ...]
-    """What its own text reads."""
+    """Tables that the statement's own text reads."""
     below: Mapping[TableName, Sequence[TableName]]
-    """What the texts of views read."""
+    """Tables that the texts of its views read."""
     context: AccessContext
 
     @property
@@ -189,7 +189,7 @@ WITH asked AS (
 )
 SELECT * FROM ranked WHERE rank <= $4 ORDER BY rank, sha256(statement_sha256 || $3) LIMIT $5
 """
-"""Of plans, those that are nothing but an SQL text: `spark.sql("…")` through Spark Connect."""
+"""Selects the plans that are nothing but an SQL text: `spark.sql("…")` through Spark Connect."""
 
 
 class _Proof:
@@ -397,7 +397,7 @@ class _Proof:
         return found, reader
 
     def _tell_hidden(self, gate: Gate, reader: str, tables: Sequence[Table]) -> None:
-        """Say of how many samples not all is there: over masked values no mask shows what it lets through."""
+        """Report how many samples are incomplete: over masked values no mask shows what it lets through."""
         principal = gate.principals.get(reader)
         if principal is None:
             return

@@ -18,7 +18,7 @@ _MASKED_DATE = (date(1900, 1, 1) - _EPOCH).days
 _CYCLE = 146_097
 """Days of 400 years, after which the calendar is the same."""
 _FIRST_DAY = -(2**31)
-"""Of Spark's dates."""
+"""The earliest of Spark's dates."""
 _TEXT = re.compile(r"(?:string(?: collate \w+)?|varchar\((\d+)\))\Z")
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 _TOLD = frozenset(

@@ -11,9 +11,9 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 TOLERANCE = 1e-9
-"""By which part of its size a float may be another: sums of floats go by the order of rows."""
+"""Relative error allowed of a float: sums of floats depend on the order of rows."""
 REMNANT = 1e-6
-"""What may be left of floats that cancel, where their sum in another order is nothing."""
+"""Absolute error allowed where floats cancel out: in another order their sum may be zero."""
 _Floats = tuple[float, ...]
 
 
@@ -25,7 +25,7 @@ class ShownRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What a statement shows: names of columns, and rows."""
+    """Result of a statement: column names and rows."""
 
     names: tuple[str, ...]
     rows: tuple[ShownRow, ...]

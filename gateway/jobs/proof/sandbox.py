@@ -113,7 +113,7 @@ class Sandbox:
         self._views[view.name.folded()] = view
 
     def stand(self, names: Sequence[TableName], *, turned: bool = False) -> None:
-        """Have names mean samples, and views what they are over these; whatever a view reads comes before it.
+        """Register samples under their names, and views over them; whatever a view reads comes before it.
         `turned`: with rows in the other order. Raises Unprovable."""
         self._stood = names
         for name in (one.folded() for one in names):
@@ -241,7 +241,7 @@ class Sandbox:
 
     @contextmanager
     def _within_view(self, view: Table) -> Iterator[str]:
-        """Have names mean what they do in a view's text, and return that."""
+        """Resolve names as a view's text does, and return that text."""
         body = view.view
         if body is None:
             raise Unprovable(UNMADE)

@@ -21,7 +21,7 @@ from gateway.pipeline import Rules
 
 NAMES = "which tables it, or a view that it reads, names cannot be told"
 _Below = Mapping[TableName, Sequence[TableName]]
-"""What the text of each view reads, both folded."""
+"""View name → the tables that its text reads, both folded."""
 
 
 def named(
@@ -61,7 +61,7 @@ def bottom_up(tables: Sequence[Table], below: _Below) -> list[Table]:
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """By whose access one text is read."""
+    """The principal whose access one text is read with."""
 
     readers: tuple[Principal, ...]
     """Those whose masks and filters hold in any case."""

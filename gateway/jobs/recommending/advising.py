@@ -77,7 +77,7 @@ class UsedTable:
     recent: int
     users: int
     user: str
-    """Who used it most, and of what column."""
+    """User and column of the most frequent use."""
     groups: Sequence[str]
     column: str
 
@@ -101,12 +101,12 @@ class Held:
 
     policy: Policy
     service: str
-    """Of the pack; a policy on tags stands in those of the service that it guards."""
+    """Service of the pack; a tag policy stands in the pack of the service that it guards."""
     on_tags: bool
 
     @property
     def address(self) -> dict[str, Any]:
-        """What names it in an edit, and says how it is now."""
+        """Address of the policy in an edit, with its present state."""
         found = {"policy": self.policy.name, "service": self.service, "was": digest_of(self.policy)}
         return found | ({"zone": self.policy.zone} if self.policy.zone else {})
 

@@ -27,7 +27,7 @@ SELECT = "select"
 WHOLE = "*"
 """The column of a use of which it is not known which columns it was of."""
 NO_COLUMN = ""
-"""That of a use of the table alone."""
+"""Stands for the column where a use is of the table alone."""
 ALLOW, MASK, FILTER, DENIED, UNREADABLE = "allow", "mask", "filter", "denied", "unreadable"
 USES = (
     "user_name string, groups array<string>, table_name string, column_name string,"

@@ -22,7 +22,7 @@ MAX_BUNDLES = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peers:
-    """What makes users a group, and one of them far from it."""
+    """Bounds that decide when users are peers, and when one of them is an outlier."""
 
     members: int = 3
     """Users of a group by use, and of a group in which somebody can be far from all others."""
@@ -30,9 +30,9 @@ class Peers:
     distance: float = 0.5
     """Share of a user's tables that hardly anybody of his groups uses."""
     peer_share: float = 0.1
-    """What hardly anybody is: this share of those in the same groups."""
+    """Maximum fraction of peers that may use a table for a user of it to be an outlier."""
     tables: int = 3
-    """Such tables that it takes."""
+    """Minimum number of such tables."""
 
 
 def of_day(rollup: Any) -> Any:

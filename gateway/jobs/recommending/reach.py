@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 BEHIND = timedelta(days=2)
-"""By which the roll-ups may be behind, and still tell what is unused."""
+"""How far behind the roll-ups may be and still prove that something is unused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +15,7 @@ class UseReach:
     """Use is known from a day on, up to a moment."""
 
     since: datetime
-    """From when on it should be known: grants unused since then are recommended to be taken back."""
+    """Start of the period that must be known: revoking grants unused since then is recommended."""
     now: datetime
     first: date | None
     """None: there is no use yet."""
@@ -31,7 +31,7 @@ class UseReach:
 
     @property
     def missing(self) -> list[str]:
-        """What is not known, in words."""
+        """Describe the part of the period that is not known."""
         if self.first is None:
             return ["there is no use yet; `sluice jobs run rollups` makes the roll-ups"]
         told = []

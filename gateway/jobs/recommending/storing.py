@@ -20,12 +20,12 @@ class Advice:
 
     kind: str
     subject: str
-    """What it is about; with the kind, the same in every run."""
+    """Subject of the recommendation; with the kind, the same in every run."""
     title: str
     edits: Sequence[Mapping[str, Any]]
     """As `gateway.policy.packs.editing` has them."""
     cases: Sequence[Mapping[str, Any]] = ()
-    """What holds once they are made, as packs have cases."""
+    """Cases, in the form of packs, that hold once the edits are made."""
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -40,7 +40,7 @@ _NEW_NUMBER = "id = DEFAULT,"
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What a run did to the recommendations."""
+    """Changes that a run made to the stored recommendations."""
 
     proposed: int
     gone: int
@@ -48,7 +48,7 @@ class Kept:
 
 
 async def keep(connection: Any, found: Iterable[Advice], *, run: int, now: datetime) -> Kept:
-    """Have the open recommendations be those that were found; call it in a transaction.
+    """Replace the open recommendations by those that were found; call it in a transaction.
 
     What was rejected stays so while the change is the same. What was applied and is found all the same is
     proposed again, but not by a run that began before (`now`), which may have looked at the policies of then.
@@ -130,7 +130,7 @@ async def decide(
     *,
     apply: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """Have proposed recommendations be rejected or applied, all or none; `apply` writes what is applied.
+    """Reject or apply proposed recommendations, all or none; `apply` writes what is applied.
 
     Raises Faults for unknown numbers, and for those of which something else was decided; nothing is written
     then, nor is anything decided that cannot be written.

@@ -22,7 +22,7 @@ UNREAD = frozenset({"TIMEOUT", "UNAVAILABLE"})
 
 
 class AskedAccess(NamedTuple):
-    """What policies were asked about."""
+    """One access that the policies were asked about."""
 
     resource: str
     """Dotted, of a column its table; anything else than tables and databases with its level in front."""
@@ -31,7 +31,7 @@ class AskedAccess(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What is otherwise for one statement."""
+    """Difference between the two verdicts on one statement."""
 
     kind: str
     resource: str
@@ -42,7 +42,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What of a verdict is compared."""
+    """The parts of a verdict that are compared."""
 
     cleared: bool
     code: str = ""
@@ -60,7 +60,7 @@ class Judged:
 
 
 def judged_of(verdict: Verdict) -> Judged:
-    """Return what of a verdict is compared."""
+    """Return the parts of a verdict that are compared."""
     denied = frozenset(place_of(one) for one in verdict.decisions if not one.allowed)
     places = (place_of(one) for one in verdict.decisions if one.allowed)
     allowed = frozenset(place.resource for place in places if place.access == SELECT)

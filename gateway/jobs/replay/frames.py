@@ -14,7 +14,7 @@ TABLE = (
     " old_code string, new_code string, fingerprint string, changes array<struct<kind: string,"
     " resource: string, column_name: string, before: string, after: string>>"
 )
-"""Of the table in the lake; `reason` says why a statement could not be judged."""
+"""Columns of the table in the lake; `reason` says why a statement could not be judged."""
 
 
 def result(questions: Any, answers: Any) -> Any:

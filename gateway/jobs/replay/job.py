@@ -37,7 +37,7 @@ TOO_DEEP = "its views read views that are nested too deeply"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayPlan:
-    """What is judged, and under what."""
+    """Everything that a replay judges by: both sides' policies, the reader and the catalogs."""
 
     sides: Sides
     old: str
@@ -226,7 +226,7 @@ class _Replay:
         return done.unionByName(last.withColumn("reason", f.lit(self._unknown)))
 
     async def _look_up(self, look_up: LookUp, names: list[TableName]) -> bool:
-        """Have more names known; False where that would be more than a run may."""
+        """Look up more names; False where that would be more than a run may."""
         known = self._known
         if len(known.tables) + len(known.missing) + len(names) > self._options.tables:
             return False

@@ -59,18 +59,18 @@ class ReaderOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """What statements are judged under."""
+    """The policies that statements are judged under."""
 
     old: PolicySet
     new: PolicySet
     principals: Mapping[str, Principal]
-    """Who may log in now: definers of views, and attributes."""
+    """Users who may log in now: for definers of views, and for attributes."""
     rules: Rules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What was looked up of the catalogs of now."""
+    """Tables looked up in the present catalogs."""
 
     catalogs: frozenset[str]
     tables: dict[TableName, Table] = field(default_factory=dict)
@@ -101,7 +101,7 @@ def judged(questions: Any, reader: ReaderOptions, sides: Parcel, known: Parcel) 
 
 
 class Judges:
-    """What a worker keeps: a parser, and what was last opened of parcels."""
+    """State of a worker: a parser, and the parcels opened last."""
 
     def __init__(self, options: ReaderOptions) -> None:
         """Start the parser. Raises BackendUnavailable, JavaNotFound, UnsupportedSpark."""
@@ -208,7 +208,7 @@ class Judges:
 
 
 _judges: Judges | None = None
-"""Of this worker, once it has judged."""
+"""Judges of this worker process, made with its first batch."""
 
 
 def _answers(reader: ReaderOptions, sides: Parcel, known: Parcel, batches: Iterator[Any]) -> Iterator[Any]:

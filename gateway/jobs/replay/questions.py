@@ -22,7 +22,7 @@ NAMES = (
     *("event_id", "time", "statement_id", "user_name", "groups", "roles", "client_address"),
     *("client_protocol", "verdict", "code", "plan_class", "statement", "statement_sha256", "body"),
 )
-"""What is needed of a `decided` event."""
+"""Columns of a `decided` event that are read."""
 BODY_KEYS = ("catalog", "namespace", "settings", "texts", "plan", "decisions", "lineage")
 _BODY = ", ".join(f"'{key}', body -> '{key}'" for key in BODY_KEYS)
 SELECT = ", ".join(f"jsonb_build_object({_BODY})::text AS body" if n == "body" else n for n in NAMES)
@@ -52,7 +52,7 @@ _ASKED = (
     *("user_name", "groups", "roles", "endpoint", "text", "catalog", "namespace", "settings", "temp_views"),
     *("relations", "tables", "facts", "plan", "verdict", "code", "plan_class", "skip", "second", "address"),
 )
-"""What two statements have to have in common to be one question."""
+"""Columns that must be equal for two statements to count as one question."""
 _Row = Mapping[str, Any]
 
 
@@ -144,7 +144,7 @@ class Question:
     statement: Statement
     context: AccessContext
     tables: dict[TableName, Table]
-    """Those of its record, by folded name; empty where it is judged by those of now."""
+    """Tables in its record, by folded name; empty: it is judged by the present tables."""
 
 
 def question_of(row: _Row, principals: Mapping[str, Principal]) -> Question | str:

@@ -34,7 +34,7 @@ from gateway.model.lineage import (
 MAX_EVENT_BYTES = 4 * 1024 * 1024
 """An event that is longer is written without what it can do without: texts, then columns."""
 CUT_CHARS = 64 * 1024
-"""What is kept of a text of a statement whose event is too long."""
+"""Characters kept of a statement's text when its event is too long."""
 PRODUCER = f"urn:sluice-gateway:{__version__}"
 STATEMENT_FACET = "urn:sluice-gateway:openlineage:1-0-0:SluiceStatementRunFacet"
 """Names docs/openlineage/SluiceStatementRunFacet.json."""
@@ -76,9 +76,9 @@ class EventWriter:
 
     naming: Naming = field(default_factory=Naming)
     tables: Callable[[TableName], Table | None] = _unknown
-    """What is known of a table by now; nothing is looked up for events."""
+    """Tables that are cached now; nothing is looked up for events."""
     spark_version: str = ""
-    """Of the Spark that runs statements; empty: nobody knows."""
+    """Version of the Spark that runs statements; empty: not known."""
     texts: bool = True
     """Whether events hold texts: of statements, of expressions, and of errors."""
     queries: bool = True

@@ -29,7 +29,7 @@ from gateway.lineage.rows import SeenStatement
 log = structlog.get_logger(__name__)
 
 ANSWER_BYTES = 4096
-"""What is read of an answer."""
+"""Maximum number of bytes read of an answer."""
 SMALL_BYTES = 1024
 """Shorter events are not worth packing."""
 DOUBTS_AFTER = 8

@@ -18,7 +18,7 @@ from gateway.lineage.rows import SeenStatement, dataset_name
 from gateway.model.lineage import Dataset, DatasetKind
 
 JOB_PARTS = frozenset({"operation", "target", "user"})
-"""What the name of a job may be made of."""
+"""Parts that the name of a job may consist of."""
 _SESSIONS = uuid.UUID("0d3b8a52-6f0f-4c55-9a53-5c9f5b1f8a0e")
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):(?://(?P<authority>[^/]*))?(?P<path>.*)", re.DOTALL)
 _SPELLINGS = {"s3a": "s3", "s3n": "s3"}
@@ -40,7 +40,7 @@ class Naming:
     """How this gateway names things."""
 
     namespace: str = "sluice"
-    """Of jobs, and of datasets whose data source nobody has named."""
+    """Namespace of jobs, and of datasets whose data source has no configured name."""
     job: str = "{operation}.{target}"
     """Name of a statement's job, from `JOB_PARTS`."""
     catalogs: Mapping[str, str] = field(default_factory=dict)

@@ -26,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 SEGMENT_BYTES = 8 * 1024 * 1024
 BATCH_BYTES = 1024 * 1024
-"""What is read of the spool in one go, when no line is longer."""
+"""Bytes read of the spool in one go, when no line is longer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

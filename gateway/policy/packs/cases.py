@@ -20,7 +20,7 @@ from gateway.policy.packs.shapes import Shapes
 from gateway.policy.packs.times import read_moment, read_tags
 
 NONE = "none"
-"""What a case expects of `mask` or `filter` when there shall be none."""
+"""How a case says that it expects no mask, or no filter."""
 _CASE_KEYS = (
     "as",
     "wants",

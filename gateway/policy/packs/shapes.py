@@ -25,7 +25,7 @@ from gateway.policy.script import Untranslatable
 T = TypeVar("T")
 
 UNREAD = ResourceValues(values=())
-"""Of a level whose values are at fault."""
+"""Placeholder for a level whose values are invalid."""
 _SCHEME = re.compile(r"[A-Za-z*?][A-Za-z0-9+.*?-]*:/")
 _MACRO = re.compile(r"\$\{\{.*?\}\}")
 _UNKNOWN_TOKEN = re.compile(r"(?<!\\)\{(?!USER\}|OWNER\}|ROLES\})[^}]*\}?|\$\{")

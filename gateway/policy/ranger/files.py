@@ -44,12 +44,12 @@ _KINDS = (
     ("tags", frozenset({"tagVersion"})),
     ("policies", frozenset({"serviceName", "policyVersion"})),
 )
-"""What a file is when it has all of these keys; the first that fits."""
+"""Kind of a file by the keys that it must have; the first kind that fits counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RangerFiles:
-    """What a set of files holds together."""
+    """The parts of all given files, put together."""
 
     services: Mapping[str, Service]
     roles: tuple[Role, ...] = ()

@@ -39,7 +39,7 @@ _NO_CONDITIONS: tuple[Condition, ...] = ()
 _NOTHING: tuple[object, ...] = (None, [])
 """What a list may be that is not there; all else is looked at, were it only to tell that it is no list."""
 UNREAD = ResourceValues(values=())
-"""Of a level whose values are at fault."""
+"""Placeholder for a level whose values are invalid."""
 _CHECKED = 8192
 """Texts that were checked and are remembered; most policies say the same few things."""
 _LONGEST_KEPT = 512
