@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-TOLD_CHARS = 200
+MAX_LINE_CHARS = 200
 """How much of a server's or a library's own words stands in a message or a log."""
 
 
 def one_line(text: str) -> str:
     """Return a server's or a library's words as one short line."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= TOLD_CHARS else line[:TOLD_CHARS] + "…"
+    return line if len(line) <= MAX_LINE_CHARS else line[:MAX_LINE_CHARS] + "…"
 
 
 def members_of(error: BaseException) -> list[BaseException]:

@@ -50,7 +50,7 @@ class World:
         self.data: dict[str, Any] = data if data is not None else yaml.safe_load(text)
         tables = [self._table(name, columns) for name, columns in self.data["tables"].items()]
         tables += [self._view(name, view) for name, view in self.data["views"].items()]
-        self.tables = {table.name.folded(): table for table in tables}
+        self.tables = {table.name.fold(): table for table in tables}
         self.versions: dict[TableName, Table] = {}
         """Versions that have other columns than their table."""
         definitions = load_service_defs({p.name: p.read_text() for p in sorted(SERVICE_DEFS.iterdir())})

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from gateway.model.meaning_settings import Influence, influence
-from gateway.model.reading_settings import pinned_value
+from gateway.model.reading_settings import find_pinned_value
 from gateway.model.spark_minors import minor_of
 from gateway.plan.table import TABLE
 from gateway.reader.java_runtime import find_java, find_spark_of
@@ -221,7 +221,7 @@ KINDS = (
         name="settings of sessions",
         where="gateway/model/reading_settings.py (how texts are read), gateway/model/meaning_settings.py",
         has=settings,
-        placed=lambda key: pinned_value(key) is not None or influence(key) is not Influence.ANYTHING,
+        placed=lambda key: find_pinned_value(key) is not None or influence(key) is not Influence.ANYTHING,
     ),
     Kind(
         name="error conditions",

@@ -25,7 +25,14 @@ ACROSS_ROOMS = frozenset({"attacks", "bench", "e2e", "histories", "property", "r
 """Folders of `tests/` whose tests need several rooms, or all."""
 OF_THE_WHOLE = frozenset(
     f"test_{name}"
-    for name in ("architecture", "documentation", "documented_commands", "running_tests", "spark_diff", "words")
+    for name in (
+        "architecture",
+        "documentation",
+        "documented_commands",
+        "running_tests",
+        "spark_diff",
+        "words",
+    )
 )
 
 EVERYTHING = frozenset({"*"})

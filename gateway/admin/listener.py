@@ -64,19 +64,19 @@ class _Connection(asyncio.Protocol):
 
 
 @web.middleware
-async def _taking_time(
+async def _extend_deadline(
     request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
 ) -> web.StreamResponse:
     """Give a request that is there as long as it takes, and its connection a deadline afterwards."""
     connection = request.transport.get_protocol() if request.transport is not None else None
     if not isinstance(connection, _Connection):
         return await handler(request)
-    connection.place.busy()
+    connection.place.begin_busy()
     connection.place.due(None)
     try:
         return await handler(request)
     finally:
-        connection.place.waiting()
+        connection.place.end_busy()
         connection.place.due(KEPT_S + NEXT_S)
 
 
@@ -108,13 +108,13 @@ class AdminServer:
         self._runner: web.AppRunner | None = None
         self._older: list[web.AppRunner] = []
         """What answers on connections that are older than `complete`."""
-        self._door: Entrance | None = None
+        self._connection_limiter: Entrance | None = None
         self.unready: str | None = None
         """Why no client is to be sent here, whatever the checks say: it starts, or it stops."""
 
     def app(self) -> web.Application:
         """Return the application, for a server or a test."""
-        app = web.Application(client_max_size=1024, middlewares=[_taking_time])
+        app = web.Application(client_max_size=1024, middlewares=[_extend_deadline])
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics)
@@ -124,7 +124,7 @@ class AdminServer:
 
     async def start(self, door: Entrance, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> int:
         """Listen; return the port, which matters when 0 was asked for. Raises OSError."""
-        self._door = door
+        self._connection_limiter = door
         try:
             await self._set_up()
             return await door.open(host, port, self._connection, tls=tls)
@@ -161,13 +161,13 @@ class AdminServer:
     async def close(self) -> None:
         """Stop listening and end what is being answered."""
         runner, self._runner = self._runner, None
-        if self._door is not None:
-            self._door.stop_listening()
+        if self._connection_limiter is not None:
+            self._connection_limiter.stop_listening()
         for one in (*self._older, *((runner,) if runner is not None else ())):
             await one.cleanup()
         self._older.clear()
-        if self._door is not None:
-            self._door.close()
+        if self._connection_limiter is not None:
+            self._connection_limiter.close()
 
     async def ready(self) -> dict[str, str | None]:
         """Return for each part what is wrong with it, or None."""

@@ -18,7 +18,7 @@ from gateway.admin.requests import (
     Authenticate,
     BadRequest,
     Turns,
-    answering,
+    build_error_middleware,
     messages_answer,
     status_of,
 )
@@ -39,7 +39,7 @@ _Json = dict[str, Any]
 class SessionsOfGateways(Protocol):
     """The sessions of all gateways; both raise LedgerUnavailable and BackendUnavailable."""
 
-    async def listed(self) -> tuple[list[_Json], Sequence[str]]:
+    async def list_sessions(self) -> tuple[list[_Json], Sequence[str]]:
         """Return the sessions, and a sentence for each gateway that did not tell its own."""
         ...
 
@@ -72,7 +72,7 @@ class SessionsApi:
 
     def app(self) -> web.Application:
         """Return the application, for a server or a test."""
-        app = web.Application(middlewares=[answering(self._timeout_s, _explain)])
+        app = web.Application(middlewares=[build_error_middleware(self._timeout_s, _explain)])
         for path in ("", "/"):
             app.router.add_get(path, self._handler(self._list))
             app.router.add_delete(path, self._handler(self._end))
@@ -81,7 +81,7 @@ class SessionsApi:
     async def _list(self, request: web.Request, principal: Principal) -> _Json:
         if request.query:
             raise BadRequest(f"unknown parameter `{min(request.query)}`; there is none")
-        sessions, messages = await self._sessions.listed()
+        sessions, messages = await self._sessions.list_sessions()
         return {"sessions": sessions, "messages": messages}
 
     async def _end(self, request: web.Request, principal: Principal) -> _Json:

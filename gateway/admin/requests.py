@@ -173,7 +173,9 @@ class AdministratorHandlers:
         return handle
 
 
-def answering(timeout_s: float, told: Callable[[web.Request, Exception], web.Response]) -> Middleware:
+def build_error_middleware(
+    timeout_s: float, told: Callable[[web.Request, Exception], web.Response]
+) -> Middleware:
     """Return what stands around every request of an API.
 
     Those from pages of other sites are refused, each has `timeout_s` seconds, its body included, and whatever

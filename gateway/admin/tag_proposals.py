@@ -22,8 +22,8 @@ from gateway.admin.requests import (
     BadRequest,
     NotFound,
     Turns,
-    answering,
     body_of,
+    build_error_middleware,
     messages_answer,
     number_in,
     status_of,
@@ -52,13 +52,13 @@ Json = dict[str, Any]
 class Proposals(Protocol):
     """The list and its decisions; all raise OSError, TimeoutError or asyncpg's errors."""
 
-    async def listed(
+    async def list_proposals(
         self, *, states: Collection[str], tag: str | None, name: str, gone: bool, limit: int
     ) -> list[Json]:
         """Return proposals in the order in which they came."""
         ...
 
-    async def shown(self, proposal: int) -> Json | None:
+    async def find_proposal(self, proposal: int) -> Json | None:
         """Return a proposal with its history, or None."""
         ...
 
@@ -91,7 +91,7 @@ class TagsApi:
 
     def app(self) -> web.Application:
         """Return the application, for a server or a test."""
-        app = web.Application(middlewares=[answering(self._timeout_s, _told)])
+        app = web.Application(middlewares=[build_error_middleware(self._timeout_s, _build_error_response)])
         app.router.add_get("/proposals", self._handler(self._list))
         app.router.add_get(r"/proposals/{id:\d{1,18}}", self._handler(self._show))
         app.router.add_post("/proposals/{decision:accept|reject}", self._handler(self._decide))
@@ -113,7 +113,7 @@ class TagsApi:
         limit = number_in(asked.get("limit", str(LIMIT)), MOST)
         if limit is None:
             raise BadRequest(f"`limit` is a number from 1 to {MOST:,}")
-        return await self._proposals.listed(
+        return await self._proposals.list_proposals(
             states=states,
             tag=asked.get("tag"),
             name=asked.get("name", ""),
@@ -122,7 +122,7 @@ class TagsApi:
         )
 
     async def _show(self, request: web.Request, principal: Principal) -> Json:
-        found = await self._proposals.shown(int(request.match_info["id"]))
+        found = await self._proposals.find_proposal(int(request.match_info["id"]))
         if found is None:
             raise NotFound("there is no such proposal")
         return found
@@ -149,7 +149,7 @@ def _is_id(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**18
 
 
-def _told(request: web.Request, error: Exception) -> web.Response:
+def _build_error_response(request: web.Request, error: Exception) -> web.Response:
     if isinstance(error, Faults):
         return messages_answer(409 if request.method == "POST" else 400, *error.faults)
     return messages_answer(*status_of(error, "tags", "the database of proposals"))

@@ -85,7 +85,7 @@ class RelationColumns(Generic[V]):
     open: bool = False
     """Whether there may be others, by names that are not known."""
 
-    def named(self, parts: Sequence[str]) -> list[RelationColumn[V]]:
+    def find_columns(self, parts: Sequence[str]) -> list[RelationColumn[V]]:
         """Return the columns that a reference can mean."""
         *before, name = [part.lower() for part in parts]
         if not before:
@@ -96,7 +96,7 @@ class RelationColumns(Generic[V]):
     def beside(self, other: RelationColumns[V]) -> RelationColumns[V]:
         return RelationColumns((*self.columns, *other.columns), self.open or other.open)
 
-    def called(self, qualifiers: frozenset[tuple[str, ...]]) -> RelationColumns[V]:
+    def with_name(self, qualifiers: frozenset[tuple[str, ...]]) -> RelationColumns[V]:
         """Return what a relation shows under another name."""
         # RULE (alias-shows-plain-names)
         shown = [one._replace(qualifiers=qualifiers) for one in self.columns if one.bare]
@@ -152,7 +152,7 @@ class NameScope(Generic[V]):
     def resolve(self, parts: Sequence[str]) -> NameAnswer[V]:
         for depth, tiers in enumerate(self.levels):
             for tier in tiers:
-                found = tier.named(parts)
+                found = tier.find_columns(parts)
                 if len(found) == 1:  # RULE (ambiguous-name)
                     return FoundName(found[0], depth, tier.open)
                 if found:
@@ -176,7 +176,7 @@ class Domain(Protocol[V]):
     def column(self, column: NamedColumn, answer: NameAnswer[V]) -> V:
         """Return what a reference is worth."""
 
-    def made(self, expression: Expression, operands: Sequence[V]) -> V:
+    def compute(self, expression: Expression, operands: Sequence[V]) -> V:
         """Return what an expression makes of its operands."""
 
     def query(self, query: Subquery, scope: NameScope[V]) -> V:
@@ -239,7 +239,7 @@ class Resolver(Generic[V]):
             case _:
                 operands = expression.operands
         self.step()
-        return self.domain.made(expression, [self.value(one, scope) for one in operands])
+        return self.domain.compute(expression, [self.value(one, scope) for one in operands])
 
     def _relation(self, relation: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
         match relation:
@@ -256,15 +256,15 @@ class Resolver(Generic[V]):
             case Filter() | Pass():
                 return inputs[0]
             case SubqueryAlias():
-                return inputs[0].called(frozenset({(relation.name.lower(),)}))
+                return inputs[0].with_name(frozenset({(relation.name.lower(),)}))
             case ColumnAliases():
-                return self._renamed(relation, inputs[0])
+                return self._rename_columns(relation, inputs[0])
             case Projection() | Aggregate():
-                return self._listed(relation.items, inputs[0], scope)
+                return self._list_columns(relation.items, inputs[0], scope)
             case Generate():
-                return self._generated(relation, inputs[0], scope)
+                return self._generate_columns(relation, inputs[0], scope)
             case Join():
-                return self._joined(relation, inputs[0], inputs[1])
+                return self._join_columns(relation, inputs[0], inputs[1])
             case SetOperation():
                 return self._set(relation, inputs)
             case OpaqueRelation():
@@ -277,7 +277,7 @@ class Resolver(Generic[V]):
         if scan.span in self.ctes:
             known = scope.ctes.get(parts[-1])
             inputs = self.domain.decide(scan, [] if known is None else [known], scope)
-            return inputs[0].called(qualifiers) if inputs else RelationColumns(open=True)
+            return inputs[0].with_name(qualifiers) if inputs else RelationColumns(open=True)
         stored = self.domain.scan(scan)
         if stored is None:
             return RelationColumns(open=True)
@@ -288,7 +288,7 @@ class Resolver(Generic[V]):
         ]
         return RelationColumns(tuple(columns))
 
-    def _listed(
+    def _list_columns(
         self, items: Sequence[Expression], below: RelationColumns[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
         asked = {parts[0].lower() for item in items for parts in names_in(item)}
@@ -315,12 +315,12 @@ class Resolver(Generic[V]):
             elif isinstance(item, NamedColumn):
                 columns.append(RelationColumn(item.parts[-1].lower(), value))
             else:
-                name = made_name(item)
+                name = infer_name(item)
                 columns.append(RelationColumn(name, value, guessed=bool(name)))
                 is_open = True
         return RelationColumns(tuple(columns), is_open)
 
-    def _renamed(self, relation: ColumnAliases, below: RelationColumns[V]) -> RelationColumns[V]:
+    def _rename_columns(self, relation: ColumnAliases, below: RelationColumns[V]) -> RelationColumns[V]:
         """Spark takes a list that is as long as the columns are many, and no other: so where there are as
         many here, these are all."""
         shown = [one for one in below.columns if one.bare]
@@ -330,7 +330,7 @@ class Resolver(Generic[V]):
         pairs = zip(relation.names, shown, strict=True)
         return RelationColumns(tuple([RelationColumn(name.lower(), one.value) for name, one in pairs]))
 
-    def _generated(
+    def _generate_columns(
         self, relation: Generate, below: RelationColumns[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
         value = self.value(relation.generator, scope.over(below))
@@ -338,7 +338,9 @@ class Resolver(Generic[V]):
         made = [RelationColumn(name.lower(), value, qualifiers) for name in relation.names]
         return below.beside(RelationColumns(tuple(made), open=not made))
 
-    def _joined(self, join: Join, left: RelationColumns[V], right: RelationColumns[V]) -> RelationColumns[V]:
+    def _join_columns(
+        self, join: Join, left: RelationColumns[V], right: RelationColumns[V]
+    ) -> RelationColumns[V]:
         if join.kind in LEFT_ONLY:
             return left
         both = left.beside(right)
@@ -352,7 +354,7 @@ class Resolver(Generic[V]):
             return both
         merged: list[RelationColumn[V]] = []
         for name in names:
-            ours, theirs = left.named((name,)), right.named((name,))
+            ours, theirs = left.find_columns((name,)), right.find_columns((name,))
             if len(ours) != 1 or len(theirs) != 1:
                 return RelationColumns(open=True)
             value = (theirs if join.kind is JoinKind.RIGHT_OUTER else ours)[0].value
@@ -392,7 +394,7 @@ LEFT_ONLY: Final = frozenset({JoinKind.LEFT_ANTI, JoinKind.LEFT_SEMI})
 """Joins that show the left side alone."""
 
 
-def made_name(item: Expression) -> str:
+def infer_name(item: Expression) -> str:
     """Return the plain name, lower case, that Spark may give to an item without one: that of the column which
     a cast is of, or a literal's text. Those of calls and operators have other signs in them."""
     if isinstance(item, Cast) and isinstance(item.operand, NamedColumn):

@@ -126,7 +126,7 @@ def _call(node: ExpressionNode) -> Expression:
     return NamedCall(node.parts, _all(node.children), span=node.span)
 
 
-def _aggregated(node: ExpressionNode) -> Expression:
+def _build_aggregate(node: ExpressionNode) -> Expression:
     """Of `first(x) FILTER (WHERE c)`, Spark keeps the condition around the function."""
     function, *conditions = node.children
     made = lower_expression(function)
@@ -183,7 +183,7 @@ def _in_query(node: ExpressionNode) -> Expression:
 _EXPRESSIONS: Final[Mapping[str, Callable[[ExpressionNode], Expression]]] = {
     **dict.fromkeys(OPERATORS, _operator),
     **dict.fromkeys(_FUNCTIONS, _syntax),
-    "AggregateExpression": _aggregated,
+    "AggregateExpression": _build_aggregate,
     "Alias": _alias,
     "Cast": _cast,
     "Exists": _query(QueryKind.EXISTS),

@@ -12,21 +12,21 @@ TAGS_VERSION = "accepted_tags"
 """Where the number of the accepted tags stands among the versions of sources."""
 
 
-def accepted_path(settings: Settings) -> Path:
+def build_accepted_tags_path(settings: Settings) -> Path:
     """Return the file with the last list that the gateway of these settings has read."""
     return settings.ledger.directory / "accepted_tags.json"
 
 
-def accepted_part(found: AcceptedList) -> Part:
+def build_accepted_part(found: AcceptedList) -> Part:
     """Return accepted tags as one source among others."""
     return Part(
         name=NAME,
         services={},
-        tagged=tuple(one.tagged() for one in found.tags),
+        tagged=tuple(one.build_tagged() for one in found.tags),
         versions={TAGS_VERSION: str(found.number)},
     )
 
 
-def kept_tags(settings: Settings) -> AcceptedTags:
+def load_cached_tags(settings: Settings) -> AcceptedTags:
     """Return the source for a command beside a gateway: what its file has, none without one."""
-    return AcceptedTags(from_file(accepted_path(settings)))
+    return AcceptedTags(from_file(build_accepted_tags_path(settings)))

@@ -14,7 +14,7 @@ from typing import Self
 from gateway.app.explaining import asking, make_reader, minor_of_spark
 from gateway.app.metalakes import metalake_states, open_metalake
 from gateway.app.opening_catalogs import open_catalog
-from gateway.app.providers import shipped_providers
+from gateway.app.providers import load_shipped_providers
 from gateway.app.upstream import Queries
 from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.live import LiveCatalog
@@ -56,7 +56,7 @@ class CatalogAccess:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    async def named(self, name: str) -> FoundCatalog | None:
+    async def find_catalog(self, name: str) -> FoundCatalog | None:
         """Return what a name means, in any case; None where there is no such catalog. Raises Faults,
         CatalogUnavailable: a metalake that does not answer may have it."""
         entry = entry_named(self._settings, name)
@@ -71,7 +71,7 @@ class CatalogAccess:
         silent: CatalogUnavailable | None = None
         for lake in sorted(lakes, key=lambda lake: lake.name not in first):
             try:
-                _, catalogs = await self._asked_metalake(lake)
+                _, catalogs = await self._ask_metalake(lake)
             except CatalogUnavailable as error:
                 silent = silent or error
                 continue
@@ -93,20 +93,20 @@ class CatalogAccess:
             return await self._stack.enter_async_context(direct)
         if not entry.on_spark:
             raise Faults([f"`{entry.name}` is a list of catalogs, which has no databases itself"])
-        queries, live = await self._asked_spark()
+        queries, live = await self._ask_spark()
         return await self._stack.enter_async_context(
             SparkSqlCatalog(entry.name, queries.query, live, refusal=BackendError)
         )
 
     async def _of_metalake(self, lake: CatalogEntry, name: str) -> WritableCatalog:
-        metalake, catalogs = await self._asked_metalake(lake)
+        metalake, catalogs = await self._ask_metalake(lake)
         provider = next(one.provider for one in catalogs if one.name == name)
-        row = shipped_providers().row(provider, minor_of_spark(self._settings))
+        row = load_shipped_providers().row(provider, minor_of_spark(self._settings))
         if row is None:
             raise Faults([f"`{name}`: what types mean of provider `{provider}` is not known"])
         return await self._stack.enter_async_context(metalake.catalog(name, row.types))
 
-    async def _asked_metalake(
+    async def _ask_metalake(
         self, lake: CatalogEntry
     ) -> tuple[GravitinoMetalake, tuple[MetalakeCatalog, ...]]:
         if lake.name not in self._metalakes:
@@ -116,9 +116,9 @@ class CatalogAccess:
 
     async def spark(self) -> Queries:
         """Return Spark as the catalog asks it. Raises BackendUnavailable."""
-        return (await self._asked_spark())[0]
+        return (await self._ask_spark())[0]
 
-    async def _asked_spark(self) -> tuple[Queries, LiveCatalog]:
+    async def _ask_spark(self) -> tuple[Queries, LiveCatalog]:
         if self._spark is None:
             reader = await self._stack.enter_async_context(await make_reader(self._settings))
             self._spark = await self._stack.enter_async_context(asking(self._settings, reader))

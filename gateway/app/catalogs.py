@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from gateway.app.providers import shipped_providers
-from gateway.app.revealing import revealed
+from gateway.app.providers import load_shipped_providers
+from gateway.app.revealing import reveal_secrets
 from gateway.catalog.providers import secrets_of
 from gateway.catalog.spark_settings import NamedCatalog, extensions_for, session_settings, start_settings
 from gateway.errors import Faults
 from gateway.model.catalog import levels
-from gateway.model.secret_values import HIDDEN, SecretValues, ToldSecrets
+from gateway.model.secret_values import HIDDEN, RevealedSecrets, SecretValues
 from gateway.model.spark_minors import Minor
 from gateway.model.statement import SessionContext
 from gateway.settings.catalogs import CatalogEntry
@@ -43,58 +43,60 @@ class SparkCatalogs:
         self._entries = tuple(entry for entry in listed if entry.on_spark)
         self._lakes = tuple(entry for entry in listed if entry.catalog.kind.lists)
         self._metalakes = metalakes
-        self._told = ToldSecrets()
+        self._revealed_secrets = RevealedSecrets()
 
     def of_sessions(self) -> dict[str, str]:
         """Return what a session is given. Raises Faults when a secret cannot be had."""
-        listed = () if self._metalakes is None else self._metalakes.named()
-        return session_settings([*self._revealed(), *listed])
+        listed = () if self._metalakes is None else self._metalakes.reveal_catalogs()
+        return session_settings([*self._reveal_catalogs(), *listed])
 
-    def told(self) -> Mapping[str, int]:
+    def list_session_catalogs(self) -> Mapping[str, int]:
         """Return the catalogs that come and go, as a session is given them now: name → revision."""
-        return {} if self._metalakes is None else self._metalakes.listed().revisions
+        return {} if self._metalakes is None else self._metalakes.list_catalogs().revisions
 
     def of_start(self, minor: Minor) -> dict[str, str]:
         """Return what a Spark of this minor is started with. Raises Faults when a secret cannot be had."""
-        return start_settings(self._revealed(), wished_kinds(self._lakes, minor))
+        return start_settings(self._reveal_catalogs(), list_wished_kinds(self._lakes, minor))
 
     def extensions(self, minor: Minor) -> tuple[str, ...]:
         """Return the classes of `spark.sql.extensions` that the catalogs need, those too that metalakes may
         bring while Spark runs."""
         own = (entry.catalog.type for entry in self._entries)
-        return extensions_for([*own, *wished_kinds(self._lakes, minor)])
+        return extensions_for([*own, *list_wished_kinds(self._lakes, minor)])
 
     def secrets(self) -> Sequence[str]:
         """Return the values that no client may read, as they are whenever somebody looks: what Spark has been
         told, with what metalakes have. Raises Faults when one of the settings cannot be had now."""
-        self._revealed()
+        self._reveal_catalogs()
         metalakes = self._metalakes
-        return SecretValues(lambda: (*self._told, *(metalakes.secrets() if metalakes is not None else ())))
+        return SecretValues(
+            lambda: (*self._revealed_secrets, *(metalakes.secrets() if metalakes is not None else ()))
+        )
 
-    def _revealed(self) -> list[NamedCatalog]:
+    def _reveal_catalogs(self) -> list[NamedCatalog]:
         """Return the catalogs with the secrets of now, which are remembered. Raises Faults."""
-        shown = [revealed(entry) for entry in self._entries]
+        shown = [reveal_secrets(entry) for entry in self._entries]
         for entry, catalog in zip(self._entries, shown, strict=True):
             for key, value in entry.catalog.connection_params.items():
                 if isinstance(value, Secret):
-                    self._told.add(secrets_of(key, catalog.parameters[key]))
+                    self._revealed_secrets.add(secrets_of(key, catalog.parameters[key]))
         for lake in self._lakes:
             # Gravitino's connector logs in by itself, as Spark was told when it started.
             for key, value in lake.catalog.connection_params.items() if connector_settings(lake) else ():
                 if isinstance(value, Secret) and not key.lower().startswith(SET):
                     with suppress(Faults):
-                        self._told.add(secrets_of(key, value.reveal()))
+                        self._revealed_secrets.add(secrets_of(key, value.reveal()))
         return shown
 
 
-def wished_kinds(lakes: Iterable[CatalogEntry], minor: Minor) -> list[str]:
+def list_wished_kinds(lakes: Iterable[CatalogEntry], minor: Minor) -> list[str]:
     """Return the types of catalogs that metalakes may bring, as their entries say: `iceberg: true`.
 
     Gravitino's own connector sees to its extensions by itself.
     """
     settings = [metalake_settings(lake.catalog.connection_params) for lake in lakes]
     enabled = {name for one in settings if not one.own_connectors for name in one.enabled}
-    rows = shipped_providers().rows
+    rows = load_shipped_providers().rows
     return list(dict.fromkeys(row.kind for row in rows if row.enabled_by in enabled and minor in row.minors))
 
 

@@ -176,7 +176,7 @@ class Certificates:
         self._listeners[listener] = one
         self._show(listener, one, pair)
 
-    def moved(self, listener: str, tls: Tls) -> None:
+    def set_certificate_files(self, listener: str, tls: Tls) -> None:
         """Have the certificate of a listener in other files, as settings say now."""
         one = self._listeners.get(listener)
         if one is not None and one.tls != tls:
@@ -211,7 +211,7 @@ class Certificates:
             renewed += 1
         return renewed
 
-    async def told(self) -> str | None:
+    async def report_trouble(self) -> str | None:
         """Say what is wrong with them, for `/readyz`."""
         told = [f"{name}: {fault}" for name, one in self._listeners.items() for fault in one.faults]
         for name, one in self._listeners.items():

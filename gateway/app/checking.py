@@ -10,7 +10,7 @@ import orjson
 
 from gateway.app.classifying import classifiers
 from gateway.app.endpoints import require_connect
-from gateway.app.explaining import make_upstream, named_parsers, parsers_for, reader_of
+from gateway.app.explaining import find_parser_jars, make_upstream, parsers_for, reader_of
 from gateway.app.procedures import procedures
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.providers import PROVIDER_KEYS, load_providers
@@ -35,7 +35,7 @@ from gateway.pipeline.table_checks import Tree, against_tables, meaningless_mask
 from gateway.policy.diagnostics import hint
 from gateway.policy.documents import parse_document
 from gateway.policy.packs.files import PACK_KEYS
-from gateway.policy.parts import closed_part, combine
+from gateway.policy.parts import build_closing_part, combine
 from gateway.policy.procedures import PROCEDURE_KEYS
 from gateway.policy.propagation import PROPAGATION_KEYS
 from gateway.policy.service_defs import parse_service_def
@@ -144,7 +144,7 @@ async def check(
         try:
             part = load_rules(rules, one).part
             sources = one_of_them.file_sources() if one_of_them is not None else ()
-            loaded.append(combine((part, closed_part(sources)), 1, one.catalogs))
+            loaded.append(combine((part, build_closing_part(sources)), 1, one.catalogs))
             if one_of_them is not None and askable:
                 with_spark.append((loaded[-1], one_of_them))
         except Faults as error:
@@ -159,7 +159,7 @@ async def check(
         first = settings[0] if settings else Settings()
         try:
             find_java(first.reader.java)
-            parsers = await parsers_for(first) if with_backend else named_parsers(first.reader)
+            parsers = await parsers_for(first) if with_backend else find_parser_jars(first.reader)
             async with reader_of(first.reader.model_copy(update={"processes": 1}), parsers) as pool:
                 configuration = pool.configuration
                 for policies in loaded:

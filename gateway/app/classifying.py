@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from gateway.app.policy_diff import known_people, settings_side
-from gateway.app.rule_files import PACK_PATTERNS, read_texts, rule_files, shipped_rules
-from gateway.app.tag_propagation import accepted_list
+from gateway.app.policy_diff import load_user_file, settings_side
+from gateway.app.rule_files import PACK_PATTERNS, find_shipped_rules, read_texts, rule_files
+from gateway.app.tag_propagation import load_accepted_list
 from gateway.errors import BackendUnavailable, Faults
 from gateway.jobs.classification.job import ClassifyOptions
 from gateway.jobs.classification.rules import Classifiers, load_classifiers
@@ -33,7 +33,7 @@ SHIPPED = "classifiers"
 
 def classifiers(settings: ClassifySettings) -> Classifiers:
     """Return the rules of classification. Raises Faults with file and line."""
-    return classifiers_of(settings.rules or (shipped_rules() / SHIPPED,))
+    return classifiers_of(settings.rules or (find_shipped_rules() / SHIPPED,))
 
 
 def classifiers_of(paths: Sequence[Path]) -> Classifiers:
@@ -52,8 +52,8 @@ def classify_options(settings: Settings) -> ClassifyOptions:
             yield GatewaySource(session)
 
     async def policies(connection: Any) -> EngineColumns:
-        people = known_people(settings)
-        accepted = await accepted_list(connection)
+        people = load_user_file(settings)
+        accepted = await load_accepted_list(connection)
         side = await asyncio.to_thread(settings_side, settings, people, accepted)
         return EngineColumns(engine_for(side), people)
 
@@ -140,7 +140,7 @@ class EngineColumns:
             for name in columns
         }
 
-    def masked(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
+    def list_masked_columns(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
         """Return those that are masked for a user; one who is not among the people has no groups."""
         principal, of_table = self._principal(user), Resource.table(*table)
         return {
@@ -149,7 +149,7 @@ class EngineColumns:
             if self._engine.mask(principal, of_table.child("column", name), "string", self._context)
         }
 
-    def hidden(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
+    def list_hidden_columns(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
         """Return those that a user may not select."""
         principal, of_table = self._principal(user), Resource.table(*table)
         return {

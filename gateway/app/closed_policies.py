@@ -45,7 +45,7 @@ class ClosedPolicies:
         self._clock = clock
         self._closed: dict[tuple[str, int, str], ClosedPolicy] = {}
 
-    def keep(self, found: Iterable[tuple[str, Policy, str]]) -> None:
+    def update(self, found: Iterable[tuple[str, Policy, str]]) -> None:
         """Take what is at fault now: source, policy and fault. What is new, or mended, is logged once."""
         faults: dict[tuple[str, int, str], list[str]] = {}
         sources: dict[tuple[str, int, str], str] = {}
@@ -89,7 +89,7 @@ class ClosedPolicies:
         return tuple(fault for one in self.of(source) for fault in one.faults)
 
 
-def told_of(closed: Iterable[ClosedPolicy]) -> str | None:
+def describe_closed(closed: Iterable[ClosedPolicy]) -> str | None:
     """Say which policies are closed since when; None: none is."""
     shown = [one.shown for one in closed]
     if not shown:

@@ -15,7 +15,7 @@ from gateway.backends.spark_connect_service import SparkConnectService
 from gateway.errors import Faults
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connect_server import Certificate, ConnectLimits, ConnectServer
-from gateway.frontends.doors import Door
+from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.model.secret_values import SecretValues
 from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration
 from gateway.session.connect.service import ConnectSessions
@@ -124,7 +124,7 @@ def connect_server(
     authenticator: Authenticator,
     settings: ConnectListener,
     logins: LoginSettings,
-    door: Door,
+    door: ConnectionLimiter,
 ) -> ConnectServer:
     """Return the listener of the settings, not started."""
     limits = ConnectLimits(
@@ -141,9 +141,9 @@ def certificate(tls: Tls | None) -> Certificate | None:
     """Return what the listener shows. Raises Faults when the files cannot be read."""
     if tls is None:
         return None
-    return shown(read_pair(tls))
+    return read_grpc_pair(read_pair(tls))
 
 
-def shown(pair: CertificatePair) -> Certificate:
+def read_grpc_pair(pair: CertificatePair) -> Certificate:
     """Return what gRPC shows of a certificate."""
     return Certificate(chain=pair.chain, key=pair.key)

@@ -18,7 +18,7 @@ CONNECT = 3
 """Of one of Spark Connect: its connection, and both ends of the one to gRPC."""
 
 
-def wanted(settings: Settings) -> int:
+def count_descriptors(settings: Settings) -> int:
     """Return how many descriptors a gateway of these settings has open when all bounds are reached."""
     connections, listeners = settings.connections, settings.listeners
     thrift = listeners.thrift.connections * THRIFT if settings.serves_thrift else 0
@@ -30,7 +30,7 @@ def wanted(settings: Settings) -> int:
 
 def few_descriptors(settings: Settings) -> str | None:
     """Return a warning when a process may have fewer than the settings want, however far it is raised."""
-    needed = wanted(settings)
+    needed = count_descriptors(settings)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard == resource.RLIM_INFINITY or hard >= needed:
         return None
@@ -43,7 +43,7 @@ def few_descriptors(settings: Settings) -> str | None:
 def raise_limit(settings: Settings) -> str | None:
     """Raise the process's limit to what the settings want, as far as the system lets it; return a warning
     when that is too little."""
-    needed = wanted(settings)
+    needed = count_descriptors(settings)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < needed:
         soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)

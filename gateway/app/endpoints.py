@@ -19,18 +19,18 @@ from aiohttp import web
 
 from gateway.admin.listener import Check
 from gateway.app.certificates import CertificatePair, context_of, tls_context
-from gateway.app.closed_policies import told_of
-from gateway.app.files_at_fault import told_of_files
+from gateway.app.closed_policies import describe_closed
+from gateway.app.files_at_fault import describe_files_at_fault
 from gateway.app.lineage_following import trouble
 from gateway.app.policy_authors import AuthorRights
-from gateway.app.probes import Probes, make_door
+from gateway.app.probes import Probes, build_connection_limiter
 from gateway.app.reloading import Reloading, login_limits
 from gateway.app.rules import PolicyRegistry
 from gateway.app.upstream import Upstream
 from gateway.audit.ledger import FileLedger
 from gateway.errors import Faults
 from gateway.frontends.authentication import Authenticator
-from gateway.frontends.doors import Door
+from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.identities import Identities
 from gateway.frontends.jwt_logins import JwtLogins
 from gateway.frontends.ldap_rules import LdapDirectory
@@ -108,13 +108,13 @@ class GatewayParts:
         self.reloading.authenticators.append(made)
         return made
 
-    def door(self, listener: str) -> Door:
+    def build_connection_limiter(self, listener: str) -> ConnectionLimiter:
         """Return what accepts the connections of a listener."""
-        made = make_door(self.settings, self.dependencies.metrics, listener)
-        self.reloading.doors[listener] = made
+        made = build_connection_limiter(self.settings, self.dependencies.metrics, listener)
+        self.reloading.connection_limiters[listener] = made
         return made
 
-    def follow(self, listener: str, tls: Tls | None, door: Door) -> None:
+    def follow(self, listener: str, tls: Tls | None, door: ConnectionLimiter) -> None:
         """Have a listener whose door shakes hands take up certificates that change."""
         if tls is not None:
             self.reloading.certificates.add(listener, tls, lambda pair: door.renew(context_of(pair)))
@@ -147,14 +147,14 @@ class ThriftEndpoint(Endpoint):
         listener = parts.settings.listeners.thrift
         if parts.sessions is None:
             raise Faults(["`listeners.thrift` needs a `backend.thrift`"])
-        door = parts.door(self.name)
+        door = parts.build_connection_limiter(self.name)
         server = ThriftBinaryServer(
             _thrift_service(parts, parts.sessions),
             parts.authenticator(),
             door=door,
             metrics=parts.dependencies.metrics,
         )
-        parts.open_sessions.add_connections(server.end_of, server.answering)
+        parts.open_sessions.add_connections(server.end_of, server.count_running_calls)
         parts.stack.push_async_callback(server.close)
         port = await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
         parts.follow(self.name, listener.tls, door)
@@ -175,7 +175,7 @@ class ThriftHttpEndpoint(Endpoint):
             raise Faults(["`listeners.thrift_http` needs a `backend.thrift`"])
         from gateway.frontends.thrift_http import HttpLimits, ThriftHttpServer
 
-        door = parts.door(self.name)
+        door = parts.build_connection_limiter(self.name)
         server = ThriftHttpServer(
             _thrift_service(parts, parts.sessions),
             parts.authenticator(login_cookies(listener)),
@@ -191,7 +191,7 @@ class ThriftHttpEndpoint(Endpoint):
                 max_body_bytes=listener.request_bytes,
             ),
         )
-        parts.open_sessions.add_connections(server.end_of, server.answering)
+        parts.open_sessions.add_connections(server.end_of, server.answer)
         parts.stack.push_async_callback(server.close)
         port = await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
         parts.follow(self.name, listener.tls, door)
@@ -225,7 +225,7 @@ class ConnectEndpoint(Endpoint):
         return settings.listeners.connect
 
     async def start(self, parts: GatewayParts) -> int:
-        from gateway.app.connect import certificate, connect_server, connect_sessions, shown
+        from gateway.app.connect import certificate, connect_server, connect_sessions, read_grpc_pair
 
         upstream, listener = parts.upstream.connect, parts.settings.listeners.connect
         if upstream is None or listener is None:
@@ -234,16 +234,16 @@ class ConnectEndpoint(Endpoint):
         parts.stack.push_async_callback(sessions.close)
         parts.background.append(sessions.run())
         parts.open_sessions.add(sessions)
-        door = parts.door(self.name)
+        door = parts.build_connection_limiter(self.name)
         server = connect_server(sessions, parts.authenticator(), listener, parts.settings.logins, door)
-        parts.open_sessions.add_connections(server.end_of, server.answering)
+        parts.open_sessions.add_connections(server.end_of, server.count_running_calls)
         parts.stack.push_async_callback(server.close)
         port = await server.start(listener.host, listener.port, certificate=certificate(listener.tls))
         if listener.tls is not None:
 
             def take(pair: CertificatePair) -> None:
                 context_of(pair)  # gRPC says nothing of what OpenSSL refuses
-                server.renew(shown(pair))
+                server.renew(read_grpc_pair(pair))
 
             parts.reloading.certificates.add(self.name, listener.tls, take)
         return port
@@ -259,8 +259,8 @@ class AdminEndpoint(Endpoint):
 
     async def start(self, parts: GatewayParts) -> int:
         probes = parts.probes
-        parts.reloading.doors[self.name] = probes.door
-        parts.follow(self.name, parts.settings.listeners.admin.tls, probes.door)
+        parts.reloading.connection_limiters[self.name] = probes.connection_limiter
+        parts.follow(self.name, parts.settings.listeners.admin.tls, probes.connection_limiter)
         await probes.admin.complete(_checks(parts), _notes(parts), _apis(parts))
         return probes.port
 
@@ -312,17 +312,19 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
 
     async def files() -> str | None:
         most_s = parts.settings.policies.files_max_stale_s
-        return told_of_files([one for source in parts.rules.sources() for one in source.files], most_s)
+        return describe_files_at_fault(
+            [one for source in parts.rules.sources() for one in source.files], most_s
+        )
 
     async def closed() -> str | None:
-        return told_of(one for source in parts.rules.sources() for one in source.closed)
+        return describe_closed(one for source in parts.rules.sources() for one in source.closed)
 
     async def user_file() -> str | None:
         faults = parts.users.faults
         return f"{len(faults)} faults; users at fault are out, or older ones in force" if faults else None
 
     async def logins() -> str | None:
-        told = [one.told() for one in (parts.jwt, parts.directory) if one is not None]
+        told = [one.report() for one in (parts.jwt, parts.directory) if one is not None]
         return "; ".join(one for one in told if one) or None
 
     async def shipped() -> str | None:

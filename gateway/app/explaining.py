@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gateway.app.accepted_tags import kept_tags
+from gateway.app.accepted_tags import load_cached_tags
 from gateway.app.catalogs import SparkCatalogs
 from gateway.app.endpoints import require_connect
 from gateway.app.metalakes import metalakes_of
-from gateway.app.procedures import shipped_procedures
+from gateway.app.procedures import load_shipped_procedures
 from gateway.app.rules import PolicyRegistry
 from gateway.app.upstream import Queries, Upstream
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
@@ -32,13 +32,13 @@ from gateway.model.spark_configuration import (
     SparkConfiguration,
     extensions_of,
 )
-from gateway.model.spark_minors import PLANS, Minor, UnsupportedSpark, minor_of, supported_minor
+from gateway.model.spark_minors import PLANS, Minor, UnsupportedSpark, find_supported_minor, minor_of
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.model.table_formats import LISTED_EXTENSIONS, formats_of
 from gateway.pipeline import Rules, judge
 from gateway.policy.engine import engine_for
-from gateway.policy.parts import closed_part
-from gateway.policy.reserved import ReservedPlace, reserved_place
+from gateway.policy.parts import build_closing_part
+from gateway.policy.reserved import ReservedPlace, parse_reserved_place
 from gateway.reader.extension_jars import find_extension_jars
 from gateway.reader.java_runtime import find_spark_home, find_spark_of, spark_version
 from gateway.reader.limits import ReaderLimits
@@ -73,8 +73,8 @@ async def parsers_for(settings: Settings) -> Parsers:
     extensions = reader.extensions
     if extensions is None:
         extensions = extensions_of(told.settings) if told is not None else own_extensions(settings)
-    found = named_parsers(reader, version, extensions)
-    minor = supported_minor(spark_version(found.spark_home))
+    found = find_parser_jars(reader, version, extensions)
+    minor = find_supported_minor(spark_version(found.spark_home))
     if settings.listeners.connect is not None and minor < PLANS:
         raise UnsupportedSpark(
             f"Spark {minor} is governed through its Thrift Server alone: its Spark Connect ignores parts of "
@@ -95,15 +95,15 @@ def own_extensions(settings: Settings) -> tuple[str, ...]:
 def minor_of_spark(settings: Settings) -> Minor:
     """Return the minor of the Spark that the settings name, or else of the one that is installed; an embedded
     one is of it. Raises JavaNotFound, UnsupportedSpark."""
-    return supported_minor(spark_version(named_spark_home(settings.reader)))
+    return find_supported_minor(spark_version(find_configured_spark_home(settings.reader)))
 
 
-def named_parsers(
+def find_parser_jars(
     settings: ReaderSettings, version: str | None = None, extensions: tuple[str, ...] | None = None
 ) -> Parsers:
     """Return the jars that the settings name; where they name none, of a Spark of this version, or of the one
     that the gateway was installed with. Raises as `parsers_for`."""
-    home = named_spark_home(settings, version)
+    home = find_configured_spark_home(settings, version)
     running = extensions if extensions is not None else settings.extensions or ()
     if not LISTED_EXTENSIONS.issuperset(running):
         # Such a Spark is refused, and says why, when it is asked how it reads: it may be another one by then.
@@ -112,7 +112,7 @@ def named_parsers(
         return Parsers(spark_home=home)
     jars = find_extension_jars(
         formats_of(running),
-        supported_minor(spark_version(home)),
+        find_supported_minor(spark_version(home)),
         spark_home=home,
         named=[path.expanduser() for path in settings.extension_jars],
         kept=settings.spark_jars.expanduser(),
@@ -120,13 +120,13 @@ def named_parsers(
     return Parsers(spark_home=home, extensions=running, jars=jars)
 
 
-def named_spark_home(settings: ReaderSettings, version: str | None = None) -> Path:
+def find_configured_spark_home(settings: ReaderSettings, version: str | None = None) -> Path:
     """Return the directory that the settings name; where they name none, one of a Spark of this version, or
     of the Spark that the gateway was installed with. Raises JavaNotFound, UnsupportedSpark."""
     version = settings.spark_version or version
     if version is None:
         return find_spark_home(settings.spark_home)
-    return find_spark_of(supported_minor(version), settings.spark_jars.expanduser())
+    return find_spark_of(find_supported_minor(version), settings.spark_jars.expanduser())
 
 
 async def _introduction(settings: Settings) -> SparkConfiguration | None:
@@ -168,10 +168,10 @@ def reader_limits(settings: ReaderSettings) -> ReaderLimits:
 
 def make_judge(settings: Settings, reader: ReaderPool) -> Judge:
     """Return the pipeline with its reader and the settings that change verdicts. Raises Faults."""
-    return partial(judge, reader=reader, rules=judging_rules(settings))
+    return partial(judge, reader=reader, rules=select_judging_settings(settings))
 
 
-def judging_rules(settings: Settings) -> Rules:
+def select_judging_settings(settings: Settings) -> Rules:
     """Return the settings that change verdicts. Raises Faults."""
     checkpoints, reserved = own_places(settings)
     policies = settings.policies
@@ -180,7 +180,7 @@ def judging_rules(settings: Settings) -> Rules:
         views=policies.views,
         unrecorded_views=policies.unrecorded_views,
         push_down=policies.push_down,
-        procedures=shipped_procedures(),
+        procedures=load_shipped_procedures(),
         barriers=policies.barriers,
         checkpoints=checkpoints,
         reserved=reserved,
@@ -192,13 +192,13 @@ def own_places(settings: Settings) -> tuple[ReservedPlace | None, tuple[Reserved
     """Return where the checkpoints of streams are, and what else no policy opens: an embedded Spark's
     temporary files, where streams without a location have theirs. Raises Faults."""
     chosen, embedded = settings.sessions.checkpoints, settings.backend.embedded
-    checkpoints = reserved_place(chosen) if chosen is not None else None
+    checkpoints = parse_reserved_place(chosen) if chosen is not None else None
     if embedded is None:
         return checkpoints, ()
     state = state_place(embedded.directory, run_as()).resolve()
     try:
-        own = checkpoints or reserved_place(f"file:{state / 'checkpoints'}")
-        return own, (reserved_place(f"file:{state / 'tmp'}"),)
+        own = checkpoints or parse_reserved_place(f"file:{state / 'checkpoints'}")
+        return own, (parse_reserved_place(f"file:{state / 'tmp'}"),)
     except ValueError as error:
         raise Faults([f"`backend.embedded.directory`: {error}"]) from None
 
@@ -263,7 +263,7 @@ def make_upstream(
                 reader=reader,
                 catalogs=catalogs.of_sessions,
                 named_catalogs=named,
-                session_catalogs=catalogs.told,
+                session_catalogs=catalogs.list_session_catalogs,
                 gateway=gateway,
             )
         elif backend.connect is not None:
@@ -273,11 +273,13 @@ def make_upstream(
                 reader=reader,
                 catalogs=catalogs.of_sessions,
                 named_catalogs=named,
-                session_catalogs=catalogs.told,
+                session_catalogs=catalogs.list_session_catalogs,
                 gateway=gateway,
             )
             host, port = (host, port) if thrift is not None else (connect.host, connect.port)
-    return Upstream(thrift=thrift, connect=connect, host=host, port=port, session_catalogs=catalogs.told)
+    return Upstream(
+        thrift=thrift, connect=connect, host=host, port=port, session_catalogs=catalogs.list_session_catalogs
+    )
 
 
 def make_catalog(
@@ -299,7 +301,7 @@ def make_catalog(
         catalogs=tuple(settings.policies.catalogs),
         minor=minor_of(reader.spark_version),
         sources=settings.file_sources(),
-        listed=none_listed if metalakes is None else metalakes.listed,
+        listed=none_listed if metalakes is None else metalakes.list_catalogs,
         owners=owners,
         learned=learned,
     )
@@ -339,7 +341,7 @@ async def verdicts_without_sessions(
     principals = {name: user.principal for name, user in users.items()}
     async with await make_reader(settings) as reader:
         # Beside a gateway, whose caches they are.
-        accepted = kept_tags(settings)
+        accepted = load_cached_tags(settings)
         metalakes = metalakes_of(settings, minor_of(reader.spark_version), read_only=True)
         in_force = PolicyRegistry(
             settings.policies,
@@ -347,10 +349,10 @@ async def verdicts_without_sessions(
             accepted=accepted,
             read_only=True,
             speaking=metalakes.services,
-            closed=closed_part(settings.file_sources()),
+            closed=build_closing_part(settings.file_sources()),
         )
         async with in_force as rules:
-            await metalakes.start(rules.take)
+            await metalakes.start(rules.replace_part)
             async with catalog_without_sessions(settings, reader, tables, metalakes) as catalog:
                 yield Verdicts(
                     VerdictInputs(
@@ -406,14 +408,14 @@ def _upstream(settings: Settings, reader: ParserConfiguration, metalakes: Metala
             named_catalogs=settings.named_catalogs,
         )
         return Upstream(thrift=None, connect=spark, host=spark.host, port=spark.port)
-    host, port = _running_spark(backend)
+    host, port = _connect_to_spark(backend)
     thrift = make_backend(
         backend, host, port, reader=reader, catalogs=catalogs, named_catalogs=settings.named_catalogs
     )
     return Upstream(thrift=thrift, connect=None, host=host, port=port)
 
 
-def _running_spark(settings: BackendSettings) -> tuple[str, int]:
+def _connect_to_spark(settings: BackendSettings) -> tuple[str, int]:
     if settings.thrift is not None:
         return settings.thrift.host, settings.thrift.port
     if settings.embedded is not None:

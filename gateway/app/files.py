@@ -33,7 +33,7 @@ from gateway.model.decision import Decision
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.principal import Principal, user_of
 from gateway.policy.authors import NOBODY
-from gateway.session.audit_records import Stamp, format_time, new_id, promoted
+from gateway.session.audit_records import Stamp, build_promoted, format_time, new_id
 from gateway.session.ports import BackendError, Catalog, Ledger
 from gateway.settings.metalakes import SET
 from gateway.settings.models import Settings
@@ -49,7 +49,7 @@ _KEY_OF_WHOLE = re.compile(r"warehouse|location")
 """Parameters that may be the whole of a store; `fs.defaultFS` only names one."""
 
 
-def _connecting(dsn: str) -> Connect:
+def _build_connector(dsn: str) -> Connect:
     @asynccontextmanager
     async def connect() -> AsyncIterator[Any]:
         try:
@@ -73,16 +73,16 @@ def dataset_owners(
     PostgreSQL it is nobody's, and so is a table that took a dataset's name and has other files, and one whose
     promotion has not come to its end."""
     databases = {source.database for source in settings.file_sources()}
-    connect = _connecting(dsn)
+    connect = _build_connector(dsn)
 
     async def owner(table: Table) -> str | None:
-        name = table.name.folded()
+        name = table.name.fold()
         if name.catalog != SESSION_CATALOG or name.database not in databases:
             return await others(table)
         try:
             with store.answering():
                 async with connect() as connection:
-                    row = await store.finished(connection, name)
+                    row = await store.find_finished(connection, name)
         except BackendUnavailable as error:
             log.warning("owner_not_told", table=str(table.name), trouble=str(error))
             return None
@@ -103,12 +103,12 @@ def make_refreshing(
     if not any(source.refresh_s for source in sources):
         return None
     keeper = Keeper(sources, queries.query, refusal=BackendError, catalog=catalog)
-    return Refreshing(sources, keeper, Walking(queries.query, BackendError), _connecting(dsn))
+    return Refreshing(sources, keeper, Walking(queries.query, BackendError), _build_connector(dsn))
 
 
 def make_listening(settings: Settings, catalog: Catalog, dsn: str) -> Listening:
     """Return who hears of tables of files that other gateways make and forget."""
-    return Listening(settings.file_sources(), catalog, _connecting(dsn))
+    return Listening(settings.file_sources(), catalog, _build_connector(dsn))
 
 
 def make_promotion(
@@ -132,8 +132,8 @@ def make_promotion(
         if ledger is None:
             return
         now = time.time_ns()
-        await ledger.decided(
-            promoted(
+        await ledger.record_decided(
+            build_promoted(
                 Stamp(new_id(now // 1_000_000, os.urandom(10)), format_time(now // 1_000), gateway),
                 principal,
                 table=str(table),
@@ -147,13 +147,13 @@ def make_promotion(
         queries.query,
         refusal=BackendError,
         catalog=catalog,
-        connect=_connecting(dsn),
+        connect=_build_connector(dsn),
         record=record,
-        reserved=partial(reserved_urls, fixed_urls(settings), metalakes),
+        reserved=partial(list_reserved_urls, list_fixed_urls(settings), metalakes),
     )
 
 
-def reserved_urls(fixed: Iterable[str], metalakes: Callable[[], Iterable[MetalakeState]]) -> list[str]:
+def list_reserved_urls(fixed: Iterable[str], metalakes: Callable[[], Iterable[MetalakeState]]) -> list[str]:
     """Return the URLs of what becomes nobody's table: those that the settings fix, and the places of the
     catalogs that metalakes have now."""
     states = list(metalakes())
@@ -162,7 +162,7 @@ def reserved_urls(fixed: Iterable[str], metalakes: Callable[[], Iterable[Metalak
     return [*fixed, *dict.fromkeys(url for one in told for url in places_of_catalog(one))]
 
 
-def fixed_urls(settings: Settings) -> Sequence[str]:
+def list_fixed_urls(settings: Settings) -> Sequence[str]:
     """Return those of them that do not change: checkpoints, what the gateway and its own servers keep,
     its policies and users, and the warehouses of catalogs, whose tables are theirs to name. Raises Faults."""
     checkpoints, others = own_places(settings)

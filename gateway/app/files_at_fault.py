@@ -62,7 +62,7 @@ class FilesAtFault:
         """Return since when a file has been so, by the clock; None: none is."""
         return min((one.since_s for one in self.all if one.kind == kind), default=None)
 
-    def keep(self, found: Mapping[FileFaultKind, Iterable[str]]) -> None:
+    def update(self, found: Mapping[FileFaultKind, Iterable[str]]) -> None:
         """Take what is wrong now. What is new, or mended, is logged once."""
         before, made = self._found, dict[str, FileAtFault]()
         # Of files that could not be read nobody knows since when they have been as they are.
@@ -103,7 +103,7 @@ class FilesAtFault:
             log.info("policy_file_mended", file=file)
 
 
-def told_of_files(found: Sequence[FileAtFault], most_s: float) -> str | None:
+def describe_files_at_fault(found: Sequence[FileAtFault], most_s: float) -> str | None:
     """Say which files are not in force as they stand, and what that means; None: all are."""
     told = []
     for kind, what in (

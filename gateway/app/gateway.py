@@ -19,13 +19,13 @@ from gateway.app.datasets_metrics import DatasetsCollector
 from gateway.app.descriptors import raise_limit
 from gateway.app.endpoints import Address, GatewayParts, start_endpoints
 from gateway.app.explaining import (
+    find_parser_jars,
     make_backend,
     make_catalog,
     make_judge,
     make_reader,
     make_upstream,
     minor_of_spark,
-    named_parsers,
     own_extensions,
 )
 from gateway.app.files import dataset_owners, make_listening, make_promotion, make_refreshing
@@ -42,12 +42,12 @@ from gateway.app.reloading import Reloading
 from gateway.app.rules import PolicyRegistry
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.app.site_checks import ask_database, check_site
-from gateway.app.tag_propagation import Accepted, TagPropagation, accepted_source
+from gateway.app.tag_propagation import Accepted, TagPropagation, build_accepted_source
 from gateway.app.unmatched import UnmatchedPolicies
 from gateway.app.versions import versions
 from gateway.audit.ledger import FileLedger, LedgerOptions
 from gateway.audit.sealing import keep_sealing
-from gateway.audit.seals import signing_key
+from gateway.audit.seals import read_signing_key
 from gateway.audit.spool import SpoolLimits
 from gateway.backends.reasons import reason_of
 from gateway.catalog.live import LiveCatalog
@@ -63,7 +63,7 @@ from gateway.model.principal import Principal
 from gateway.model.spark_minors import minor_of
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.policy.engine import engine_for
-from gateway.policy.parts import closed_part
+from gateway.policy.parts import build_closing_part
 from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.reader.pool import ReaderPool
 from gateway.session.dependencies import Dependencies
@@ -149,7 +149,7 @@ class Gateway:
     async def run(self) -> None:
         """Do what has to be done while serving; never returns. Raises when something that is needed ends."""
         background, self._background = self._background, []
-        await together(*background)
+        await run_together(*background)
 
     async def drain(self) -> None:
         """Take nothing new, and wait until what runs has ended, `sessions.drain_s` at most."""
@@ -183,7 +183,7 @@ class Gateway:
         users = UserFile(
             settings.users.file,
             max_stale_s=settings.users.max_stale_s,
-            removed=open_sessions.removed if settings.users.end_sessions else None,
+            removed=open_sessions.end_removed_users if settings.users.end_sessions else None,
         )
         jwt = make_jwt_logins(settings.logins.jwt)
         directory = make_directory(settings.logins.ldap)
@@ -202,7 +202,7 @@ class Gateway:
         if self._lifecycle.stopping:
             self._stop_taking()
         self._stack.enter_context(only_one(settings.ledger.directory))
-        reader, dsn, embedded = await together(
+        reader, dsn, embedded = await run_together(
             self._start_reader(), self._start_postgres(), self._start_embedded_spark()
         )
         ledger = await self._start_ledger(dsn)
@@ -220,10 +220,10 @@ class Gateway:
         rules = PolicyRegistry(
             settings.policies,
             reader,
-            accepted=accepted_source(settings, accepted),
+            accepted=build_accepted_source(settings, accepted),
             on_change=policies_changed,
             speaking=metalakes.services,
-            closed=closed_part(settings.file_sources()),
+            closed=build_closing_part(settings.file_sources()),
         )
         self._stack.push_async_callback(rules.close)
         await rules.start()
@@ -240,7 +240,7 @@ class Gateway:
             # The log and `/readyz` say why. Nothing runs before Spark is another: every session asks anew.
             spark_version = reader.spark_version
             self._progress("Spark may parse texts differently from the gateway: every statement is refused")
-        await metalakes.start(rules.take, upstream.own_catalogs)
+        await metalakes.start(rules.replace_part, upstream.own_catalogs)
         self.metrics.registry.register(MetalakesCollector(metalakes.states))
         owners = dataset_owners(settings, dsn, metalakes.owner, lambda user: users.principals.get(user))
         self.metrics.registry.register(unmatched)
@@ -263,7 +263,7 @@ class Gateway:
             lineage_input=lineage_input(settings.lineage),
             first_context=first_context(settings),
             secrets=catalogs.secrets(),
-            session_catalogs=catalogs.told,
+            session_catalogs=catalogs.list_session_catalogs,
             promotion=make_promotion(
                 settings,
                 queries,
@@ -288,13 +288,13 @@ class Gateway:
         rights = AuthorRights(reader, judge, lambda: catalog.snapshot, catalog.look_up)
         authors = PolicyAuthors(lambda: rules.current, lambda user: identities.principals.get(user), rights)
         notes: dict[str, Check] = {
-            "metalakes": metalakes.told,
-            "authors": authors.told,
-            "unmatched": unmatched.told,
-            "certificates": self._reloading.certificates.told,
+            "metalakes": metalakes.report_trouble,
+            "authors": authors.report_trouble,
+            "unmatched": unmatched.report_trouble,
+            "certificates": self._reloading.certificates.report_trouble,
         }
         if settings.tag_propagation.enabled:
-            notes["tags"] = propagation.told
+            notes["tags"] = propagation.report_trouble
         sessions = Sessions(dependencies, upstream.thrift) if upstream.thrift is not None else None
         if sessions is not None:
             open_sessions.add(sessions)
@@ -419,7 +419,7 @@ class Gateway:
         shown.watch(shown.ledger_unfit, lambda: ledger.metrics().unfit_events)
         shown.watch(shown.ledger_open, lambda: ledger.metrics().open_statements)
         if settings.seal_key is not None:
-            key = signing_key(settings.seal_key.reveal())
+            key = read_signing_key(settings.seal_key.reveal())
             self._background.append(keep_sealing(dsn, key, settings.directory))
         return ledger
 
@@ -450,7 +450,7 @@ def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> Embedd
 
     java = find_java(settings.reader.java)
     extensions = own_extensions(settings)
-    parsers = named_parsers(settings.reader, extensions=extensions)
+    parsers = find_parser_jars(settings.reader, extensions=extensions)
     options = EmbeddedSparkOptions(
         directory=embedded.directory,
         java=java,
@@ -463,13 +463,13 @@ def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> Embedd
         quick_start=embedded.quick_start,
         thrift_port=embedded.thrift_port,
         connect_port=embedded.connect_port,
-        private_conf=embedded_conf(settings, extensions),
+        private_conf=build_embedded_conf(settings, extensions),
         start_timeout_s=embedded.start_timeout_s,
     )
     return EmbeddedSpark(options, lambda host, port: make_backend(settings.backend, host, port).probe())
 
 
-def embedded_conf(settings: Settings, extensions: tuple[str, ...]) -> dict[str, str]:
+def build_embedded_conf(settings: Settings, extensions: tuple[str, ...]) -> dict[str, str]:
     """Return what an embedded Spark is told of catalogs and extensions. Raises Faults."""
     told = SparkCatalogs(settings.catalogs).of_start(minor_of_spark(settings))
     told.pop(EXTENSIONS, None)
@@ -511,7 +511,7 @@ def only_one(directory: Path) -> Iterator[None]:
 
 
 async def _while_it_lives(spark: EmbeddedSpark) -> None:
-    code = await spark.ended()
+    code = await spark.wait_for_exit()
     raise BackendUnavailable(f"the embedded Spark ended by itself with code {code}; see {spark.log}")
 
 
@@ -525,7 +525,7 @@ async def to_the_end(work: Callable[[], T]) -> T:
         raise
 
 
-async def together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
+async def run_together(*work: Coroutine[Any, Any, Any]) -> list[Any]:
     """Run coroutines at the same time and return their results; the first error cancels the others. Raises
     the error, of several Faults all of them, or else the group of errors, whose members are all told."""
     try:

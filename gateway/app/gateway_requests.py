@@ -26,7 +26,7 @@ class GatewayRequests:
         """Return what is asked for; a request that another version makes is an error in words."""
         match asked:
             case {"ask": "sessions"}:
-                return {"sessions": [_as_json(asdict(one)) for one in self._sessions.listed()]}
+                return {"sessions": [_as_json(asdict(one)) for one in self._sessions.list_sessions()]}
             case {"ask": "end_sessions", "user": str(user), "by": str(by)}:
                 return {"ended": await self._sessions.end([user], ENDED, by=by)}
             case {"ask": "users", "name": str(name)}:
@@ -48,7 +48,7 @@ async def list_sessions(dsn: str) -> tuple[list[_Json], Sequence[str]]:
 
     Raises LedgerUnavailable, and BackendUnavailable where no gateway runs.
     """
-    answers = await _asked(dsn, {"ask": "sessions"})
+    answers = await _ask(dsn, {"ask": "sessions"})
     found = [
         {"gateway": gateway, **one}
         for gateway, answer in sorted(answers.by_gateway.items())
@@ -59,7 +59,7 @@ async def list_sessions(dsn: str) -> tuple[list[_Json], Sequence[str]]:
 
 async def end_sessions(dsn: str, user: str, by: str) -> tuple[int, Sequence[str]]:
     """End all sessions of a user in all gateways; return how many, and what went wrong. Raises as above."""
-    answers = await _asked(dsn, {"ask": "end_sessions", "user": user, "by": by})
+    answers = await _ask(dsn, {"ask": "end_sessions", "user": user, "by": by})
     return sum(answer.get("ended", 0) for answer in answers.by_gateway.values()), _troubles(answers)
 
 
@@ -78,7 +78,7 @@ async def ask_for_user(dsn: str, name: str, user: User | None) -> tuple[list[str
     return taken, failed
 
 
-async def _asked(dsn: str, body: _Json) -> Answers:
+async def _ask(dsn: str, body: _Json) -> Answers:
     answers = await ask_gateways(dsn, body)
     if not answers.by_gateway and not answers.silent:
         raise BackendUnavailable("no gateway runs that keeps its record in this database")

@@ -21,24 +21,24 @@ from typing import Any
 import structlog
 
 from gateway.app import exit_codes
-from gateway.app.accepted_tags import accepted_path
+from gateway.app.accepted_tags import build_accepted_tags_path
 from gateway.app.classifying import classify_options, gateway_session
 from gateway.app.explaining import (
     catalog_without_sessions,
-    judging_rules,
+    find_parser_jars,
     make_reader,
-    named_parsers,
     reader_of,
+    select_judging_settings,
 )
 from gateway.app.jobs_metrics import JobStates
-from gateway.app.metalakes import kept_metalakes
-from gateway.app.policy_diff import known_people, settings_side
+from gateway.app.metalakes import load_cached_metalakes
+from gateway.app.policy_diff import load_user_file, settings_side
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.recommending import recommend_options
 from gateway.app.replaying import replay_options
-from gateway.app.revealing import revealed
+from gateway.app.revealing import reveal_secrets
 from gateway.app.seal_keys import seal_keys
-from gateway.app.tag_propagation import accepted_list
+from gateway.app.tag_propagation import load_accepted_list
 from gateway.app.verifying import verify_options
 from gateway.catalog.spark_settings import NamedCatalog, session_settings, start_settings
 from gateway.database.asking import TROUBLE
@@ -60,7 +60,7 @@ from gateway.jobs.verifying import verify
 from gateway.reader.java_runtime import find_java
 from gateway.settings.jobs import JobsSettings, ScheduleSettings
 from gateway.settings.models import Settings
-from gateway.sources.accepted_tags import kept
+from gateway.sources.accepted_tags import load_cached_list
 
 log = structlog.get_logger(__name__)
 
@@ -119,7 +119,7 @@ def _rollup_options(settings: Settings) -> RollupOptions:
     @asynccontextmanager
     async def reader() -> AsyncIterator[FingerprintOf]:
         # Shapes of texts do not depend on extensions: Spark's own lexer, of the version that we came with.
-        async with reader_of(chosen, named_parsers(chosen, extensions=())) as pool:
+        async with reader_of(chosen, find_parser_jars(chosen, extensions=())) as pool:
             yield pool.fingerprint
 
     return RollupOptions(reader=reader, statements=settings.jobs.rollups.statements)
@@ -169,7 +169,7 @@ def _tables(
         raise Faults(
             [f"`jobs.catalog` is `{chosen.catalog}`, and `catalogs` has none such of type `iceberg`"]
         )
-    return {"tables": f"{entry.name}.{chosen.database}", "conf": told([revealed(entry)])}
+    return {"tables": f"{entry.name}.{chosen.database}", "conf": told([reveal_secrets(entry)])}
 
 
 async def keep_running(
@@ -232,7 +232,7 @@ def due_since(when: ScheduleSettings, now: datetime, last: datetime | None) -> d
 async def _run(name: str, config: Path, since: datetime, settings: JobsSettings) -> bool:
     """Run a job in a process of its own and wait for its end; it is stopped when we are. False: it failed."""
     try:
-        code = await _ended(name, config, since, settings)
+        code = await _wait_for_end(name, config, since, settings)
     except OSError as error:  # no process to be had, or it was gone at once
         log.warning("job_failed", job=name, error=str(error))
         return False
@@ -246,11 +246,11 @@ async def _run(name: str, config: Path, since: datetime, settings: JobsSettings)
     return True
 
 
-async def _ended(name: str, config: Path, since: datetime, settings: JobsSettings) -> int:
+async def _wait_for_end(name: str, config: Path, since: datetime, settings: JobsSettings) -> int:
     words = ("jobs", "run", name, "--config", str(config), "--unless-since", since.isoformat())
     log.info("job_starting", job=name)
     process = await asyncio.create_subprocess_exec(
-        *paced(settings.share),
+        *build_pacing_command(settings.share),
         *(sys.executable, "-m", "gateway", *words),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
@@ -258,21 +258,21 @@ async def _ended(name: str, config: Path, since: datetime, settings: JobsSetting
     )
     try:
         # It still loads its modules: Spark and its workers are started later, and take after it.
-        give_way(process.pid, settings.niceness)
+        lower_priority(process.pid, settings.niceness)
         return await process.wait()
     finally:
         if process.returncode is None:
             await _stop(process)
 
 
-def paced(share: float) -> tuple[str, ...]:
+def build_pacing_command(share: float) -> tuple[str, ...]:
     """Return the words before a command that is to run for a share of the time."""
     if share == 1 or sys.platform != "linux":
         return ()
     return sys.executable, "-m", "gateway.jobs.pacing", str(share)
 
 
-def give_way(pid: int, niceness: int) -> None:
+def lower_priority(pid: int, niceness: int) -> None:
     """Have a process that leads a session give way to all others, with all that it starts.
 
     Where Linux groups processes by their sessions (`man sched`, autogroup), `nice` counts between those of
@@ -303,19 +303,21 @@ def proof_options(settings: Settings) -> ProofOptions:
 
     @asynccontextmanager
     async def gate() -> AsyncIterator[Gate]:
-        people = known_people(settings)
-        policies = await asyncio.to_thread(settings_side, settings, people, kept(accepted_path(settings)))
+        people = load_user_file(settings)
+        policies = await asyncio.to_thread(
+            settings_side, settings, people, load_cached_list(build_accepted_tags_path(settings))
+        )
         async with await make_reader(settings) as reader:
-            metalakes, _ = await kept_metalakes(settings)
+            metalakes, _ = await load_cached_metalakes(settings)
             async with catalog_without_sessions(settings, reader, None, metalakes) as catalog:
                 yield Gate(
                     reader=reader,
                     policies=policies,
                     principals=people,
-                    rules=judging_rules(settings),
+                    rules=select_judging_settings(settings),
                     catalogs=frozenset(name.lower() for name in settings.policies.catalogs),
                     look_up=catalog.look_up,
-                    listed=metalakes.listed(),
+                    listed=metalakes.list_catalogs(),
                 )
 
     @contextmanager
@@ -345,8 +347,8 @@ def closure_options(settings: Settings) -> ClosureOptions:
     """Return what the job is given."""
 
     async def rules(connection: Any) -> ClosureRules:
-        people = known_people(settings)
-        accepted = await accepted_list(connection)
+        people = load_user_file(settings)
+        accepted = await load_accepted_list(connection)
         policies = await asyncio.to_thread(settings_side, settings, people, accepted)
         told = repr([sorted(policies.origins.items()), accepted.number])
         return ClosureRules(

@@ -10,14 +10,14 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gateway.database.connections import open_connection
-from gateway.jobs.locks import HELD, MADE_UP_FOR, locked
+from gateway.jobs.locks import HELD, MADE_UP_FOR, write_lock_condition
 
 _LOCKS = f"SELECT clock_timestamp(), array(SELECT l.objid FROM pg_locks l WHERE {HELD})"
 _RUNS = f"""
 WITH run AS (
     SELECT id, job, whole, started_at, ended_at, held,
            CASE WHEN state = 'running' AND started_at < $1 AND NOT held THEN 'killed' ELSE state END AS state
-    FROM sluice.job_run, LATERAL (SELECT {locked("job")} = ANY ($2::oid[])) AS l (held)
+    FROM sluice.job_run, LATERAL (SELECT {write_lock_condition("job")} = ANY ($2::oid[])) AS l (held)
 ), counted AS (
     SELECT *, {MADE_UP_FOR} AS again, whole OR EXISTS (
         SELECT FROM sluice.verification found WHERE found.run = run.id AND found.findings > 0

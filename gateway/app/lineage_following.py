@@ -35,7 +35,7 @@ def lineage_input(settings: LineageSettings) -> recorder.MakeLineageInput:
     return LineageInput(queries=settings.queries, tables_bytes=settings.tables_bytes)
 
 
-def named_now(catalog: Catalog) -> frozenset[str]:
+def list_catalogs(catalog: Catalog) -> frozenset[str]:
     """Return the catalogs that names may begin with now, and those that there were."""
     snapshot = catalog.snapshot
     return snapshot.catalogs | snapshot.listed.refused.keys()
@@ -45,8 +45,8 @@ async def look_up(catalog: Catalog, names: Sequence[TableName]) -> CatalogSnapsh
     """Return a snapshot that knows the names. What is in a catalog that is gone, or refused, is not there:
     lineage of what was recorded before does not wait for it to come back."""
     refused = catalog.snapshot.listed.refused
-    away = frozenset(name.folded() for name in names if name.catalog.lower() in refused)
-    snapshot = await catalog.look_up([name for name in names if name.folded() not in away])
+    away = frozenset(name.fold() for name in names if name.catalog.lower() in refused)
+    snapshot = await catalog.look_up([name for name in names if name.fold() not in away])
     return replace(snapshot, missing=snapshot.missing | away)
 
 
@@ -67,7 +67,7 @@ def make_follower(
             reader=reader,
             look_up=partial(look_up, catalog),
             catalogs=catalog.snapshot.catalogs,
-            listed=lambda: named_now(catalog),
+            listed=lambda: list_catalogs(catalog),
         ),
         workers=workers,
         sinks=sinks,

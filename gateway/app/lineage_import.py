@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.app.explaining import catalog_without_sessions, make_reader
-from gateway.app.metalakes import kept_metalakes
+from gateway.app.metalakes import load_cached_metalakes
 from gateway.app.openlineage import make_writer
 from gateway.lineage.gathering import Gatherer
 from gateway.lineage.importing import Importer, MadeTables
@@ -37,7 +37,7 @@ async def importing(
         LineageWorkers(processes, deadline_s=deadline_s) as workers,
         AsyncExitStack() as stack,
     ):
-        metalakes, _ = await kept_metalakes(settings)
+        metalakes, _ = await load_cached_metalakes(settings)
         catalog = await stack.enter_async_context(
             catalog_without_sessions(settings, reader, tables, metalakes)
         )
@@ -51,6 +51,6 @@ async def importing(
             )
             sink = await stack.enter_async_context(FileSink(events, writer))
         catalogs = frozenset(name.lower() for name in settings.policies.catalogs)
-        catalogs |= catalog.snapshot.catalogs | metalakes.listed().revisions.keys()
+        catalogs |= catalog.snapshot.catalogs | metalakes.list_catalogs().revisions.keys()
         gatherer = Gatherer(reader=reader, look_up=made.look_up, catalogs=catalogs)
         yield Importer(gatherer, workers, made, connection, sink)

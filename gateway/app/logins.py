@@ -91,7 +91,7 @@ def _try_user_file(settings: Settings, user: str, secret: str) -> LoginTrial:
         return LoginTrial(way=way, verdict=_UNKNOWN)
     for token in found.tokens:
         if token.hash == digest(secret):
-            if token.expired(datetime.now(UTC)):
+            if token.is_expired(datetime.now(UTC)):
                 return LoginTrial(way=way, verdict=f"token {token.id} has expired")
             return LoginTrial(way=way, verdict=f"lets in by token {token.id}", principal=found.principal)
     if not found.password_hash:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from gateway.app.providers import shipped_providers
+from gateway.app.providers import load_shipped_providers
 from gateway.app.revealing import parameters_of
 from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.providers import Wishes, is_secret
@@ -22,7 +22,7 @@ from gateway.settings.metalakes import MetalakeSettings, metalake_settings
 from gateway.settings.models import Settings
 from gateway.settings.section import Secret
 from gateway.sources.cache import CacheTrouble
-from gateway.sources.metalake import Fetch, MetalakeOptions, MetalakeSource, kept
+from gateway.sources.metalake import Fetch, MetalakeOptions, MetalakeSource, load_cached_metalake
 from gateway.sources.metalakes import Metalakes, MetalakeState, PolledMetalake
 
 
@@ -66,7 +66,7 @@ def metalakes_of(
 
     lakes = [lake(entry) for entry in settings.metalakes if only in (None, entry)]
     logs = only is None and not read_only
-    return Metalakes(lakes, minor, shipped_providers(), reserved_names(settings), logs=logs)
+    return Metalakes(lakes, minor, load_shipped_providers(), list_reserved_names(settings), logs=logs)
 
 
 def _reveal(metalake: str, catalog: str, own: Mapping[str, Mapping[str, str | Secret]]) -> dict[str, str]:
@@ -85,12 +85,12 @@ async def metalake_states(settings: Settings) -> list[tuple[CatalogEntry, Metala
     """Return the entries that are metalakes, with what the gateway has of each, by its files."""
     if not settings.metalakes:
         return []
-    metalakes, _ = await kept_metalakes(settings)
+    metalakes, _ = await load_cached_metalakes(settings)
     states = {state.name: state for state in metalakes.states()}
     return [(entry, states[entry.name]) for entry in settings.catalogs if entry.name in states]
 
 
-async def kept_metalakes(settings: Settings) -> tuple[Metalakes, list[Part]]:
+async def load_cached_metalakes(settings: Settings) -> tuple[Metalakes, list[Part]]:
     """Return the metalakes as the files of the gateway of these settings hold them, for the Spark behind it,
     and what policies get of each: for a command beside it."""
     minor = await asyncio.to_thread(_minor_of_gateway, settings)
@@ -108,13 +108,13 @@ def _minor_of_gateway(settings: Settings) -> Minor:
     """Return the minor of the Spark that the gateway's files are for; the newest where they do not say."""
     for entry in settings.metalakes:
         with suppress(CacheTrouble, ValueError):
-            found = kept(metalake_path(settings.ledger.directory, entry.name))
+            found = load_cached_metalake(metalake_path(settings.ledger.directory, entry.name))
             if found is not None and found.minor:
                 return minor_of(found.minor)
     return NEWEST
 
 
-async def asked_metalake(settings: Settings, minor: Minor, entry: CatalogEntry) -> MetalakeState:
+async def fetch_metalake(settings: Settings, minor: Minor, entry: CatalogEntry) -> MetalakeState:
     """Return what the server of one entry says now; nothing is kept."""
     metalakes = metalakes_of(settings, minor, only=entry)
     try:
@@ -133,7 +133,7 @@ def metalake_path(directory: Path, name: str) -> Path:
     return directory / f"metalake_{name.lower()}.json"
 
 
-def reserved_names(settings: Settings) -> frozenset[str]:
+def list_reserved_names(settings: Settings) -> frozenset[str]:
     """Return the first parts of names that mean something already, lower case."""
     named = {*settings.policies.catalogs, *settings.files, "spark_catalog"}
     named |= {entry.name for entry in settings.catalogs if entry.on_spark}
@@ -155,7 +155,7 @@ def _fetch(client: GravitinoMetalake | None, settings: MetalakeSettings) -> Fetc
     async def fetch() -> Metalake:
         if client is None:
             raise Faults(["no server is asked here"])
-        return await client.everything(tags=settings.tags, privileges=settings.privileges)
+        return await client.load_everything(tags=settings.tags, privileges=settings.privileges)
 
     return fetch
 

@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import Any
 
 from gateway.app.explaining import make_reader
-from gateway.app.policy_diff import known_people, load_side
+from gateway.app.policy_diff import load_side, load_user_file
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.spark_checks import ask_spark
-from gateway.app.tag_propagation import accepted_list
+from gateway.app.tag_propagation import load_accepted_list
 from gateway.audit.seals import read_seal, seals
 from gateway.errors import Faults, SluiceError
 from gateway.jobs.proof.report import alarms, proofs
-from gateway.jobs.reports import peaks
-from gateway.lineage.laundering import laundering
+from gateway.jobs.reports import find_refusal_peaks
+from gateway.lineage.laundering import find_laundering
 from gateway.lineage.proposals import PROPOSED, proposals
 from gateway.model.context import AccessContext
 from gateway.model.policy import PolicySet
 from gateway.policy.engine import engine_for
-from gateway.policy.laundering import Sights, named_principals
+from gateway.policy.laundering import Sights, list_named_principals
 from gateway.settings.models import Settings
 
 MAX_PEOPLE = 8
@@ -54,23 +54,23 @@ async def officer_page(
 ) -> AsyncIterator[OfficerPart]:
     """Yield the parts of the page, one after the other. Raises Faults for policies that cannot be loaded, and
     what asyncpg raises."""
-    accepted = await accepted_list(connection)
-    people = known_people(settings)
+    accepted = await load_accepted_list(connection)
+    people = load_user_file(settings)
     policies = await asyncio.to_thread(load_side, config, people, None, accepted)
     yield await _copies(connection, settings, policies, limit)
-    yield await _proposed(connection, limit)
+    yield await _count_proposed(connection, limit)
     yield await _alarms(connection, since, limit)
     yield await _peaks(connection, since, limit)
-    yield await _unsealed(connection, settings, limit)
-    yield await _unmatched(settings, policies, limit, with_spark=with_spark)
+    yield await _count_unsealed(connection, settings, limit)
+    yield await _count_unmatched(settings, policies, limit, with_spark=with_spark)
 
 
 async def _copies(connection: Any, settings: Settings, policies: PolicySet, limit: int) -> OfficerPart:
-    people = known_people(settings)
+    people = load_user_file(settings)
     sights = Sights(
-        engine_for(policies), named_principals(policies, people), AccessContext(time=datetime.now(UTC))
+        engine_for(policies), list_named_principals(policies, people), AccessContext(time=datetime.now(UTC))
     )
-    report = await laundering(connection, sights, propagation_rules(settings.tag_propagation))
+    report = await find_laundering(connection, sights, propagation_rules(settings.tag_propagation))
     missing = list(report.cut_off)
     if not settings.lineage.enabled:
         missing.append("`lineage.enabled` is off: what was copied since is not known")
@@ -92,7 +92,7 @@ async def _copies(connection: Any, settings: Settings, policies: PolicySet, limi
     )
 
 
-async def _proposed(connection: Any, limit: int) -> OfficerPart:
+async def _count_proposed(connection: Any, limit: int) -> OfficerPart:
     open_ = await proposals(connection, states=(PROPOSED,), limit=limit)
     count = await connection.fetchval("SELECT count(*) FROM sluice.tag_proposal WHERE state = $1", PROPOSED)
     return OfficerPart(
@@ -138,7 +138,7 @@ async def _alarms(connection: Any, since: date, limit: int) -> OfficerPart:
 
 
 async def _peaks(connection: Any, since: date, limit: int) -> OfficerPart:
-    found = await peaks(connection, since)
+    found = await find_refusal_peaks(connection, since)
     last = await connection.fetchval(
         "SELECT max(ended_at) FROM sluice.job_run WHERE job = 'rollups' AND state = 'done'"
     )
@@ -163,7 +163,7 @@ WHERE e.chain_position > coalesce(s.position, 0) AND e.time < date_trunc('day', 
 GROUP BY 1 ORDER BY 1"""
 
 
-async def _unsealed(connection: Any, settings: Settings, limit: int) -> OfficerPart:
+async def _count_unsealed(connection: Any, settings: Settings, limit: int) -> OfficerPart:
     texts = await seals(connection)
     heads = read_seal(texts[-1]).heads if texts else {}
     rows = await connection.fetch(_UNSEALED, list(heads), [head.position for head in heads.values()])
@@ -179,7 +179,9 @@ async def _unsealed(connection: Any, settings: Settings, limit: int) -> OfficerP
     )
 
 
-async def _unmatched(settings: Settings, policies: PolicySet, limit: int, *, with_spark: bool) -> OfficerPart:
+async def _count_unmatched(
+    settings: Settings, policies: PolicySet, limit: int, *, with_spark: bool
+) -> OfficerPart:
     names: list[str] = []
     missing: list[str] = []
     if with_spark:

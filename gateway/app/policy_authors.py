@@ -17,7 +17,7 @@ from gateway.model.catalog import CatalogSnapshot, LookUp, TableName
 from gateway.model.policy import Policy, PolicySet
 from gateway.model.principal import Principal, principal_of, user_of
 from gateway.model.statement import Cleared, NeedsCatalog, Verdict
-from gateway.pipeline.authors import asked_for
+from gateway.pipeline.authors import require_of_author
 from gateway.policy.sqltext import sample
 from gateway.reader.port import ReaderPort
 
@@ -41,15 +41,15 @@ class AuthorRights:
         by the functions that it calls, and execute these. Raises BackendUnavailable when that cannot be
         asked."""
         catalog, needed = self.catalog(), dict[TableName, None]()
-        asked = await asked_for(sample(text), self.reader, catalog)
+        asked = await require_of_author(sample(text), self.reader, catalog)
         while isinstance(asked, NeedsCatalog):
             needed.update(dict.fromkeys(asked.tables))
             catalog = await self.look_up(tuple(needed))
-            asked = await asked_for(sample(text), self.reader, catalog)
+            asked = await require_of_author(sample(text), self.reader, catalog)
         if asked is None:
             return False
         verdicts = [await self.judge(statement, author) for statement in asked.statements]
-        return all(isinstance(verdict, Cleared) and verdict.plain for verdict in verdicts)
+        return all(isinstance(verdict, Cleared) and verdict.shows_errors for verdict in verdicts)
 
 
 class PolicyAuthors:
@@ -68,7 +68,7 @@ class PolicyAuthors:
         self._closed: dict[str, str] = {}
         """Policy, as it is told → its author."""
 
-    async def told(self) -> str | None:
+    async def report_trouble(self) -> str | None:
         """Return what /readyz notes."""
         if not self._closed:
             return None

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from gateway.app.accepted_tags import accepted_part, accepted_path
-from gateway.app.metalakes import kept_metalakes
+from gateway.app.accepted_tags import build_accepted_part, build_accepted_tags_path
+from gateway.app.metalakes import load_cached_metalakes
 from gateway.app.rule_files import load_rules, read_rules
 from gateway.audit.search import EventQuery, search
 from gateway.errors import Faults
@@ -18,10 +18,10 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.policy.documents import parse_document
 from gateway.policy.packs.files import load_people
-from gateway.policy.parts import Part, closed_part, combine
+from gateway.policy.parts import Part, build_closing_part, combine
 from gateway.settings.loading import load_settings
 from gateway.settings.models import PolicySettings, Settings
-from gateway.sources.accepted_tags import AcceptedList, kept
+from gateway.sources.accepted_tags import AcceptedList, load_cached_list
 
 
 def load_side(
@@ -41,7 +41,9 @@ def load_side(
     if _is_settings(path):
         settings = load_settings(path)
         return settings_side(
-            settings, people, kept(accepted_path(settings)) if accepted is None else accepted
+            settings,
+            people,
+            load_cached_list(build_accepted_tags_path(settings)) if accepted is None else accepted,
         )
     policies = PolicySettings(paths=(path,))
     rules = load_rules(read_rules(policies), policies, people=people)
@@ -50,7 +52,7 @@ def load_side(
         spoken_for = {
             catalog: service for catalog, service in catalogs.items() if service in rules.part.services
         }
-    return combined(rules.part, beside, spoken_for)
+    return combine_policies(rules.part, beside, spoken_for)
 
 
 def load_sides(
@@ -90,10 +92,10 @@ def settings_side(
     paths = (*policies.paths, *caches)
     policies = policies.model_copy(update={"paths": paths, "ranger": ()})
     rules = load_rules(read_rules(policies), policies, people=people)
-    return combined(rules.part, parts_beside(settings, accepted), policies.catalogs)
+    return combine_policies(rules.part, parts_beside(settings, accepted), policies.catalogs)
 
 
-def combined(part: Part, beside: Sequence[Part], catalogs: Mapping[str, str]) -> PolicySet:
+def combine_policies(part: Part, beside: Sequence[Part], catalogs: Mapping[str, str]) -> PolicySet:
     """Return the policies of a part with what is in force beside it, as far as it has their services: a
     gateway takes no metalake of another. Raises Faults."""
     services = part.services.keys()
@@ -108,10 +110,10 @@ def parts_beside(settings: Settings, accepted: AcceptedList | None) -> Sequence[
     """Return what is in force beside the policies themselves: sources of files that are closed, accepted tags
     where they are given, and metalakes by the files of their gateway. Blocks, in a thread without an event
     loop."""
-    parts = [closed_part(settings.file_sources())]
-    parts += [accepted_part(accepted)] if accepted is not None else []
+    parts = [build_closing_part(settings.file_sources())]
+    parts += [build_accepted_part(accepted)] if accepted is not None else []
     if settings.metalakes:
-        parts += asyncio.run(kept_metalakes(settings))[1]
+        parts += asyncio.run(load_cached_metalakes(settings))[1]
     return parts
 
 
@@ -140,12 +142,12 @@ def read_people(path: Path) -> dict[str, Principal]:
     return load_people(text, str(path))
 
 
-def known_people(settings: Settings) -> dict[str, Principal]:
+def load_user_file(settings: Settings) -> dict[str, Principal]:
     """Return the people of the user file, none without one. Raises Faults."""
     return read_people(settings.users.file) if settings.users.file.exists() else {}
 
 
-async def recorded(
+async def load_recorded(
     dsn: str | None, spool: Path | None, *, since: datetime | None, until: datetime | None, limit: int
 ) -> list[AuditEvent]:
     """Return the decided statements of a period, the newest `limit` of them."""

@@ -23,7 +23,7 @@ from gateway.pipeline.table_checks import FittingText, is_name
 from gateway.policy.sqltext import sample
 from gateway.reader.port import ReaderPort
 from gateway.session.ports import BackendError, Catalog
-from gateway.sql.policy_text import unfit
+from gateway.sql.policy_text import find_unknown_column
 
 MAX_TABLES = 10
 """Tables that one text is held against."""
@@ -71,7 +71,7 @@ class SparkTexts:
         self._timeout_s = timeout_s
         self._silent_until_s = float("-inf")
 
-    async def say(self, question: AskedText, reading: Reading) -> tuple[str | None, str]:
+    async def check_text(self, question: AskedText, reading: Reading) -> tuple[str | None, str]:
         """Return what is wrong with a text that was read, and what Spark was not asked of it."""
         if not question.text.strip():
             return None, ""
@@ -97,7 +97,7 @@ class SparkTexts:
             )
         unknown: list[str] = []
         held = 0
-        for name, column in islice(_named(question, speaking), MAX_TABLES):
+        for name, column in islice(_list_named_tables(question, speaking), MAX_TABLES):
             table = (await self._catalog.look_up([name])).table(name)
             if table is None:
                 unknown.append(f"there is no table {name}")
@@ -131,7 +131,7 @@ class SparkTexts:
         found = (await self._catalog.look_up(read)) if read else None
         tables = [found.table(name) for name in read] if found is not None else []
         if len(read) == len(names) and None not in tables:
-            what = unfit(written, reading, table, tables)
+            what = find_unknown_column(written, reading, table, tables)
             if what is not None:
                 return f"this {question.kind} names {what}, which table {table.name} does not have"
         item = _item(question)
@@ -158,7 +158,7 @@ def _item(question: AskedText) -> MaskItem | FilterItem:
     return FilterItem(filter_expression=question.text)
 
 
-def _named(question: AskedText, speaking: Sequence[str]) -> Iterator[tuple[TableName, str]]:
+def _list_named_tables(question: AskedText, speaking: Sequence[str]) -> Iterator[tuple[TableName, str]]:
     """Yield the tables that a policy writes out, each with a column that it does, or none."""
     for resources in orjson.loads(question.about)["sets"]:
         levels = {level: _values(resources.get(level)) for level in _LEVELS}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gateway.admin.listener import AdminServer
 from gateway.app.certificates import tls_context
-from gateway.frontends.doors import Door, DoorLimits
+from gateway.frontends.connection_limits import ConnectionLimiter, ConnectionLimits
 from gateway.session.metrics import Metrics
 from gateway.settings.models import Settings
 
@@ -23,7 +23,7 @@ class Probes:
     """The listener, which listens."""
 
     admin: AdminServer
-    door: Door
+    connection_limiter: ConnectionLimiter
     port: int
     metrics: Metrics
 
@@ -34,20 +34,22 @@ async def start_probes(settings: Settings, metrics: Metrics) -> Probes:
     tls = tls_context(listener.tls)
     admin = AdminServer({}, metrics.registry)
     admin.unready = STARTING
-    door = make_door(settings, metrics, NAME)
+    door = build_connection_limiter(settings, metrics, NAME)
     port = await admin.start(door, listener.host, listener.port, tls=tls)
-    return Probes(admin=admin, door=door, port=port, metrics=metrics)
+    return Probes(admin=admin, connection_limiter=door, port=port, metrics=metrics)
 
 
-def make_door(settings: Settings, metrics: Metrics, listener: str) -> Door:
+def build_connection_limiter(settings: Settings, metrics: Metrics, listener: str) -> ConnectionLimiter:
     """Return what accepts the connections of a listener."""
     refused = metrics.connections_refused
-    return Door(
-        listener, door_limits(settings, listener), refused=lambda name, why: refused.labels(name, why).inc()
+    return ConnectionLimiter(
+        listener,
+        read_connection_limits(settings, listener),
+        refused=lambda name, why: refused.labels(name, why).inc(),
     )
 
 
-def door_limits(settings: Settings, listener: str) -> DoorLimits:
+def read_connection_limits(settings: Settings, listener: str) -> ConnectionLimits:
     """Return the bounds of a listener."""
     bounds, http = settings.connections, settings.listeners.thrift_http
     connections = {
@@ -56,7 +58,7 @@ def door_limits(settings: Settings, listener: str) -> DoorLimits:
         "connect": bounds.connect,
         NAME: bounds.before_login,
     }
-    return DoorLimits(
+    return ConnectionLimits(
         connections=connections[listener],
         strangers=bounds.before_login,
         strangers_per_address=bounds.before_login_per_address,

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable
 from pathlib import Path
 
-from gateway.app.rule_files import read_texts, shipped_rules
+from gateway.app.rule_files import find_shipped_rules, read_texts
 from gateway.model.procedures import Procedures
 from gateway.policy.procedures import load_procedures
 from gateway.policy.service_defs import load_service_defs
@@ -16,13 +16,13 @@ SERVICE = "spark"
 
 
 @functools.cache
-def shipped_procedures() -> Procedures:
+def load_shipped_procedures() -> Procedures:
     """Return the rows of `rules/procedures`. Raises Faults with file and line."""
-    return procedures(sorted((shipped_rules() / "procedures").glob("*.yaml")))
+    return procedures(sorted((find_shipped_rules() / "procedures").glob("*.yaml")))
 
 
 def procedures(files: Iterable[Path]) -> Procedures:
     """Return the rows of files. Raises Faults with file and line."""
-    definitions = load_service_defs(read_texts([shipped_rules() / "service_defs" / f"{SERVICE}.yaml"]))
+    definitions = load_service_defs(read_texts([find_shipped_rules() / "service_defs" / f"{SERVICE}.yaml"]))
     accesses = frozenset(access.name for access in definitions[SERVICE].access_types)
     return load_procedures(read_texts(files), accesses)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.app.rule_files import read_texts, shipped_rules
+from gateway.app.rule_files import find_shipped_rules, read_texts
 from gateway.model.tags import PropagationRules
 from gateway.policy.propagation import load_propagation
 from gateway.settings.models import TagPropagationSettings
@@ -15,7 +15,7 @@ SHIPPED = "tag_propagation.yaml"
 
 def rules_path(settings: TagPropagationSettings) -> Path:
     """Return the file of the rules of tag propagation."""
-    return settings.rules if settings.rules is not None else shipped_rules() / SHIPPED
+    return settings.rules if settings.rules is not None else find_shipped_rules() / SHIPPED
 
 
 def propagation_rules(settings: TagPropagationSettings) -> PropagationRules:

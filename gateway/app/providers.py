@@ -6,13 +6,13 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from gateway.app.rule_files import read_texts, shipped_rules
+from gateway.app.rule_files import find_shipped_rules, read_texts
 from gateway.catalog.jdbc_addresses import JdbcDatabase
 from gateway.catalog.kinds import KINDS
 from gateway.catalog.providers import TYPES, PropertyRule, Provider, Providers
-from gateway.catalog.types import NotUnderstood, checked_ddl
+from gateway.catalog.types import NotUnderstood, normalize_ddl
 from gateway.model.spark_minors import SUPPORTED, Minor
-from gateway.policy.diagnostics import Diagnostics, Path, unknown_keys
+from gateway.policy.diagnostics import Diagnostics, Path, list_unknown_keys
 from gateway.policy.documents import parse_document
 from gateway.settings.metalakes import PROVIDER_SWITCHES
 
@@ -37,9 +37,9 @@ _DATABASE_KEYS = frozenset({"database", "drivers", "parameters", "separator", "i
 
 
 @functools.cache
-def shipped_providers() -> Providers:
+def load_shipped_providers() -> Providers:
     """Return the rows of `rules/catalog_providers.yaml`. Raises Faults with file and line."""
-    ((name, text),) = read_texts([shipped_rules() / SHIPPED]).items()
+    ((name, text),) = read_texts([find_shipped_rules() / SHIPPED]).items()
     return load_providers(text, name)
 
 
@@ -51,7 +51,7 @@ def load_providers(text: str, file: str) -> Providers:
     if not isinstance(data, dict) or not isinstance(data.get("providers"), list):
         faults.add((), "a table of providers has `bypass`, `types`, `databases` and `providers`")
         faults.raise_any()
-    unknown_keys(data, PROVIDER_KEYS, (), faults, "a table of providers")
+    list_unknown_keys(data, PROVIDER_KEYS, (), faults, "a table of providers")
     bypass = data.get("bypass")
     if not isinstance(bypass, str) or not bypass.endswith("."):
         faults.add(("bypass",), "`bypass` is what names of properties begin with, and ends with a dot")
@@ -71,7 +71,7 @@ def _databases(value: Any, at: Path, faults: Diagnostics) -> tuple[JdbcDatabase,
         if not isinstance(one, dict):
             faults.add(where, "a database is a mapping with `database`, `drivers` and `parameters`")
             continue
-        unknown_keys(one, _DATABASE_KEYS, where, faults, "a database")
+        list_unknown_keys(one, _DATABASE_KEYS, where, faults, "a database")
         drivers, parameters = one.get("drivers"), one.get("parameters")
         if not all(
             isinstance(listed, list) and all(isinstance(name, str) for name in listed)
@@ -99,7 +99,7 @@ def _row(row: Any, at: Path, types: Mapping[str, str], faults: Diagnostics) -> P
     if not isinstance(row, dict):
         faults.add(at, "a provider is a mapping with `provider`, `kind` and `minors`")
         return None
-    unknown_keys(row, _KEYS, at, faults, "a provider")
+    list_unknown_keys(row, _KEYS, at, faults, "a provider")
     name, kind, enabled_by = row.get("provider"), row.get("kind"), row.get("enabled_by", "")
     if not isinstance(name, str) or not name or name != name.lower():
         faults.add((*at, "provider"), "`provider` is a name in lower case")
@@ -149,7 +149,7 @@ def _properties(value: Any, at: Path, faults: Diagnostics) -> dict[str, Property
         if not isinstance(rule, dict) or not isinstance(rule.get("to"), str):
             faults.add((*at, key), "a property has `to`, and may have `values` or a `type`")
             continue
-        unknown_keys(rule, frozenset({"to", "values", "type"}), (*at, key), faults, "a property")
+        list_unknown_keys(rule, frozenset({"to", "values", "type"}), (*at, key), faults, "a property")
         values = rule.get("values", [])
         if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
             faults.add((*at, key), "`values` is a list of texts")
@@ -183,7 +183,7 @@ def _types(value: Any, at: Path, faults: Diagnostics) -> dict[str, str]:
     found = _texts(value, at, faults)
     for key, name in found.items():
         try:
-            checked_ddl(name)
+            normalize_ddl(name)
         except NotUnderstood:
             faults.add((*at, key), f"`{name}` is no type of Spark's")
     return found

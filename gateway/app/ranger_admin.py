@@ -76,7 +76,7 @@ class RangerAdmin:
                 lapsed = before is None or await may_select(before, question.text) is False
                 if not lapsed:
                     return PolicyText(None, reach, selectable=selectable)
-            fault, unchecked = (None, "") if spark is None else await spark.say(question, answer)
+            fault, unchecked = (None, "") if spark is None else await spark.check_text(question, answer)
             return PolicyText(fault, reach, unchecked, selectable, bool(question.author))
 
         async def may_select(author: Principal, text: str) -> bool | None:

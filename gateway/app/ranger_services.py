@@ -93,7 +93,7 @@ def part_of(held: CachedService, settings: RangerAdminSettings) -> Part:
     )
 
 
-def spoken_for(speaking: Collection[str], services: Iterable[RangerService]) -> list[RangerService]:
+def select_used_services(speaking: Collection[str], services: Iterable[RangerService]) -> list[RangerService]:
     """Return those of the services that speak for some catalog."""
     return [service for service in services if service.name in speaking]
 

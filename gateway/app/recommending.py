@@ -8,18 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gateway.app.accepted_tags import accepted_path
-from gateway.app.policy_diff import combined, known_people, parts_beside, settings_side
+from gateway.app.accepted_tags import build_accepted_tags_path
+from gateway.app.policy_diff import combine_policies, load_user_file, parts_beside, settings_side
 from gateway.app.rule_files import load_rules, read_rules
-from gateway.app.tag_propagation import accepted_list
+from gateway.app.tag_propagation import load_accepted_list
 from gateway.errors import Faults
-from gateway.jobs.recommending.applying import Edited, edited_pack, require_as_thought_of
+from gateway.jobs.recommending.applying import Edited, build_edited_pack, require_as_thought_of
 from gateway.jobs.recommending.frames import Peers
 from gateway.jobs.recommending.job import PoliciesInForce, RecommendOptions
 from gateway.model.policy import PolicySet
-from gateway.policy.packs.editing import edited
+from gateway.policy.packs.editing import apply_edits
 from gateway.settings.models import Settings
-from gateway.sources.accepted_tags import kept
+from gateway.sources.accepted_tags import load_cached_list
 
 
 def recommend_options(settings: Settings) -> RecommendOptions:
@@ -27,8 +27,8 @@ def recommend_options(settings: Settings) -> RecommendOptions:
     chosen = settings.jobs.recommend
 
     async def rules(connection: Any) -> PoliciesInForce:
-        people = known_people(settings)
-        accepted = await accepted_list(connection)
+        people = load_user_file(settings)
+        accepted = await load_accepted_list(connection)
         return PoliciesInForce(
             policies=await asyncio.to_thread(settings_side, settings, people, accepted), people=people
         )
@@ -65,13 +65,13 @@ def edit_pack(
         known = ", ".join(f"`{each}`" for each in sorted(files.packs)) or "none"
         raise Faults([f"{file} is none of the packs of the settings' `policies.paths`: {known}"])
     before = files.packs[name]
-    after = edited(before, name, edits, cases)
-    people = known_people(settings)
-    beside = parts_beside(settings, kept(accepted_path(settings)))
+    after = apply_edits(before, name, edits, cases)
+    people = load_user_file(settings)
+    beside = parts_beside(settings, load_cached_list(build_accepted_tags_path(settings)))
 
     def loaded(text: str) -> PolicySet:
         read = replace(files, packs={**files.packs, name: text})
-        return combined(load_rules(read, policies, people=people).part, beside, policies.catalogs)
+        return combine_policies(load_rules(read, policies, people=people).part, beside, policies.catalogs)
 
     require_as_thought_of(loaded(before), lambda: loaded(after), name, edits, people)
-    return edited_pack(file, name, before, after)
+    return build_edited_pack(file, name, before, after)

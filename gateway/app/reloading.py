@@ -11,10 +11,10 @@ from pydantic import BaseModel
 
 from gateway.app import logs
 from gateway.app.certificates import Certificates
-from gateway.app.probes import door_limits
+from gateway.app.probes import read_connection_limits
 from gateway.errors import Faults
 from gateway.frontends.authentication import Authenticator, LoginLimits
-from gateway.frontends.doors import Door
+from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.settings.loading import load_settings
 from gateway.settings.models import Settings
 
@@ -30,7 +30,7 @@ class Reloading:
     def __init__(self, settings: Settings, config: Path | None, certificates: Certificates) -> None:
         """`config`: the file that is read again."""
         self.certificates = certificates
-        self.doors: dict[str, Door] = {}
+        self.connection_limiters: dict[str, ConnectionLimiter] = {}
         """By listener."""
         self.authenticators: list[Authenticator] = []
         self._in_force = settings
@@ -49,23 +49,23 @@ class Reloading:
 
     def _take(self, new: Settings) -> None:
         old = self._in_force
-        now = reloaded(old, new)
+        now = merge_reloaded(old, new)
         self._in_force = now
         if now.logging != old.logging:
             logs.configure(now.logging)
         for authenticator in self.authenticators:
-            authenticator.bound(login_limits(now))
-        for name, door in self.doors.items():
-            door.bound(door_limits(now, name))
+            authenticator.set_limits(login_limits(now))
+        for name, door in self.connection_limiters.items():
+            door.set_limits(read_connection_limits(now, name))
             tls = getattr(now.listeners, name).tls
             if tls is not None:
-                self.certificates.moved(name, tls)
-        needs_restart = differing(now, new)
+                self.certificates.set_certificate_files(name, tls)
+        needs_restart = list_differing_keys(now, new)
         tell = _log.warning if needs_restart else _log.info
-        tell("settings_reloaded", changed=differing(old, now), needs_restart=needs_restart)
+        tell("settings_reloaded", changed=list_differing_keys(old, now), needs_restart=needs_restart)
 
 
-def reloaded(old: Settings, new: Settings) -> Settings:
+def merge_reloaded(old: Settings, new: Settings) -> Settings:
     """Return the old settings with what can be had of the new ones without a restart: logging, limits of
     logins and of connections, where certificates are; and of jobs what these read by themselves."""
     listeners = {}
@@ -99,20 +99,20 @@ def login_limits(settings: Settings) -> LoginLimits:
     return LoginLimits(failures=settings.logins.failures, window_s=settings.logins.window_s)
 
 
-def differing(one: Settings, other: Settings) -> list[str]:
+def list_differing_keys(one: Settings, other: Settings) -> list[str]:
     """Return the keys, as `sessions.total`, whose values differ; no value is told."""
-    return sorted(set(_differing(one, other, "")))
+    return sorted(set(_list_differing(one, other, "")))
 
 
-def _differing(one: object, other: object, at: str) -> Iterator[str]:
+def _list_differing(one: object, other: object, at: str) -> Iterator[str]:
     if one == other:
         return
     if isinstance(one, BaseModel) and type(one) is type(other):
         for name in type(one).model_fields:
             key = f"{at}.{name}" if at else name
-            yield from _differing(getattr(one, name), getattr(other, name), key)
+            yield from _list_differing(getattr(one, name), getattr(other, name), key)
     elif isinstance(one, Mapping) and isinstance(other, Mapping):
         for name in {*one, *other}:
-            yield from _differing(one.get(name), other.get(name), f"{at}.{name}")
+            yield from _list_differing(one.get(name), other.get(name), f"{at}.{name}")
     else:
         yield at

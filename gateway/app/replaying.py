@@ -8,24 +8,24 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from gateway.app.accepted_tags import accepted_path
+from gateway.app.accepted_tags import build_accepted_tags_path
 from gateway.app.explaining import (
     catalog_without_sessions,
-    judging_rules,
+    find_parser_jars,
     make_reader,
-    named_parsers,
     parsers_for,
     reader_limits,
+    select_judging_settings,
 )
-from gateway.app.metalakes import kept_metalakes
-from gateway.app.policy_diff import known_people, load_side, load_sides, parts_beside, settings_side
+from gateway.app.metalakes import load_cached_metalakes
+from gateway.app.policy_diff import load_side, load_sides, load_user_file, parts_beside, settings_side
 from gateway.errors import BackendUnavailable, Faults
 from gateway.jobs.replay.job import ReplayOptions, ReplayPlan
 from gateway.jobs.replay.judging import ReaderOptions, Sides
 from gateway.model.catalog import LookUp
 from gateway.reader.java_runtime import spark_version
 from gateway.settings.models import Settings
-from gateway.sources.accepted_tags import kept
+from gateway.sources.accepted_tags import load_cached_list
 
 IN_FORCE = "the settings"
 
@@ -43,10 +43,10 @@ def replay_options(
     chosen = settings.jobs.replay
 
     def proposal() -> ReplayPlan:
-        people = known_people(settings)
-        accepted = kept(accepted_path(settings))
+        people = load_user_file(settings)
+        accepted = load_cached_list(build_accepted_tags_path(settings))
         beside = parts_beside(settings, accepted)
-        metalakes, _ = asyncio.run(kept_metalakes(settings))
+        metalakes, _ = asyncio.run(load_cached_metalakes(settings))
         if sides is not None:
             old, new = load_sides(sides, people, settings.policies.catalogs, beside)
             names = (str(sides[0]), str(sides[1]))
@@ -62,18 +62,18 @@ def replay_options(
                 ]
             )
         return ReplayPlan(
-            sides=Sides(old=old, new=new, principals=people, rules=judging_rules(settings)),
+            sides=Sides(old=old, new=new, principals=people, rules=select_judging_settings(settings)),
             old=names[0],
             new=names[1],
             reader=_reader(settings),
             catalogs=frozenset(name.lower() for name in settings.policies.catalogs),
-            listed=metalakes.listed(),
+            listed=metalakes.list_catalogs(),
         )
 
     @asynccontextmanager
     async def look_up() -> AsyncIterator[LookUp]:
         async with await make_reader(settings) as reader:
-            metalakes, _ = await kept_metalakes(settings)
+            metalakes, _ = await load_cached_metalakes(settings)
             async with catalog_without_sessions(settings, reader, tables, metalakes) as catalog:
                 yield catalog.look_up
 
@@ -96,7 +96,7 @@ def _reader(settings: Settings) -> ReaderOptions:
     try:
         parsers = asyncio.run(parsers_for(settings))
     except BackendUnavailable:
-        parsers = named_parsers(chosen)
+        parsers = find_parser_jars(chosen)
     named = chosen.spark_home is not None or chosen.spark_version is not None
     return ReaderOptions(
         spark_version=spark_version(parsers.spark_home),

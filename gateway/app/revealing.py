@@ -12,7 +12,7 @@ from gateway.settings.metalakes import SET
 from gateway.settings.section import Secret
 
 
-def revealed(entry: CatalogEntry, *, hidden: bool = False) -> NamedCatalog:
+def reveal_secrets(entry: CatalogEntry, *, hidden: bool = False) -> NamedCatalog:
     """Return a catalog with its secrets, or with `***` in their places. Raises Faults."""
     parameters: dict[str, str] = {}
     for key, value in entry.catalog.connection_params.items():
@@ -38,5 +38,5 @@ def parameters_of(entry: CatalogEntry) -> Mapping[str, str]:
     """Return the parameters by lower-case key, secrets revealed, but for those of single catalogs."""
     own = {k: v for k, v in entry.catalog.connection_params.items() if not k.lower().startswith(SET)}
     catalog = entry.catalog.model_copy(update={"connection_params": own})
-    shown = revealed(entry.model_copy(update={"catalog": catalog}))
+    shown = reveal_secrets(entry.model_copy(update={"catalog": catalog}))
     return {key.lower(): value for key, value in shown.parameters.items()}

@@ -72,7 +72,7 @@ class LoadedRules:
     """Cases that fail: what their files would newly give is not in force, and what they take away is."""
 
 
-def shipped_rules() -> Path:
+def find_shipped_rules() -> Path:
     """Return the directory of the rules that come with Sluice: in the wheel, or at the repository's top."""
     package = Path(gateway.__file__).resolve().parent
     installed = package / "_rules"
@@ -81,7 +81,7 @@ def shipped_rules() -> Path:
 
 def definition_paths(settings: PolicySettings) -> list[Path]:
     """Return the files of service definitions. Raises Faults for a path that does not exist."""
-    return rule_files((shipped_rules() / "service_defs", *settings.service_defs), DEFINITION_PATTERNS)
+    return rule_files((find_shipped_rules() / "service_defs", *settings.service_defs), DEFINITION_PATTERNS)
 
 
 def rule_paths(settings: PolicySettings) -> tuple[list[Path], list[Path]]:
@@ -209,7 +209,7 @@ def load_rules(
     definitions |= ranger.definitions
     elsewhere = {*ranger.services, *(entry.service for entry in settings.ranger)}
     if not faults:
-        faults += unknown_services(settings, {*definitions, *elsewhere})
+        faults += list_unknown_services(settings, {*definitions, *elsewhere})
     spoken_for = {
         catalog: service
         for catalog, service in settings.catalogs.items()
@@ -234,7 +234,7 @@ def load_rules(
     return LoadedRules(part=part, definitions=definitions, texts=files, good=files, failing=tuple(failing))
 
 
-def unknown_services(settings: PolicySettings, known: Iterable[str]) -> list[str]:
+def list_unknown_services(settings: PolicySettings, known: Iterable[str]) -> list[str]:
     """Return a fault for each service that is to speak for a catalog and that nothing defines."""
     known = set(known)
     return [

@@ -16,35 +16,35 @@ from typing import Self
 
 import structlog
 
-from gateway.app.accepted_tags import accepted_part
+from gateway.app.accepted_tags import build_accepted_part
 from gateway.app.closed_policies import ClosedPolicies, ClosedPolicy
 from gateway.app.collector_tuning import freeze_survivors, uncollected
 from gateway.app.files_at_fault import FileAtFault, FileFaultKind, FilesAtFault
-from gateway.app.ranger_services import make_client, make_service, part_of, spoken_for
+from gateway.app.ranger_services import make_client, make_service, part_of, select_used_services
 from gateway.app.rule_files import (
     FILES,
     FilesFingerprint,
     LoadedRules,
     RuleFiles,
+    find_shipped_rules,
     fingerprint,
     load_rules,
     read_rules,
     reload_rules,
     rule_paths,
-    shipped_rules,
 )
 from gateway.errors import Faults, UnreadableFiles
 from gateway.model.closing import Closing
 from gateway.model.policy import Policy, PolicySet
 from gateway.model.principal import Principal
 from gateway.pipeline.policy_reading import Proofs
-from gateway.policy.broken_parts import ROLES, broken_roles, close_dependents, told_as
+from gateway.policy.broken_parts import ROLES, build_invalid_role_policies, close_dependents, describe_role
 from gateway.policy.engine import engine_for
 from gateway.policy.parts import Part, combine
 from gateway.policy.unmatched import names_in
-from gateway.policy.unusable import broken_policies, with_closed
+from gateway.policy.unusable import list_invalid_policies, with_closed
 from gateway.reader.port import ReaderPort
-from gateway.session.settling import settled
+from gateway.session.settling import wait_until_settled
 from gateway.settings.models import PolicySettings, RangerAdminSettings
 from gateway.sources.accepted_tags import NAME as ACCEPTED_TAGS
 from gateway.sources.accepted_tags import AcceptedList, AcceptedTags
@@ -55,15 +55,15 @@ from gateway.sources.ranger_service import Offer, RangerService
 __all__ = [
     "PolicyRegistry",
     "SourceState",
+    "find_shipped_rules",
     "fingerprint",
     "read_rules",
     "rule_paths",
-    "shipped_rules",
 ]
 
 log = structlog.get_logger(__name__)
 
-MAX_TOLD = 20
+MAX_REPORTED = 20
 """Warnings of one change that are logged; `sluice check` tells all."""
 LARGE = 10_000
 """Policies from which on the garbage collector is kept from them after every change; it would take 10 ms."""
@@ -239,7 +239,9 @@ class PolicyRegistry(Closing):
         await self._change(FILES, rules.part)
         if self._accepted is not None:
             await self._accepted.start(self._accept)
-        self._judging = spoken_for({*self._settings.catalogs.values(), *self._speaking}, self._services)
+        self._judging = select_used_services(
+            {*self._settings.catalogs.values(), *self._speaking}, self._services
+        )
         async with asyncio.TaskGroup() as group:
             for service in self._services:
                 group.create_task(service.start())
@@ -263,15 +265,15 @@ class PolicyRegistry(Closing):
             await asyncio.sleep(self._settings.reload_s)
             self._looking_since_s = self._clock()
             try:
-                await settled(lambda: fingerprint(self._settings), self._seen)
-                await self.look()
+                await wait_until_settled(lambda: fingerprint(self._settings), self._seen)
+                await self.reload_files()
             except Exception:  # the root of a task: what stands in a file must not end the gateway
                 log.exception("rules_broke")
                 self._tell({"whole": ("reading the rule files failed; the log has the details",)})
             finally:
                 self._looking_since_s = None
 
-    async def look(self) -> bool:
+    async def reload_files(self) -> bool:
         """Load the files anew when one has changed; return whether new policies are in force."""
         # Taken before the files are read: a change in between is seen at the next look.
         seen = await asyncio.to_thread(fingerprint, self._settings)
@@ -301,7 +303,7 @@ class PolicyRegistry(Closing):
 
     def _tell(self, found: Mapping[FileFaultKind, Sequence[str]]) -> None:
         """Log why files are not in force as they stand, once for the same faults."""
-        self._at_fault.keep(found)
+        self._at_fault.update(found)
         faults = tuple(fault for told in found.values() for fault in told)
         if faults and faults != self.faults:
             log.error("rules_not_loaded", in_force=self.current.version, faults=len(faults), first=faults[0])
@@ -329,9 +331,9 @@ class PolicyRegistry(Closing):
         return offer
 
     async def _accept(self, found: AcceptedList) -> None:
-        await self._change(ACCEPTED_TAGS, await asyncio.to_thread(accepted_part, found))
+        await self._change(ACCEPTED_TAGS, await asyncio.to_thread(build_accepted_part, found))
 
-    async def take(self, source: str, part: Part) -> None:
+    async def replace_part(self, source: str, part: Part) -> None:
         """Put the state of a source in force that is none of these. Raises Faults and changes nothing."""
         await self._change(source, part)
 
@@ -346,14 +348,17 @@ class PolicyRegistry(Closing):
                 policies = await asyncio.to_thread(
                     combine, parts.values(), version, self._settings.catalogs, tolerant=before is not None
                 )
-                roles = broken_roles(policies.roles)
+                roles = build_invalid_role_policies(policies.roles)
                 policies = await asyncio.to_thread(_of_both, close_dependents, policies)
-                at_fault = await asyncio.to_thread(broken_policies, policies)
+                at_fault = await asyncio.to_thread(list_invalid_policies, policies)
                 unusable = await self._proofs.unusable(policies, self._reader)
                 if before is None and unusable:
                     raise Faults([fault for _, fault in unusable])
                 at_fault += [policy for policy, _ in unusable]
-                closed = [*at_fault, *([] if policies.before is None else broken_policies(policies.before))]
+                closed = [
+                    *at_fault,
+                    *([] if policies.before is None else list_invalid_policies(policies.before)),
+                ]
                 if closed:
                     # Nothing that was in force before would be opened by what is left out here.
                     policies = await asyncio.to_thread(
@@ -361,15 +366,15 @@ class PolicyRegistry(Closing):
                     )
                 # Compiled here, off the loop, and found again when judging begins.
                 await asyncio.to_thread(_prepare, policies, before)
-                self._proofs.keep(policies)
+                self._proofs.remember(policies)
                 if sum(map(_policies, parts.values())) > LARGE:
                     freeze_survivors()
             self._parts = parts
             self._current = policies
             told = [(one, fault) for one in (*at_fault, *roles) for fault in one.broken] + unusable
-            self._closed.keep([(_source_of(one, parts) or source, one, fault) for one, fault in told])
+            self._closed.update([(_source_of(one, parts) or source, one, fault) for one, fault in told])
         log.info("rules_in_force", version=policies.version, source=source, origins=dict(policies.origins))
-        for warning in part.warnings[:MAX_TOLD]:
+        for warning in part.warnings[:MAX_REPORTED]:
             log.warning("rules_warning", source=source, warning=warning)
         self._on_change(policies)
 
@@ -380,7 +385,7 @@ def _source_of(policy: Policy, parts: Mapping[str, Part]) -> str | None:
         for service in part.services.values():
             if policy.service in (service.name, service.tags.name if service.tags is not None else None):
                 return name
-        if policy.service == ROLES and any(policy.name == told_as(role) for role in part.roles):
+        if policy.service == ROLES and any(policy.name == describe_role(role) for role in part.roles):
             return name
     return None
 

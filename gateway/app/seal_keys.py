@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from gateway.audit.seals import public_key, signing_key
+from gateway.audit.seals import public_key, read_signing_key
 from gateway.errors import Faults
 from gateway.settings.models import LedgerSettings
 
 
 def seal_keys(settings: LedgerSettings) -> Sequence[Ed25519PublicKey]:
     """Return the key that signs, if there is one, and what it was before. Raises Faults."""
-    own = () if settings.seal_key is None else (signing_key(settings.seal_key.reveal()).public_key(),)
+    own = () if settings.seal_key is None else (read_signing_key(settings.seal_key.reveal()).public_key(),)
     return (*own, *older_seal_keys(settings))
 
 

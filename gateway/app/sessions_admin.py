@@ -28,7 +28,7 @@ class SessionsAdmin:
     async def close(self) -> None:
         self._logins.close()
 
-    async def listed(self) -> tuple[list[dict[str, Any]], Sequence[str]]:
+    async def list_sessions(self) -> tuple[list[dict[str, Any]], Sequence[str]]:
         """Return the sessions of all gateways, and what is to be said of those that did not answer."""
         return await list_sessions(self._dsn)
 

@@ -59,7 +59,7 @@ async def until_signalled(
         once_more = True
         while once_more and not told:
             once_more = False
-            await _logged(reload)
+            await _log_failure(reload)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop, number.name)
@@ -83,12 +83,12 @@ async def until_signalled(
 
 async def _then_cancel(drain: Callable[[], Awaitable[None]], task: asyncio.Task[None]) -> None:
     try:
-        await _logged(drain)
+        await _log_failure(drain)
     finally:
         task.cancel()
 
 
-async def _logged(work: Callable[[], Awaitable[None]]) -> None:
+async def _log_failure(work: Callable[[], Awaitable[None]]) -> None:
     try:
         await work()
     except Exception:  # a signal that cannot be followed must not end the gateway

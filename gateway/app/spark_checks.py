@@ -23,7 +23,7 @@ from gateway.pipeline.table_checks import (
     Tree,
     against_tables,
     checks_of,
-    matching,
+    find_matching_names,
     meaningless_masks,
 )
 from gateway.reader.pool import ReaderPool
@@ -70,7 +70,7 @@ async def ask_spark(
             told.names += await against_tables(policies, tables.tree, reader if texts else None)
             told.warnings += meaningless_masks(policies, tables.tree)
             for check in checks_of(policies, tables.tree) if texts else ():
-                for one in await check.fitting(readings, MAX_ANALYSED):
+                for one in await check.select_fitting_texts(readings, MAX_ANALYSED):
                     where = f"{one.place}: {check.who}"
                     try:
                         fault = await text_fault(one, queries.query)
@@ -115,7 +115,7 @@ class SparkTables:
                 await self._ask_below(nodes)
                 if level not in resources:
                     break
-                nodes = matching(self.tree, nodes, resources[level])
+                nodes = find_matching_names(self.tree, nodes, resources[level])
         await self._ask_paths(check.together_paths())
 
     async def fill_read(self, relations: Iterable[TableName]) -> None:
@@ -125,7 +125,7 @@ class SparkTables:
     async def _ask_paths(self, paths: Iterable[tuple[str, ...]]) -> None:
         for path in paths:
             for depth in range(1, len(path) + 1):
-                if depth == 1 or path[depth - 1] in self.tree.below(path[: depth - 1]):
+                if depth == 1 or path[depth - 1] in self.tree.list_names_below(path[: depth - 1]):
                     await self._ask_below([ExistingName(path[:depth])])
 
     async def _ask_below(self, nodes: Sequence[ExistingName]) -> None:
@@ -139,7 +139,7 @@ class SparkTables:
                 self._failed.append(f"{node} ({error.for_operators})")
 
     async def _ask(self, path: tuple[str, ...]) -> None:
-        if path[0] not in self.tree.below(()):
+        if path[0] not in self.tree.list_names_below(()):
             return
         if len(path) == 1:
             names = await self._catalog.databases(path[0])

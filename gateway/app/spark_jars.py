@@ -26,7 +26,7 @@ from gateway.errors import SluiceError
 from gateway.model.spark_minors import Minor
 from gateway.model.table_formats import Artifact, TableFormat
 from gateway.reader.class_archive import store_archive
-from gateway.reader.extension_jars import kept_jars, places_of
+from gateway.reader.extension_jars import find_cached_jars, places_of
 from gateway.reader.java_runtime import find_java, find_kept_spark, find_spark_home
 from gateway.reader.parsers import Parsers
 from gateway.reader.process import ENVIRONMENT, command
@@ -94,7 +94,7 @@ def fetch_format(
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with _only_one(directory.parent, one.name, progress):
-            if kept_jars(one, minor, into):
+            if find_cached_jars(one, minor, into):
                 return places
             with tempfile.TemporaryDirectory(prefix=f".{one.name}-", dir=directory.parent) as beside:
                 for artifact in one.artifacts_for(minor):

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import orjson
 import structlog
 
-from gateway.app.accepted_tags import TAGS_VERSION, accepted_path
+from gateway.app.accepted_tags import TAGS_VERSION, build_accepted_tags_path
 from gateway.app.propagation_rules import propagation_rules
 from gateway.database.connections import open_connection
 from gateway.database.migrate import migrate
@@ -21,9 +21,9 @@ from gateway.lineage.propagation import PropagationNode
 from gateway.lineage.proposals import (
     Looked,
     Target,
-    accepted_number,
-    accepted_tags,
+    load_accepted_tags,
     look,
+    read_acceptance_number,
 )
 from gateway.model.context import AccessContext
 from gateway.model.policy import PolicySet
@@ -43,18 +43,18 @@ _LOOK_S = 600.0
 """Seconds after which a look is given up; a million edges take some 20."""
 
 
-def accepted_source(settings: Settings, accepted: Accepted) -> AcceptedTags:
+def build_accepted_source(settings: Settings, accepted: Accepted) -> AcceptedTags:
     """Return the source of accepted tags."""
     return AcceptedTags(
         accepted.fetch,
-        cache=accepted_path(settings),
+        cache=build_accepted_tags_path(settings),
         poll_s=settings.policies.reload_s,
     )
 
 
-async def accepted_list(connection: Any) -> AcceptedList:
+async def load_accepted_list(connection: Any) -> AcceptedList:
     """Return what is accepted, from the database."""
-    number, found = await accepted_tags(connection)
+    number, found = await load_accepted_tags(connection)
     # Off the loop: there may be a hundred thousand.
     return await asyncio.to_thread(_as_list, number, found)
 
@@ -91,9 +91,9 @@ class Accepted:
                 await migrate(self._connection)
                 # It may be another database by now, or an older state of it: a number says nothing there.
                 known = None
-            if known is not None and await accepted_number(self._connection) == known:
+            if known is not None and await read_acceptance_number(self._connection) == known:
                 return None
-            found = await accepted_list(self._connection)
+            found = await load_accepted_list(self._connection)
         except BaseException:
             self.close()
             raise
@@ -155,7 +155,7 @@ class TagPropagation:
         self.trouble = ""
         """Why the last look failed."""
 
-    async def told(self) -> str | None:
+    async def report_trouble(self) -> str | None:
         """Say why tags do not travel now, None when they do. Those that were accepted are in force."""
         return f"no tags are proposed: {self.trouble}" if self.trouble else None
 

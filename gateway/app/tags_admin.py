@@ -9,7 +9,7 @@ from gateway.admin.tag_proposals import TagsApi
 from gateway.app.rest_logins import RestLogins
 from gateway.app.tag_propagation import connected
 from gateway.frontends.authentication import Authenticator
-from gateway.lineage.proposals import as_json, decide, proposals, shown
+from gateway.lineage.proposals import as_json, decide, load_proposal, proposals
 from gateway.settings.listeners import TagApiSettings
 
 
@@ -29,7 +29,7 @@ class TagsAdmin:
     async def close(self) -> None:
         self._logins.close()
 
-    async def listed(
+    async def list_proposals(
         self, *, states: Collection[str], tag: str | None, name: str, gone: bool, limit: int
     ) -> list[dict[str, Any]]:
         """Return proposals in the order in which they came."""
@@ -37,10 +37,10 @@ class TagsAdmin:
             found = await proposals(connection, states=states, tag=tag, name=name, gone=gone, limit=limit)
         return [as_json(one) for one in found]
 
-    async def shown(self, proposal: int) -> dict[str, Any] | None:
+    async def find_proposal(self, proposal: int) -> dict[str, Any] | None:
         """Return a proposal with its history, or None."""
         async with connected(self._dsn) as connection:
-            return await shown(connection, proposal)
+            return await load_proposal(connection, proposal)
 
     async def decide(self, ids: Sequence[int], state: str, user: str, *, again: bool) -> list[dict[str, Any]]:
         """Decide all or none of them. Raises Faults."""

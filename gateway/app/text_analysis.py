@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import Table, quote
 from gateway.model.policy import FilterItem, MaskItem
-from gateway.pipeline.table_checks import ExistingName, FittingText, kind_of, some
+from gateway.pipeline.table_checks import ExistingName, FittingText, join_first_names, kind_of
 from gateway.policy.column_types import column_type
 from gateway.policy.transformers import hive_masking
 from gateway.session.ports import BackendError
@@ -34,7 +34,7 @@ async def text_fault(text: FittingText, ask: Ask) -> str | None:
     expression = _expression(text)
     if expression is None:
         return None
-    where = some([ExistingName((table.name.catalog, table.name.database, table.name.table))])
+    where = join_first_names([ExistingName((table.name.catalog, table.name.database, table.name.table))])
     try:
         rows = await ask(f"DESCRIBE QUERY SELECT {expression} AS `v` FROM {await _relation(table, ask)}")
     except BackendError as error:

@@ -102,20 +102,20 @@ class UnmatchedPolicies(Collector):
         if found is None:
             return
         service, written = found
-        columns = service.compared(table.columns)
+        columns = service.fold_columns(table.columns)
         lacks: dict[_Key, tuple[NamedResources, str]] = {}
         for one in written:
-            lacking = [value.text for value in one.missing(columns)]
+            lacking = [value.text for value in one.find_missing(columns)]
             if lacking:
                 lacks.setdefault(one.key, (one, lacking[0]))
-            self._found(one, lacking)
+            self._note_found(one, lacking)
         if lacks:
             self._lacking[name] = lacks
         for one in service.patterns[:MAX_PATTERNS]:
             if id(one) in self._waiting and one.speaks_of(name):
-                self._found(one, [value.text for value in one.missing(columns)])
+                self._note_found(one, [value.text for value in one.find_missing(columns)])
 
-    def _found(self, one: NamedResources, lacking: Sequence[str]) -> None:
+    def _note_found(self, one: NamedResources, lacking: Sequence[str]) -> None:
         """Take note that a table of a policy was found; with none of its columns it is as good as none."""
         if not one.columns or len(lacking) < len(one.columns):
             self._waiting.pop(id(one), None)
@@ -132,7 +132,7 @@ class UnmatchedPolicies(Collector):
         found.add_metric(["nothing"], len(self._nothing - self._unmatched.keys()))
         yield found
 
-    async def told(self) -> str | None:
+    async def report_trouble(self) -> str | None:
         """Say which policies name columns that their tables do not have; None: none does."""
         owners = [one.owner for one, _, _ in self._unmatched.values()]
         if not owners:

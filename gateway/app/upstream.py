@@ -69,10 +69,10 @@ class Upstream:
         """Return the catalogs that a new session of Spark has by itself: name → class. Raises
         BackendUnavailable."""
         if self.thrift is not None:
-            settings = await self.thrift.untouched()
+            settings = await self.thrift.read_initial_settings()
         elif self.connect is not None:
             # A session with an id of the gateway's own may have been told of catalogs by another gateway.
-            settings = await self.connect.backend.untouched()
+            settings = await self.connect.backend.read_initial_settings()
         else:
             raise Faults(["`backend` names no Spark"])
         return SparkConfiguration(version="", settings=settings, parsers=()).catalogs

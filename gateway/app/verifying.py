@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gateway.app.seal_keys import seal_keys
 from gateway.audit.backlog import read_checkpoint
-from gateway.audit.seals import kept_seals
+from gateway.audit.seals import read_local_seals
 from gateway.jobs.verifying import VerifyOptions
 from gateway.settings.models import Settings
 
@@ -15,5 +15,5 @@ def verify_options(settings: Settings) -> VerifyOptions:
     return VerifyOptions(
         keys=seal_keys(settings.ledger),
         reached=read_checkpoint(spool).chains if spool.is_dir() else None,
-        exported=tuple(kept_seals(spool)),
+        exported=tuple(read_local_seals(spool)),
     )

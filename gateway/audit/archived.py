@@ -69,7 +69,7 @@ class Archive:
                 sources.append((max(first, begins), self._opener(one, gateway, first, last, tell)))
         if sources:
             self._require()
-        yield from merged(sources)
+        yield from merge_sources(sources)
 
     def survey(self, one: ArchivedDay, tell: Tell) -> None:
         """Look at all that is in a day's files: `tell` of events in no place that a chain has there, of more
@@ -87,7 +87,7 @@ class Archive:
             if file not in ours:
                 tell(Kind.ADDED, f"`{file}` of the archive, which no run has put there")
                 continue
-            with _told(tell), _opened(file) as opened:
+            with _reporting_unreadable(tell), _opened(file) as opened:
                 for number in range(opened.num_row_groups):
                     for places in _places(opened, number):
                         there += places.num_rows
@@ -111,10 +111,10 @@ class Archive:
     def _opener(
         self, one: ArchivedDay, gateway: str, first: int, last: int, tell: Tell
     ) -> Callable[[], Iterator[_Row]]:
-        return lambda: merged(_row_groups(self.directory / one.name, gateway, first, last, tell))
+        return lambda: merge_sources(_row_groups(self.directory / one.name, gateway, first, last, tell))
 
 
-def merged(sources: Iterable[_Source]) -> Iterator[_Row]:
+def merge_sources(sources: Iterable[_Source]) -> Iterator[_Row]:
     """Yield the rows of all sources by position; a source is opened when its first position comes."""
     heap: list[tuple[int, int, _Row | None, Any]] = [
         (first, number, None, opened) for number, (first, opened) in enumerate(sources)
@@ -146,7 +146,7 @@ def _row_groups(directory: Path, gateway: str, first: int, last: int, tell: Tell
         if not file.is_file():
             tell(Kind.UNREADABLE, f"`{file}` of the archive is no file")
             continue
-        with _told(tell), _opened(file) as opened:
+        with _reporting_unreadable(tell), _opened(file) as opened:
             for number in range(opened.num_row_groups):
                 begins = [_least(places, gateway, first, last) for places in _places(opened, number)]
                 there = [one for one in begins if one is not None]
@@ -169,7 +169,7 @@ def _reader(
     hour = f"{file.parent.parent.name}/{file.parent.name}"
 
     def rows() -> Iterator[_Row]:
-        with _told(tell), _opened(file) as opened:
+        with _reporting_unreadable(tell), _opened(file) as opened:
             # What an older version has written may be without the newest columns.
             newer = dict.fromkeys(NEEDED - set(opened.schema_arrow.names))
             for batch in opened.iter_batches(batch_size=BATCH_ROWS, row_groups=[group]):
@@ -265,7 +265,7 @@ class _Unreadable(Exception):
 
 
 @contextmanager
-def _told(tell: Tell) -> Iterator[None]:
+def _reporting_unreadable(tell: Tell) -> Iterator[None]:
     try:
         yield
     except _Unreadable as error:

@@ -201,7 +201,7 @@ def _read(path: Path, start: int, stop: int) -> bytes:
         os.close(fd)
 
 
-def done_with(segments: Sequence[Segment], position: Position) -> list[Segment]:
+def list_shipped_segments(segments: Sequence[Segment], position: Position) -> list[Segment]:
     """Return the closed segments that lie wholly before the position."""
     return [
         segment

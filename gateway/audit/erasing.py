@@ -16,7 +16,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from gateway.audit.chain import ERASED_COLUMNS, ERASED_KEYS, canonical, digest_of
-from gateway.audit.rows import known_time
+from gateway.audit.rows import select_time
 from gateway.database.asking import asking
 
 KINDS = ("decided", "completed", "abandoned")
@@ -86,7 +86,7 @@ async def read_erasures(
 
 _READ = f"""
 SELECT id, by_user, user_name, reason, events, signature,
-       {known_time("time")} AS time, {known_time("until")} AS until
+       {select_time("time")} AS time, {select_time("until")} AS until
 FROM sluice.audit_erasure WHERE id > $1 ORDER BY id"""
 _TURN = 0x736C756963652045
 """Key of the advisory lock under which is erased (`sluice E` in ASCII), so that numbers are in the order of
@@ -95,13 +95,13 @@ their transactions."""
 
 def _is_by(row: Mapping[str, Any], key: Ed25519PublicKey) -> bool:
     try:
-        key.verify(bytes.fromhex(row["signature"] or ""), _signed(row))
+        key.verify(bytes.fromhex(row["signature"] or ""), _build_signed_text(row))
     except (InvalidSignature, ValueError, OverflowError):
         return False
     return True
 
 
-def _signed(row: Mapping[str, Any]) -> bytes:
+def _build_signed_text(row: Mapping[str, Any]) -> bytes:
     """Return what is signed of a row of `sluice.audit_erasure`."""
     times = {name: row[name].astimezone(UTC).isoformat(timespec="microseconds") for name in ("time", "until")}
     return _SIGNED + canonical(
@@ -141,7 +141,7 @@ async def erase(
                     "reason": reason,
                     "events": len(rows),
                 }
-                signature = key.sign(_signed(erasure)).hex() if key is not None else None
+                signature = key.sign(_build_signed_text(erasure)).hex() if key is not None else None
                 await connection.execute(
                     f"INSERT INTO sluice.audit_erasure ({', '.join(erasure)}, signature)"
                     " VALUES ($1, $2, $3, $4, $5, $6, $7)",

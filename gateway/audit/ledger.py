@@ -19,7 +19,7 @@ from gateway.audit.backlog import (
     write_checkpoint,
 )
 from gateway.audit.disk import Disk
-from gateway.audit.recovery import abandoned, abandoned_from, open_entry, orphans
+from gateway.audit.recovery import build_abandoned, build_abandoned_from, list_open_statements, open_entry
 from gateway.audit.rows import encode_event
 from gateway.audit.segment import NO_STATEMENT, Entry, Mark
 from gateway.audit.shipper import Shipper, ShipperLimits, ShippingProgress
@@ -149,7 +149,7 @@ class FileLedger:
             )
             self._task = asyncio.create_task(self._shipper.run(), name="audit-shipper")
 
-    async def decided(self, event: AuditEvent) -> None:
+    async def record_decided(self, event: AuditEvent) -> None:
         """Return when the event is durable. Raises LedgerUnavailable: then nothing may be forwarded."""
         entry = encode_event(event)
         if entry.mark is not Mark.CLEARED:
@@ -163,7 +163,7 @@ class FileLedger:
         except asyncio.CancelledError:
             # The record may become durable all the same, and its statement will never run.
             await self.record(
-                abandoned(
+                build_abandoned(
                     statement_id=event.statement_id,
                     decided_at=event.time,
                     gateway=event.gateway,
@@ -201,7 +201,7 @@ class FileLedger:
         if self._shipper is not None and self._task is not None:
             try:
                 async with asyncio.timeout(self._settings.flush_timeout_s):
-                    await self._shipper.caught_up()
+                    await self._shipper.wait_until_caught_up()
                 flushed = True
             except TimeoutError:
                 log.warning("audit_backlog_left", bytes=self._spool.backlog_bytes)
@@ -234,7 +234,7 @@ class FileLedger:
         now, closing = _now(), []
         for entry in leftovers.open:
             try:
-                event = abandoned_from(entry, recovered_at=now, reason=_STOPPED)
+                event = build_abandoned_from(entry, recovered_at=now, reason=_STOPPED)
             except (ValueError, KeyError, TypeError) as error:
                 log.error("audit_open_statement_unreadable", error=str(error))
                 continue
@@ -259,12 +259,12 @@ class FileLedger:
         """Once after an unclean end: close what the database knows as open and the spool did not."""
         if not self._ask_database:
             return
-        found = await orphans(connection, self.gateway, self._started_at)
+        found = await list_open_statements(connection, self.gateway, self._started_at)
         now = _now()
         for statement_id, decided_at, user in found:
             if statement_id not in self._open:
                 log.warning("audit_orphan_closed", statement_id=statement_id)
-                event = abandoned(
+                event = build_abandoned(
                     statement_id=statement_id,
                     decided_at=decided_at,
                     gateway=self.gateway,

@@ -70,28 +70,28 @@ class LineageQueue:
 
     async def take(self, connection: Any, limit: int) -> list[QueuedStatement]:
         """Return the gateway's own statements that have waited longest, at most `limit`."""
-        return await _waiting(connection, await connection.fetch(_OWN, self.gateway, limit))
+        return await _build_waiting(connection, await connection.fetch(_OWN, self.gateway, limit))
 
-    async def take_left(self, connection: Any, limit: int) -> list[QueuedStatement]:
+    async def take_abandoned(self, connection: Any, limit: int) -> list[QueuedStatement]:
         """Return statements that any gateway has left, for the one that sees to them: whose connection asked
         first."""
         if not await connection.fetchval("SELECT pg_try_advisory_lock($1)", TAKE_OVER):
             return []
-        return await _waiting(connection, await connection.fetch(_LEFT, self.left_after, limit))
+        return await _build_waiting(connection, await connection.fetch(_LEFT, self.left_after, limit))
 
-    async def decided(self, connection: Any, statement_id: UUID) -> AuditEvent | None:
+    async def load_decided(self, connection: Any, statement_id: UUID) -> AuditEvent | None:
         """Return the decision on a statement; None when the record does not have it."""
         # Its id is older than its decision, by as long as it waited for others.
         since = _EPOCH + timedelta(milliseconds=int.from_bytes(statement_id.bytes[:6], "big") - 60_000)
         return (await _events(connection, [statement_id], since)).get((statement_id, True))
 
-    async def done(self, connection: Any, statements: Iterable[UUID]) -> None:
+    async def dequeue(self, connection: Any, statements: Iterable[UUID]) -> None:
         """Take statements out of the queue."""
         await connection.execute(
             "DELETE FROM sluice.lineage_queue WHERE statement_id = ANY($1)", list(statements)
         )
 
-    async def failed(self, connection: Any, statements: Iterable[UUID], pause_s: float) -> None:
+    async def postpone(self, connection: Any, statements: Iterable[UUID], pause_s: float) -> None:
         """Let statements wait for another attempt, for `pause_s` at least."""
         await connection.execute(
             "UPDATE sluice.lineage_queue SET attempts = attempts + 1, retry_at = now() + $2::interval"
@@ -100,13 +100,13 @@ class LineageQueue:
             timedelta(seconds=pause_s),
         )
 
-    async def behind(self, connection: Any) -> tuple[int, float]:
+    async def measure_backlog(self, connection: Any) -> tuple[int, float]:
         """Return how many of this gateway's statements wait, and for how many seconds the oldest has."""
         row = await connection.fetchrow(_BEHIND, self.gateway, _COUNTED)
         return row["waiting"], row["oldest_s"]
 
 
-async def _waiting(connection: Any, rows: Sequence[Any]) -> list[QueuedStatement]:
+async def _build_waiting(connection: Any, rows: Sequence[Any]) -> list[QueuedStatement]:
     if not rows:
         return []
     ids = [row["statement_id"] for row in rows]

@@ -32,7 +32,7 @@ WHERE d.kind = 'decided' AND d.verdict = 'cleared' AND d.gateway = $1 AND d.time
   )"""
 
 
-def abandoned(
+def build_abandoned(
     *, statement_id: str, decided_at: str, gateway: str, user: str, recovered_at: str, reason: str
 ) -> AuditEvent:
     """Build the record of a cleared statement whose end nobody saw.
@@ -62,7 +62,7 @@ def open_entry(*, statement_id: str, decided_at: str, gateway: str, user: str) -
     return Entry(Mark.OPEN, uuid.UUID(statement_id).bytes, payload)
 
 
-def abandoned_from(entry: Entry, *, recovered_at: str, reason: str) -> AuditEvent:
+def build_abandoned_from(entry: Entry, *, recovered_at: str, reason: str) -> AuditEvent:
     """Build the `abandoned` event for an entry that opened a statement. Raises ValueError, KeyError or
     TypeError when the entry is neither a decision nor an OPEN entry."""
     if entry.mark is Mark.OPEN:
@@ -71,7 +71,7 @@ def abandoned_from(entry: Entry, *, recovered_at: str, reason: str) -> AuditEven
     else:
         event = decode_event(entry.payload)
         decided_at, gateway, user = event.time, event.gateway, event.user
-    return abandoned(
+    return build_abandoned(
         statement_id=str(uuid.UUID(bytes=entry.statement)),
         decided_at=decided_at,
         gateway=gateway,
@@ -81,7 +81,7 @@ def abandoned_from(entry: Entry, *, recovered_at: str, reason: str) -> AuditEven
     )
 
 
-async def orphans(connection: Any, gateway: str, before: datetime) -> list[tuple[str, str, str]]:
+async def list_open_statements(connection: Any, gateway: str, before: datetime) -> list[tuple[str, str, str]]:
     """Return (statement id, time of the decision, user) of statements that PostgreSQL knows as open.
 
     Call it when everything that the spool held at `before`, the start of this process, has been shipped.

@@ -75,7 +75,7 @@ KNOWN_DAY = "day BETWEEN '1970-01-01' AND '9000-01-01'"
 """SQL: a day that somebody here may have written, and Python knows."""
 
 
-def known_time(column: str) -> str:
+def select_time(column: str) -> str:
     """Return the SQL of a time, and of null for one that nobody here has written, and Python may not know."""
     return (
         f"CASE WHEN {column} BETWEEN '1970-01-01 00:00:00+00' AND '9000-01-01 00:00:00+00' THEN {column} END"
@@ -176,7 +176,7 @@ def row(entry: Entry) -> EventRow:
         event = decode_event(entry.payload)
         return _event_row(event, entry.payload)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return unfit(entry, f"{type(error).__name__}: {error}")
+        return build_unfit_row(entry, f"{type(error).__name__}: {error}")
 
 
 def _event_row(event: AuditEvent, payload: bytes) -> EventRow:
@@ -222,7 +222,7 @@ def _event_row(event: AuditEvent, payload: bytes) -> EventRow:
     )
 
 
-def unfit(entry: Entry, why: str) -> EventRow:
+def build_unfit_row(entry: Entry, why: str) -> EventRow:
     """Return a row that PostgreSQL takes for certain: bare facts, the reason, and the record's own bytes.
 
     Its key comes from the bytes, so that sending it twice gives one row.

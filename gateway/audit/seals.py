@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from gateway.audit.chain import LINK_BYTES, Head, canonical
-from gateway.audit.rows import known_time
+from gateway.audit.rows import select_time
 from gateway.errors import Faults
 
 log = structlog.get_logger(__name__)
@@ -72,7 +72,7 @@ class Seal:
 
     def text(self) -> str:
         """Return the seal as it is kept and exported: one line of JSON."""
-        return canonical({**self._signed(), "signature": self.signature}).decode()
+        return canonical({**self._build_signed_text(), "signature": self.signature}).decode()
 
     def line(self) -> str:
         """Return the same as it is written to a file: nothing in it ends a line, or is shown as something
@@ -89,16 +89,16 @@ class Seal:
     def is_by(self, key: Ed25519PublicKey) -> bool:
         """Whether the seal is whole and signed with the key."""
         try:
-            key.verify(bytes.fromhex(self.signature), _SIGNED + canonical(self._signed()))
+            key.verify(bytes.fromhex(self.signature), _SIGNED + canonical(self._build_signed_text()))
         except (InvalidSignature, ValueError):
             return False
         return self.root == merkle_root(self.heads)
 
-    def signed(self, key: Ed25519PrivateKey) -> Seal:
+    def sign(self, key: Ed25519PrivateKey) -> Seal:
         """Return the seal with the key's signature."""
-        return replace(self, signature=key.sign(_SIGNED + canonical(self._signed())).hex())
+        return replace(self, signature=key.sign(_SIGNED + canonical(self._build_signed_text())).hex())
 
-    def _signed(self) -> dict[str, Any]:
+    def _build_signed_text(self) -> dict[str, Any]:
         told = {} if self.before_chain is None else {"before_chain": self.before_chain}
         return told | {
             "number": self.number,
@@ -162,7 +162,7 @@ def keep_seal(directory: Path, seal: Seal) -> None:
         os.fsync(file.fileno())
 
 
-def kept_seals(directory: Path) -> list[str]:
+def read_local_seals(directory: Path) -> list[str]:
     """Return the texts of the seals that were written down there. Lines that are none are told in the log."""
     try:
         lines = (directory / KEPT).read_text(encoding="utf-8", errors="replace").split("\n")
@@ -202,7 +202,7 @@ def _root(leaves: Sequence[bytes]) -> bytes:
     return hashlib.sha256(_NODE + _root(leaves[:split]) + _root(leaves[split:])).digest()
 
 
-def signing_key(pem: str) -> Ed25519PrivateKey:
+def read_signing_key(pem: str) -> Ed25519PrivateKey:
     """Read a private key as `openssl genpkey -algorithm ed25519` writes it. Raises Faults."""
     try:
         key = load_pem_private_key(pem.encode(), password=None)
@@ -256,7 +256,7 @@ async def before_chain(connection: Any) -> tuple[int, datetime] | None:
     """Return how many events the database says to be older than all chains, and when these began; None where
     it says nothing of the kind, or two things."""
     rows = await connection.fetch(
-        f"SELECT events, {known_time('began')} AS began FROM sluice.audit_before_chain"
+        f"SELECT events, {select_time('began')} AS began FROM sluice.audit_before_chain"
     )
     if len(rows) != 1 or None in rows[0].values() or rows[0]["events"] < 0:
         return None
@@ -278,7 +278,7 @@ async def make_seal(
         day = day or now.astimezone(UTC).date()
         texts = await seals(connection)
         before = read_seal(texts[-1]) if texts else None
-        if once and _sealed_since(day + timedelta(days=1), now, texts, key.public_key()):
+        if once and _is_sealed_since(day + timedelta(days=1), now, texts, key.public_key()):
             return None
         heads = {}
         for name, head in (await ends(connection)).items():
@@ -299,7 +299,7 @@ async def make_seal(
             signature="",
             before_chain=older[0],
         )
-        seal = unsigned.signed(key)
+        seal = unsigned.sign(key)
         await connection.execute(
             "INSERT INTO sluice.audit_seal (number, made_at, content) VALUES ($1, $2, $3)",
             seal.number,
@@ -309,7 +309,7 @@ async def make_seal(
     return seal
 
 
-def _sealed_since(day: date, now: datetime, texts: Sequence[str], key: Ed25519PublicKey) -> bool:
+def _is_sealed_since(day: date, now: datetime, texts: Sequence[str], key: Ed25519PublicKey) -> bool:
     """Whether the last seal by the key was made on a day or later. One of a time to come says nothing: the
     clock was wrong."""
     begins = datetime.combine(day, time(), UTC)

@@ -90,7 +90,7 @@ def scan(data: bytes, base: int = 0) -> Scan:
             continue
         behind = _next_entry(data, at + 1, base)
         if behind < 0:
-            if _torn(data, at):
+            if _is_torn(data, at):
                 found.tail = base + at
             else:
                 found.damage.append((base + at, base + end))
@@ -121,7 +121,7 @@ def _next_entry(data: bytes, at: int, base: int) -> int:
     return at
 
 
-def _torn(data: bytes, at: int) -> bool:
+def _is_torn(data: bytes, at: int) -> bool:
     """Whether the rest is an unfinished write: a prefix of an entry, or blocks that were never filled."""
     rest = data[at : at + ENTRY_HEADER.size]
     if rest[: len(MAGIC)] == MAGIC[: len(rest)]:

@@ -18,10 +18,17 @@ import asyncpg
 import orjson
 import structlog
 
-from gateway.audit.backlog import Position, bytes_behind, done_with, read_stretch, remove, write_checkpoint
+from gateway.audit.backlog import (
+    Position,
+    bytes_behind,
+    list_shipped_segments,
+    read_stretch,
+    remove,
+    write_checkpoint,
+)
 from gateway.audit.chain import Head, digest, start
 from gateway.audit.partitions import days_ahead, make_partitions
-from gateway.audit.rows import COLUMNS, EventRow, row, unfit
+from gateway.audit.rows import COLUMNS, EventRow, build_unfit_row, row
 from gateway.audit.segment import SHIPPED, Entry
 from gateway.audit.spool import Segment, Spool
 from gateway.database.connections import open_connection
@@ -147,7 +154,7 @@ class Shipper:
             await asyncio.sleep(pause)
             pause = min(2 * pause, self.limits.longest_pause_s)
 
-    async def caught_up(self) -> None:
+    async def wait_until_caught_up(self) -> None:
         """Return at a moment when PostgreSQL has everything that is durable; from now on nothing lingers."""
         self._hurried.set()
         while bytes_behind(self.spool.segments, self.position):
@@ -157,7 +164,7 @@ class Shipper:
     async def finish(self, *, clean: bool) -> None:
         """Remove what has been shipped after the spool was closed. `clean` lets the next start believe
         that nothing is open. Call it when `run` has ended and no statement is open."""
-        for segment in done_with(self.spool.segments, self.position):
+        for segment in list_shipped_segments(self.spool.segments, self.position):
             try:
                 await asyncio.to_thread(remove, segment)
             except OSError as error:
@@ -214,7 +221,7 @@ class Shipper:
             self.position = stretch.position
             await asyncio.to_thread(write_checkpoint, self.spool.directory, self.position, self.chains)
             self.progress.shipped_events += len(entries)
-            self.spool.shipped(stretch.passed)
+            self.spool.note_shipped(stretch.passed)
             await self._remove_done()
             if bytes_behind(self.spool.segments, self.position) < self.limits.linger_bytes:
                 await self._linger()
@@ -237,7 +244,9 @@ class Shipper:
             if len(rows) == 1:
                 log.error("audit_record_unfit", error=_why(error))
                 self.progress.unfit_events += 1
-                await self._insert_once(connection, [unfit(entries[0], f"{type(error).__name__}: {error}")])
+                await self._insert_once(
+                    connection, [build_unfit_row(entries[0], f"{type(error).__name__}: {error}")]
+                )
                 return
             half = len(rows) // 2
             await self._insert(connection, entries[:half], rows[:half])
@@ -251,9 +260,9 @@ class Shipper:
             for gateway, there in heads.items():
                 reached = self.chains.get(gateway, start(gateway))
                 if there.position > reached.position:
-                    sent = await asyncio.to_thread(_sent, rows, gateway, reached, there)
+                    sent = await asyncio.to_thread(_list_sent, rows, gateway, reached, there)
                     fresh = [values for values in fresh if values[_ID] not in sent]
-            linked = await asyncio.to_thread(_linked, fresh, heads)
+            linked = await asyncio.to_thread(_link_rows, fresh, heads)
             await connection.copy_records_to_table("arrivals", records=linked, columns=(*COLUMNS, *LINKED))
             await connection.execute(_INSERT)
             await connection.execute(_QUEUE)
@@ -305,7 +314,7 @@ class Shipper:
             self._days |= missing
 
     async def _remove_done(self) -> None:
-        for segment in done_with(self.spool.segments, self.position):
+        for segment in list_shipped_segments(self.spool.segments, self.position):
             try:
                 await self.release(segment)
                 await asyncio.to_thread(remove, segment)
@@ -341,7 +350,7 @@ async def _fresh(connection: Any, rows: Sequence[EventRow]) -> list[EventRow]:
     return fresh
 
 
-def _sent(rows: Sequence[EventRow], gateway: str, reached: Head, there: Head) -> set[Any]:
+def _list_sent(rows: Sequence[EventRow], gateway: str, reached: Head, there: Head) -> set[Any]:
     """Return the ids of the rows that lead a gateway's chain from one end to the other: they are in it, also
     where their day has gone to the archive since. None where the rows lead elsewhere."""
     found = set[Any]()
@@ -356,7 +365,7 @@ def _next(head: Head, values: EventRow) -> Head:
     return head.next(digest(dict(zip(COLUMNS, values, strict=True)) | {"body": orjson.loads(values[_BODY])}))
 
 
-def _linked(rows: Sequence[EventRow], heads: dict[str, Head]) -> list[EventRow]:
+def _link_rows(rows: Sequence[EventRow], heads: dict[str, Head]) -> list[EventRow]:
     """Return rows with their places in their gateways' chains; `heads` moves on."""
     linked = []
     for values in rows:

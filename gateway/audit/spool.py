@@ -185,7 +185,7 @@ class Spool:
         with self._changed:
             self._changed.notify()
 
-    def shipped(self, count: int) -> None:
+    def note_shipped(self, count: int) -> None:
         """Take bytes that reached PostgreSQL, or will never be read, off the backlog."""
         self.backlog_bytes = max(0, self.backlog_bytes - count)
 
@@ -257,7 +257,7 @@ class Spool:
                 self._closing = True
                 waiting = [*self._writing, *self._queue]
             self._failure = f"the audit writer stopped: {type(error).__name__}"
-            self._tell(self._failed, [p for p in waiting if p.future is not None], self._failure)
+            self._tell(self._fail_pending, [p for p in waiting if p.future is not None], self._failure)
 
     def _run(self) -> None:
         while True:
@@ -309,7 +309,7 @@ class Spool:
             log.warning("audit_spool_writes_again")
         self._retained = []
         self._failure = ""
-        self._tell(self._succeeded, batch, number, len(data))
+        self._tell(self._handle_success, batch, number, len(data))
 
     def _write(self, data: bytes) -> int:
         """Append and sync; a new segment first when the current one is full or old."""
@@ -373,7 +373,7 @@ class Spool:
         self._failure = f"the audit record cannot be written: {(error.strerror or str(error)).lower()}"
         # What nobody waits for stays, in order, until the disk takes it; statements that wait are refused.
         self._retained = [p for p in batch if p.future is None and p.data is not _PADDING]
-        self._tell(self._failed, [p for p in batch if p.future is not None], self._failure)
+        self._tell(self._fail_pending, [p for p in batch if p.future is not None], self._failure)
 
     def _tell(self, callback: Callable[..., None], *arguments: object) -> None:
         if self._loop is None:
@@ -386,7 +386,7 @@ class Spool:
 
     # Callbacks in the loop
 
-    def _succeeded(self, batch: list[_Pending], number: int, size: int) -> None:
+    def _handle_success(self, batch: list[_Pending], number: int, size: int) -> None:
         self.backlog_bytes += size
         for pending in batch:
             if pending.data is not _PADDING:
@@ -395,7 +395,7 @@ class Spool:
                 pending.future.set_result(number)
         self.grown.set()
 
-    def _failed(self, refused: list[_Pending], why: str) -> None:
+    def _fail_pending(self, refused: list[_Pending], why: str) -> None:
         for pending in refused:
             self._queued_bytes -= len(pending.data)
             if pending.future is not None and not pending.future.done():

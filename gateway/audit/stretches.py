@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 
-async def stretch(
+async def find_stretch(
     connection: Any, gateway: str, since: datetime | None, until: datetime | None
 ) -> tuple[int, int, bool]:
     """Return the first and last position that tell of a gateway's events of a time, and whether its chain

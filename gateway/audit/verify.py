@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from gateway.audit.archived import Archive, ArchivedDay
 from gateway.audit.chain import Head
 from gateway.audit.erasing import Erasures, read_erasures
-from gateway.audit.rows import COLUMNS, KNOWN_DAY, event_digest, known_time
+from gateway.audit.rows import COLUMNS, KNOWN_DAY, event_digest, select_time
 from gateway.audit.seals import NotASeal, Seal, before_chain, ends, fingerprint, merkle_root, read_seal
-from gateway.audit.stretches import places, stretch
+from gateway.audit.stretches import find_stretch, places
 from gateway.audit.walking import NO_TIME, Chain, Finding, Kind, Linked, Verified
 from gateway.database.asking import asking
 from gateway.errors import Faults, LedgerUnavailable
@@ -29,7 +29,7 @@ PREFETCH = 50
 """Events that are in memory at once: texts of one may have some MB."""
 SEALED_WITHIN = timedelta(days=2)
 """After which events are to be in a seal: one is made each day."""
-_TIME = f"{known_time('time')} AS time"
+_TIME = f"{select_time('time')} AS time"
 _LIST = ", ".join(
     _TIME if name == "time" else name for name in (*COLUMNS, "erased", "chain_position", "link")
 )
@@ -65,7 +65,7 @@ async def verify(
         async with connection.transaction(isolation="repeatable_read", readonly=True):
             await require_tables(connection)
             erasures = Erasures(await read_erasures(connection, keys))
-            chains = await expected(
+            chains = await prepare_chains(
                 connection,
                 found,
                 erasures,
@@ -75,8 +75,8 @@ async def verify(
                 keys=keys,
                 reached=reached,
             )
-            kept = await _archived(connection) if archive is not None else []
-            least = await least_places(connection) if kept else {}
+            kept = await _list_archived_days(connection) if archive is not None else []
+            least = await find_least_places(connection) if kept else {}
             total = sum(chain.last - chain.first + 1 for chain in chains)
             for chain in chains:
                 rows = _Rows(connection, chain.gateway, archive, kept, least, erasures, found)
@@ -84,12 +84,12 @@ async def verify(
                 found.gateways += 1
             for day in kept:
                 if archive is not None and _is_within(day.day, since, until):
-                    archive.survey(day, found.tell)
+                    archive.survey(day, found.report)
             progress(total, total)
     return found
 
 
-async def expected(
+async def prepare_chains(
     connection: Any,
     found: Verified,
     erasures: Erasures,
@@ -103,8 +103,8 @@ async def expected(
     """Verify seals, look for events that are in no chain, and return the chains that are to be walked, with
     what is known of them. Arguments are those of `verify`; call it in a transaction."""
     known = await _seals(connection, found, list(exported), keys)
-    await _added(connection, found, {one.before_chain for one in known if one.before_chain is not None})
-    await _erased(connection, found, erasures, since, until)
+    await _find_added(connection, found, {one.before_chain for one in known if one.before_chain is not None})
+    await _find_erased(connection, found, erasures, since, until)
     heads = await ends(connection)
     names = {*heads, *(reached or {}), *(name for seal in known for name in seal.heads)}
     names |= {row["gateway"] for row in await connection.fetch(_GATEWAYS)}
@@ -116,7 +116,7 @@ async def expected(
         ]
         if reached and name in reached:
             told.append(("the gateway's own spool", reached[name]))
-        first, last, whole = await stretch(connection, name, since, until)
+        first, last, whole = await find_stretch(connection, name, since, until)
         _, end = await places(connection, name)
         if not whole:
             # What was made anew fits in itself: only who knows of a link behind it tells.
@@ -138,7 +138,7 @@ async def expected(
         )
         sealed = max((seal.heads[name].position for seal in known if name in seal.heads), default=0)
         if end is not None and end > sealed:
-            await _unsealed(connection, found, name, sealed, end, keys=bool(keys))
+            await _count_unsealed(connection, found, name, sealed, end, keys=bool(keys))
     return chains
 
 
@@ -204,11 +204,11 @@ async def require_tables(connection: Any) -> None:
 async def _walk(rows: _Rows, chain: Chain, found: Verified, progress: _Progress, total: int) -> None:
     before = None
     if chain.first > 1:
-        async for event in rows.between(chain.first - 1, chain.first - 1):
+        async for event in rows.read_between(chain.first - 1, chain.first - 1):
             before = event
             break
     walk = chain.walk(found, before)
-    async for event in rows.between(chain.first, chain.last):
+    async for event in rows.read_between(chain.first, chain.last):
         walk.step(event)
         if found.events % BATCH == 0:
             progress(found.events, total)
@@ -220,13 +220,13 @@ async def _seals(
 ) -> list[Seal]:
     """Verify the seals, and return those that hold."""
     rows = await connection.fetch(
-        f"SELECT number, {known_time('made_at')} AS made_at, content FROM sluice.audit_seal ORDER BY number"
+        f"SELECT number, {select_time('made_at')} AS made_at, content FROM sluice.audit_seal ORDER BY number"
     )
     found.signatures_checked = bool(keys)
     there: dict[int, Seal] = {}
     for row in rows:
         try:
-            there[row["number"]] = _sealed(row)
+            there[row["number"]] = _read_seal(row)
         except NotASeal as error:
             found.add(Finding(kind=Kind.SEAL, where=f"seal {row['number']} cannot be read: {error}"))
     numbers = [row["number"] for row in rows if row["number"] is not None and row["number"] > 0]
@@ -267,7 +267,7 @@ async def _seals(
     return known
 
 
-def _sealed(row: Mapping[str, Any]) -> Seal:
+def _read_seal(row: Mapping[str, Any]) -> Seal:
     """Return the seal of a row, which has it as it was written. Raises NotASeal."""
     seal = read_seal(row["content"])
     if seal.number != row["number"]:
@@ -301,7 +301,7 @@ def _fault(seal: Seal, before: Seal | None, keys: Sequence[Ed25519PublicKey]) ->
     return f"has less of `{back[0]}` than the seal before it" if back else ""
 
 
-async def _unsealed(
+async def _count_unsealed(
     connection: Any, found: Verified, gateway: str, sealed: int, last: int, *, keys: bool
 ) -> None:
     """Count the events of a chain behind what is sealed; tell of those that are there for long, where `keys`
@@ -329,7 +329,7 @@ SELECT EXISTS (
 """
 
 
-async def _added(connection: Any, found: Verified, sealed: Set[int]) -> None:
+async def _find_added(connection: Any, found: Verified, sealed: Set[int]) -> None:
     """Look for events that no chain has, beyond those that are older than all chains, and for fewer.
     `sealed`: how many these are, by the seals that hold."""
     before = await before_chain(connection)
@@ -374,17 +374,17 @@ async def _added(connection: Any, found: Verified, sealed: Set[int]) -> None:
         )
 
 
-async def _erased(
+async def _find_erased(
     connection: Any, found: Verified, erasures: Erasures, since: datetime | None, until: datetime | None
 ) -> None:
     """Look among events in no chain for those whose texts are gone without an erasure on record; those in
     chains are looked at where these are walked."""
     async for row in connection.cursor(_ERASED, since, until, prefetch=PREFETCH):
         if not erasures.cover(row):
-            found.add(lost(row, _event(row)))
+            found.add(describe_lost(row, _event(row)))
 
 
-def lost(row: Mapping[str, Any], event: str) -> Finding:
+def describe_lost(row: Mapping[str, Any], event: str) -> Finding:
     """Return what is told of an event whose texts are gone."""
     place = row["chain_position"] or 0
     return Finding(
@@ -411,7 +411,7 @@ def _event(row: Mapping[str, Any]) -> str:
     )
 
 
-async def _archived(connection: Any) -> list[ArchivedDay]:
+async def _list_archived_days(connection: Any) -> list[ArchivedDay]:
     """Return the archived days of which the database does not have everything."""
     found: dict[date, ArchivedDay] = {}
     places: dict[date, dict[str, tuple[int, int]]] = {}
@@ -433,7 +433,7 @@ def _is_within(day: date, since: datetime | None, until: datetime | None) -> boo
     )
 
 
-async def least_places(connection: Any) -> dict[tuple[date, str], int]:
+async def find_least_places(connection: Any) -> dict[tuple[date, str], int]:
     """Return the least place that the database has of a gateway in a day which it said to have dropped.
 
     A day goes as a whole, and what comes for it later has later places: of a gateway, nothing that the
@@ -470,11 +470,11 @@ class _Rows:
         self._archive, self._archived, self._least = archive, archived, least
         self._erasures, self._found = erasures, found
 
-    async def between(self, first: int, last: int) -> AsyncIterator[Linked]:
+    async def read_between(self, first: int, last: int) -> AsyncIterator[Linked]:
         """Yield events by position; what both have, once."""
         kept: Iterator[Mapping[str, Any]] = iter(())
         if self._archive is not None:
-            kept = self._archive.rows(self._gateway, self._archived, first, last, self._found.tell)
+            kept = self._archive.rows(self._gateway, self._archived, first, last, self._found.report)
         archived = next(kept, None)
         rows = self._connection.cursor(
             f"SELECT {_LIST} FROM sluice.audit_event WHERE gateway = $1 AND chain_position BETWEEN $2 AND $3"
@@ -485,11 +485,11 @@ class _Rows:
             prefetch=PREFETCH,
         )
         async for row in rows:
-            ours = self._linked(row)
+            ours = self._check_link(row)
             while archived is not None and archived["chain_position"] <= ours.position:
                 if (archived["chain_position"], archived["event_id"]) != (ours.position, ours.event_id):
                     yield self._alone(archived)
-                elif (copy := self._linked(archived)).link != ours.link or copy.digest != ours.digest:
+                elif (copy := self._check_link(archived)).link != ours.link or copy.digest != ours.digest:
                     self._tell(Kind.CHANGED, archived, "is another in the archive than in PostgreSQL")
                 archived = next(kept, None)
             yield ours
@@ -502,7 +502,7 @@ class _Rows:
         time, place = row["time"] or NO_TIME, row["chain_position"]
         if place > self._least.get((time.astimezone(UTC).date(), self._gateway), place):
             self._tell(Kind.MISSING, row, GONE)
-        return self._linked(row)
+        return self._check_link(row)
 
     def _tell(self, kind: Kind, row: Mapping[str, Any], what: str) -> None:
         place = row["chain_position"]
@@ -517,13 +517,13 @@ class _Rows:
             )
         )
 
-    def _linked(self, row: Mapping[str, Any]) -> Linked:
+    def _check_link(self, row: Mapping[str, Any]) -> Linked:
         if row["erased"] is not None and not self._erasures.cover(row):
-            self._found.add(lost(row, _event(row)))
-        return linked(row)
+            self._found.add(describe_lost(row, _event(row)))
+        return read_link(row)
 
 
-def linked(row: Mapping[str, Any]) -> Linked:
+def read_link(row: Mapping[str, Any]) -> Linked:
     """Return what the chain has of an event, by its row."""
     return Linked(
         row["chain_position"],

@@ -84,7 +84,7 @@ class Verified:
     def holds(self) -> bool:
         return not self.findings and not self.more
 
-    def tell(self, kind: Kind, where: str) -> None:
+    def report(self, kind: Kind, where: str) -> None:
         """Add a finding that is about no event, once."""
         if not any(one.kind is kind and one.where == where for one in self.findings):
             self.add(Finding(kind=kind, where=where))
@@ -163,17 +163,17 @@ class Chain:
 
     def close(self, walk: Walk) -> None:
         """Hold what a walk has come to to what the database, seals and others know of it."""
-        walk.tell_changed()
+        walk.report_changed()
         at = walk.at
         if self.whole:
             ends = [end for _, end in self.ends] + ([self.head] if self.head is not None else [])
             furthest = max([self.archived, *(end.position for end in ends)])
             if furthest > at.position:
-                walk.tell(Kind.TRUNCATED, at.position + 1, furthest)
+                walk.report(Kind.TRUNCATED, at.position + 1, furthest)
             elif self.head is None or self.head.position < at.position or self.head.link != at.link:
-                walk.tell(Kind.HEAD, at.position, at.position)
+                walk.report(Kind.HEAD, at.position, at.position)
         elif at.position < self.last:
-            walk.tell(Kind.MISSING, at.position + 1, self.last)
+            walk.report(Kind.MISSING, at.position + 1, self.last)
         for who, end in self.ends:
             kept = start(self.gateway).link if end.position == 0 else walk.links.get(end.position)
             if kept is not None and kept != end.link:
@@ -204,10 +204,10 @@ class Walk:
         self.found.events += 1
         at = self.at
         if event.position == at.position:
-            self.tell(Kind.REPEATED, event.position, event.position, event.event_id)
+            self.report(Kind.REPEATED, event.position, event.position, event.event_id)
             return
         if event.position > at.position + 1:
-            self.tell(Kind.MISSING, at.position + 1, event.position - 1)
+            self.report(Kind.MISSING, at.position + 1, event.position - 1)
         elif link(at.link, event.position, event.digest) != event.link:
             self._hold(Changed(event, at.link))
         self._reach(event)
@@ -237,7 +237,7 @@ class Walk:
             links=self.links | ({first.position: first.link} if first.position in self._sealed else {}),
         )
 
-    def tell_changed(self) -> None:
+    def report_changed(self) -> None:
         """Tell of events whose links are others; of two that fit in each other's place, as swapped."""
         left = list(self._changed)
         self._changed = []
@@ -247,7 +247,7 @@ class Walk:
             event = one.event
             if other is not None:
                 left = [that for that in left if that is not other and not _hangs_on(that, one, other)]
-                self.tell(Kind.SWAPPED, event.position, other.event.position)
+                self.report(Kind.SWAPPED, event.position, other.event.position)
             else:
                 self.found.add(
                     Finding(
@@ -261,7 +261,7 @@ class Walk:
                     )
                 )
 
-    def tell(self, kind: Kind, first: int, last: int, event_id: str = "") -> None:
+    def report(self, kind: Kind, first: int, last: int, event_id: str = "") -> None:
         """Tell of positions of the chain."""
         numbers = f"event {first}" if first == last else f"events {first} to {last}"
         if kind is Kind.SWAPPED:
@@ -284,7 +284,7 @@ class Walk:
 
     def _hold(self, changed: Changed) -> None:
         if len(self._changed) >= self._held:
-            self.tell_changed()
+            self.report_changed()
         self._changed.append(changed)
 
 

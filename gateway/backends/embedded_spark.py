@@ -181,7 +181,7 @@ class EmbeddedSpark:
         return self._user.name if self._user else ""
 
     @property
-    def _told(self) -> Path:
+    def _running_file(self) -> Path:
         return self.directory / RUNNING_FILE
 
     @property
@@ -208,7 +208,7 @@ class EmbeddedSpark:
             progress("Thrift Server listens")
             await self._answers(process, deadline)
             progress("first statement answered")
-            self._told.write_text(json.dumps({"pid": process.pid, "thrift_port": self.thrift_port}))
+            self._running_file.write_text(json.dumps({"pid": process.pid, "thrift_port": self.thrift_port}))
         except BaseException:
             await self.stop()
             raise
@@ -220,7 +220,7 @@ class EmbeddedSpark:
             process.send_signal(signal.SIGTERM)
             try:
                 async with asyncio.timeout(self._options.stop_timeout_s):
-                    await _ended(process)
+                    await _wait_for_exit(process)
             except TimeoutError:
                 pass
             finally:
@@ -229,16 +229,16 @@ class EmbeddedSpark:
                     process.kill()
                     process.wait()
         if self._lock is not None:
-            self._told.unlink(missing_ok=True)
+            self._running_file.unlink(missing_ok=True)
             self._lock.close()
             self._lock = None
 
-    async def ended(self) -> int:
+    async def wait_for_exit(self) -> int:
         """Wait until the JVM ends by itself and return its exit code."""
         process = self._process
         if process is None:
             raise BackendUnavailable("the embedded Spark is not running")
-        await _ended(process)
+        await _wait_for_exit(process)
         return process.wait()
 
     def _jar(self, name: str) -> str:
@@ -430,7 +430,7 @@ def find_running(directory: Path) -> int | None:
     return port
 
 
-async def _ended(process: subprocess.Popen[bytes]) -> None:
+async def _wait_for_exit(process: subprocess.Popen[bytes]) -> None:
     """Return when the process has ended; the kernel says when, through a pidfd."""
     try:
         pidfd = os.pidfd_open(process.pid)
@@ -467,13 +467,13 @@ def free_port() -> int:
     for _ in range(_ATTEMPTS - 1):
         port = random.choice(_BELOW_EPHEMERAL)  # noqa: S311 - not a secret
         try:
-            return _bound(port)
+            return _bind_port(port)
         except OSError:
             continue
-    return _bound(random.choice(_BELOW_EPHEMERAL))  # noqa: S311 - not a secret
+    return _bind_port(random.choice(_BELOW_EPHEMERAL))  # noqa: S311 - not a secret
 
 
-def _bound(port: int) -> int:
+def _bind_port(port: int) -> int:
     with closing(socket.socket()) as free:
         free.bind((HOST, port))
     return port
@@ -496,7 +496,7 @@ EMPTY = "<configuration/>"
 def write_hadoop_defaults(jars: Path, directory: Path) -> None:
     """Write the default settings of the Hadoop in `jars` into files that everybody may read."""
     files = dict.fromkeys(SITES, EMPTY) | {
-        name: EMPTY if name in UNUSED else short(text) for name, text in defaults(jars)
+        name: EMPTY if name in UNUSED else clean_settings_file(text) for name, text in defaults(jars)
     }
     for name, text in files.items():
         file = directory / name
@@ -513,7 +513,7 @@ def defaults(jars: Path) -> Iterator[tuple[str, bytes]]:
                     yield name, archive.read(name)
 
 
-def short(text: bytes) -> str:
+def clean_settings_file(text: bytes) -> str:
     """Return a file of settings with each one's name, value and `final`, and nothing else."""
     root = ElementTree.fromstring(text)  # noqa: S314 - it comes out of the jar that Spark runs
     made = ElementTree.Element(root.tag)

@@ -35,7 +35,7 @@ from gateway.model.spark_configuration import (
     process_of,
 )
 from gateway.model.statement import Cleared
-from gateway.model.table_formats import formats_of, set_by_formats
+from gateway.model.table_formats import formats_of, list_settings_of_formats
 from gateway.session.ports import Envelope, OpenedSession
 from gateway.wire.connect import METHODS, Message, ProtobufError, parse, pb, serialize
 from gateway.wire.connect_errors import error_id
@@ -134,10 +134,12 @@ class SparkConnectBackend:
 
     async def open_session(self, session_id: str, user: str, observed: str = "") -> OpenedSession:
         """Have a session of Spark read texts as the reader does. See `PlanBackend`."""
-        session, configuration, known = await self._opened(session_id, user, observed, self._options.gateway)
+        session, configuration, known = await self._open_session(
+            session_id, user, observed, self._options.gateway
+        )
         # One that lived on has analysed plans, and the new one that is asked for comparison has not.
         formats = formats_of(extensions_of(configuration.settings))
-        late = set_by_formats(formats, configuration.settings)
+        late = list_settings_of_formats(formats, configuration.settings)
         own = {**await self._own_settings(configuration), **late}
         return OpenedSession(
             id=session, settings=configuration.settings, own_settings=own, known_catalogs=known
@@ -150,7 +152,7 @@ class SparkConnectBackend:
             return self._untouched[1]
         # An id that no client has ever had.
         session = str(uuid.uuid4())
-        _, untouched, _ = await self._opened(session, PROBE_USER, "")
+        _, untouched, _ = await self._open_session(session, PROBE_USER, "")
         await self._release(session)
         found = process_of(untouched.settings)
         if found != process:
@@ -159,7 +161,7 @@ class SparkConnectBackend:
             self._untouched = (found, untouched.settings)
         return untouched.settings
 
-    async def _opened(
+    async def _open_session(
         self, session_id: str, user: str, observed: str, gateway: str = ""
     ) -> tuple[str, SparkConfiguration, frozenset[str]]:
         """Return Spark's id of the session, how it is configured, and the catalogs that it knew before. With
@@ -226,7 +228,7 @@ class SparkConnectBackend:
         except grpc.aio.AioRpcError as error:
             if error.details() == LOST_STATUS:
                 raise RpcError(code=13, message="Spark ended the upload before it was whole") from None
-            raise _translated(error, self._where) from None
+            raise _translate_status(error, self._where) from None
         finally:
             call.cancel()
 
@@ -250,7 +252,7 @@ class SparkConnectBackend:
         except RpcError as error:
             raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
 
-    async def untouched(self) -> Mapping[str, str]:
+    async def read_initial_settings(self) -> Mapping[str, str]:
         """Return what is set in a new session that was told nothing. Raises BackendUnavailable."""
         session = str(uuid.uuid4())
         try:
@@ -276,7 +278,7 @@ class SparkConnectBackend:
         """
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
-                _, configuration, _ = await self._opened(PROBE_SESSION, PROBE_USER, "")
+                _, configuration, _ = await self._open_session(PROBE_SESSION, PROBE_USER, "")
                 return configuration
         except TimeoutError:
             raise BackendUnavailable("Spark did not answer in time") from None
@@ -316,7 +318,7 @@ class SparkConnectBackend:
         try:
             return bytes(await call(request, metadata=self._metadata))
         except grpc.aio.AioRpcError as error:
-            raise _translated(error, self._where) from None
+            raise _translate_status(error, self._where) from None
 
     async def _stream(self, method: str, request: bytes) -> AsyncGenerator[bytes, None]:
         stub: _Call = next(self._turns).unary_stream(METHODS[method].path)
@@ -326,7 +328,7 @@ class SparkConnectBackend:
             async for response in call:
                 yield response
         except grpc.aio.AioRpcError as error:
-            raise _translated(error, self._where) from None
+            raise _translate_status(error, self._where) from None
         finally:
             # Also when nobody takes the rest: Spark learns of it at once.
             call.cancel()
@@ -482,7 +484,7 @@ def _set_common(request: pb.ExecutePlanRequest | pb.AnalyzePlanRequest, envelope
         request.client_observed_server_side_session_id = envelope.server_session
 
 
-def _translated(error: grpc.aio.AioRpcError, where: str) -> RpcError | BackendUnavailable:
+def _translate_status(error: grpc.aio.AioRpcError, where: str) -> RpcError | BackendUnavailable:
     """Return what the session room knows for a status that is not OK; `where` is Spark's address."""
     code = error.code()
     message = error.details() or ""

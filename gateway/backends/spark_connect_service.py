@@ -41,8 +41,8 @@ class SparkConnectService:
         session_catalogs: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
         """`session_catalogs`: as `SparkThriftService` has them."""
-        self._told_catalogs = session_catalogs
-        self._told: Mapping[str, int] = {}
+        self._session_catalogs = session_catalogs
+        self._known_catalogs: Mapping[str, int] = {}
         self._backend = backend
         self._user = user
         self._slots = asyncio.Semaphore(at_once)
@@ -79,15 +79,15 @@ class SparkConnectService:
         with contextlib.suppress(BackendUnavailable, RpcError):
             await self._backend.call("ReleaseSession", request)
 
-    async def _opened(self) -> str:
+    async def _open_session(self) -> str:
         """Return the id of a session in which texts are read as the parser reads them."""
         async with self._opening:
-            if self._session and self._told != self._told_catalogs():
+            if self._session and self._known_catalogs != self._session_catalogs():
                 # A query that still runs in it goes on: Spark forgets the session by itself, later.
                 self._session = ""
             if not self._session:
                 session = str(uuid.uuid4())
-                self._told = dict(self._told_catalogs())
+                self._known_catalogs = dict(self._session_catalogs())
                 opened = await self._backend.open_session(session, self._user)
                 looking = ConfigOperation(kind="set", pairs=tuple(LOOKING_SETTINGS.items()))
                 request = connect_calls.config((self._user, session), looking, opened.id, "")
@@ -99,14 +99,14 @@ class SparkConnectService:
     async def _rows(self, sql: str) -> list[tuple[Cell, ...]]:
         rows: list[tuple[Cell, ...]] = []
         try:
-            request = pb.ExecutePlanRequest(session_id=await self._opened())
+            request = pb.ExecutePlanRequest(session_id=await self._open_session())
             request.user_context.user_id = request.user_context.user_name = self._user
             # A Spark that was started anew would make a session of this id, and read in it as it likes.
             request.client_observed_server_side_session_id = self._server_session
             request.plan.root.sql.query = sql
             async with aclosing(self._backend.ask(serialize(request))) as responses:
                 async for response in responses:
-                    rows += _decoded(response)
+                    rows += _decode(response)
                     if len(rows) > self._max_rows:
                         raise BackendUnavailable(
                             f"an answer of Spark's catalog has more than {self._max_rows} rows"
@@ -120,7 +120,7 @@ class SparkConnectService:
         return rows
 
 
-def _decoded(response: bytes) -> list[tuple[Cell, ...]]:
+def _decode(response: bytes) -> list[tuple[Cell, ...]]:
     message = pb.ExecutePlanResponse.FromString(response)
     if not message.HasField("arrow_batch"):
         return []

@@ -133,7 +133,7 @@ class SparkThriftBackend:
         session = await self._open(principal, protocol_version, settings)
         try:
             if not self._reading.holds:
-                await session.attest()
+                await session.read_spark_configuration()
         except BaseException:
             session.connection.abort()
             raise
@@ -188,13 +188,13 @@ class SparkThriftBackend:
 
         Raises BackendUnavailable.
         """
-        return await self._introduced(told=True)
+        return await self._send_introduction(told=True)
 
-    async def untouched(self) -> Mapping[str, str]:
+    async def read_initial_settings(self) -> Mapping[str, str]:
         """Return what is set in a new session that was told of no catalogs. Raises BackendUnavailable."""
-        return (await self._introduced(told=False)).settings
+        return (await self._send_introduction(told=False)).settings
 
-    async def _introduced(self, *, told: bool) -> SparkConfiguration:
+    async def _send_introduction(self, *, told: bool) -> SparkConfiguration:
         try:
             session = await self._open(PROBE, TProtocolVersion.V10, {}, told=told)
             try:
@@ -221,7 +221,7 @@ class SparkThriftBackend:
     async def _answers(self, text: str) -> SparkConfiguration:
         session = await self.open_session(PROBE, protocol_version=TProtocolVersion.V10, settings={})
         try:
-            configuration = await session.attest()
+            configuration = await session.read_spark_configuration()
             if not await session.answer(text, max_rows=1):
                 raise BackendUnavailable(f"Spark does not answer {text}")
             return configuration
@@ -269,7 +269,7 @@ class SparkThriftSession(AskingSession):
         """Return a message of Spark's without the secrets that sessions are told."""
         return message if self._is_probed else self._backend.without_secrets(message)
 
-    async def attest(self) -> SparkConfiguration:
+    async def read_spark_configuration(self) -> SparkConfiguration:
         """Return what Spark says of how it reads texts in this session; it is asked once.
 
         Raises BackendMismatch when that may be otherwise than the parser does, BackendUnavailable when it
@@ -284,8 +284,8 @@ class SparkThriftSession(AskingSession):
         return self._configuration
 
     async def own_settings(self) -> Mapping[str, str]:
-        """Return what was set in it when it was opened. Raises as `attest` does."""
-        return (await self.attest()).settings
+        """Return what was set in it when it was opened. Raises as `read_spark_configuration` does."""
+        return (await self.read_spark_configuration()).settings
 
     async def execute(self, cleared: Cleared, *, run_async: bool, timeout_s: int) -> SparkThriftOperation:
         """Forward a cleared statement; without `run_async`, return when it has ended well.
@@ -298,7 +298,7 @@ class SparkThriftSession(AskingSession):
             # INVARIANT (one way): nothing but a verdict's text reaches Spark under a client's identity.
             raise TypeError("a backend takes a Cleared and nothing else")
         # INVARIANT (one reading): no text is sent before Spark has said that it reads as we do.
-        await self.attest()
+        await self.read_spark_configuration()
         try:
             return await self._start(cleared.forwarded, timeout_s, run_async=run_async)
         except BackendError as error:
@@ -329,7 +329,7 @@ class SparkThriftSession(AskingSession):
         error: BackendError | None = None
         self._is_probed = True
         try:
-            await operation.finished()
+            await operation.wait_for_success()
         except BackendError as failed:
             error = failed
         finally:
@@ -364,7 +364,7 @@ class SparkThriftSession(AskingSession):
                 await operation.cancel()
         delay_s = self._grace_until - asyncio.get_running_loop().time()
         if delay_s > 0 and self._connection.alive:
-            self._backend.endings.later(delay_s, self._end)
+            self._backend.endings.schedule(delay_s, self._end)
         else:
             await self._end()
 
@@ -377,7 +377,7 @@ class SparkThriftSession(AskingSession):
         self._connection.abort()
         await self._connection.wait_closed()
 
-    def ended(self, operation: SparkThriftOperation) -> None:
+    def note_ended(self, operation: SparkThriftOperation) -> None:
         """Note that Spark says that the statement has ended by itself."""
         self._unfinished.discard(operation)
 
@@ -386,12 +386,14 @@ class SparkThriftSession(AskingSession):
         self._grace_until = asyncio.get_running_loop().time() + self._backend.stop_grace_s
         await self.call_now("CancelOperation", request, calls.TCancelOperationResp)
 
-    async def let_go(self, operation: SparkThriftOperation, request: calls.TCloseOperationReq) -> None:
+    async def release_operation(
+        self, operation: SparkThriftOperation, request: calls.TCloseOperationReq
+    ) -> None:
         """Close an operation: at once when it has ended by itself, else when that stops a job for sure."""
         if operation in self._unfinished:
             self._unfinished.discard(operation)
             delay_s = self._grace_until - asyncio.get_running_loop().time()
-            self._backend.endings.later(delay_s, lambda: self._close_operation(request))
+            self._backend.endings.schedule(delay_s, lambda: self._close_operation(request))
         elif self._connection.idle:
             # Nothing depends on the answer, and what the session sends next stands behind the call.
             with contextlib.suppress(BackendUnavailable):
@@ -466,7 +468,7 @@ class SparkThriftOperation:
         self._terminal = state.terminal
         if state.state in (TOperationState.FINISHED, TOperationState.ERROR):
             self._ended = True
-            self._session.ended(self)
+            self._session.note_ended(self)
         if state.state == TOperationState.FINISHED and self.has_result_set and self._schema is None:
             # Every client asks for the columns next: they are on their way while it hears of the end.
             self._schema = self._ask_schema()
@@ -479,7 +481,7 @@ class SparkThriftOperation:
             calls.TGetOperationStatusResp,
         )
 
-    async def finished(self) -> None:
+    async def wait_for_success(self) -> None:
         """Return when the statement has ended well. Raises BackendError when it has ended otherwise."""
         while True:
             state = await self.status()
@@ -567,7 +569,7 @@ class SparkThriftOperation:
             with contextlib.suppress(BackendError, BackendUnavailable):
                 await self.cancel()
         self._forget_schema()
-        await self._session.let_go(self, calls.TCloseOperationReq(operationHandle=self._handle))
+        await self._session.release_operation(self, calls.TCloseOperationReq(operationHandle=self._handle))
 
 
 # -- What has to be done a little later, and before the gateway stops ----------------------------------
@@ -579,7 +581,7 @@ class DelayedEndings:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def later(self, delay_s: float, ending: Callable[[], Awaitable[None]]) -> None:
+    def schedule(self, delay_s: float, ending: Callable[[], Awaitable[None]]) -> None:
         """Run `ending`, which must bound its own time and not raise, after `delay_s`."""
         task = asyncio.create_task(self._end(delay_s, ending))
         self._tasks.add(task)

@@ -182,7 +182,7 @@ class SparkConnection(asyncio.Protocol):
         finally:
             timer.cancel()
             exchange.answer.cancel()
-        return self._decoded(data, response)
+        return self._decode(data, response)
 
     async def relay(self, request: TFetchResultsReq, seqid: int, sink: FrameSink) -> RelayedFrame:
         """Make a FetchResults call and hand its reply on to `sink`, length included, as it arrives.
@@ -190,7 +190,7 @@ class SparkConnection(asyncio.Protocol):
         An error reply is returned and nothing of it is written. Raises BackendUnavailable when Spark goes
         away, maybe in the middle of the reply: then `sink` has the beginning of a frame that never ends.
         """
-        await sink.drained()
+        await sink.drain()
         transport = self._usable()
         exchange = Relayed(sink, transport, min(self._address.max_reply_bytes, MAX_ERROR_BYTES))
         self._send(exchange, "FetchResults", request, seqid)
@@ -208,7 +208,7 @@ class SparkConnection(asyncio.Protocol):
                 if exchange.error is not None:
                     raise exchange.error
                 if exchange.stopped:
-                    await sink.drained()
+                    await sink.drain()
                     exchange.read_on()
         finally:
             if exchange.stopped or not exchange.finished:
@@ -217,7 +217,7 @@ class SparkConnection(asyncio.Protocol):
         if peek.succeeded:
             return RelayedFrame(bytes=exchange.received, rows=peek.rows, status=peek.status)
         try:
-            self._decoded(exchange.gathered, TFetchResultsResp)
+            self._decode(exchange.gathered, TFetchResultsResp)
         except BackendError as error:
             return RelayedFrame(bytes=0, rows=0, status=peek.status, error=error)
         raise self._break(BackendUnavailable("Spark answered FetchResults with two statuses"))
@@ -317,7 +317,7 @@ class SparkConnection(asyncio.Protocol):
         self._waiting.append(exchange)
         transport.write(frame(message))
 
-    def _decoded(self, data: bytes, response: type[R]) -> R:
+    def _decode(self, data: bytes, response: type[R]) -> R:
         try:
             reply = decode_reply(data, response)
         except CallFailed as failure:

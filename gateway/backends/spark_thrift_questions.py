@@ -63,7 +63,7 @@ class Questions:
             raise BackendError("more settings than can be looked at", "54000")
         return {str(row[0]): str(row[1]) for row in rows}
 
-    async def described_functions(self) -> dict[str, tuple[str, str]]:
+    async def describe_functions(self) -> dict[str, tuple[str, str]]:
         """Return remarks and class of each built-in function, by its name.
 
         Spark lists them with those of a database; of what others have made there nothing is told.
@@ -137,8 +137,8 @@ class Questions:
 class AskingSession:
     """What a client's session asks for it that only Spark knows."""
 
-    async def described_functions(self: AskedSession) -> Mapping[str, tuple[str, str]]:
-        return await Questions(self).described_functions()
+    async def describe_functions(self: AskedSession) -> Mapping[str, tuple[str, str]]:
+        return await Questions(self).describe_functions()
 
     async def texts_of_length(
         self: AskedSession, database: str, table: str | None, *, max_rows: int

@@ -31,7 +31,7 @@ LOOKING_SETTINGS: Mapping[str, str] = {
 }
 """What sessions of the gateway's own are set to."""
 
-_Told = tuple[SparkThriftSession, Mapping[str, int]]
+_IdleSession = tuple[SparkThriftSession, Mapping[str, int]]
 """A session, and the catalogs that it was told of at most as they were before it was opened."""
 
 
@@ -49,11 +49,11 @@ class SparkThriftService:
     ) -> None:
         """`session_catalogs`: catalogs that come and go, as Spark is told of them now. A session keeps
         those it was told of, and serves for as long as they stay the same."""
-        self._told_catalogs = session_catalogs
+        self._session_catalogs = session_catalogs
         self._backend = backend
         self._principal = Principal(user=user)
         self._slots = asyncio.Semaphore(sessions)
-        self._idle: list[_Told] = []
+        self._idle: list[_IdleSession] = []
         self._max_rows = max_rows
         self._closed = False
 
@@ -75,21 +75,23 @@ class SparkThriftService:
         while self._idle:
             await self._idle.pop()[0].close()
 
-    async def _session(self) -> _Told:
+    async def _session(self) -> _IdleSession:
         while self._idle:
             session, told = self._idle.pop()
             if not session.alive:
                 continue
-            if told == self._told_catalogs():
+            if told == self._session_catalogs():
                 return session, told
             await session.close()
-        told = dict(self._told_catalogs())
+        told = dict(self._session_catalogs())
         session = await self._backend.open_session(
             self._principal, protocol_version=TProtocolVersion.V10, settings=dict(LOOKING_SETTINGS)
         )
         return session, told
 
-    async def _on(self, opened: _Told, sql: str, before: str, after: str) -> Sequence[tuple[Cell, ...]]:
+    async def _on(
+        self, opened: _IdleSession, sql: str, before: str, after: str
+    ) -> Sequence[tuple[Cell, ...]]:
         session = opened[0]
         try:
             if before:
@@ -109,7 +111,7 @@ class SparkThriftService:
         self._keep(opened)
         return rows
 
-    def _keep(self, opened: _Told) -> None:
+    def _keep(self, opened: _IdleSession) -> None:
         if self._closed:
             opened[0].connection.abort()
         elif opened[0].alive:

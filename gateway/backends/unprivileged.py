@@ -106,7 +106,7 @@ def within_reach(tree: Path, user: RunAs | None, shelter: Path) -> Path:
         return tree
     digest = hashlib.sha256(os.fsencode(tree.resolve())).hexdigest()[:8]
     copy = shelter / f"{tree.name}-{digest}"
-    if _listing(copy) == _listing(tree):
+    if _list_tree(copy) == _list_tree(tree):
         return copy
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(tree, copy, symlinks=True, copy_function=_link_or_copy)
@@ -131,7 +131,7 @@ def _sample(tree: Path) -> Iterable[Path]:
         yield from list(tree.iterdir())[:3]
 
 
-def _listing(tree: Path) -> dict[str, int] | None:
+def _list_tree(tree: Path) -> dict[str, int] | None:
     if not tree.is_dir():
         return None
     return {

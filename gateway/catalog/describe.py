@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from gateway.catalog.types import NotUnderstood, checked_ddl, ddl_of
+from gateway.catalog.types import NotUnderstood, ddl_of, normalize_ddl
 from gateway.model.catalog import (
     Column,
     Table,
     TableKind,
     TableName,
     ViewBody,
-    joined,
+    join_namespace,
     kind_of,
     quote,
     split_name,
@@ -45,8 +45,8 @@ def table_from_json(text: Any, name: TableName) -> Table:
     namespace = described.get("namespace")
     if not isinstance(namespace, list) or not _is_nested((catalog, *map(str, namespace))):
         raise NotUnderstood("a description of another table")
-    found = TableName(catalog, joined(namespace) if len(namespace) > 1 else schema, table)
-    if found.folded() != name.folded():
+    found = TableName(catalog, join_namespace(namespace) if len(namespace) > 1 else schema, table)
+    if found.fold() != name.fold():
         raise NotUnderstood("a description of another table")
     columns = tuple(_column(column) for column in _list(described, "columns"))
     object_type = _text(described, "type")
@@ -106,7 +106,7 @@ def _view_body(described: Mapping[str, Any], columns: tuple[Column, ...]) -> Vie
     return ViewBody(
         text=text,
         catalog=namespace[0],
-        database=joined(namespace[1:]),
+        database=join_namespace(namespace[1:]),
         output=tuple(str(column) for column in output),
         collation="" if collation in (None, _BINARY) else collation,
         definer=definer_of(text, _properties(described)),
@@ -229,7 +229,7 @@ def catalog_view_from_rows(
     if not listed or any(rows[end - 1]) or any(len(row) != 3 for row in rows):
         raise NotUnderstood("a description of another shape")
     columns = tuple(
-        Column(name=str(label), type=checked_ddl(str(value)), comment=comment or None)
+        Column(name=str(label), type=normalize_ddl(str(value)), comment=comment or None)
         for label, value, comment in listed
     )
     details = {str(label): str(value) for label, value, _ in rows[end + 1 :]}
@@ -250,11 +250,11 @@ def _catalog_view_body(
     name: TableName,
     shown: str,
 ) -> ViewBody | None:
-    named = f"CREATE VIEW {'.'.join(map(_shown_part, name.parts))} "
+    named = f"CREATE VIEW {'.'.join(map(_quote_part, name.parts))} "
     written, rest = shown[: len(named)], shown[len(named) :]
     heads = [
         head
-        for head in _shown_heads(columns, details.get("Comment", ""), properties)
+        for head in _format_heads(columns, details.get("Comment", ""), properties)
         if rest.startswith(head)
     ]
     namespace = split_name(details.get(_IN_NAMESPACE, ""))
@@ -268,40 +268,40 @@ def _catalog_view_body(
     return ViewBody(
         text=text,
         catalog=namespace[0],
-        database=joined(namespace[1:]),
+        database=join_namespace(namespace[1:]),
         output=tuple(queried),
         definer=definer_of(text, properties),
         by_position=True,
     )
 
 
-def _shown_heads(columns: Sequence[Column], comment: str, properties: Mapping[str, str]) -> set[str]:
+def _format_heads(columns: Sequence[Column], comment: str, properties: Mapping[str, str]) -> set[str]:
     """Return what can stand between a view's name and its text: catalogs differ in what they quote, and in
     whether they write a comment that is empty."""
-    pairs = (f"  {_shown_literal(k)} = {_shown_literal(v)}" for k, v in sorted(properties.items()))
+    pairs = (f"  {_quote_literal(k)} = {_quote_literal(v)}" for k, v in sorted(properties.items()))
     told = "TBLPROPERTIES (\n" + ",\n".join(pairs) + ")\n" if properties else ""
-    said = f"COMMENT {_shown_literal(comment)}\n"
+    said = f"COMMENT {_quote_literal(comment)}\n"
     return {
-        f"({_shown_columns(columns, written)})\n{commented}{told}AS\n"
-        for written in (_shown_part, str)
+        f"({_format_columns(columns, written)})\n{commented}{told}AS\n"
+        for written in (_quote_part, str)
         for commented in ((said,) if comment else ("", said))
     }
 
 
-def _shown_columns(columns: Sequence[Column], written: Callable[[str], str]) -> str:
+def _format_columns(columns: Sequence[Column], written: Callable[[str], str]) -> str:
     lines = (
         f"\n  {written(column.name)}"
-        + (f" COMMENT {_shown_literal(column.comment)}" if column.comment else "")
+        + (f" COMMENT {_quote_literal(column.comment)}" if column.comment else "")
         for column in columns
     )
     return ",".join(lines)
 
 
-def _shown_part(part: str) -> str:
+def _quote_part(part: str) -> str:
     return part if _PLAIN_PART.fullmatch(part) else quote(part)
 
 
-def _shown_literal(text: str) -> str:
+def _quote_literal(text: str) -> str:
     return "'" + text.replace("'", "\\'") + "'"
 
 
@@ -318,7 +318,7 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
             # A column whose name looks like a title ends the list early: it and the rest are then absent.
             in_columns = bool(label) and not label.startswith("# ")
             if in_columns:
-                columns.append(Column(name=label, type=checked_ddl(str(value)), comment=comment or None))
+                columns.append(Column(name=label, type=normalize_ddl(str(value)), comment=comment or None))
         elif label.startswith("# Detailed "):
             in_details = True
         elif in_details and label and isinstance(value, str):
@@ -326,14 +326,14 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
             details.setdefault(label, value)
     database = details.get("Database", "")
     if "." in name.database and _is_nested(("", *split_name(database))):
-        database = joined(split_name(database))
+        database = join_namespace(split_name(database))
     found = TableName(details.get("Catalog", ""), database, details.get("Table", ""))
     if (
         _is_whole_name(details.get("Name", ""), name, details.get("Provider", "").lower())
         and not {"Catalog", "Database", "Table"} & details.keys()
     ):
         found = name
-    if not columns or found.folded() != name.folded():
+    if not columns or found.fold() != name.fold():
         raise NotUnderstood("a description of another table")
     object_type = details.get("Type", "")
     kind, unread = kind_of(object_type), ""

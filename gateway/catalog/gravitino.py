@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from gateway.catalog.partitioning import partitioning
+from gateway.catalog.partitioning import parse_partitioning
 from gateway.catalog.readable import (
     CatalogUnavailable,
     DatabaseAlreadyExists,
@@ -22,22 +22,22 @@ from gateway.catalog.readable import (
     TableAlreadyExists,
     TableEntry,
     WithoutFunctions,
-    parted,
+    split_properties,
 )
 from gateway.catalog.rest import (
     CatalogError,
     Login,
     RestClient,
+    build_lookup_error,
     items,
-    mapping,
-    missed,
     properties,
+    read_object,
     refusals,
     text,
     unavailable,
 )
-from gateway.catalog.types import DdlType, NotUnderstood, parsed_ddl
-from gateway.model.catalog import Column, TableKind, unquoted
+from gateway.catalog.types import DdlType, NotUnderstood, parse_ddl
+from gateway.model.catalog import Column, TableKind, unquote
 from gateway.model.catalog import quote as quoted
 from gateway.model.closing import Closing
 from gateway.model.metalakes import (
@@ -79,7 +79,7 @@ class GravitinoMetalake(Closing):
     ) -> None:
         """`timeout_s` and `max_bytes` bound each answer."""
         self._client = RestClient(
-            url, login, accept=MEDIA_TYPE, told=_told, timeout_s=timeout_s, max_bytes=max_bytes
+            url, login, accept=MEDIA_TYPE, told=_read_error, timeout_s=timeout_s, max_bytes=max_bytes
         )
         self._metalake = metalake
 
@@ -89,11 +89,11 @@ class GravitinoMetalake(Closing):
 
     async def catalogs(self) -> tuple[MetalakeCatalog, ...]:
         """Return all catalogs of every type, sorted by name."""
-        answer = await self._asked("catalogs", {"details": "true"})
-        found = (_catalog(mapping(one, "catalog")) for one in items(answer.get("catalogs"), "catalogs"))
+        answer = await self._get("catalogs", {"details": "true"})
+        found = (_catalog(read_object(one, "catalog")) for one in items(answer.get("catalogs"), "catalogs"))
         return tuple(sorted(found, key=lambda entry: entry.name))
 
-    async def everything(self, *, tags: bool, privileges: bool) -> Metalake:
+    async def load_everything(self, *, tags: bool, privileges: bool) -> Metalake:
         """Return what there is: the catalogs and, where they are wanted, tags; and roles with who has them,
         and owners of the catalogs. What cannot be had whole is not had: raises CatalogUnavailable."""
         catalogs = await self.catalogs()
@@ -126,12 +126,12 @@ class GravitinoMetalake(Closing):
             raise unavailable(error) from None
         if answer.get("owner") is None:
             return None
-        told = mapping(answer["owner"], "owner")
+        told = read_object(answer["owner"], "owner")
         return Owner(name=text(told.get("name"), "name"), group=str(told.get("type")).upper() == "GROUP")
 
     async def _tags(self) -> tuple[MetalakeTag, ...]:
-        answer = await self._asked("tags", {"details": "true"})
-        told = [mapping(one, "tag") for one in items(answer.get("tags"), "tags")]
+        answer = await self._get("tags", {"details": "true"})
+        told = [read_object(one, "tag") for one in items(answer.get("tags"), "tags")]
         if len(told) > MAX_TAGS:
             raise CatalogUnavailable(f"the metalake has more than {MAX_TAGS} tags")
         by_name = {text(tag.get("name"), "name"): properties(tag.get("properties")) for tag in told}
@@ -139,7 +139,7 @@ class GravitinoMetalake(Closing):
         answers = await self._each("tags/{}/objects", sorted(by_name))
         if len(answers) < len(by_name):
             # Gone meanwhile, or else something that masks may rest on is kept from us.
-            again = items((await self._asked("tags")).get("names"), "names")
+            again = items((await self._get("tags")).get("names"), "names")
             kept = (by_name.keys() - {name for name, _ in answers}) & set(again)
             if kept:
                 raise CatalogUnavailable(f"the server does not show what has the tag `{min(kept)}`")
@@ -161,14 +161,14 @@ class GravitinoMetalake(Closing):
     async def _roles(self, held: Iterable[str]) -> tuple[MetalakeRole, ...]:
         """Return the roles of the list, and those that somebody has: a list leaves out what the account that
         asks may not see."""
-        listed = {text(one, "name") for one in items((await self._asked("roles")).get("names"), "names")}
+        listed = {text(one, "name") for one in items((await self._get("roles")).get("names"), "names")}
         names = sorted(listed.union(held))
         if len(names) > MAX_ROLES:
             raise CatalogUnavailable(f"the metalake has more than {MAX_ROLES} roles")
         found = []
         for name, answer in await self._each("roles/{}", names, missing=_HIDDEN):
-            role = mapping(answer.get("role"), "role")
-            told = [mapping(o, "object") for o in items(role.get("securableObjects"), "objects")]
+            role = read_object(answer.get("role"), "role")
+            told = [read_object(o, "object") for o in items(role.get("securableObjects"), "objects")]
             grants = tuple((self._object(one), _privileges(one)) for one in told)
             found.append(MetalakeRole(name=name, grants=grants))
         return tuple(found)
@@ -199,17 +199,17 @@ class GravitinoMetalake(Closing):
 
     async def _members(self, what: str) -> _Members:
         """Return users or groups with their roles."""
-        answer = await self._asked(what, {"details": "true"})
+        answer = await self._get(what, {"details": "true"})
         found = {}
         for told in items(answer.get(what), what):
-            one = mapping(told, what)
+            one = read_object(told, what)
             roles = items(one.get("roles") or [], "roles")
             found[text(one.get("name"), "name")] = tuple(text(role, "role") for role in roles)
         return found
 
     def _object(self, told: Any) -> MetadataObject:
         """Return an object by its type and full name, whose parts the server joins by dots."""
-        one = mapping(told, "object")
+        one = read_object(told, "object")
         kind = text(one.get("type"), "type").upper()
         return MetadataObject(
             kind, () if kind == "METALAKE" else tuple(text(one.get("fullName"), "name").split("."))
@@ -220,7 +220,7 @@ class GravitinoMetalake(Closing):
         are in Spark."""
         return GravitinoCatalog(self, name, types)
 
-    async def _asked(self, path: str, query: Mapping[str, str] | None = None) -> Mapping[str, Any]:
+    async def _get(self, path: str, query: Mapping[str, str] | None = None) -> Mapping[str, Any]:
         try:
             return await self.ask(path, query)
         except CatalogError as error:
@@ -228,9 +228,9 @@ class GravitinoMetalake(Closing):
 
     async def ask(self, path: str, query: Mapping[str, str] | None = None) -> Mapping[str, Any]:
         """Return the answer to a question below the metalake. Raises CatalogError, CatalogUnavailable."""
-        return await self._answered("GET", path, query=query)
+        return await self._request("GET", path, query=query)
 
-    async def tell(
+    async def send_change(
         self,
         method: str,
         path: str,
@@ -239,11 +239,11 @@ class GravitinoMetalake(Closing):
         body: Mapping[str, Any] | None = None,
     ) -> Mapping[str, Any]:
         """Change something below the metalake, and return what is answered. Raises as `ask`."""
-        return await self._answered(method, path, query=query, body=body)
+        return await self._request(method, path, query=query, body=body)
 
-    async def _answered(self, method: str, path: str, **request: Any) -> Mapping[str, Any]:
+    async def _request(self, method: str, path: str, **request: Any) -> Mapping[str, Any]:
         whole = f"api/metalakes/{quote(self._metalake, safe='')}/{path}"
-        answer = mapping(await self._client.ask(method, whole, **request), "body")
+        answer = read_object(await self._client.ask(method, whole, **request), "body")
         if answer.get("code") != 0:
             # An error with the status of a success.
             raise CatalogUnavailable("the server answers with an error without saying which")
@@ -268,8 +268,8 @@ class GravitinoCatalog(WithoutFunctions, Closing):
         try:
             answer = await self._metalake.ask(self._schema(name))
         except CatalogError as error:
-            raise missed(error, NoSuchDatabase(f"there is no database `{name}`")) from None
-        schema = mapping(answer.get("schema"), "schema")
+            raise build_lookup_error(error, NoSuchDatabase(f"there is no database `{name}`")) from None
+        schema = read_object(answer.get("schema"), "schema")
         told = properties(schema.get("properties"))
         return DatabaseEntry(
             name=text(schema.get("name"), "name"),
@@ -283,7 +283,7 @@ class GravitinoCatalog(WithoutFunctions, Closing):
         try:
             return _names(await self._metalake.ask(f"{self._schema(database)}/tables"))
         except CatalogError as error:
-            raise missed(error, NoSuchDatabase(f"there is no database `{database}`")) from None
+            raise build_lookup_error(error, NoSuchDatabase(f"there is no database `{database}`")) from None
 
     async def views(self, database: str) -> Sequence[str]:
         await self.database(database)
@@ -293,10 +293,10 @@ class GravitinoCatalog(WithoutFunctions, Closing):
         try:
             answer = await self._metalake.ask(self._table(database, name))
         except CatalogError as error:
-            raise missed(error, NoSuchTable(f"there is no table `{database}.{name}`")) from None
-        table = mapping(answer.get("table"), "table")
+            raise build_lookup_error(error, NoSuchTable(f"there is no table `{database}.{name}`")) from None
+        table = read_object(answer.get("table"), "table")
         told = properties(table.get("properties"))
-        columns = [mapping(one, "column") for one in items(table.get("columns"), "columns")]
+        columns = [read_object(one, "column") for one in items(table.get("columns"), "columns")]
         return TableEntry(
             database=database,
             name=text(table.get("name"), "name"),
@@ -309,7 +309,7 @@ class GravitinoCatalog(WithoutFunctions, Closing):
                 for c in columns
             ),
             partitioning=tuple(
-                _transform(mapping(p, "partitioning")) for p in table.get("partitioning") or ()
+                _transform(read_object(p, "partitioning")) for p in table.get("partitioning") or ()
             ),
             owner=_creator(table),
             comment=table.get("comment"),
@@ -323,14 +323,14 @@ class GravitinoCatalog(WithoutFunctions, Closing):
         body = {"name": database.name, "comment": database.comment, "properties": told}
         there = DatabaseAlreadyExists(f"there is a database `{database.name}` already")
         with refusals(None, there, ignored=409 if ignore_if_exists else 0):
-            await self._metalake.tell("POST", f"{self._path}/schemas", body=body)
+            await self._metalake.send_change("POST", f"{self._path}/schemas", body=body)
 
     async def alter_database(
         self, name: str, changed: Mapping[str, str | None], *, ignore_if_not_exists: bool = False
     ) -> None:
         missing = NoSuchDatabase(f"there is no database `{name}`")
         with refusals(missing, ignored=404 if ignore_if_not_exists else 0):
-            await self._metalake.tell("PUT", self._schema(name), body={"updates": _updates(changed)})
+            await self._metalake.send_change("PUT", self._schema(name), body={"updates": _updates(changed)})
 
     async def drop_database(
         self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
@@ -340,7 +340,7 @@ class GravitinoCatalog(WithoutFunctions, Closing):
         full = DatabaseNotEmpty(f"the database `{name}` is not empty")
         answer: Mapping[str, Any] = {}
         with refusals(missing, full, ignored=404 if ignore_if_not_exists else 0):
-            answer = await self._metalake.tell("DELETE", self._schema(name), query=query)
+            answer = await self._metalake.send_change("DELETE", self._schema(name), query=query)
         if answer.get("dropped") is not True and not ignore_if_not_exists:
             raise missing
 
@@ -354,19 +354,19 @@ class GravitinoCatalog(WithoutFunctions, Closing):
             "columns": [
                 {
                     "name": one.name,
-                    "type": self._told_type(one.type),
+                    "type": self._build_type(one.type),
                     "comment": one.comment,
                     "nullable": True,
                 }
                 for one in table.columns
             ],
             "properties": {**table.properties, **{key: value for key, value in own.items() if value}},
-            "partitioning": [_told_transform(one) for one in table.partitioning],
+            "partitioning": [_build_transform(one) for one in table.partitioning],
         }
         missing = NoSuchDatabase(f"there is no database `{table.database}`")
         there = TableAlreadyExists(f"there is a table `{table.database}.{table.name}` already")
         with refusals(missing, there, ignored=409 if ignore_if_exists else 0):
-            await self._metalake.tell("POST", f"{self._schema(table.database)}/tables", body=body)
+            await self._metalake.send_change("POST", f"{self._schema(table.database)}/tables", body=body)
 
     async def alter_table(
         self,
@@ -387,7 +387,7 @@ class GravitinoCatalog(WithoutFunctions, Closing):
         missing = NoSuchTable(f"there is no table `{database}.{name}`")
         answer: Mapping[str, Any] = {}
         with refusals(missing, ignored=404 if ignore_if_not_exists else 0):
-            answer = await self._metalake.tell("DELETE", self._table(database, name))
+            answer = await self._metalake.send_change("DELETE", self._table(database, name))
         if answer.get("dropped") is not True and not ignore_if_not_exists:
             raise missing
 
@@ -395,11 +395,11 @@ class GravitinoCatalog(WithoutFunctions, Closing):
         missing = NoSuchTable(f"there is no table `{database}.{name}`")
         there = TableAlreadyExists(f"the database `{database}` has a table of that name")
         with refusals(missing, there, ignored=404 if ignored else 0):
-            await self._metalake.tell("PUT", self._table(database, name), body={"updates": updates})
+            await self._metalake.send_change("PUT", self._table(database, name), body={"updates": updates})
 
-    def _told_type(self, text: str) -> Any:
+    def _build_type(self, text: str) -> Any:
         try:
-            return gravitino_type(parsed_ddl(text), self._types)
+            return gravitino_type(parse_ddl(text), self._types)
         except NotUnderstood as fault:
             raise NotSupported(f"the type `{text[:80]}` is not understood: {fault}") from None
 
@@ -422,10 +422,10 @@ def spark_type(told: Any, types: Mapping[str, str], depth: int = 0) -> str:
         if found is None:
             raise CatalogUnavailable(f"the type `{told[:80]}` has none of Spark's")
         return found
-    one = mapping(told, "type")
+    one = read_object(told, "type")
     match one.get("type"):
         case "struct":
-            fields = [mapping(f, "field") for f in items(one.get("fields"), "fields")]
+            fields = [read_object(f, "field") for f in items(one.get("fields"), "fields")]
             named = (
                 (text(f.get("name"), "name"), spark_type(f.get("type"), types, depth + 1)) for f in fields
             )
@@ -450,7 +450,7 @@ def gravitino_type(kind: DdlType, types: Mapping[str, str]) -> Any:
             return {"type": "map", **sides, "valueContainsNull": True}
         case "struct":
             fields = [
-                {"name": unquoted(name), "type": gravitino_type(one, types), "nullable": True}
+                {"name": unquote(name), "type": gravitino_type(one, types), "nullable": True}
                 for name, one in kind.inside
             ]
             return {"type": "struct", "fields": fields}
@@ -464,15 +464,15 @@ def gravitino_type(kind: DdlType, types: Mapping[str, str]) -> Any:
 
 
 def _updates(changed: Mapping[str, str | None]) -> list[dict[str, Any]]:
-    kept, gone = parted(changed)
+    kept, gone = split_properties(changed)
     return [
         *({"@type": "setProperty", "property": key, "value": value} for key, value in kept.items()),
         *({"@type": "removeProperty", "property": key} for key in gone),
     ]
 
 
-def _told_transform(text: str) -> dict[str, Any]:
-    one = partitioning(text)
+def _build_transform(text: str) -> dict[str, Any]:
+    one = parse_partitioning(text)
     field = [one.column]
     match one.transform:
         case "bucket":
@@ -484,14 +484,14 @@ def _told_transform(text: str) -> dict[str, Any]:
     raise NotSupported(f"Gravitino does not part tables by `{text}`")
 
 
-def _told(answer: Any) -> tuple[str, str]:
+def _read_error(answer: Any) -> tuple[str, str]:
     return str(answer["type"]), str(answer["message"])
 
 
 def _privileges(told: Mapping[str, Any]) -> tuple[MetalakePrivilege, ...]:
     found = []
     for one in items(told.get("privileges"), "privileges"):
-        privilege = mapping(one, "privilege")
+        privilege = read_object(one, "privilege")
         condition = text(privilege.get("condition"), "condition").upper()
         # What is not known to allow does not.
         found.append(
@@ -514,7 +514,7 @@ def _catalog(told: Mapping[str, Any]) -> MetalakeCatalog:
 
 def _names(answer: Mapping[str, Any]) -> Sequence[str]:
     found = items(answer.get("identifiers"), "identifiers")
-    return sorted(text(mapping(one, "identifier").get("name"), "name") for one in found)
+    return sorted(text(read_object(one, "identifier").get("name"), "name") for one in found)
 
 
 def _creator(told: Mapping[str, Any]) -> str | None:

@@ -40,9 +40,9 @@ from gateway.catalog.readable import (
     TableAlreadyExists,
     TableEntry,
 )
-from gateway.catalog.types import DdlType, NotUnderstood, checked_ddl, parsed_ddl
+from gateway.catalog.types import DdlType, NotUnderstood, normalize_ddl, parse_ddl
 from gateway.errors import Faults
-from gateway.model.catalog import Column, TableKind, quote, unquoted
+from gateway.model.catalog import Column, TableKind, quote, unquote
 from gateway.wire.thrift import Struct
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ class HiveMetastoreCatalog:
         found = result.success
         if found is None:
             if result.missing is None:
-                raise _failed(result.failed)
+                raise _build_error(result.failed)
             raise NoSuchDatabase(f"there is no database `{name}`")
         return DatabaseEntry(
             name=found.name or name,
@@ -141,7 +141,7 @@ class HiveMetastoreCatalog:
         result = await self._call("get_table_req", hive.TableArguments(req=request), hive.TableResult)
         if result.success is None or result.success.table is None:
             if result.missing is None:
-                raise _failed(result.failed)
+                raise _build_error(result.failed)
             raise NoSuchTable(f"there is no table `{database}.{name}`")
         return _entry(database, name, result.success.table)
 
@@ -156,7 +156,7 @@ class HiveMetastoreCatalog:
         found = result.success
         if found is None:
             if result.missing is None:
-                raise _failed(result.failed)
+                raise _build_error(result.failed)
             raise NoSuchFunction(f"there is no function `{database}.{name}`")
         return FunctionEntry(
             database=database,
@@ -178,7 +178,7 @@ class HiveMetastoreCatalog:
             if not ignore_if_exists:
                 raise DatabaseAlreadyExists(f"there is a database `{database.name}` already")
         elif done.failure is not None:
-            raise _refused(done.failure)
+            raise _build_refusal(done.failure)
 
     async def alter_database(
         self, name: str, changed: Mapping[str, str | None], *, ignore_if_not_exists: bool = False
@@ -198,7 +198,7 @@ class HiveMetastoreCatalog:
         arguments.fields[2] = (TType.STRUCT, database)
         done = await self._tell("alter_database", arguments)
         if done.failure is not None:
-            raise _refused(done.failure)
+            raise _build_refusal(done.failure)
 
     async def drop_database(
         self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
@@ -218,7 +218,7 @@ class HiveMetastoreCatalog:
         elif done.second is not None and not cascade:
             raise DatabaseNotEmpty(f"the database `{name}` is not empty")
         elif done.failure is not None:
-            raise _refused(done.failure)
+            raise _build_refusal(done.failure)
 
     async def create_table(self, table: TableEntry, *, ignore_if_exists: bool = False) -> None:
         made = _new_table(table)
@@ -229,7 +229,7 @@ class HiveMetastoreCatalog:
             if not ignore_if_exists:
                 raise TableAlreadyExists(f"there is a table `{table.database}.{table.name}` already")
         elif done.failure is not None:
-            raise _refused(done.failure)
+            raise _build_refusal(done.failure)
 
     async def alter_table(
         self,
@@ -264,7 +264,7 @@ class HiveMetastoreCatalog:
             if not ignore_if_not_exists:
                 raise NoSuchTable(f"there is no table `{database}.{name}`")
         elif done.failure is not None:
-            raise _refused(done.failure)
+            raise _build_refusal(done.failure)
 
     async def _whole_table(self, database: str, name: str, *, ignored: bool) -> Record | None:
         request = hive.TableArguments(req=hive.TableRequest(dbName=database, tblName=name))
@@ -291,7 +291,7 @@ class HiveMetastoreCatalog:
         arguments.fields[3] = (TType.STRUCT, table)
         done = await self._tell("alter_table", arguments)
         if done.failure is not None:
-            raise _refused(done.failure)
+            raise _build_refusal(done.failure)
 
     async def _tell(self, method: str, arguments: Struct | Record) -> hive.Done:
         """Change something, once: a call that was lost on its way may have been done."""
@@ -319,7 +319,7 @@ class HiveMetastoreCatalog:
     async def _names(self, method: str, arguments: Struct) -> Sequence[str]:
         result = await self._call(method, arguments, hive.NamesResult)
         if result.success is None:
-            raise _failed(result.failed or result.missing or result.unknown)
+            raise _build_error(result.failed or result.missing or result.unknown)
         return sorted(result.success)
 
     async def _call(self, method: str, arguments: Struct | Record, answer: type[R]) -> R:
@@ -403,12 +403,12 @@ def _of_type(database: str, kind: str) -> hive.TablesArguments:
     return hive.TablesArguments(db_name=database, pattern=".*", tableType=kind)
 
 
-def _failed(failure: hive.MetastoreFailure | None) -> CatalogUnavailable:
+def _build_error(failure: hive.MetastoreFailure | None) -> CatalogUnavailable:
     said = " ".join((failure.message or "").split())[:200] if failure is not None else ""
     return CatalogUnavailable(f"the Hive metastore failed{': ' + said if said else ''}")
 
 
-def _refused(failure: hive.MetastoreFailure) -> CatalogRefused:
+def _build_refusal(failure: hive.MetastoreFailure) -> CatalogRefused:
     said = " ".join((failure.message or "").split())[:200]
     return CatalogRefused(f"the Hive metastore refuses{': ' + said if said else ''}")
 
@@ -461,7 +461,7 @@ def _new_table(table: TableEntry) -> hive.HiveTable:
 
 def _hive_type(text: str) -> str:
     try:
-        return _of_hive(parsed_ddl(text))
+        return _of_hive(parse_ddl(text))
     except NotUnderstood as fault:
         raise NotSupported(f"the type `{text[:80]}` is not understood: {fault}") from None
 
@@ -471,7 +471,7 @@ def _of_hive(kind: DdlType) -> str:
         raise NotSupported(f"Hive has no type `{kind.name}`")
     if not kind.inside:
         return kind.name
-    fields = [(unquoted(name), _of_hive(one)) for name, one in kind.inside]
+    fields = [(unquote(name), _of_hive(one)) for name, one in kind.inside]
     if odd := [name for name, _ in fields if name and not _PLAIN_FIELD.fullmatch(name)]:
         raise NotSupported(f"Hive has no fields with names such as `{odd[0]}`")
     return f"{kind.name}<{','.join(f'{name}:{one}' if name else one for name, one in fields)}>"
@@ -493,7 +493,7 @@ def _entry(database: str, name: str, table: hive.HiveTable) -> TableEntry:
         name=table.tableName or name,
         kind=TableKind.VIEW if is_view else TableKind.TABLE,
         columns=columns,
-        partitioning=tuple(key.name or "" for key in keys) or _numbered(told, _SCHEMA, "part"),
+        partitioning=tuple(key.name or "" for key in keys) or _read_numbered(told, _SCHEMA, "part"),
         owner=table.owner,
         comment=told.get("comment"),
         provider=told.get("spark.sql.sources.provider"),
@@ -506,12 +506,12 @@ def _entry(database: str, name: str, table: hive.HiveTable) -> TableEntry:
 
 def _type(text: str) -> str:
     try:
-        return checked_ddl(text)
+        return normalize_ddl(text)
     except NotUnderstood:
         return text
 
 
-def _numbered(told: Mapping[str, str], prefix: str, kind: str) -> tuple[str, ...]:
+def _read_numbered(told: Mapping[str, str], prefix: str, kind: str) -> tuple[str, ...]:
     count = told.get(f"{prefix}.num{kind.capitalize()}Cols", "")
     found = (told.get(f"{prefix}.{kind}Col.{index}") for index in range(int(count) if count.isdigit() else 0))
     return tuple(one for one in found if one is not None)

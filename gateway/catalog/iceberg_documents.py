@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from gateway.catalog.partitioning import partitioning
+from gateway.catalog.partitioning import parse_partitioning
 from gateway.catalog.readable import NotSupported, TableEntry
-from gateway.catalog.types import DdlType, NotUnderstood, parsed_ddl
-from gateway.model.catalog import unquoted
+from gateway.catalog.types import DdlType, NotUnderstood, parse_ddl
+from gateway.model.catalog import unquote
 
 _TYPES = {
     "boolean": "boolean", "tinyint": "int", "smallint": "int", "int": "int", "bigint": "long",
@@ -68,7 +68,7 @@ def _schema(table: TableEntry) -> dict[str, Any]:
             "id": number,
             "name": column.name,
             "required": False,
-            "type": _type(_parsed(column.type), ids),
+            "type": _type(_parse(column.type), ids),
             **({"doc": column.comment} if column.comment else {}),
         }
         for number, column in numbered
@@ -77,7 +77,7 @@ def _schema(table: TableEntry) -> dict[str, Any]:
 
 
 def _partition(text: str, ids: dict[str, int]) -> dict[str, Any]:
-    one = partitioning(text)
+    one = parse_partitioning(text)
     source = ids.get(one.column.lower())
     if source is None:
         raise NotSupported(f"the table has no column `{one.column}` to be parted by")
@@ -88,9 +88,9 @@ def _partition(text: str, ids: dict[str, int]) -> dict[str, Any]:
     return {"source-id": source, "name": name, "transform": transform}
 
 
-def _parsed(text: str) -> DdlType:
+def _parse(text: str) -> DdlType:
     try:
-        return parsed_ddl(text)
+        return parse_ddl(text)
     except NotUnderstood as fault:
         raise NotSupported(f"the type `{text[:80]}` is not understood: {fault}") from None
 
@@ -117,7 +117,7 @@ def _type(kind: DdlType, ids: Iterator[int]) -> Any:
                 "value-required": False,
             }
         case "struct":
-            fields = [(next(ids), unquoted(name), one) for name, one in kind.inside]
+            fields = [(next(ids), unquote(name), one) for name, one in kind.inside]
             return {
                 "type": "struct",
                 "fields": [

@@ -23,18 +23,18 @@ from gateway.catalog.readable import (
     TableAlreadyExists,
     TableEntry,
     WithoutFunctions,
-    parted,
+    split_properties,
 )
 from gateway.catalog.rest import (
     CatalogError,
     Login,
     RestClient,
+    build_lookup_error,
+    build_write_error,
     items,
-    mapping,
-    missed,
     properties,
+    read_object,
     refusals,
-    refused,
     text,
     unavailable,
 )
@@ -70,7 +70,7 @@ class IcebergRestCatalog(WithoutFunctions):
         self, url: str, *, warehouse: str = "", prefix: str = "", separator: str = "", login: Login
     ) -> None:
         """`separator`: what stands between the levels of a namespace, percent-encoded as servers tell it."""
-        self._client = RestClient(url, login, told=_told)
+        self._client = RestClient(url, login, told=_read_error)
         self._warehouse = warehouse
         self._url = url
         own = {"prefix": prefix, "namespace-separator": separator}
@@ -82,7 +82,7 @@ class IcebergRestCatalog(WithoutFunctions):
     async def __aenter__(self) -> Self:
         try:
             query = {"warehouse": self._warehouse} if self._warehouse else None
-            self._configure(mapping(await self._ask("GET", "v1/config", query), "configuration"))
+            self._configure(read_object(await self._ask("GET", "v1/config", query), "configuration"))
         except CatalogError as error:
             await self._client.close()
             raise unavailable(error) from None
@@ -99,7 +99,7 @@ class IcebergRestCatalog(WithoutFunctions):
         self._separator = unquote(told.get("namespace-separator", "")) or _SEPARATOR
         if told["uri"] != self._url:
             self._client.move(told["uri"])
-        self._client.wish(_headers(usual), _headers(always))
+        self._client.set_wanted_headers(_headers(usual), _headers(always))
         routes = config.get("endpoints")
         self._has_views = not routes or _VIEWS in items(routes, "endpoints")
 
@@ -113,9 +113,9 @@ class IcebergRestCatalog(WithoutFunctions):
 
     async def database(self, name: str) -> DatabaseEntry:
         try:
-            answer = mapping(await self._ask("GET", self._namespace(name)), "namespace")
+            answer = read_object(await self._ask("GET", self._namespace(name)), "namespace")
         except CatalogError as error:
-            raise missed(error, NoSuchDatabase(f"there is no database `{name}`")) from None
+            raise build_lookup_error(error, NoSuchDatabase(f"there is no database `{name}`")) from None
         told = properties(answer.get("properties"))
         return DatabaseEntry(
             name=name,
@@ -127,14 +127,14 @@ class IcebergRestCatalog(WithoutFunctions):
 
     async def tables(self, database: str) -> Sequence[str]:
         try:
-            return await self._listed(database, "tables")
+            return await self._list_names(database, "tables")
         except CatalogError as error:
-            raise missed(error, NoSuchDatabase(f"there is no database `{database}`")) from None
+            raise build_lookup_error(error, NoSuchDatabase(f"there is no database `{database}`")) from None
 
     async def views(self, database: str) -> Sequence[str]:
         if self._has_views:
             try:
-                return await self._listed(database, "views")
+                return await self._list_names(database, "views")
             except CatalogError as error:
                 if error.status not in _NO_VIEWS:
                     raise unavailable(error) from None
@@ -150,7 +150,7 @@ class IcebergRestCatalog(WithoutFunctions):
                 if not _is_missing(route, error):
                     raise unavailable(error) from None
                 continue
-            metadata = mapping(mapping(answer, "table").get("metadata"), "metadata")
+            metadata = read_object(read_object(answer, "table").get("metadata"), "metadata")
             return _entry(database, name, kind, metadata)
         raise NoSuchTable(f"there is no table `{database}.{name}`")
 
@@ -169,7 +169,7 @@ class IcebergRestCatalog(WithoutFunctions):
     async def alter_database(
         self, name: str, changed: Mapping[str, str | None], *, ignore_if_not_exists: bool = False
     ) -> None:
-        updates, removals = parted(changed)
+        updates, removals = split_properties(changed)
         missing = NoSuchDatabase(f"there is no database `{name}`")
         with refusals(missing, ignored=404 if ignore_if_not_exists else 0):
             await self._tell(
@@ -218,7 +218,7 @@ class IcebergRestCatalog(WithoutFunctions):
         *,
         ignore_if_not_exists: bool = False,
     ) -> None:
-        updates, removals = parted(changed)
+        updates, removals = split_properties(changed)
         told = [
             *([{"action": "set-properties", "updates": updates}] if updates else ()),
             *([{"action": "remove-properties", "removals": removals}] if removals else ()),
@@ -264,7 +264,7 @@ class IcebergRestCatalog(WithoutFunctions):
                 if error.status == 409:
                     raise conflict from None
                 if not _is_missing(route, error):
-                    raise refused(error, None) from None
+                    raise build_write_error(error, None) from None
         if not ignored:
             raise NoSuchTable(f"there is no table `{name}`")
 
@@ -290,15 +290,15 @@ class IcebergRestCatalog(WithoutFunctions):
             if len(parts) < LEVELS:
                 await self._below(parts, found)
 
-    async def _listed(self, database: str, route: str) -> Sequence[str]:
+    async def _list_names(self, database: str, route: str) -> Sequence[str]:
         found = await self._pages(f"{self._namespace(database)}/{route}", "identifiers", {})
-        return sorted(text(mapping(one, "identifier").get("name"), "name") for one in found)
+        return sorted(text(read_object(one, "identifier").get("name"), "name") for one in found)
 
     async def _pages(self, path: str, key: str, query: Mapping[str, str]) -> list[Any]:
         found: list[Any] = []
         token = ""
         for _ in range(PAGES):
-            answer = mapping(await self._ask("GET", path, {**query, "pageToken": token}), "list")
+            answer = read_object(await self._ask("GET", path, {**query, "pageToken": token}), "list")
             found += items(answer.get(key), key)
             following = answer.get("next-page-token")
             if not following:
@@ -331,23 +331,28 @@ def _headers(told: Mapping[str, str]) -> dict[str, str]:
     return {key.removeprefix(HEADER): value for key, value in told.items() if key.startswith(HEADER)}
 
 
-def _told(answer: Any) -> tuple[str, str]:
+def _read_error(answer: Any) -> tuple[str, str]:
     return str(answer["error"].get("type", "")), str(answer["error"].get("message", ""))
 
 
 def _entry(database: str, name: str, kind: TableKind, metadata: Mapping[str, Any]) -> TableEntry:
-    schemas = {mapping(s, "schema").get("schema-id", 0): s for s in items(metadata.get("schemas"), "schemas")}
+    schemas = {
+        read_object(s, "schema").get("schema-id", 0): s for s in items(metadata.get("schemas"), "schemas")
+    }
     told = properties(metadata.get("properties"))
     version: Mapping[str, Any] = {}
     current = metadata.get("current-schema-id", 0)
     if kind is TableKind.VIEW:
         wanted = metadata.get("current-version-id")
         versions = items(metadata.get("versions"), "versions")
-        version = next((mapping(v, "version") for v in versions if v.get("version-id") == wanted), {})
+        version = next((read_object(v, "version") for v in versions if v.get("version-id") == wanted), {})
         current = version.get("schema-id", 0)
     if current not in schemas:
         raise CatalogUnavailable("a table without its schema")
-    fields = [mapping(f, "field") for f in items(mapping(schemas[current], "schema").get("fields"), "fields")]
+    fields = [
+        read_object(f, "field")
+        for f in items(read_object(schemas[current], "schema").get("fields"), "fields")
+    ]
     by_id = {one.get("id"): text(one.get("name"), "field") for one in fields}
     return TableEntry(
         database=database,
@@ -357,7 +362,7 @@ def _entry(database: str, name: str, kind: TableKind, metadata: Mapping[str, Any
             Column(name=text(one.get("name"), "field"), type=_type(one.get("type")), comment=one.get("doc"))
             for one in fields
         ),
-        partitioning=_partitioning(metadata, by_id) if kind is TableKind.TABLE else (),
+        partitioning=_read_partitioning(metadata, by_id) if kind is TableKind.TABLE else (),
         owner=told.get("owner"),
         comment=told.get("comment"),
         provider="iceberg" if kind is TableKind.TABLE else None,
@@ -368,11 +373,13 @@ def _entry(database: str, name: str, kind: TableKind, metadata: Mapping[str, Any
     )
 
 
-def _partitioning(metadata: Mapping[str, Any], names: Mapping[Any, str]) -> tuple[str, ...]:
+def _read_partitioning(metadata: Mapping[str, Any], names: Mapping[Any, str]) -> tuple[str, ...]:
     wanted = metadata.get("default-spec-id", 0)
     for spec in items(metadata.get("partition-specs", []), "partition specs"):
-        if mapping(spec, "partition spec").get("spec-id") == wanted:
-            return tuple(_transform(mapping(one, "partition field"), names) for one in spec.get("fields", []))
+        if read_object(spec, "partition spec").get("spec-id") == wanted:
+            return tuple(
+                _transform(read_object(one, "partition field"), names) for one in spec.get("fields", [])
+            )
     return ()
 
 
@@ -409,10 +416,10 @@ def _type(told: Any, depth: int = 0) -> str:
         if told.startswith("decimal("):
             return told.replace(" ", "")
         return "binary" if told.startswith("fixed[") else _TYPES.get(told, told)
-    one = mapping(told, "type")
+    one = read_object(told, "type")
     match one.get("type"):
         case "struct":
-            fields = [mapping(f, "field") for f in items(one.get("fields"), "fields")]
+            fields = [read_object(f, "field") for f in items(one.get("fields"), "fields")]
             inner = (
                 f"{quoted(text(f.get('name'), 'name'))}:{_type(f.get('type'), depth + 1)}" for f in fields
             )

@@ -34,7 +34,7 @@ class JdbcDatabase:
     """Whether it can be in Spark's own memory, instead of at a server."""
 
 
-def unfit(address: str, databases: Iterable[JdbcDatabase]) -> str | None:
+def explain_unfit_address(address: str, databases: Iterable[JdbcDatabase]) -> str | None:
     """Say why an address is not told to a driver, in words that go on after its name; None where it is."""
     scheme, _, rest = address.partition(":")
     name, _, rest = rest.partition(":")

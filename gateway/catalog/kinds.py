@@ -18,7 +18,7 @@ SESSION_CATALOG = "spark_catalog"
 class Form:
     """What a parameter's value looks like."""
 
-    told: str
+    spark_class: str
     """Continues `PARAMETER is …`."""
     pattern: re.Pattern[str]
 
@@ -95,20 +95,20 @@ class CatalogKind:
         """Names of all parameters that are known by name."""
         return self.known | {name for names in self.required for name in names}
 
-    def chosen(self, given: Mapping[str, object]) -> str:
+    def choose_variants(self, given: Mapping[str, object]) -> str:
         """Return which of `variants` parameters name, in lower case; it may be none of them."""
         named = next((value for key, value in given.items() if key.lower() == self.chosen_by), self.usual)
         return named.lower() if isinstance(named, str) else ""
 
     def variant(self, given: Mapping[str, object]) -> Variant:
         """Return what parameters make it; one that needs nothing where that cannot be told."""
-        return self.variants.get(self.chosen(given), Variant())
+        return self.variants.get(self.choose_variants(given), Variant())
 
-    def needed(self, given: Mapping[str, object]) -> frozenset[str]:
+    def list_needed(self, given: Mapping[str, object]) -> frozenset[str]:
         """Return the names of parameters that cannot be left out, or not all of them."""
         return frozenset(self.variant(given).needs).union(*self.required)
 
-    def missing(self, given: Mapping[str, object]) -> list[str]:
+    def list_missing(self, given: Mapping[str, object]) -> list[str]:
         """Say which required parameters are not given, each as `a` or `a or b`."""
         known = {key.lower() for key in given}
         needed = (*self.required, *((name,) for name in self.variant(given).needs))

@@ -65,25 +65,25 @@ class KnownTables:
         return gone
 
     def is_fresh(self, name: TableName, now: float) -> bool:
-        fact = self._facts.get(name.folded())
+        fact = self._facts.get(name.fold())
         return fact is not None and now < fact.fresh_until
 
     def outdate(self, names: Iterable[TableName], now: float) -> None:
         """Have tables looked up again before what is known of them counts."""
         for name in names:
-            fact = self._facts.get(name.folded())
+            fact = self._facts.get(name.fold())
             if fact is not None:
-                self._facts[name.folded()] = fact._replace(fresh_until=now)
+                self._facts[name.fold()] = fact._replace(fresh_until=now)
         self._snapshot = None
 
     def is_of_files(self, name: TableName) -> bool:
         """Whether a table's database has nothing but tables of files."""
-        folded = name.folded()
+        folded = name.fold()
         return folded.catalog == SESSION_CATALOG and folded.database in self._databases
 
     def learn(self, name: TableName, table: Table | None, now: float) -> None:
         """Keep what a look-up has found; the version rises when it contradicts what was known."""
-        folded = name.folded()
+        folded = name.fold()
         known = self._facts.pop(folded, None)
         if known is not None and known.table != table:
             self._version += 1
@@ -99,7 +99,7 @@ class KnownTables:
 
     def forget(self, names: Iterable[TableName], databases: Iterable[tuple[str, str]]) -> None:
         """Drop what a statement has changed; the version rises when anything was known of it."""
-        changed = {name.folded() for name in names}
+        changed = {name.fold() for name in names}
         gone = {name for name in self._facts if name.current in changed}
         dropped = {(catalog.lower(), database.lower()) for catalog, database in databases}
         gone |= {
@@ -115,7 +115,7 @@ class KnownTables:
 
     def snapshot(self, now: float, needed: Iterable[TableName] = ()) -> CatalogSnapshot:
         """Return what is fresh, and the facts on `needed` whatever their age: they were just looked up."""
-        folded = {name.folded() for name in needed}
+        folded = {name.fold() for name in needed}
         old = [n for n in folded if n in self._facts and now >= self._facts[n].fresh_until]
         if old or self._snapshot is None or now >= self._snapshot_until:
             shown = {n: f for n, f in self._facts.items() if now < f.fresh_until or n in folded}

@@ -33,12 +33,12 @@ from gateway.catalog.versions import (
     ICEBERG_PACKED,
     ICEBERG_SCHEMAS,
     Schemas,
+    build_version,
     delta_schemas,
     files_view,
     iceberg_schemas,
     paimon_schemas,
-    unpacked,
-    version_as_told,
+    unpack_schemas,
 )
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import (
@@ -49,13 +49,13 @@ from gateway.model.catalog import (
     TableKind,
     TableName,
     ViewBody,
-    dotted,
-    joined,
-    kept_by_sessions,
+    is_cached_by_sessions,
+    join_namespace,
     levels,
     namespaces_in,
     namespaces_of,
     quote,
+    quote_parts,
 )
 from gateway.model.changed_names import NOBODY, ChangedNames
 from gateway.model.files import SESSION_CATALOG, FileSource
@@ -150,7 +150,7 @@ class LiveCatalog:
 
     async def look_up(self, tables: Sequence[TableName]) -> CatalogSnapshot:
         """Return a snapshot that knows all of `tables`. Raises BackendUnavailable if Spark does not tell."""
-        names = list(dict.fromkeys(name.folded() for name in tables))
+        names = list(dict.fromkeys(name.fold() for name in tables))
         for _ in range(_ATTEMPTS):
             self._relist()
             self._require_usable(names)
@@ -168,7 +168,7 @@ class LiveCatalog:
 
     async def describe_anew(self, tables: Sequence[TableName]) -> CatalogSnapshot:
         """Look names up again, whatever is known of them. Raises BackendUnavailable as `look_up` does."""
-        names = [name.folded() for name in tables]
+        names = [name.fold() for name in tables]
         for name in names:
             # What is on its way may have been asked before whatever this is about.
             self._asking.pop(name, None)
@@ -186,7 +186,7 @@ class LiveCatalog:
         """Forget names that a statement has changed, and answers about them that are still on their way."""
         self.changed_names.note(tables, databases, by=by, stays=stays)
         self._known.forget(tables, databases)
-        folded = {name.folded() for name in tables}
+        folded = {name.fold() for name in tables}
         touched = {(c.lower(), d.lower()) for c, d in databases} | {(n.catalog, n.database) for n in folded}
         whole = {(c.lower(), d.lower()) for c, d in databases}
         for key in list(self._asking):
@@ -257,10 +257,10 @@ class LiveCatalog:
             return running
         task = asyncio.create_task(question)
         self._asking[key] = task
-        task.add_done_callback(lambda done: self._asked(key, done))
+        task.add_done_callback(lambda done: self._forget_question(key, done))
         return task
 
-    def _asked(self, key: _Key, task: asyncio.Task[Any]) -> None:
+    def _forget_question(self, key: _Key, task: asyncio.Task[Any]) -> None:
         if self._asking.get(key) is task:
             del self._asking[key]
         if not task.cancelled():
@@ -276,9 +276,9 @@ class LiveCatalog:
         kept = self._lists.get(key)
         if kept is not None and self._clock() - kept[0] < self._max_age_s:
             return kept[1]
-        return await asyncio.shield(self._ask(key, self._listing(key, question)))
+        return await asyncio.shield(self._ask(key, self._list_names(key, question)))
 
-    async def _listing(
+    async def _list_names(
         self, key: tuple[str, ...], question: Callable[[tuple[str, ...]], Coroutine[Any, Any, Sequence[Any]]]
     ) -> Sequence[Any]:
         listed = await question(key)
@@ -304,7 +304,7 @@ class LiveCatalog:
 
     async def _function(self, name: TableName) -> Table | None:
         """Return what our session knows of a function; None also for what Spark does not describe."""
-        rows = await self._rows(f"DESCRIBE FUNCTION EXTENDED {dotted(name.parts)}", refusable=True)
+        rows = await self._rows(f"DESCRIBE FUNCTION EXTENDED {quote_parts(name.parts)}", refusable=True)
         if isinstance(rows, str):
             return None
         try:
@@ -313,14 +313,14 @@ class LiveCatalog:
             return None
 
     async def _describe(self, name: TableName) -> Table | None:
-        full_name = dotted(name.parts)
+        full_name = quote_parts(name.parts)
         try:
-            table = await self._described(full_name, name)
+            table = await self._describe_relation(full_name, name)
             if _is_kept(table):
                 # What it told is what our own session knew, which can be older than what the user's knows.
                 if isinstance(await self._rows(f"REFRESH TABLE {full_name}", _NO_SUCH_TABLE), str):
                     return None
-                table = await self._described(full_name, name)
+                table = await self._describe_relation(full_name, name)
             if table is None or not _has_names_below(table):
                 return table
             namespace = await self._rows(
@@ -330,7 +330,7 @@ class LiveCatalog:
         except NotUnderstood as fault:
             raise BackendUnavailable(f"Spark's description of {name} is not understood: {fault}") from fault
 
-    async def _described(self, dotted: str, name: TableName) -> Table | None:
+    async def _describe_relation(self, dotted: str, name: TableName) -> Table | None:
         """Return what our session knows of a table or view."""
         sql = f"DESCRIBE TABLE EXTENDED {dotted}"
         absent = (_NO_SUCH_TABLE, _NO_SUCH_NAMESPACE)
@@ -355,14 +355,14 @@ class LiveCatalog:
         read by the columns of now."""
         if now is None or now.kind is not TableKind.TABLE:
             return now if now is None else replace(now, name=name)
-        full_name = dotted(now.name.parts)
-        fresh = f"REFRESH TABLE {full_name}" if kept_by_sessions(now) else ""
+        full_name = quote_parts(now.name.parts)
+        fresh = f"REFRESH TABLE {full_name}" if is_cached_by_sessions(now) else ""
         schemas: Schemas = ((), ())
         with contextlib.suppress(NotUnderstood):
             schemas = await self._schemas(now, full_name, fresh)
         described = f"DESCRIBE QUERY SELECT * FROM {full_name} {name.version}"
-        rows = "" if name.version == SOME_VERSION else await self._told_of(described, fresh)
-        return version_as_told(now, name, rows, schemas)
+        rows = "" if name.version == SOME_VERSION else await self._read_refusable(described, fresh)
+        return build_version(now, name, rows, schemas)
 
     async def _schemas(self, table: Table, full_name: str, fresh: str) -> Schemas:
         """Return all schemas that a table has had, and the one that it has, as its format tells of them.
@@ -376,7 +376,7 @@ class LiveCatalog:
                     packed = await self._read(
                         ICEBERG_PACKED, files_view("binaryFile", file, "pathGlobFilter '*.json'")
                     )
-                    return iceberg_schemas(*await asyncio.to_thread(unpacked, packed))
+                    return iceberg_schemas(*await asyncio.to_thread(unpack_schemas, packed))
                 rows = await self._read(ICEBERG_SCHEMAS, files_view("text", file, "wholetext 'true'"))
                 return iceberg_schemas(*(rows[0] if rows else ("", "")))
             case DELTA.name:
@@ -388,38 +388,38 @@ class LiveCatalog:
                 return delta_schemas(found)
             case PAIMON.name:
                 *above, last = table.name.parts
-                name = dotted((*above, f"{last}$schemas"))
+                name = quote_parts((*above, f"{last}$schemas"))
                 return paimon_schemas(await self._read(f"SELECT schema_id, fields FROM {name}", fresh))
         raise NotUnderstood("a format without ids of columns")
 
     async def _read(self, sql: str, before: str) -> Sequence[Row]:
-        rows = await self._told_of(sql, before)
+        rows = await self._read_refusable(sql, before)
         if isinstance(rows, str):
             raise NotUnderstood("what cannot be read")
         return rows
 
-    async def _told_of(self, sql: str, before: str) -> Sequence[Row] | str:
+    async def _read_refusable(self, sql: str, before: str) -> Sequence[Row] | str:
         return await self._rows(sql, before=before, refusable=True)
 
     async def _view_body(self, sql: str, dotted: str, rows: Sequence[Row], columns: int) -> ViewBody | None:
         """Return a view's text by what Spark 3.5 tells: in many answers, between which it must not change."""
         shown = f"SHOW TBLPROPERTIES {dotted}"
         keys = view_keys(columns)
-        kept = {key: property_from_rows(await self._told(f"{shown} ('{key}')"), key) for key in keys}
-        own = await self._told(shown)
-        if await self._told(sql) != rows:
+        kept = {key: property_from_rows(await self._read_existing(f"{shown} ('{key}')"), key) for key in keys}
+        own = await self._read_existing(shown)
+        if await self._read_existing(sql) != rows:
             raise NotUnderstood("it is replaced at this moment")
         return view_body_from_properties(rows, columns, kept, own)
 
     async def _catalog_view(self, sql: str, dotted: str, name: TableName, rows: Sequence[Row]) -> Table:
         """Return a view of a catalog that is not Spark's own: by three answers that agree."""
-        properties = await self._told(f"SHOW TBLPROPERTIES {dotted}")
-        shown = await self._told(f"SHOW CREATE TABLE {dotted}")
-        if await self._told(sql) != rows:
+        properties = await self._read_existing(f"SHOW TBLPROPERTIES {dotted}")
+        shown = await self._read_existing(f"SHOW CREATE TABLE {dotted}")
+        if await self._read_existing(sql) != rows:
             raise NotUnderstood("it is replaced at this moment")
         return catalog_view_from_rows(rows, name, properties, shown)
 
-    async def _told(self, statement: str) -> Sequence[Row]:
+    async def _read_existing(self, statement: str) -> Sequence[Row]:
         """Return what is told of something that is there."""
         told = await self._rows(statement, _NO_SUCH_TABLE)
         if isinstance(told, str):
@@ -432,7 +432,7 @@ class LiveCatalog:
         rows = await self._rows(f"SHOW DATABASES IN {quote(catalog)}", _NO_SUCH_NAMESPACE)
         level = [] if isinstance(rows, str) else namespaces_in((), _first_cells(rows))
         while level:
-            found.update((joined(name), None) for name in level)
+            found.update((join_namespace(name), None) for name in level)
             if len(found) > _MAX_NAMESPACES:
                 raise BackendUnavailable(f"`{catalog}` has more than {_MAX_NAMESPACES} databases to list")
             if catalog == SESSION_CATALOG:
@@ -447,12 +447,12 @@ class LiveCatalog:
 
     async def _below(self, catalog: str, above: tuple[str, ...]) -> list[tuple[str, ...]]:
         """Return the namespaces in one; none of a catalog that has no nested ones, however it says so."""
-        place = dotted((catalog, *above))
+        place = quote_parts((catalog, *above))
         rows = await self._rows(f"SHOW NAMESPACES IN {place}", refusable=True)
         return [] if isinstance(rows, str) else namespaces_in(above, _first_cells(rows))
 
     async def _tables(self, key: tuple[str, ...]) -> Sequence[tuple[str, bool]]:
-        database = dotted((key[1], *levels(key[2])))
+        database = quote_parts((key[1], *levels(key[2])))
         rows = await self._rows(f"SHOW TABLES IN {database}", _NO_SUCH_NAMESPACE)
         if isinstance(rows, str):
             return ()
@@ -487,7 +487,7 @@ class LiveCatalog:
 
 
 def _is_kept(table: Table | None) -> bool:
-    return table is not None and table.kind is TableKind.TABLE and kept_by_sessions(table)
+    return table is not None and table.kind is TableKind.TABLE and is_cached_by_sessions(table)
 
 
 def _has_names_below(table: Table) -> bool:

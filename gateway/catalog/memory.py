@@ -37,10 +37,10 @@ class MemoryCatalog(WithoutFunctions, Closing):
         return found
 
     async def tables(self, database: str) -> Sequence[str]:
-        return self._named(database, TableKind.TABLE)
+        return self._list_names(database, TableKind.TABLE)
 
     async def views(self, database: str) -> Sequence[str]:
-        return self._named(database, TableKind.VIEW)
+        return self._list_names(database, TableKind.VIEW)
 
     async def table(self, database: str, name: str) -> TableEntry:
         found = self._tables.get(database.lower(), {}).get(name.lower())
@@ -60,7 +60,9 @@ class MemoryCatalog(WithoutFunctions, Closing):
         if name.lower() not in self._databases and ignore_if_not_exists:
             return
         database = await self.database(name)
-        self._databases[name.lower()] = replace(database, properties=_merged(database.properties, changed))
+        self._databases[name.lower()] = replace(
+            database, properties=_merge_properties(database.properties, changed)
+        )
 
     async def drop_database(
         self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
@@ -91,7 +93,7 @@ class MemoryCatalog(WithoutFunctions, Closing):
         if not await self._is_there(database, name, ignore_if_not_exists):
             return
         table = await self.table(database, name)
-        properties = _merged(table.properties, changed)
+        properties = _merge_properties(table.properties, changed)
         self._tables[database.lower()][name.lower()] = replace(table, properties=properties)
 
     async def rename_table(
@@ -122,12 +124,12 @@ class MemoryCatalog(WithoutFunctions, Closing):
             raise NoSuchTable(f"there is no table `{database}.{name}`")
         return there
 
-    def _named(self, database: str, kind: TableKind) -> Sequence[str]:
+    def _list_names(self, database: str, kind: TableKind) -> Sequence[str]:
         tables = self._tables.get(database.lower())
         if tables is None:
             raise NoSuchDatabase(f"there is no database `{database}`")
         return sorted(table.name for table in tables.values() if table.kind is kind)
 
 
-def _merged(properties: Mapping[str, str], changed: Mapping[str, str | None]) -> dict[str, str]:
+def _merge_properties(properties: Mapping[str, str], changed: Mapping[str, str | None]) -> dict[str, str]:
     return {key: value for key, value in {**properties, **changed}.items() if value is not None}

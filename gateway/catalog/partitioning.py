@@ -24,7 +24,7 @@ class Partitioning:
         return f"{self.transform}({width}{self.column})"
 
 
-def partitioning(text: str) -> Partitioning:
+def parse_partitioning(text: str) -> Partitioning:
     """Read an expression; whether there is such a transform is for the catalog to say."""
     found = _TRANSFORM.fullmatch(text)
     if found is None:

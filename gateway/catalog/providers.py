@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from urllib.parse import unquote, urlsplit
 
-from gateway.catalog.jdbc_addresses import JdbcDatabase, unfit
+from gateway.catalog.jdbc_addresses import JdbcDatabase, explain_unfit_address
 from gateway.catalog.kinds import KINDS
 from gateway.catalog.spark_settings import NamedCatalog
 from gateway.model.metalakes import RELATIONAL, MetalakeCatalog
@@ -61,7 +61,7 @@ class PropertyRule:
     type: str = "text"
     """One of TYPES."""
 
-    def why_not(self, value: str, databases: Sequence[JdbcDatabase]) -> str | None:
+    def explain_refused(self, value: str, databases: Sequence[JdbcDatabase]) -> str | None:
         """Say why a value is not told, in words that go on after the property's name."""
         if self.values:
             return None if value.lower() in self.values else f"is none of {', '.join(self.values.values())}"
@@ -69,7 +69,7 @@ class PropertyRule:
             known = any(value in one.drivers for one in databases)
             return None if known else "is no driver that is known"
         if self.type == "jdbc" or (self.type == _ANYWHERE and value.startswith("jdbc:")):
-            return unfit(value, databases)
+            return explain_unfit_address(value, databases)
         forms = ("address", "metastore") if self.type == _ANYWHERE else (self.type,)
         return None if any(_FORMS[form].fullmatch(value) for form in forms) else f"is no {' or '.join(forms)}"
 
@@ -180,10 +180,10 @@ def spark_catalog(
         # It asks the server for everything else, but for what the entry says.
         given = wishes.set_parameters.get(catalog.name.lower(), {})
         return ForSpark(NamedCatalog(name=catalog.name, type=row.kind, parameters={"class": own, **given}))
-    return _told(catalog, row, providers, wishes, minor)
+    return _build_parameters(catalog, row, providers, wishes, minor)
 
 
-def _told(
+def _build_parameters(
     catalog: MetalakeCatalog, row: Provider, providers: Providers, wishes: Wishes, minor: Minor
 ) -> ForSpark | NotForSpark:
     kind = KINDS[row.kind]
@@ -199,12 +199,12 @@ def _told(
             if key in catalog.left_out:
                 return NotForSpark(f"its `{key}` is not known while the server is away")
             value = catalog.properties[key]
-            why = rule.why_not(value, providers.databases)
+            why = rule.explain_refused(value, providers.databases)
             if why is not None:
                 return NotForSpark(f"its `{key}` {why}")
             parameters[rule.to] = rule.values.get(value.lower(), value)
     parameters = {key: value for key, value in parameters.items() if key.lower() not in given} | dict(own)
-    missing = kind.missing(parameters)
+    missing = kind.list_missing(parameters)
     if missing:
         return NotForSpark(f"it does not say {missing[0]}")
     for key, value in parameters.items():

@@ -212,7 +212,7 @@ class WritableCatalog(ReadableCatalog, Protocol):
         ...
 
 
-def parted(changed: Mapping[str, str | None]) -> tuple[dict[str, str], list[str]]:
+def split_properties(changed: Mapping[str, str | None]) -> tuple[dict[str, str], list[str]]:
     """Return the properties that are set, and the names of those that are taken away."""
     kept = {key: value for key, value in changed.items() if value is not None}
     return kept, sorted(changed.keys() - kept.keys())

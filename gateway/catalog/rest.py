@@ -17,7 +17,7 @@ import aiohttp
 
 from gateway.catalog.readable import CatalogRefused, CatalogUnavailable, NotSupported
 
-TOLD_CHARS = 200
+MAX_LINE_CHARS = 200
 """How much of a server's own words stands in a message."""
 UNAUTHORIZED = 401
 EARLY_S = 30.0
@@ -92,7 +92,7 @@ class RestClient:
         self._url = self._login_url = url.rstrip("/")
         self._login = login
         self._accept = accept
-        self._told = told
+        self._read_error = told
         self._timeout_s = timeout_s
         self._max_bytes = max_bytes
         self._clock = clock
@@ -118,16 +118,16 @@ class RestClient:
     ) -> Any:
         """Return the JSON of an answer, None where it is empty. Raises CatalogError for an error status."""
         url = f"{self._url}/{path}"
-        granted = await self._authorized()
-        status, content = await self._asked(method, url, granted, params=query, json=body)
+        granted = await self._authorize()
+        status, content = await self._send_request(method, url, granted, params=query, json=body)
         if status == UNAUTHORIZED:
             # Once: who is refused with what is new is refused.
-            anew = await self._authorized(refused=granted)
+            anew = await self._authorize(refused=granted)
             if (anew.headers, anew.authorization) != (granted.headers, granted.authorization):
-                status, content = await self._asked(method, url, anew, params=query, json=body)
+                status, content = await self._send_request(method, url, anew, params=query, json=body)
         if status >= 400:
             kind, message = self._error(content)
-            raise CatalogError(status, kind, message[:TOLD_CHARS])
+            raise CatalogError(status, kind, message[:MAX_LINE_CHARS])
         return self._json(content) if content.strip() else None
 
     def move(self, url: str) -> None:
@@ -140,16 +140,18 @@ class RestClient:
             raise CatalogUnavailable(f"{self._host}: names another address, which is not encrypted")
         self._url = url.rstrip("/")
 
-    def wish(self, usual: Mapping[str, str], always: Mapping[str, str]) -> None:
+    def set_wanted_headers(self, usual: Mapping[str, str], always: Mapping[str, str]) -> None:
         """Show the headers that the server wants: some where the login says no others, and some always."""
         self._usual, self._always = usual, always
 
-    async def _asked(self, method: str, url: str, granted: _Granted, **request: Any) -> tuple[int, bytes]:
+    async def _send_request(
+        self, method: str, url: str, granted: _Granted, **request: Any
+    ) -> tuple[int, bytes]:
         own = {"Accept": self._accept}
-        headers = _merged(own, self._usual, granted.headers, self._always, granted.authorization)
+        headers = _merge_headers(own, self._usual, granted.headers, self._always, granted.authorization)
         return await self._send(method, url, headers=headers, **request)
 
-    async def _authorized(self, refused: _Granted | None = None) -> _Granted:
+    async def _authorize(self, refused: _Granted | None = None) -> _Granted:
         """Return what is shown now, and not what was refused if anything else can be had."""
         # Those who are refused together log in together.
         async with self._logging_in:
@@ -162,10 +164,10 @@ class RestClient:
         login = self._login()
         if login.user:
             plain = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
-            return _shown(login, f"Basic {plain}")
+            return _build_granted(login, f"Basic {plain}")
         if login.credential:
             return await self._exchange(login)
-        return _shown(login, f"Bearer {login.token}" if login.token else "")
+        return _build_granted(login, f"Bearer {login.token}" if login.token else "")
 
     async def _exchange(self, login: RestLogin) -> _Granted:
         # A secret may hold colons, an id may not: so Iceberg and Gravitino read it.
@@ -180,8 +182,8 @@ class RestClient:
         url = login.token_url
         if not url.lower().startswith(("http://", "https://")):
             url = f"{self._login_url}/{url.lstrip('/')}"
-        first = _shown(login, f"Bearer {login.token}" if login.token else "")
-        headers = _merged(first.headers, first.authorization)
+        first = _build_granted(login, f"Bearer {login.token}" if login.token else "")
+        headers = _merge_headers(first.headers, first.authorization)
         status, content = await self._send("POST", url, headers=headers, data=form)
         # An answer to a login is not told: it may repeat what was sent.
         if status >= 400:
@@ -192,7 +194,7 @@ class RestClient:
             raise CatalogUnavailable(f"{self._host}: the login gave no token")
         lasts_s = _seconds(answer.get("expires_in"))
         until = math.inf if lasts_s is None else self._clock() + max(lasts_s - EARLY_S, 1.0)
-        return _shown(login, f"Bearer {token}", until)
+        return _build_granted(login, f"Bearer {token}", until)
 
     async def _send(self, method: str, url: str, **request: Any) -> tuple[int, bytes]:
         if self._session is None:
@@ -226,17 +228,17 @@ class RestClient:
 
     def _error(self, content: bytes) -> tuple[str, str]:
         try:
-            return self._told(json.loads(content))
+            return self._read_error(json.loads(content))
         except (ValueError, RecursionError, TypeError, KeyError, AttributeError):
             return "", "an error without a message"
 
 
-def _shown(login: RestLogin, authorization: str, until: float = math.inf) -> _Granted:
+def _build_granted(login: RestLogin, authorization: str, until: float = math.inf) -> _Granted:
     shown = {"Authorization": authorization} if authorization else {}
     return _Granted(headers=login.headers, authorization=shown, until=until)
 
 
-def _merged(*headers: Mapping[str, str]) -> dict[str, str]:
+def _merge_headers(*headers: Mapping[str, str]) -> dict[str, str]:
     """Return headers of which a later one replaces an earlier one, however it is written."""
     last = {name.lower(): (name, value) for one in headers for name, value in one.items()}
     return dict(last.values())
@@ -251,7 +253,7 @@ def _seconds(told: Any) -> float | None:
     return lasts_s if math.isfinite(lasts_s) else None
 
 
-def refused(error: CatalogError, missing: Exception | None) -> Exception:
+def build_write_error(error: CatalogError, missing: Exception | None) -> Exception:
     """Return what an error status means of something that was to be done."""
     if error.status == 404 and missing is not None:
         return missing
@@ -267,7 +269,7 @@ def unavailable(error: CatalogError) -> CatalogUnavailable:
     return CatalogUnavailable(f"the server answers with status {error.status}: {error.message}")
 
 
-def missed(error: CatalogError, missing: Exception) -> Exception:
+def build_lookup_error(error: CatalogError, missing: Exception) -> Exception:
     """Return what an error status means where something was looked up: `missing` for 404."""
     return missing if error.status == 404 else unavailable(error)
 
@@ -284,10 +286,10 @@ def refusals(
             return
         if error.status == 409 and conflict is not None:
             raise conflict from None
-        raise refused(error, missing) from None
+        raise build_write_error(error, missing) from None
 
 
-def mapping(value: Any, what: str) -> Mapping[str, Any]:
+def read_object(value: Any, what: str) -> Mapping[str, Any]:
     """Return a JSON object. Raises CatalogUnavailable."""
     if not isinstance(value, dict):
         raise CatalogUnavailable(f"an answer whose {what} is no object")

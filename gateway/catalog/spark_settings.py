@@ -37,7 +37,7 @@ def session_settings(catalogs: Iterable[NamedCatalog]) -> dict[str, str]:
     told: dict[str, str] = {}
     for catalog in catalogs:
         if catalog.name.lower() != SESSION_CATALOG:
-            told.update(_plugged(catalog))
+            told.update(_build_settings(catalog))
         if catalog.is_default:
             told[DEFAULT_CATALOG] = catalog.name
     for key, value in told.items():
@@ -65,11 +65,11 @@ def extensions_for(types: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(one for one in (KINDS[name].extension for name in types) if one))
 
 
-def _plugged(catalog: NamedCatalog) -> dict[str, str]:
+def _build_settings(catalog: NamedCatalog) -> dict[str, str]:
     """Return the settings of a catalog that has a name of its own; none when the class is not ours to say."""
     given = {key.lower(): value for key, value in catalog.parameters.items()}
     plugin = given.get("class") or KINDS[catalog.type].plugin
-    return _prefixed(catalog, plugin) if plugin else {}
+    return _prefix_keys(catalog, plugin) if plugin else {}
 
 
 def _of_session_catalog(catalog: NamedCatalog) -> dict[str, str]:
@@ -79,12 +79,12 @@ def _of_session_catalog(catalog: NamedCatalog) -> dict[str, str]:
             hadoop = {f"spark.hadoop.{key.removeprefix('hadoop.')}": value for key, value in keys.items()}
             return {"spark.sql.catalogImplementation": "hive", **hadoop}
         case _ if plugin := KINDS[catalog.type].session_plugin:
-            return _prefixed(catalog, plugin)
+            return _prefix_keys(catalog, plugin)
         case _:
-            return _plugged(catalog)
+            return _build_settings(catalog)
 
 
-def _prefixed(catalog: NamedCatalog, plugin: str) -> dict[str, str]:
+def _prefix_keys(catalog: NamedCatalog, plugin: str) -> dict[str, str]:
     place = f"spark.sql.catalog.{catalog.name}"
     told = {place: plugin}
     for key, value in catalog.parameters.items():

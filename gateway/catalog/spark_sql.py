@@ -13,7 +13,7 @@ from typing import Self
 
 from gateway.catalog.describe import Row
 from gateway.catalog.live import AskSpark, LiveCatalog
-from gateway.catalog.partitioning import partitioning
+from gateway.catalog.partitioning import parse_partitioning
 from gateway.catalog.readable import (
     CatalogRefused,
     CatalogUnavailable,
@@ -27,11 +27,11 @@ from gateway.catalog.readable import (
     NotSupported,
     TableAlreadyExists,
     TableEntry,
-    parted,
+    split_properties,
 )
-from gateway.catalog.types import NotUnderstood, checked_ddl
+from gateway.catalog.types import NotUnderstood, normalize_ddl
 from gateway.errors import BackendUnavailable, SluiceError
-from gateway.model.catalog import TableKind, TableName, dotted, levels, quote, split_name
+from gateway.model.catalog import TableKind, TableName, levels, quote, quote_parts, split_name
 from gateway.model.closing import Closing
 
 _SAID_CHARS = 200
@@ -96,10 +96,10 @@ class SparkSqlCatalog(Closing):
         )
 
     async def tables(self, database: str) -> Sequence[str]:
-        return sorted(name for name, is_view in await self._listed(database) if not is_view)
+        return sorted(name for name, is_view in await self._list_names(database) if not is_view)
 
     async def views(self, database: str) -> Sequence[str]:
-        return sorted(name for name, is_view in await self._listed(database) if is_view)
+        return sorted(name for name, is_view in await self._list_names(database) if is_view)
 
     async def table(self, database: str, name: str) -> TableEntry:
         self._database(database)
@@ -121,7 +121,7 @@ class SparkSqlCatalog(Closing):
             name=name,
             kind=found.kind,
             columns=found.columns,
-            partitioning=_partitioning(rows) if found.kind is TableKind.TABLE else (),
+            partitioning=_read_partitioning(rows) if found.kind is TableKind.TABLE else (),
             owner=found.owner,
             comment=details.get("Comment") or properties.get("comment"),
             provider=found.provider,
@@ -177,7 +177,7 @@ class SparkSqlCatalog(Closing):
         self, name: str, changed: Mapping[str, str | None], *, ignore_if_not_exists: bool = False
     ) -> None:
         """See WritableCatalog. To take a property away needs Spark 4."""
-        kept, gone = parted(changed)
+        kept, gone = split_properties(changed)
         named = self._database(name)
         try:
             await self.database(name)
@@ -232,7 +232,7 @@ class SparkSqlCatalog(Closing):
         *,
         ignore_if_not_exists: bool = False,
     ) -> None:
-        kept, gone = parted(changed)
+        kept, gone = split_properties(changed)
         named = self._table(database, name)
         kind = await self._kind(database, name, ignored=ignore_if_not_exists)
         if kind and kept:
@@ -255,7 +255,7 @@ class SparkSqlCatalog(Closing):
             there = "IF EXISTS " if ignore_if_not_exists else ""
             await self._change(f"DROP {kind} {there}{self._table(database, name)}", database, name)
 
-    async def _listed(self, database: str) -> Sequence[tuple[str, bool]]:
+    async def _list_names(self, database: str) -> Sequence[tuple[str, bool]]:
         await self.database(database)
         try:
             return await self._live.list_tables(self._name, database)
@@ -265,7 +265,7 @@ class SparkSqlCatalog(Closing):
     async def _kind(self, database: str, name: str, *, ignored: bool) -> str:
         """Return what Spark calls it, `TABLE` or `VIEW`; empty when there is none and that is ignored."""
         try:
-            listed = {found.lower(): is_view for found, is_view in await self._listed(database)}
+            listed = {found.lower(): is_view for found, is_view in await self._list_names(database)}
         except NoSuchDatabase:
             listed = {}
         if name.lower() in listed:
@@ -291,11 +291,11 @@ class SparkSqlCatalog(Closing):
         except TimeoutError:
             raise CatalogUnavailable(f"Spark gave no answer in {self._timeout_s:g} s") from None
         except self._refusal as refused:
-            raise self._meant(refused, missing) from None
+            raise self._translate_error(refused, missing) from None
         except BackendUnavailable as error:
             raise CatalogUnavailable(error.message) from error
 
-    def _meant(self, refused: Exception, missing: type[SluiceError]) -> SluiceError:
+    def _translate_error(self, refused: Exception, missing: type[SluiceError]) -> SluiceError:
         """Return what a refusal of Spark's means; `missing` where it says that a name is not there."""
         sqlstate = getattr(refused, "sqlstate", None) or ""
         said = getattr(refused, "message", "").removeprefix(_BEFORE).strip().split("\n", 1)[0][:_SAID_CHARS]
@@ -305,7 +305,7 @@ class SparkSqlCatalog(Closing):
         return kind(said or f"Spark refuses with SQLSTATE {sqlstate or 'unknown'}")
 
     def _database(self, name: str) -> str:
-        return dotted((self._name, *levels(name)))
+        return quote_parts((self._name, *levels(name)))
 
     def _table(self, database: str, name: str) -> str:
         return f"{self._database(database)}.{quote(name)}"
@@ -322,20 +322,20 @@ def _pairs(properties: Mapping[str, str]) -> str:
 
 def _type(text: str) -> str:
     try:
-        return checked_ddl(text)
+        return normalize_ddl(text)
     except NotUnderstood as fault:
         raise NotSupported(f"the type `{text[:80]}` is not understood: {fault}") from None
 
 
 def _transform(text: str) -> str:
-    one = partitioning(text)
+    one = parse_partitioning(text)
     if one.transform == "identity":
         return quote(one.column)
     width = "" if one.width is None else f"{one.width}, "
     return f"{_PLURALS.get(one.transform, one.transform)}({width}{quote(one.column)})"
 
 
-def _partitioning(rows: Sequence[Row]) -> tuple[str, ...]:
+def _read_partitioning(rows: Sequence[Row]) -> tuple[str, ...]:
     """Read a description's section of partitions: `Part 0` with an expression, or the columns again."""
     found: list[str] = []
     inside = False
@@ -348,7 +348,7 @@ def _partitioning(rows: Sequence[Row]) -> tuple[str, ...]:
             break
         else:
             text = str(value if re.fullmatch(r"Part \d+", str(label)) else label)
-            found.append(str(partitioning(text)))
+            found.append(str(parse_partitioning(text)))
     return tuple(found)
 
 

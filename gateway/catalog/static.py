@@ -23,7 +23,7 @@ from typing import Any
 
 import yaml
 
-from gateway.catalog.types import NotUnderstood, checked_ddl
+from gateway.catalog.types import NotUnderstood, normalize_ddl
 from gateway.errors import Faults
 from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName, ViewBody
 from gateway.model.changed_names import NOBODY, ChangedNames
@@ -36,12 +36,12 @@ class StaticCatalog:
     """Tables that never change. What is not among them does not exist."""
 
     def __init__(self, tables: Iterable[Table], *, catalogs: Iterable[str] = ("spark_catalog",)) -> None:
-        self._tables = {table.name.folded(): table for table in tables}
+        self._tables = {table.name.fold(): table for table in tables}
         named = {name.catalog for name in self._tables}
         self._catalogs = frozenset(catalog.lower() for catalog in catalogs) | named
         self._missing: frozenset[TableName] = frozenset()
         self.changed_names = ChangedNames()
-        self._snapshot = self._made()
+        self._snapshot = self._make_catalog()
 
     @classmethod
     def load(cls, path: Path) -> StaticCatalog:
@@ -62,10 +62,10 @@ class StaticCatalog:
 
     async def look_up(self, tables: Sequence[TableName]) -> CatalogSnapshot:
         """Return a snapshot that knows all of `tables`; it knows everything that there is anyway."""
-        asked = {name.folded() for name in tables} - self._tables.keys() - self._missing
+        asked = {name.fold() for name in tables} - self._tables.keys() - self._missing
         if asked:
             self._missing |= asked
-            self._snapshot = self._made()
+            self._snapshot = self._make_catalog()
         return self._snapshot
 
     async def describe_anew(self, tables: Sequence[TableName]) -> CatalogSnapshot:
@@ -96,7 +96,7 @@ class StaticCatalog:
             if (name.catalog, name.database) == place
         )
 
-    def _made(self) -> CatalogSnapshot:
+    def _make_catalog(self) -> CatalogSnapshot:
         return CatalogSnapshot(
             version=1, catalogs=self._catalogs, tables=dict(self._tables), missing=self._missing
         )
@@ -130,19 +130,19 @@ class _Reader:
 
     def tables(self, document: Any) -> list[Table]:
         tables: list[Table] = []
-        top = self._mapping(document, "the file", frozenset({"catalogs"}))
-        for catalog, databases in self._mapping(top.get("catalogs"), "catalogs").items():
-            for database, content in self._mapping(databases, catalog).items():
-                for table, described in self._mapping(content, f"{catalog}.{database}").items():
+        top = self._read_mapping(document, "the file", frozenset({"catalogs"}))
+        for catalog, databases in self._read_mapping(top.get("catalogs"), "catalogs").items():
+            for database, content in self._read_mapping(databases, catalog).items():
+                for table, described in self._read_mapping(content, f"{catalog}.{database}").items():
                     tables.append(self._table(TableName(catalog, database, table), described))
         return tables
 
     def _table(self, name: TableName, described: Any) -> Table:
         at = str(name)
-        fields = self._mapping(described, at, _TABLE_KEYS)
+        fields = self._read_mapping(described, at, _TABLE_KEYS)
         columns = tuple(
             self._column(column, type_, at)
-            for column, type_ in self._mapping(fields.get("columns"), f"{at}: columns").items()
+            for column, type_ in self._read_mapping(fields.get("columns"), f"{at}: columns").items()
         )
         view = self._view(name, fields["view"], columns) if "view" in fields else None
         return Table(
@@ -157,14 +157,14 @@ class _Reader:
 
     def _column(self, name: str, type_: Any, at: str) -> Column:
         try:
-            return Column(name=name, type=checked_ddl(str(type_)))
+            return Column(name=name, type=normalize_ddl(str(type_)))
         except NotUnderstood:
             self._fault(at, f"the type `{type_}` of column `{name}` is not one of Spark's")
             return Column(name=name, type="void")
 
     def _view(self, name: TableName, described: Any, columns: tuple[Column, ...]) -> ViewBody:
         at = f"{name}: view"
-        fields = self._mapping(described, at, _VIEW_KEYS)
+        fields = self._read_mapping(described, at, _VIEW_KEYS)
         output = fields.get("output", [column.name for column in columns])
         if not isinstance(output, list) or len(output) != len(columns):
             self._fault(at, "`output` names one column for each of the view's")
@@ -180,7 +180,7 @@ class _Reader:
             definer=self._optional(fields, "definer", at),
         )
 
-    def _mapping(self, value: Any, at: str, keys: frozenset[str] | None = None) -> Mapping[str, Any]:
+    def _read_mapping(self, value: Any, at: str, keys: frozenset[str] | None = None) -> Mapping[str, Any]:
         if not isinstance(value, dict):
             self._fault(at, "a mapping is expected here")
             return {}

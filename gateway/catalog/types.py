@@ -32,7 +32,7 @@ def ddl_of(described: Any, depth: int = 0) -> str:
         raise NotUnderstood("a type that nests too deep")
     match name:
         case "string":
-            return _string(described.get("collation", "UTF8_BINARY"))
+            return _read_string(described.get("collation", "UTF8_BINARY"))
         case "char" | "varchar":
             return _plain(f"{name}({described.get('length')})")
         case "decimal":
@@ -67,7 +67,7 @@ def _plain(text: str) -> str:
     return text
 
 
-def _string(collation: Any) -> str:
+def _read_string(collation: Any) -> str:
     if collation == "UTF8_BINARY":
         return "string"
     if not isinstance(collation, str) or not _COLLATION.fullmatch(collation):
@@ -100,16 +100,16 @@ class DdlType:
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|([A-Za-z_][A-Za-z0-9_.]*)|(\d{1,9})|([<>(),:]))")
 
 
-def checked_ddl(text: str) -> str:
+def normalize_ddl(text: str) -> str:
     """Return a type that somebody wrote as DDL, unchanged but for case and spaces. Raises NotUnderstood.
 
     Read are the names of types with lengths, `array<…>`, `map<…>`, `struct<name:type>` with plain or quoted
     names, intervals and collations; what Spark cuts short (`… 5 more fields`) is not a type.
     """
-    return str(parsed_ddl(text))
+    return str(parse_ddl(text))
 
 
-def parsed_ddl(text: str) -> DdlType:
+def parse_ddl(text: str) -> DdlType:
     """Return such a type, taken apart. Raises NotUnderstood."""
     parser = _Ddl(text)
     ddl = parser.type(0)
@@ -160,7 +160,7 @@ class _Ddl:
                 end = self._next().lower()
             return DdlType(_interval(start, end))
         if self._peek() == "<":
-            return self._nested(name, depth)
+            return self._read_nested(name, depth)
         if self._peek() == "(":
             self._next()
             numbers = [self._number()]
@@ -183,7 +183,7 @@ class _Ddl:
             raise NotUnderstood("a length that is not a number")
         return number
 
-    def _nested(self, name: str, depth: int) -> DdlType:
+    def _read_nested(self, name: str, depth: int) -> DdlType:
         self._next("<")
         inside: list[tuple[str, DdlType]]
         match name:
@@ -194,16 +194,16 @@ class _Ddl:
                 self._next(",")
                 inside = [("", key), ("", self.type(depth + 1))]
             case "struct":
-                inside = [self._named(depth)]
+                inside = [self._read_named(depth)]
                 while self._peek() == ",":
                     self._next()
-                    inside.append(self._named(depth))
+                    inside.append(self._read_named(depth))
             case _:
                 raise NotUnderstood("a type that is not known")
         self._next(">")
         return DdlType(name, tuple(inside))
 
-    def _named(self, depth: int) -> tuple[str, DdlType]:
+    def _read_named(self, depth: int) -> tuple[str, DdlType]:
         name = self._next()
         if not (name.startswith("`") or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)):
             raise NotUnderstood("a field without a name")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from gateway.catalog.types import NotUnderstood, checked_ddl
+from gateway.catalog.types import NotUnderstood, normalize_ddl
 from gateway.model.catalog import Column, Renamed, Table, TableName, moves
 
 
@@ -49,7 +49,7 @@ _PLAIN_PATH = re.compile(r"[\w:/.=@%+ -]+", re.ASCII)
 _UNKNOWN = "what its columns were called then cannot be told from what they are called now"
 
 
-def version_as_told(now: Table, name: TableName, rows: Sequence[Sequence[Any]] | str, told: Schemas) -> Table:
+def build_version(now: Table, name: TableName, rows: Sequence[Sequence[Any]] | str, told: Schemas) -> Table:
     """Return a version of a table; `rows` is a text where Spark does not describe it, or is not asked."""
     if isinstance(rows, str) or moves(name.version):  # RULE (version-moving)
         # Which version it is by then nobody knows: none may have had a name for another column.
@@ -66,14 +66,14 @@ def version_table(
     `current` the one that it has; both are empty where nobody tells. Raises NotUnderstood."""
     if not rows or any(len(row) != 3 for row in rows):
         raise NotUnderstood("a description of a version of another shape")
-    columns = tuple([Column(name=str(n), type=checked_ddl(str(t)), comment=c or None) for n, t, c in rows])
+    columns = tuple([Column(name=str(n), type=normalize_ddl(str(t)), comment=c or None) for n, t, c in rows])
     table = replace(now, name=name, columns=columns)
     then = [column.name.lower() for column in columns]
     alike = [one for one in schemas if [column.name.lower() for column in one] == then]
     if not alike or {column.name.lower() for column in current} != {c.name.lower() for c in now.columns}:
         same = then == [column.name.lower() for column in now.columns]
         return table if same else replace(table, unfollowed=_UNKNOWN)
-    renamed = _renamed(columns, alike, {column.id: column for column in current})
+    renamed = _list_renamed(columns, alike, {column.id: column for column in current})
     return replace(table, unfollowed=_UNKNOWN) if renamed is None else replace(table, renamed=renamed)
 
 
@@ -84,7 +84,7 @@ def some_version(now: Table, name: TableName, schemas: Sequence[Schema], current
     # RULE (version-names-unknown)
     moved = not schemas or any(
         (column.name.lower() in taken and there.name.lower() != column.name.lower())
-        or _moved_within(column, there)
+        or _has_moved_within(column, there)
         for schema in schemas
         for column in schema
         if (there := called.get(column.id)) is not None
@@ -92,14 +92,14 @@ def some_version(now: Table, name: TableName, schemas: Sequence[Schema], current
     return replace(now, name=name, unfollowed=_UNKNOWN if moved else "")
 
 
-def _moved_within(then: SchemaColumn, now: SchemaColumn) -> bool:
+def _has_moved_within(then: SchemaColumn, now: SchemaColumn) -> bool:
     """Whether a field of a column has the place of another that the column had then, and that it still has:
     masks and filters that name one would be given the other."""
     there = set(now.fields.values())
     return any(now.fields.get(path, one) != one and one in there for path, one in then.fields.items())
 
 
-def _renamed(
+def _list_renamed(
     columns: Sequence[Column], alike: Sequence[Schema], current: Mapping[str, SchemaColumn]
 ) -> tuple[Renamed, ...] | None:
     """Return the columns that have other names now; None where that is ambiguous, where two of them would be
@@ -113,7 +113,7 @@ def _renamed(
         present = {there.name for _, there in pairs}
         others = {name for name in present if name.lower() != then}
         # RULE (version-fields-swapped)
-        if len(present) > 1 or any(_moved_within(one, there) for one, there in pairs):
+        if len(present) > 1 or any(_has_moved_within(one, there) for one, there in pairs):
             return None
         if not present and then in names_now:
             others = {column.name}  # another column of that name
@@ -148,7 +148,7 @@ def iceberg_schemas(schemas: Any, current: Any) -> Schemas:
         raise NotUnderstood("metadata of Iceberg's of another shape") from error
 
 
-def unpacked(rows: Sequence[Sequence[Any]]) -> tuple[Any, Any]:
+def unpack_schemas(rows: Sequence[Sequence[Any]]) -> tuple[Any, Any]:
     """Return `schemas` and `current-schema-id` of an Iceberg table's metadata that is compressed: one row
     with the file in base64."""
     try:

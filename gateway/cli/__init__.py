@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = arguments.run(arguments, terminal)
         return code
     except (SluiceError, CatalogUnavailable) as error:
-        return _failed(arguments, terminal, *_told(error))
+        return _report_failure(arguments, terminal, *_describe_error(error))
     except KeyboardInterrupt:
         return exit_codes.INTERRUPTED
     except BrokenPipeError:
@@ -33,13 +33,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:  # the command's root: a person reads this, the trace is for us
         if os.environ.get("SLUICE_TRACE"):
             raise
-        members = [_told(one) for one in members_of(error)]
+        members = [_describe_error(one) for one in members_of(error)]
         name, exit_code, _ = members[0]
         messages = dict.fromkeys(message for _, _, told in members for message in told)
-        return _failed(arguments, terminal, name, exit_code, tuple(messages))
+        return _report_failure(arguments, terminal, name, exit_code, tuple(messages))
 
 
-def _told(error: BaseException) -> tuple[str, int, Sequence[str]]:
+def _describe_error(error: BaseException) -> tuple[str, int, Sequence[str]]:
     """Return an error's code, the exit code, and what it says to whoever runs the command."""
     match error:
         case Faults():
@@ -53,7 +53,7 @@ def _told(error: BaseException) -> tuple[str, int, Sequence[str]]:
             return "INTERNAL", exit_codes.ERROR, (why,)
 
 
-def _failed(
+def _report_failure(
     arguments: argparse.Namespace, terminal: Terminal, code: str, exit_code: int, messages: Sequence[str]
 ) -> int:
     if arguments.json:

@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     action = arguments.action
     refuse_unused(arguments, f"audit {action}", _OPTIONS, _USED[action])
     settings = settings_of(arguments)
-    dsn, spool = where(settings)
+    dsn, spool = find_record(settings)
     if action in audit_proof.ACTIONS:
         since, until = period(arguments.since, arguments.until)
         return audit_proof.run(arguments, settings, terminal, dsn=dsn, spool=spool, since=since, until=until)
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     )
     found = asyncio.run(search(dsn, question, spool=spool))
     if arguments.json:
-        terminal.json([_found_as_json(one) for one in found])
+        terminal.json([_format_json(one) for one in found])
     elif arguments.id is not None:
         for one in found:
             _show_whole(terminal, one)
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     return exit_codes.OK
 
 
-def where(settings: Settings) -> tuple[str, Path | None]:
+def find_record(settings: Settings) -> tuple[str, Path | None]:
     """Return the database's DSN, and the spool when it is on this machine."""
     spool = settings.ledger.directory if settings.ledger.directory.is_dir() else None
     if settings.ledger.dsn is not None:
@@ -154,7 +154,7 @@ def _as_json(event: AuditEvent) -> dict[str, Any]:
     }
 
 
-def _found_as_json(found: Found) -> dict[str, Any]:
+def _format_json(found: Found) -> dict[str, Any]:
     return {"event": _as_json(found.event), "end": None if found.end is None else _as_json(found.end)}
 
 
@@ -163,7 +163,7 @@ def _show(terminal: Terminal, event: AuditEvent) -> None:
     verdict = str(body.get("verdict") or body.get("outcome") or event.kind)
     what = {
         "decided": cell(body.get("reqData", ""), STATEMENT_CHARS),
-        "completed": _ending(body),
+        "completed": _format_end(body),
         "abandoned": str(body.get("reason", "")),
         "login": f"login from {body.get('cliIP', '?')}",
     }.get(event.kind, event.kind)
@@ -175,7 +175,7 @@ def _show(terminal: Terminal, event: AuditEvent) -> None:
         terminal.line(" " * 42 + terminal.style(f"{body.get('code')}: {body['message']}", YELLOW))
 
 
-def _ending(body: Any) -> str:
+def _format_end(body: Any) -> str:
     parts = [f"{body.get('rows', 0)} rows", f"{body.get('bytes', 0)} bytes"]
     parts.append(f"{body.get('duration_ms', 0):.0f} ms")
     if body.get("error"):

@@ -26,15 +26,15 @@ from gateway.audit.seals import (
     NotASeal,
     as_line,
     keep_seal,
-    kept_seals,
     make_seal,
     public_key,
+    read_local_seals,
+    read_signing_key,
     seals,
-    signing_key,
 )
 from gateway.audit.verify import verify
 from gateway.audit.walking import Kind, Verified
-from gateway.cli.terminal import BOLD, GREEN, RED, YELLOW, Terminal, tell, user_name
+from gateway.cli.terminal import BOLD, GREEN, RED, YELLOW, Terminal, print_progress, user_name
 from gateway.database.asking import asking, connected
 from gateway.errors import Faults, RecordChanged
 from gateway.jobs.archive import TABLE
@@ -72,7 +72,7 @@ def run(
     exported = _lines(arguments.seals) if arguments.seals is not None else []
     reached = read_checkpoint(spool).chains if spool is not None else None
     if spool is not None:
-        exported += [one for one in kept_seals(spool) if not {one, as_line(one)} & set(exported)]
+        exported += [one for one in read_local_seals(spool) if not {one, as_line(one)} & set(exported)]
 
     # An archive in a catalog has no files that can be read here.
     if arguments.on is not None or settings.jobs.catalog is not None:
@@ -89,7 +89,7 @@ def run(
 
     async def work(connection: Any) -> Verified:
         if await connection.fetchval("SELECT EXISTS (SELECT FROM sluice.archive_day)"):
-            await keep_archive(connection, tell)
+            await keep_archive(connection, print_progress)
         return await verify(
             connection,
             since=since,
@@ -119,11 +119,11 @@ def _on_spark(
     """Run the job `verify`, and return what it has found; None when it was interrupted."""
     told: list[Verified] = []
     spark = spark_options(settings, "verify", master=arguments.master, remote=arguments.remote)
-    job = verify_on_spark(replace(options, told=told.append))
+    job = verify_on_spark(replace(options, report=told.append))
 
     async def work() -> None:
         with suppress(RecordChanged):  # it is told in full
-            await run_job(job, dsn=dsn, lake=settings.jobs.directory, spark=spark, progress=tell)
+            await run_job(job, dsn=dsn, lake=settings.jobs.directory, spark=spark, progress=print_progress)
 
     with asking(alone=False):
         asyncio.run(until_signalled(work()))
@@ -133,7 +133,7 @@ def _on_spark(
 def _seal(settings: Settings, dsn: str, terminal: Terminal) -> int:
     if settings.ledger.seal_key is None:
         raise Faults(["`ledger.seal_key` is not set: there is nothing to sign the record with"])
-    key = signing_key(settings.ledger.seal_key.reveal())
+    key = read_signing_key(settings.ledger.seal_key.reveal())
     try:
         seal = asyncio.run(_with(dsn, lambda connection: make_seal(connection, key)))
     except NotASeal as error:
@@ -145,7 +145,9 @@ def _seal(settings: Settings, dsn: str, terminal: Terminal) -> int:
             try:
                 keep_seal(directory, seal)
             except OSError as error:
-                tell(f"the seal is in the database, and not in `{directory / KEPT}` as well: {error}")
+                print_progress(
+                    f"the seal is in the database, and not in `{directory / KEPT}` as well: {error}"
+                )
     return exit_codes.OK
 
 
@@ -162,9 +164,9 @@ def _erase(
     if held:
         raise Faults([f"texts of {arguments.user} of that time are on hold: {name}" for name in held])
     pem = settings.ledger.seal_key
-    key = signing_key(pem.reveal()) if pem is not None else None
+    key = read_signing_key(pem.reveal()) if pem is not None else None
     if key is None:
-        tell("`ledger.seal_key` is not set: whoever verifies with a key will miss these texts")
+        print_progress("`ledger.seal_key` is not set: whoever verifies with a key will miss these texts")
 
     async def work(connection: Any) -> int:
         return await erase(connection, arguments.user, until=before, by=by, reason=arguments.reason, key=key)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from gateway.app import exit_codes
 from gateway.app.catalog_access import CatalogAccess, FoundCatalog
 from gateway.app.explaining import minor_of_spark
-from gateway.app.metalakes import asked_metalake, metalake_states
-from gateway.app.revealing import revealed
+from gateway.app.metalakes import fetch_metalake, metalake_states
+from gateway.app.revealing import reveal_secrets
 from gateway.catalog.providers import is_secret
 from gateway.catalog.readable import (
     DatabaseEntry,
@@ -55,7 +55,9 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
             return asyncio.run(_test(settings, arguments, terminal))
 
 
-async def _named(settings: Settings, access: CatalogAccess, names: Sequence[str]) -> tuple[FoundCatalog, ...]:
+async def _resolve_names(
+    settings: Settings, access: CatalogAccess, names: Sequence[str]
+) -> tuple[FoundCatalog, ...]:
     """Return what names mean, all entries where there are none. Raises Faults."""
     if not names:
         return tuple(FoundCatalog(entry) for entry in settings.catalogs)
@@ -65,7 +67,7 @@ async def _named(settings: Settings, access: CatalogAccess, names: Sequence[str]
     for name in dict.fromkeys(names):
         if name.lower() in sources:
             faults.append(f"`{name}` is a source of files; `sluice datasets list` has its tables")
-        elif (named := await access.named(name)) is not None:
+        elif (named := await access.find_catalog(name)) is not None:
             found.append(named)
         else:
             listed = dict.fromkeys(
@@ -150,12 +152,12 @@ async def _show(settings: Settings, arguments: argparse.Namespace, terminal: Ter
     states = {state.name: state for _, state in await metalake_states(settings)}
     told: list[dict[str, Any]] = []
     async with CatalogAccess(settings) as access:
-        places = await _named(settings, access, [parts[0] for parts in names])
+        places = await _resolve_names(settings, access, [parts[0] for parts in names])
         by_name = {place.name.lower(): place for place in places}
         for catalog, *below in names:
             place = by_name[catalog.lower()]
             if below:
-                told += await shown(await access.open(place), place.name, below)
+                told += await resolve_below(await access.open(place), place.name, below)
             else:
                 told.append(
                     {**_as_json(place, states.get(place.entry.name)), **await _databases(access, place)}
@@ -219,7 +221,7 @@ async def _change(settings: Settings, arguments: argparse.Namespace, terminal: T
     if not names or any(len(parts) < 2 for parts in names):
         raise Faults([f"`{arguments.action}` takes databases with their catalogs, such as `lake.sales`"])
     async with CatalogAccess(settings) as access:
-        places = await _named(settings, access, [parts[0] for parts in names])
+        places = await _resolve_names(settings, access, [parts[0] for parts in names])
         by_name = {place.name.lower(): place for place in places}
         for catalog, *below in names:
             place = by_name[catalog.lower()]
@@ -244,8 +246,8 @@ def _is_list(place: FoundCatalog) -> bool:
 def _as_json(place: FoundCatalog, state: MetalakeState | None) -> dict[str, Any]:
     entry = place.entry
     if place.listed:
-        return _listed_as_json(place, state)
-    shown = revealed(entry, hidden=True)
+        return _build_catalog_json(place, state)
+    shown = reveal_secrets(entry, hidden=True)
     told = {} if state is None else {"metalake": _state_as_json(state)}
     return {
         "name": entry.name,
@@ -259,7 +261,7 @@ def _as_json(place: FoundCatalog, state: MetalakeState | None) -> dict[str, Any]
     }
 
 
-def _listed_as_json(place: FoundCatalog, state: MetalakeState | None) -> dict[str, Any]:
+def _build_catalog_json(place: FoundCatalog, state: MetalakeState | None) -> dict[str, Any]:
     """Return what the gateway has of a catalog of a metalake, by its file: what Spark is told, or why not."""
     known = {one.name: one for one in state.catalogs} if state is not None else {}
     left_out = {one.name: one.why for one in state.left_out} if state is not None else {}
@@ -290,7 +292,7 @@ def _state_as_json(state: MetalakeState) -> dict[str, Any]:
 async def _spark_conf(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Print what Spark must be told, in the form of spark-defaults.conf. A secret stands as `***`."""
     async with CatalogAccess(settings) as access:
-        places = await _named(settings, access, arguments.names)
+        places = await _resolve_names(settings, access, arguments.names)
     # Of one metalake there may be several catalogs.
     entries = list({place.entry.name: place.entry for place in places}.values())
     told, notes = await spark_conf(settings, entries)
@@ -310,9 +312,9 @@ async def _test(settings: Settings, arguments: argparse.Namespace, terminal: Ter
     sources = [source for source in settings.file_sources() if not asked or source.name in asked]
     of_catalogs = [name for name in arguments.names if name.lower() not in {one.name for one in sources}]
     async with CatalogAccess(settings) as access:
-        places = await _named(settings, access, of_catalogs) if of_catalogs or not asked else ()
-        results = [await _tested(settings, access, place) for place in places]
-        results += [await _reached(access, source) for source in sources]
+        places = await _resolve_names(settings, access, of_catalogs) if of_catalogs or not asked else ()
+        results = [await _test_catalog(settings, access, place) for place in places]
+        results += [await _check_reachable(access, source) for source in sources]
     if arguments.json:
         terminal.json(results)
     else:
@@ -322,7 +324,7 @@ async def _test(settings: Settings, arguments: argparse.Namespace, terminal: Ter
     return exit_codes.UNAVAILABLE if any(not one["ok"] for one in results) else exit_codes.OK
 
 
-async def _tested(settings: Settings, access: CatalogAccess, place: FoundCatalog) -> dict[str, Any]:
+async def _test_catalog(settings: Settings, access: CatalogAccess, place: FoundCatalog) -> dict[str, Any]:
     try:
         if _is_list(place):
             return {"name": place.name, "ok": True, **(await _metalake(settings, place.entry))}
@@ -332,7 +334,7 @@ async def _tested(settings: Settings, access: CatalogAccess, place: FoundCatalog
     return {"name": place.name, "ok": True, "said": f"answers, with {len(databases)} databases"}
 
 
-async def _reached(access: CatalogAccess, source: FileSource) -> dict[str, Any]:
+async def _check_reachable(access: CatalogAccess, source: FileSource) -> dict[str, Any]:
     try:
         files = await Walking((await access.spark()).query, BackendError).reach(source)
     except UnfitFiles as why:
@@ -345,7 +347,7 @@ async def _reached(access: CatalogAccess, source: FileSource) -> dict[str, Any]:
 
 
 async def _metalake(settings: Settings, entry: CatalogEntry) -> dict[str, Any]:
-    state = await asked_metalake(settings, minor_of_spark(settings), entry)
+    state = await fetch_metalake(settings, minor_of_spark(settings), entry)
     if state.trouble:
         return {"ok": False, "said": state.trouble}
     told = [{"name": one.name, "provider": one.type, "left_out": ""} for one in state.catalogs]
@@ -357,7 +359,7 @@ async def _metalake(settings: Settings, entry: CatalogEntry) -> dict[str, Any]:
 # What a catalog has under a name, for `sluice catalogs show`: no property that may hold a secret is told.
 
 
-async def shown(catalog: ReadableCatalog, name: str, below: Sequence[str]) -> list[dict[str, Any]]:
+async def resolve_below(catalog: ReadableCatalog, name: str, below: Sequence[str]) -> list[dict[str, Any]]:
     """Return the database and the table that a name means below a catalog: both, where there are both, since
     databases may lie in one another. Raises NoSuchDatabase, NoSuchTable."""
     told = []

@@ -67,7 +67,7 @@ def _check_login(arguments: argparse.Namespace, terminal: Terminal) -> int:
     trials = asyncio.run(try_login(settings, arguments.login, secret))
     let_in = [one for one in trials if one.principal is not None]
     if arguments.json:
-        terminal.json({"let_in": bool(let_in), "ways": [_written(one) for one in trials]})
+        terminal.json({"let_in": bool(let_in), "ways": [_write(one) for one in trials]})
     else:
         for one in trials:
             terminal.line(f"{one.way}: {one.verdict}")
@@ -82,7 +82,7 @@ def _check_login(arguments: argparse.Namespace, terminal: Terminal) -> int:
     return exit_codes.OK if let_in else exit_codes.FAULTS
 
 
-def _written(trial: LoginTrial) -> dict[str, object]:
+def _write(trial: LoginTrial) -> dict[str, object]:
     found: dict[str, object] = {"way": trial.way, "verdict": trial.verdict}
     if trial.principal is not None:
         found |= {

@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 from gateway.app import exit_codes
-from gateway.app.accepted_tags import kept_tags
+from gateway.app.accepted_tags import load_cached_tags
 from gateway.app.explaining import asking, make_reader
 from gateway.app.files import make_promotion
-from gateway.app.metalakes import kept_metalakes
+from gateway.app.metalakes import load_cached_metalakes
 from gateway.app.rules import PolicyRegistry
-from gateway.cli.audit import where
+from gateway.cli.audit import find_record
 from gateway.cli.lineage import connect
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, DIM, Terminal
@@ -31,7 +31,7 @@ from gateway.model.files import SESSION_CATALOG
 from gateway.model.principal import user_of
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import engine_for
-from gateway.policy.parts import closed_part
+from gateway.policy.parts import build_closing_part
 from gateway.session.ports import BackendError
 from gateway.settings.models import Settings
 
@@ -56,7 +56,7 @@ async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Term
     try:
         await migrate(connection)
         rows = await datasets(connection)
-        begun = await store.begun(connection)
+        begun = await store.list_unfinished_promotions(connection)
         if arguments.action == "list":
             _list(rows, terminal)
             _list_begun(begun, terminal)
@@ -140,19 +140,19 @@ async def _promote(settings: Settings, what: str, user: str | None) -> TableName
         table = sources[name].table(tuple(path))
     except ValueError as why:
         raise Faults([f"`{what}` {why}"]) from None
-    dsn = where(settings)[0]
+    dsn = find_record(settings)[0]
     async with (
         await make_reader(settings) as reader,
         PolicyRegistry(
             settings.policies,
             reader,
-            accepted=kept_tags(settings),
+            accepted=load_cached_tags(settings),
             read_only=True,
-            closed=closed_part(settings.file_sources()),
+            closed=build_closing_part(settings.file_sources()),
         ) as rules,
         asking(settings, reader) as (queries, catalog),
     ):
-        lakes, _ = await kept_metalakes(settings)
+        lakes, _ = await load_cached_metalakes(settings)
         promoter = make_promotion(
             settings, queries, catalog, dsn, ledger=None, gateway="", metalakes=lakes.states
         )

@@ -26,10 +26,10 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         with_tour=not arguments.no_tour,
         exit_after_tour=arguments.exit_after_tour,
     )
-    return running(options.directory, demo(options, terminal), terminal)
+    return run_demo(options.directory, demo(options, terminal), terminal)
 
 
-def running(directory: Path, work: Coroutine[Any, Any, None], terminal: Terminal) -> int:
+def run_demo(directory: Path, work: Coroutine[Any, Any, None], terminal: Terminal) -> int:
     """Run a demo that keeps its state in a directory, until it ends or Ctrl-C."""
     directory.mkdir(parents=True, exist_ok=True)
     # The terminal shows the tour; what an operator would read goes into a file beside it.

@@ -17,9 +17,9 @@ from gateway.app import exit_codes
 from gateway.app.jobs import jobs, spark_options
 from gateway.app.signals import until_signalled
 from gateway.app.verifying import verify_options
-from gateway.cli.audit import moment, period, where
+from gateway.cli.audit import find_record, moment, period
 from gateway.cli.settings import settings_of
-from gateway.cli.terminal import Terminal, complain, tell
+from gateway.cli.terminal import Terminal, complain, print_progress
 from gateway.database.asking import asking, connected
 from gateway.errors import Faults, JobBusy
 from gateway.jobs.job import Job
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 
 
 def _run(settings: Settings, job: Job, arguments: argparse.Namespace, terminal: Terminal) -> int:
-    dsn, _ = where(settings)
+    dsn, _ = find_record(settings)
     ended: list[Run] = []
 
     async def work() -> None:
@@ -60,7 +60,7 @@ def _run(settings: Settings, job: Job, arguments: argparse.Namespace, terminal: 
                 dsn=dsn,
                 lake=settings.jobs.directory,
                 spark=spark_options(settings, job.name, master=arguments.master, remote=arguments.remote),
-                progress=tell,
+                progress=print_progress,
                 unless_since=moment(arguments.unless_since),
             )
         )
@@ -129,7 +129,7 @@ def _list(settings: Settings, arguments: argparse.Namespace, terminal: Terminal)
 
 
 def _runs(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
-    dsn, _ = where(settings)
+    dsn, _ = find_record(settings)
     found = asyncio.run(_ask(dsn, arguments.name, arguments.limit))
     if arguments.json:
         terminal.json([dict(row) for row in found])

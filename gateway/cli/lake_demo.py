@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from gateway.cli.demo import running
+from gateway.cli.demo import run_demo
 from gateway.cli.terminal import Terminal
 from gateway.demo.lake import LakeDemoOptions, lake_demo
 
@@ -19,4 +19,4 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         with_tour=not arguments.no_tour,
         exit_after_tour=arguments.exit_after_tour,
     )
-    return running(options.directory, lake_demo(options, terminal), terminal)
+    return run_demo(options.directory, lake_demo(options, terminal), terminal)

@@ -15,14 +15,23 @@ import asyncpg
 from gateway.app import exit_codes
 from gateway.app.lineage_import import importing
 from gateway.audit.search import EventQuery, search
-from gateway.cli.audit import moment, where
+from gateway.cli.audit import find_record, moment
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import Terminal, user_name
 from gateway.database import asking
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
 from gateway.lineage.drawing import as_dot, as_json, as_mermaid, as_tree, edge_as_json
-from gateway.lineage.graph import Direction, Edge, GraphAnswer, GraphColumn, everything, find, walk, ways
+from gateway.lineage.graph import (
+    Direction,
+    Edge,
+    GraphAnswer,
+    GraphColumn,
+    find,
+    find_paths,
+    see_all_columns,
+    walk,
+)
 from gateway.lineage.importing import ImportReport, read_scripts
 from gateway.model.statement import SessionContext
 from gateway.settings import Settings
@@ -38,7 +47,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         return asyncio.run(_import(settings, arguments, terminal))
     if arguments.column == "laundering":
         arguments.trouble = exit_codes.LAUNDERING_TROUBLE
-        return asyncio.run(_laundering(settings, arguments, terminal))
+        return asyncio.run(_print_laundering(settings, arguments, terminal))
     if arguments.paths:
         raise Faults([f"`{arguments.paths[0]}`: only `import` takes more than one name"])
     return asyncio.run(_ask(settings, arguments, terminal))
@@ -46,10 +55,10 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 
 async def connect(settings: Settings) -> Any:
     """Return a connection to the database of the graph. Raises LedgerUnavailable."""
-    return await asking.connect(where(settings)[0], "sluice-lineage", command_s=60)
+    return await asking.connect(find_record(settings)[0], "sluice-lineage", command_s=60)
 
 
-async def _laundering(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
+async def _print_laundering(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
     from gateway.cli.lineage_laundering import report
 
     if len(arguments.paths) > 1:
@@ -57,7 +66,7 @@ async def _laundering(settings: Settings, arguments: argparse.Namespace, termina
     connection = await connect(settings)
     try:
         await migrate(connection)
-        start = await find(connection, str(arguments.paths[0]), everything) if arguments.paths else None
+        start = await find(connection, str(arguments.paths[0]), see_all_columns) if arguments.paths else None
         return await report(connection, settings, start, arguments, terminal)
     finally:
         await connection.close()
@@ -91,9 +100,9 @@ async def _import(settings: Settings, arguments: argparse.Namespace, terminal: T
             if scripts:
                 await importer.scripts(scripts, user_name(), progress)
             else:
-                dsn, spool = where(settings)
+                dsn, spool = find_record(settings)
                 question = EventQuery(since=since, verdict="cleared", limit=arguments.limit)
-                await importer.recorded(await search(dsn, question, spool=spool), progress)
+                await importer.import_recorded(await search(dsn, question, spool=spool), progress)
     finally:
         await connection.close()
     _show_report(importer.report, arguments, terminal)
@@ -134,7 +143,7 @@ def _show_report(report: ImportReport, arguments: argparse.Namespace, terminal: 
 async def _ask(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
     connection = await connect(settings)
     try:
-        start = await find(connection, arguments.column, everything)
+        start = await find(connection, arguments.column, see_all_columns)
         if arguments.to is not None:
             await _show_ways(connection, start, arguments, terminal)
         elif arguments.impact:
@@ -144,7 +153,7 @@ async def _ask(settings: Settings, arguments: argparse.Namespace, terminal: Term
                 connection,
                 start,
                 Direction.DOWN,
-                everything,
+                see_all_columns,
                 depth=arguments.depth,
                 most_edges=arguments.limit,
             )
@@ -164,7 +173,7 @@ async def _show_walks(
     chosen = [d for d, wanted in ((Direction.UP, arguments.up), (Direction.DOWN, arguments.down)) if wanted]
     answers = [
         await walk(
-            connection, start, direction, everything, depth=arguments.depth, most_edges=arguments.limit
+            connection, start, direction, see_all_columns, depth=arguments.depth, most_edges=arguments.limit
         )
         for direction in chosen or Direction
     ]
@@ -185,12 +194,12 @@ async def _show_walks(
 async def _show_ways(
     connection: Any, start: Sequence[GraphColumn], arguments: argparse.Namespace, terminal: Terminal
 ) -> None:
-    ends = await find(connection, arguments.to, everything)
+    ends = await find(connection, arguments.to, see_all_columns)
     found: list[tuple[Edge, ...]] = []
     cut_off = ""
     for source in start:
         for target in ends:
-            answer = await ways(connection, source, target, everything, depth=arguments.depth)
+            answer = await find_paths(connection, source, target, see_all_columns, depth=arguments.depth)
             found += answer.found
             cut_off = cut_off or answer.cut_off
     if arguments.json:

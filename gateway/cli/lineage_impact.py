@@ -12,7 +12,7 @@ from gateway.cli.policy_output import TYPES
 from gateway.cli.terminal import BOLD, Terminal
 from gateway.lineage.drawing import as_json
 from gateway.lineage.graph import Carries, GraphAnswer
-from gateway.lineage.propagation import PropagationNode, named, nodes
+from gateway.lineage.propagation import PropagationNode, find_ids, nodes
 from gateway.model.context import AccessContext
 from gateway.model.lineage import DatasetKind
 from gateway.model.policy import Policy
@@ -41,7 +41,7 @@ async def show_impact(
     carried = [one.column for one in answer.reached if one.carries is Carries.VALUES]
     start = answer.start
     columns = [*start, *(one.column for one in answer.reached)]
-    ids = await named(connection, [(column.dataset, column.name) for column in columns])
+    ids = await find_ids(connection, [(column.dataset, column.name) for column in columns])
     known = {node.column: node for node in (await nodes(connection, ids.values())).values()}
     views = sorted(
         {node.dataset for column, node in known.items() if node.kind == DatasetKind.VIEW.value}
@@ -74,7 +74,7 @@ async def show_impact(
     if answer.cut_off:
         terminal.line(f"… {answer.cut_off}")
     _section(terminal, "views that read it", views)
-    _section(terminal, "policies that name it", [_told(node, one) for node, one in concerned])
+    _section(terminal, "policies that name it", [_format_concern(node, one) for node, one in concerned])
     if arguments.tag:
         _section(
             terminal,
@@ -89,7 +89,7 @@ def _section(terminal: Terminal, title: str, lines: Iterable[str]) -> None:
         terminal.line(f"  {line}")
 
 
-def _told(node: PropagationNode, one: Concern) -> str:
+def _format_concern(node: PropagationNode, one: Concern) -> str:
     why = f", by its tag {one.tag}" if one.tag else f", in its text: {one.text}" if one.text else ""
     place = f"  {one.policy.place}" if one.policy.place is not None else ""
     return f"{node.name}  {TYPES[one.policy.type]} `{one.policy.name}`{why}{place}"

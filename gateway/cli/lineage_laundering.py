@@ -10,17 +10,17 @@ from itertools import groupby
 from typing import Any
 
 from gateway.app import exit_codes
-from gateway.app.policy_diff import known_people, load_side
+from gateway.app.policy_diff import load_side, load_user_file
 from gateway.app.propagation_rules import propagation_rules
-from gateway.app.tag_propagation import accepted_list
+from gateway.app.tag_propagation import load_accepted_list
 from gateway.cli.terminal import BOLD, DIM, RED, YELLOW, Terminal
 from gateway.database.migrate import migrate
 from gateway.lineage.graph import GraphColumn
-from gateway.lineage.laundering import Laundering, LaunderingReport, laundering
+from gateway.lineage.laundering import Laundering, LaunderingReport, find_laundering
 from gateway.model.context import AccessContext
 from gateway.model.policy import PolicySet
 from gateway.policy.engine import engine_for
-from gateway.policy.laundering import Sights, Weaker, named_principals
+from gateway.policy.laundering import Sights, Weaker, list_named_principals
 from gateway.settings import Settings
 
 MAX_PEOPLE = 8
@@ -30,8 +30,8 @@ MAX_PEOPLE = 8
 async def policies_of(connection: Any, settings: Settings, arguments: argparse.Namespace) -> PolicySet:
     """Return the policies of the settings, with the tags that are accepted now. Raises Faults."""
     await migrate(connection)
-    accepted = await accepted_list(connection)
-    return await asyncio.to_thread(load_side, arguments.config, known_people(settings), None, accepted)
+    accepted = await load_accepted_list(connection)
+    return await asyncio.to_thread(load_side, arguments.config, load_user_file(settings), None, accepted)
 
 
 async def report(
@@ -42,12 +42,12 @@ async def report(
     terminal: Terminal,
 ) -> int:
     """Tell what was found; the exit code says whether it was anything."""
-    people = known_people(settings)
+    people = load_user_file(settings)
     policies = await policies_of(connection, settings, arguments)
     sights = Sights(
-        engine_for(policies), named_principals(policies, people), AccessContext(time=datetime.now(UTC))
+        engine_for(policies), list_named_principals(policies, people), AccessContext(time=datetime.now(UTC))
     )
-    found = await laundering(
+    found = await find_laundering(
         connection,
         sights,
         propagation_rules(settings.tag_propagation),

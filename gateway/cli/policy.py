@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gateway.app import exit_codes, logs
-from gateway.app.accepted_tags import accepted_path
+from gateway.app.accepted_tags import build_accepted_tags_path
 from gateway.app.policy_diff import (
-    known_people,
+    load_recorded,
     load_side,
     load_sides,
+    load_user_file,
     parts_beside,
     read_people,
-    recorded,
 )
 from gateway.cli import audit
 from gateway.cli.commands import default_config
@@ -52,7 +52,7 @@ from gateway.policy.resource_names import (
 )
 from gateway.settings import Settings, load_settings
 from gateway.settings.models import LogSettings
-from gateway.sources.accepted_tags import kept
+from gateway.sources.accepted_tags import load_cached_list
 
 SPECIAL_ACCESSES = ("_any", "_admin")
 
@@ -61,7 +61,7 @@ def explain(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Explain one decision; the exit code is the decision."""
     logs.configure(LogSettings(level="warning"))
     settings = load_settings(arguments.config) if arguments.policies is None else Settings()
-    known = known_people(settings) if arguments.policies is None else {}
+    known = load_user_file(settings) if arguments.policies is None else {}
     path = arguments.policies or arguments.config
     policies = load_side(path, known, None)
     if arguments.policies is not None:
@@ -117,9 +117,13 @@ def _report(arguments: argparse.Namespace) -> DiffReport:
         settings = load_settings(arguments.config or default_config())
     people = read_people(arguments.users) if arguments.users else {}
     if not people and settings is not None:
-        people = known_people(settings)
+        people = load_user_file(settings)
     catalogs = settings.policies.catalogs if settings is not None else None
-    beside = parts_beside(settings, kept(accepted_path(settings))) if settings is not None else ()
+    beside = (
+        parts_beside(settings, load_cached_list(build_accepted_tags_path(settings)))
+        if settings is not None
+        else ()
+    )
     old, new = load_sides((arguments.old, arguments.new), people, catalogs, beside)
     with ComparisonProgress(sys.stderr) as progress:
         if settings is None or not by_record:
@@ -131,9 +135,9 @@ def _report(arguments: argparse.Namespace) -> DiffReport:
                 context=_context(arguments),
                 progress=progress,
             )
-        dsn, spool = audit.where(settings)
+        dsn, spool = audit.find_record(settings)
         since, until = audit.period(arguments.since, arguments.until)
-        events = asyncio.run(recorded(dsn, spool, since=since, until=until, limit=arguments.limit))
+        events = asyncio.run(load_recorded(dsn, spool, since=since, until=until, limit=arguments.limit))
         found = diff_recorded(old, new, events, people=people, progress=progress)
         if len(events) < arguments.limit:
             return found
@@ -142,7 +146,7 @@ def _report(arguments: argparse.Namespace) -> DiffReport:
 
 
 def _principal(arguments: argparse.Namespace, settings: Settings, known: dict[str, Principal]) -> Principal:
-    groups = None if arguments.groups is None else _listed(arguments.groups)
+    groups = None if arguments.groups is None else _split_names(arguments.groups)
     attributes = [pair.partition("=") for pair in arguments.attribute]
     wrong = [f"`{name}` is no attribute; write name=value" for name, equals, _ in attributes if not equals]
     if wrong:
@@ -156,7 +160,7 @@ def _principal(arguments: argparse.Namespace, settings: Settings, known: dict[st
     return Principal(
         user=found.user,
         groups=found.groups,
-        roles=found.roles | frozenset(_listed(arguments.roles or "")),
+        roles=found.roles | frozenset(_split_names(arguments.roles or "")),
         attributes=tuple(sorted([*kept, *((name, value) for name, _, value in attributes)])),
     )
 
@@ -228,5 +232,5 @@ def _text_of(path: Path) -> str:
         raise Faults([f"{path}: cannot be read: {error}"]) from None
 
 
-def _listed(text: str) -> list[str]:
+def _split_names(text: str) -> list[str]:
     return [part.strip() for part in text.split(",") if part.strip()]

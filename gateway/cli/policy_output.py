@@ -124,7 +124,7 @@ def show_explanation(terminal: Terminal, explanation: Explanation, *, limit: int
     what = f"{request.access} on {request.resource.kind} {request.resource}"
     terminal.line(f"{said} for {request.principal.user} ({groups}): {what}")
     facts = [
-        ("policy", _named(decision.policy)),
+        ("policy", _format_policy(decision.policy)),
         ("item", decision.item),
         ("reason", decision.reason),
         ("zone", decision.zone),
@@ -136,9 +136,9 @@ def show_explanation(terminal: Terminal, explanation: Explanation, *, limit: int
     ]
     mask, row_filter = explanation.mask, explanation.row_filter
     if mask is not None:
-        facts.append(("mask", f"{mask.mask_type} by {_named(mask.policy)}: {mask.expression}"))
+        facts.append(("mask", f"{mask.mask_type} by {_format_policy(mask.policy)}: {mask.expression}"))
     if row_filter is not None:
-        facts.append(("filter", f"{row_filter.expression}, by {_named(row_filter.policy)}"))
+        facts.append(("filter", f"{row_filter.expression}, by {_format_policy(row_filter.policy)}"))
     for name, text in facts:
         if text:
             terminal.line(f"  {name:<7} {text}")
@@ -149,14 +149,14 @@ def show_explanation(terminal: Terminal, explanation: Explanation, *, limit: int
     for found in explanation.considered[:limit]:
         mark = terminal.style("→", BOLD) if found.settled else " "
         about = f" on tag {found.tag}" if found.tag else ""
-        line = f"{mark} {TYPES[found.type]:<6} {_named(found.policy)}{about}: {found.why}"
+        line = f"{mark} {TYPES[found.type]:<6} {_format_policy(found.policy)}{about}: {found.why}"
         terminal.line(line if found.settled else terminal.style(line, DIM))
     more = len(explanation.considered) - limit
     if more > 0:
         terminal.line(terminal.style(f"  … and {more} more; --limit shows them", DIM))
 
 
-def _named(policy: PolicyRef) -> str:
+def _format_policy(policy: PolicyRef) -> str:
     return "" if policy.id < 0 else f"`{policy.name}` (#{policy.id})"
 
 
@@ -223,10 +223,10 @@ def _show_group(terminal: Terminal, group: Group) -> None:
         terminal.line(f"    {level} {name}")
     if len(group.resources) > MAX_RESOURCES:
         terminal.line(terminal.style(f"    … and {len(group.resources) - MAX_RESOURCES} more", DIM))
-    terminal.line(terminal.style(f"      before  {_told(group.cause.before)}", DIM))
-    terminal.line(terminal.style(f"      after   {_told(group.cause.after)}", DIM))
+    terminal.line(terminal.style(f"      before  {_format_side(group.cause.before)}", DIM))
+    terminal.line(terminal.style(f"      after   {_format_side(group.cause.after)}", DIM))
 
 
-def _told(side: Side) -> str:
-    by = _named(side.policy)
+def _format_side(side: Side) -> str:
+    by = _format_policy(side.policy)
     return f"{side.says}, by {by}" if by else side.says

@@ -19,7 +19,14 @@ from gateway.database.asking import asking
 from gateway.database.migrate import migrate
 from gateway.errors import Faults
 from gateway.jobs.recommending.reach import reach_of_use
-from gateway.jobs.recommending.storing import APPLIED, REJECTED, STATES, decide, listed, shown
+from gateway.jobs.recommending.storing import (
+    APPLIED,
+    REJECTED,
+    STATES,
+    decide,
+    list_recommendations,
+    load_recommendation,
+)
 from gateway.settings import Settings
 
 
@@ -39,7 +46,7 @@ async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Term
                 case "list":
                     await _list(connection, settings, arguments, terminal)
                 case "show":
-                    found = [await shown(connection, number) for number in numbers]
+                    found = [await load_recommendation(connection, number) for number in numbers]
                     if arguments.json:
                         terminal.json(found)
                     else:
@@ -47,7 +54,7 @@ async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Term
                             _show(one, terminal)
                 case "reject":
                     await decide(connection, numbers, REJECTED, user_name())
-                    _told(numbers, REJECTED, arguments, terminal)
+                    _print_changed(numbers, REJECTED, arguments, terminal)
                 case _:
                     await _apply(connection, settings, numbers, arguments, terminal)
     finally:
@@ -77,7 +84,9 @@ async def _list(
     connection: Any, settings: Settings, arguments: argparse.Namespace, terminal: Terminal
 ) -> None:
     states = STATES if arguments.state == "all" else (arguments.state,)
-    found = await listed(connection, states=states, kind=arguments.kind or "", limit=arguments.limit + 1)
+    found = await list_recommendations(
+        connection, states=states, kind=arguments.kind or "", limit=arguments.limit + 1
+    )
     shown_ = found[: arguments.limit]
     if arguments.json:
         terminal.json(shown_)
@@ -138,7 +147,7 @@ def _show(one: dict[str, Any], terminal: Terminal) -> None:
 async def _apply(
     connection: Any, settings: Settings, numbers: list[int], arguments: argparse.Namespace, terminal: Terminal
 ) -> None:
-    one = await shown(connection, numbers[0])
+    one = await load_recommendation(connection, numbers[0])
     if one["state"] == REJECTED:
         raise Faults([f"recommendation {one['id']} was rejected by {one['decided_by']}"])
     made = await asyncio.to_thread(edit_pack, settings, arguments.pack, one["edits"], one["cases"])
@@ -155,14 +164,14 @@ async def _apply(
     if not arguments.write:
         terminal.line(terminal.style("all packs load with it and their cases hold; --write writes it", DIM))
     else:
-        _told(numbers, APPLIED, arguments, terminal)
+        _print_changed(numbers, APPLIED, arguments, terminal)
 
 
 def _minute(time: str) -> str:
     return f"{time[:10]} {time[11:16]} UTC"
 
 
-def _told(numbers: list[int], state: str, arguments: argparse.Namespace, terminal: Terminal) -> None:
+def _print_changed(numbers: list[int], state: str, arguments: argparse.Namespace, terminal: Terminal) -> None:
     if arguments.json:
         terminal.json({"ids": numbers, "state": state})
     else:

@@ -12,9 +12,9 @@ from gateway.app import exit_codes
 from gateway.app.jobs import spark_options
 from gateway.app.replaying import replay_options
 from gateway.app.signals import until_signalled
-from gateway.cli.audit import period, where
+from gateway.cli.audit import find_record, period
 from gateway.cli.commands import default_config
-from gateway.cli.terminal import BOLD, DIM, GREEN, RED, YELLOW, Terminal, on_one_line, tell
+from gateway.cli.terminal import BOLD, DIM, GREEN, RED, YELLOW, Terminal, on_one_line, print_progress
 from gateway.database.asking import asking, connected
 from gateway.errors import Faults
 from gateway.jobs.replay.job import replay
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if arguments.users or arguments.resources or arguments.resource:
         raise Faults(["`--replay` takes people and resources from the record, not from files"])
     settings = load_settings(arguments.config or default_config())
-    dsn, _ = where(settings)
+    dsn, _ = find_record(settings)
     options = replay_options(settings, sides=(arguments.old, arguments.new), tables=arguments.tables)
     since, until = period(arguments.since, arguments.until)
     options = replace(
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     reports: list[ReplayReport] = []
 
     async def work() -> None:
-        done = await run_job(job, dsn=dsn, lake=settings.jobs.directory, spark=spark, progress=tell)
+        done = await run_job(job, dsn=dsn, lake=settings.jobs.directory, spark=spark, progress=print_progress)
         async with connected(dsn, "sluice-replay") as connection:
             reports.append(
                 await read_report(connection, done.number, limit=arguments.limit, literals=arguments.literals)

@@ -9,15 +9,15 @@ from datetime import UTC, datetime, time
 from typing import Any
 
 from gateway.app import exit_codes
-from gateway.cli.audit import moment, where
+from gateway.cli.audit import find_record, moment
 from gateway.cli.report_officer import officer
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, Terminal, complain
 from gateway.cli.unused import refuse_unused
 from gateway.database.asking import connected
 from gateway.errors import Faults
-from gateway.jobs.proof.report import alarms, left_out, proofs
-from gateway.jobs.reports import RollupFilter, latency, refused, slow, usage
+from gateway.jobs.proof.report import alarms, load_unproved, proofs
+from gateway.jobs.reports import RollupFilter, find_slow_shapes, latency, load_refusals, usage
 
 _Found = Sequence[Mapping[str, Any]]
 WIDE = 80
@@ -120,7 +120,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if (arguments.what == "user") != bool(arguments.name):
         raise Faults(["`report user` needs the user's name, and no other report takes one"])
     refuse_unused(arguments, f"report {arguments.what}", _OPTIONS, _FILTERS[arguments.what])
-    dsn, _ = where(settings)
+    dsn, _ = find_record(settings)
     if arguments.what == "officer":
         return asyncio.run(officer(dsn, settings, arguments, terminal))
     since, until = moment(arguments.since), moment(arguments.until)
@@ -159,15 +159,15 @@ async def _ask(
             case "usage":
                 return {"usage": await usage(connection, scope)}
             case "refused":
-                return {"refused": await refused(connection, scope)}
+                return {"refused": await load_refusals(connection, scope)}
             case "slow":
-                return {"slow": await slow(connection, scope)}
+                return {"slow": await find_slow_shapes(connection, scope)}
             case "latency":
                 return {"latency": await latency(connection, scope, arguments.by)}
             case "proof":
                 return {
                     "proofs": await proofs(connection, scope.limit),
-                    "left out": await left_out(connection),
+                    "left out": await load_unproved(connection),
                     "alarms": await alarms(
                         connection,
                         since=scope.since,
@@ -179,8 +179,8 @@ async def _ask(
             case _:
                 return {
                     "usage": await usage(connection, scope),
-                    "refused": await refused(connection, scope),
-                    "slow": await slow(connection, scope),
+                    "refused": await load_refusals(connection, scope),
+                    "slow": await find_slow_shapes(connection, scope),
                     "latency": await latency(connection, scope, "user", scope.user),
                 }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gateway.app import exit_codes
 from gateway.app.gateway_requests import end_sessions, list_sessions
-from gateway.cli.audit import where
+from gateway.cli.audit import find_record
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import Terminal, complain, user_name
 from gateway.errors import Faults
@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """List sessions, or end those of a user, in all gateways that keep their record where this one does."""
     if (arguments.action == "list") != (arguments.user is None):
         raise Faults(["`sluice sessions list` takes no user, `sluice sessions end` takes one"])
-    dsn, _ = where(settings_of(arguments))
+    dsn, _ = find_record(settings_of(arguments))
     if arguments.action == "end":
         ended, troubles = asyncio.run(end_sessions(dsn, arguments.user, user_name()))
         if arguments.json:
@@ -47,13 +47,13 @@ def _row(one: dict[str, Any], now: datetime) -> tuple[str, ...]:
         one["user"],
         one["endpoint"],
         one["address"],
-        _written(age),
-        _written(timedelta(seconds=one["idle_s"])),
+        _format_duration(age),
+        _format_duration(timedelta(seconds=one["idle_s"])),
         str(one["statements"]),
         one["gateway"],
         one["session"],
     )
 
 
-def _written(span: timedelta) -> str:
+def _format_duration(span: timedelta) -> str:
     return str(timedelta(seconds=max(0, int(span.total_seconds()))))

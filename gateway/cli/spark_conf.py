@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.app.catalogs import connector_settings, wished_kinds
+from gateway.app.catalogs import connector_settings, list_wished_kinds
 from gateway.app.explaining import minor_of_spark
 from gateway.app.metalakes import metalake_states
-from gateway.app.revealing import revealed
+from gateway.app.revealing import reveal_secrets
 from gateway.catalog.spark_settings import EXTENSIONS, start_settings
 from gateway.errors import Faults, SluiceError
 from gateway.model.spark_minors import Minor
@@ -30,7 +30,7 @@ async def spark_conf(
     except SluiceError as error:
         notes.append(f"which jars Spark needs is not known: {error.message}")
     kinds = await _kinds_of_metalakes(settings, lakes, minor) if minor is not None else []
-    told = start_settings((revealed(entry, hidden=True) for entry in entries if entry.on_spark), kinds)
+    told = start_settings((reveal_secrets(entry, hidden=True) for entry in entries if entry.on_spark), kinds)
     for lake in lakes:
         plugged = connector_settings(lake)
         if plugged and "spark.plugins" in told:
@@ -47,7 +47,7 @@ async def _kinds_of_metalakes(settings: Settings, lakes: Sequence[CatalogEntry],
 
     Of two whose extensions exclude each other it is the one that the entries name.
     """
-    wished = wished_kinds(lakes, minor)
+    wished = list_wished_kinds(lakes, minor)
     names = {
         lake.name for lake in lakes if not metalake_settings(lake.catalog.connection_params).own_connectors
     }

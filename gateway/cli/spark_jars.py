@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gateway.app.spark_jars import archive_classes, fetch, fetch_catalog_servers, fetch_format
 from gateway.cli.terminal import Terminal
-from gateway.model.spark_minors import Minor, supported_minor
+from gateway.model.spark_minors import Minor, find_supported_minor
 from gateway.model.table_formats import format_named
 
 
@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         return _servers(into, said, terminal, as_json=arguments.json)
     if arguments.archive:
         return _archive(terminal, as_json=arguments.json)
-    minor = supported_minor(arguments.minor)
+    minor = find_supported_minor(arguments.minor)
     if arguments.formats:
         return _formats(minor, arguments.formats.split(","), into, said, terminal, as_json=arguments.json)
     home = fetch(minor, into, said)

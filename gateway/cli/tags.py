@@ -22,8 +22,8 @@ from gateway.lineage.proposals import (
     Proposal,
     as_json,
     decide,
+    load_proposal,
     proposals,
-    shown,
 )
 
 MAX_AT_ONCE = 1_000_000
@@ -92,7 +92,7 @@ def _from(one: Proposal) -> str:
     if one.origin_gone:
         return "(its origin is gone)"
     if not one.origins:
-        return "; ".join(_told(found) for found in one.evidence)
+        return "; ".join(_format_evidence(found) for found in one.evidence)
     first, more = one.origins[0], len(one.origins) - 1
     how = "" if first["identical"] else ", changed"
     steps = len(first["way"])
@@ -100,7 +100,7 @@ def _from(one: Proposal) -> str:
     return f"{told}, and {more} more" if more else told
 
 
-def _told(found: Mapping[str, Any]) -> str:
+def _format_evidence(found: Mapping[str, Any]) -> str:
     """Say what a classification found, as `email: 198 of 200 values, by name`."""
     if "rule" not in found:
         return f"none of {found['sampled']:,} values"
@@ -129,7 +129,7 @@ async def _drift(connection: Any, arguments: argparse.Namespace, terminal: Termi
                     one["column"],
                     one["tag"],
                     kinds[one["kind"]],
-                    "; ".join(map(_told, one["evidence"])),
+                    "; ".join(map(_format_evidence, one["evidence"])),
                     one["found_at"][:16],
                 )
                 for one in found
@@ -141,7 +141,7 @@ async def _drift(connection: Any, arguments: argparse.Namespace, terminal: Termi
 async def _show(connection: Any, arguments: argparse.Namespace, terminal: Terminal) -> None:
     found = []
     for number in _ids(arguments):
-        one = await shown(connection, number)
+        one = await load_proposal(connection, number)
         if one is None:
             raise Faults([f"there is no proposal {number}"])
         found.append(one)
@@ -170,7 +170,7 @@ def _show_one(found: dict[str, Any], terminal: Terminal) -> None:
     for one in found["evidence"]:
         different = f", {one['distinct']:,} different" if one["hit"] else ""
         by = f"  [{one['format']}]" if one["format"] else ""
-        terminal.line(on_one_line(f"  classified as {_told(one)}{different}{by}"))
+        terminal.line(on_one_line(f"  classified as {_format_evidence(one)}{different}{by}"))
     terminal.line(f"  proposed {found['proposed_at'][:16]}")
     for one in found["history"]:
         terminal.line(on_one_line(f"  {one['state']} {one['time'][:16]} by {one['user']}"))

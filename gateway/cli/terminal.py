@@ -113,7 +113,7 @@ def complain(message: str) -> None:
     sys.stderr.write(_ALL_ORDERS.sub(" ", f"sluice: {message}") + "\n")
 
 
-def tell(line: str) -> None:
+def print_progress(line: str) -> None:
     """Write a line of a job's progress to standard error."""
     sys.stderr.write(f"{datetime.now(UTC):%H:%M:%S} {on_one_line(line)}\n")
     sys.stderr.flush()

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from gateway.app import exit_codes
 from gateway.app.gateway_requests import ask_for_user
-from gateway.cli.audit import where
+from gateway.cli.audit import find_record
 from gateway.cli.terminal import Terminal, complain
 from gateway.errors import Faults, LedgerUnavailable
-from gateway.frontends.tokens import written_expiry
+from gateway.frontends.tokens import format_expiry
 from gateway.frontends.users import add_token, read_users, remove_user, revoke_token, set_user
 from gateway.model.principal import Principal
 from gateway.settings import Settings, load_settings
@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     done = True
     match arguments.action:
         case "add":
-            if name in _known(path):
+            if name in _read_known(path):
                 raise Faults(
                     [f"{path}: user `{name}` exists; `sluice users passwd {name}` changes the password"]
                 )
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
             if not revoke_token(path, name, arguments.token):
                 raise Faults([f"{path}: user `{name}` has no token `{arguments.token}`"])
         case "passwd":
-            if name not in _known(path):
+            if name not in _read_known(path):
                 raise Faults([f"{path}: there is no user `{name}`"])
             set_user(path, name, password=_password(arguments.password_stdin, name))
         case _:
@@ -94,7 +94,7 @@ def _ask_gateways(settings: Settings | None, path: Path, name: str, as_json: boo
             terminal.line("gateways with this file load it by themselves")
         return exit_codes.OK
     try:
-        dsn, _ = where(settings)
+        dsn, _ = find_record(settings)
     except LedgerUnavailable:
         if not as_json:
             terminal.line("no gateway runs here; the next one begins with it")
@@ -115,7 +115,7 @@ def _new_token(path: Path, name: str, arguments: argparse.Namespace, terminal: T
     expires = _expiry(arguments.expires)
     secret = add_token(path, name, label=arguments.label, expires=expires)
     if arguments.json:
-        when = written_expiry(expires) if expires is not None else None
+        when = format_expiry(expires) if expires is not None else None
         terminal.json({"user": name, "token": secret, "expires": when, "file": str(path)})
     else:
         # Alone on its line and on standard output, so that it can go straight into a file.
@@ -133,8 +133,8 @@ def _tokens(path: Path, name: str, as_json: bool, terminal: Terminal) -> int:
         {
             "id": token.id,
             "label": token.label,
-            "expires": written_expiry(token.expires) if token.expires is not None else "never",
-            "state": "expired" if token.expired(now) else "valid",
+            "expires": format_expiry(token.expires) if token.expires is not None else "never",
+            "state": "expired" if token.is_expired(now) else "valid",
         }
         for token in users[name].tokens
     ]
@@ -165,7 +165,7 @@ def _expiry(text: str | None) -> datetime | None:
 
 def principal_of(path: Path, user: str, groups: Sequence[str] | None) -> Principal:
     """Return who `user` would be after login. With `groups` the user file need not know the user."""
-    known = _known(path).get(user)
+    known = _read_known(path).get(user)
     if groups is not None:
         attributes = known.attributes if known is not None else ()
         return Principal(user=user, groups=frozenset(groups), attributes=attributes)
@@ -174,17 +174,20 @@ def principal_of(path: Path, user: str, groups: Sequence[str] | None) -> Princip
     return known
 
 
-def _known(path: Path) -> dict[str, Principal]:
+def _read_known(path: Path) -> dict[str, Principal]:
     if not path.exists():
         return {}
     return {name: user.principal for name, user in read_users(path).items()}
 
 
 def _list(path: Path, as_json: bool, terminal: Terminal) -> int:
-    people = sorted(_known(path).values(), key=lambda principal: principal.user)
+    people = sorted(_read_known(path).values(), key=lambda principal: principal.user)
     if as_json:
         terminal.json(
-            [{"user": one.user, "groups": sorted(one.groups), "attributes": _listed(one)} for one in people]
+            [
+                {"user": one.user, "groups": sorted(one.groups), "attributes": _format_user(one)}
+                for one in people
+            ]
         )
     else:
         rows = [
@@ -195,7 +198,7 @@ def _list(path: Path, as_json: bool, terminal: Terminal) -> int:
     return exit_codes.OK
 
 
-def _listed(principal: Principal) -> dict[str, list[str]]:
+def _format_user(principal: Principal) -> dict[str, list[str]]:
     return {name: list(principal.values(name)) for name, _ in principal.attributes}
 
 

@@ -86,7 +86,7 @@ class EmbeddedPostgres:
     @property
     def pid(self) -> int | None:
         """The server's process id when it runs on our data directory."""
-        return self._running_pid()
+        return self._read_running_pid()
 
     def start(self, timeout_s: float = 60.0) -> str:
         """Make the cluster if there is none, start the server, wait until it answers and return its DSN.
@@ -105,18 +105,18 @@ class EmbeddedPostgres:
         binaries = choose(find_binaries(), major=major)
         if os.geteuid() == 0:
             binaries = make_reachable(binaries, self._account, self.data_dir.parent)
-        if self._running_pid() is None:
+        if self._read_running_pid() is None:
             self._make_socket_dir()
         if major is None:
             self._progress(f"preparing PostgreSQL {binaries.major}")
             self._initialise(binaries)
-        if self._running_pid() is not None:
+        if self._read_running_pid() is not None:
             self._progress("taking over the running PostgreSQL")
         else:
             self._progress("starting PostgreSQL")
             self._launch(binaries)
         self._await_ready(binaries, deadline)
-        log.info("postgres_ready", version=binaries.major, pid=self._running_pid())
+        log.info("postgres_ready", version=binaries.major, pid=self._read_running_pid())
 
     def stop(self, timeout_s: float = 30.0) -> None:
         """Stop the server by its pid: politely first, by force when it does not heed."""
@@ -126,7 +126,7 @@ class EmbeddedPostgres:
 
     def _stop(self, timeout_s: float) -> None:
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
-            pid = self._running_pid()
+            pid = self._read_running_pid()
             if pid is None:
                 break
             try:
@@ -150,7 +150,7 @@ class EmbeddedPostgres:
             pause = interval_s
             if self._stopping:
                 return
-            if self._running_pid() is not None:
+            if self._read_running_pid() is not None:
                 continue
             log.error("postgres_died")
             try:
@@ -249,7 +249,7 @@ class EmbeddedPostgres:
                 why = self._last_words()
                 self._stop(timeout_s=2.0)
                 raise BackendUnavailable(f"PostgreSQL does not come up: {why}")
-            if self._running_pid() is None:
+            if self._read_running_pid() is None:
                 # After a kill -9 the old server and its children may take a moment to be gone. What ends
                 # without a word has never begun: gRPC's threads can break it between fork and exec.
                 why = self._last_words()
@@ -260,7 +260,7 @@ class EmbeddedPostgres:
                 self._launch(binaries)
             time.sleep(_POLL_S)
 
-    def _running_pid(self) -> int | None:
+    def _read_running_pid(self) -> int | None:
         """The pid in the data directory's lock file, when that process is a server on this directory."""
         process = self._process
         if process is not None:

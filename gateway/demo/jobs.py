@@ -75,7 +75,7 @@ async def jobs(terminal: Terminal, where: Addresses, settings_file: Path, number
         if proposed["state"] == "proposed":  # else an earlier tour accepted it
             await commands.show("tags", "show", str(proposed["id"]))
             await commands.show("tags", "accept", str(proposed["id"]))
-            await _changed(client, before)
+            await _wait_for_change(client, before)
         await _look(terminal, client)
     finally:
         await client.close()
@@ -99,7 +99,7 @@ async def _look(terminal: Terminal, client: TourClient) -> ShownResult:
     return answer
 
 
-async def _changed(client: TourClient, before: ShownResult) -> None:
+async def _wait_for_change(client: TourClient, before: ShownResult) -> None:
     """Wait until the same question has another answer."""
     deadline = time.monotonic() + IN_FORCE_S
     while (await client.ask(LETTERS)).rows == before.rows:
@@ -137,13 +137,13 @@ class _Commands:
             async with asyncio.timeout(DEADLINE_S):
                 printed, complaints = await process.communicate()
         finally:
-            await _ended(process)
+            await _stop_process(process)
         if process.returncode:
             raise BackendUnavailable(f"`sluice {' '.join(words)}` failed: {complaints.decode()[-1000:]}")
         return printed.decode(errors="replace")
 
 
-async def _ended(process: Any) -> None:
+async def _stop_process(process: Any) -> None:
     """Let a command that was given up stop what it started; then end it."""
     if process.returncode is not None:
         return

@@ -216,7 +216,7 @@ async def lake_demo(options: LakeDemoOptions, terminal: Terminal) -> None:
     """Start everything, show the tour, and serve until cancelled. Leaves nothing running, however it ends."""
     progress = Clock(terminal)
     kept = options.kept.expanduser()
-    jars = [await asyncio.to_thread(_fetched, lake, kept, progress) for lake in LAKES]
+    jars = [await asyncio.to_thread(_fetch, lake, kept, progress) for lake in LAKES]
     servers = await asyncio.to_thread(fetch_catalog_servers, kept, progress)
     async with AsyncExitStack() as running:
         gateways: list[Gateway] = []
@@ -237,7 +237,7 @@ async def lake_demo(options: LakeDemoOptions, terminal: Terminal) -> None:
                 listed = await running.enter_async_context(
                     metalake({RETAIL: {"catalog-backend": "rest", "uri": url}}, RETAIL_TAGS)
                 )
-                await _load(spark, (*_told(RETAIL, url), *lake.retail))
+                await _load(spark, (*_build_catalog_settings(RETAIL, url), *lake.retail))
             await _load(spark, lake.tables)
             progress(f"{lake.title} has its tables")
             port = options.port + number if options.port else 0
@@ -258,7 +258,7 @@ async def lake_demo(options: LakeDemoOptions, terminal: Terminal) -> None:
                 serving.create_task(gateway.run())
 
 
-def _fetched(lake: Lake, kept: Path, progress: Callable[[str], None]) -> tuple[Path, list[Path]]:
+def _fetch(lake: Lake, kept: Path, progress: Callable[[str], None]) -> tuple[Path, list[Path]]:
     home = fetch(lake.minor, kept, progress)
     return home, [
         jar for name in lake.formats for jar in fetch_format(FORMATS[name], lake.minor, kept, progress)
@@ -289,7 +289,7 @@ async def _catalog(running: AsyncExitStack, directory: Path, jars: Path, home: P
     return server.url
 
 
-def _told(catalog: str, url: str) -> list[str]:
+def _build_catalog_settings(catalog: str, url: str) -> list[str]:
     """Return what a session of Spark's own is told of a REST catalog: none but the gateway's have it."""
     told = {"": ICEBERG_CATALOG, ".type": "rest", ".uri": url}
     return [f"SET `{CATALOG_PREFIX}{catalog}{key}`=`{value}`" for key, value in told.items()]

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from gateway.app.explaining import make_backend
 from gateway.app.gateway import Addresses, Gateway
-from gateway.app.rules import shipped_rules
+from gateway.app.rules import find_shipped_rules
 from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.backends.unprivileged import run_as, state_place
 from gateway.cli.terminal import BOLD, DIM, GREEN, Terminal
@@ -140,7 +140,7 @@ def prepare(options: DemoOptions) -> Path:
             "admin": {"host": HOST, "port": options.admin_port},
         },
         "backend": {"embedded": {"directory": "spark", "heap": options.heap}},
-        "policies": {"paths": [str(shipped_rules() / "policies"), "files.yaml"]},
+        "policies": {"paths": [str(find_shipped_rules() / "policies"), "files.yaml"]},
         "files": {"inbox": {"root": f"file:{root}", "database": "inbox"}},
         "users": {"file": "users.yaml"},
         "ledger": {

@@ -87,7 +87,7 @@ _MEANING: Mapping[str, Callable[[Any], str]] = {
 """Properties that must be equal in all files of a table, with their names in messages."""
 
 
-def alike(files: Mapping[str, Dialect]) -> Format:
+def find_common_format(files: Mapping[str, Dialect]) -> Format:
     """Return the one format of files, by their names. Raises NotKnown, with the names of two that differ."""
     (one, first), *others = files.items()
     for other, found in others:
@@ -162,7 +162,7 @@ def wide_encoding(lines: Sequence[bytes]) -> str | None:
     return _WIDE.get(lines[0][:2]) if lines else None
 
 
-def written(lines: Sequence[bytes], allowed: Sequence[str], encoding: str | None = None) -> Dialect:
+def detect_format(lines: Sequence[bytes], allowed: Sequence[str], encoding: str | None = None) -> Dialect:
     """Return how a file with these first lines is written, in the first of the `allowed` formats that it is
     in. Raises NotKnown, with what the file is or is not.
 

@@ -42,7 +42,7 @@ async def due(connection: Any, every_s: Mapping[str, float]) -> tuple[str, str] 
     return None if row is None else (row["source"], row["reached"])
 
 
-async def seen(connection: Any, source: str) -> dict[str, tuple[int, str]]:
+async def list_seen_paths(connection: Any, source: str) -> dict[str, tuple[int, str]]:
     """Return the paths that walks of a source have seen, each with its files and its table format."""
     rows = await connection.fetch(
         "SELECT path, files, table_format FROM sluice.found_directory WHERE source = $1 ORDER BY path", source
@@ -52,7 +52,7 @@ async def seen(connection: Any, source: str) -> dict[str, tuple[int, str]]:
 
 async def keep(connection: Any, source: FileSource, after: str, round_: Round) -> None:
     """Keep what a round has seen that began after a path. When all was, what is gone is dropped."""
-    before = await seen(connection, source.name)
+    before = await list_seen_paths(connection, source.name)
     paths = list(dict.fromkeys((*round_.files, *round_.formats)))
     new = [path for path in paths if path not in before]
     left_out = set(new[max(0, MAX_KEPT - len(before)) :])
@@ -120,4 +120,6 @@ async def no_tables(connection: Any, source: FileSource) -> dict[str, int]:
     rows = await connection.fetch("SELECT path FROM sluice.dataset WHERE source = $1", source.name)
     datasets = [row["path"] for row in rows]
     # So many take their time, and statements wait for nobody else's.
-    return await asyncio.to_thread(not_tables, source, await seen(connection, source.name), datasets)
+    return await asyncio.to_thread(
+        not_tables, source, await list_seen_paths(connection, source.name), datasets
+    )

@@ -11,7 +11,7 @@ def is_hidden(name: str) -> bool:
     return (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")
 
 
-def matching(pattern: str) -> Callable[[str], bool]:
+def compile_glob(pattern: str) -> Callable[[str], bool]:
     """Return what says whether a name matches a glob as Hadoop has them; every one does an empty one."""
     if not pattern:
         return lambda _: True

@@ -35,7 +35,7 @@ class NotTheirs(Faults):
     """A dataset is another's."""
 
 
-def anybody(_: str) -> None:
+def allow_anybody(_: str) -> None:
     """Let an operator's own commands and walks through."""
 
 
@@ -74,7 +74,7 @@ class Keeper:
         self._timeout_s = timeout_s
 
     async def refresh(
-        self, connection: AbstractAsyncContextManager[Any], name: TableName, may: May = anybody
+        self, connection: AbstractAsyncContextManager[Any], name: TableName, may: May = allow_anybody
     ) -> Refreshed:
         """Look at the files again. Where their columns or their format have changed, the table is made anew
         if its source learns schemas; if it does not, nothing is changed, and it is told again next time.
@@ -85,22 +85,22 @@ class Keeper:
 
     async def _and_kept(self, lent: Any, name: TableName, may: May) -> Refreshed:
         try:
-            found = await self._looked_at(lent, name, may)
+            found = await self._look_at(lent, name, may)
         except NotTheirs:
             raise
         except Faults as why:
-            await store.looked(lent, name, "; ".join(why.faults))
+            await store.record_look(lent, name, "; ".join(why.faults))
             raise
-        await store.looked(lent, name, "" if found.is_applied else "; ".join(found.drift))
+        await store.record_look(lent, name, "" if found.is_applied else "; ".join(found.drift))
         return found
 
-    async def _looked_at(self, lent: Any, name: TableName, may: May) -> Refreshed:
+    async def _look_at(self, lent: Any, name: TableName, may: May) -> Refreshed:
         async with store.only_one(lent, name):
-            row = await _kept(lent, name)
+            row = await _load_dataset(lent, name)
             may(row["promoted_by"])
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    return await self._refreshed(lent, name, row)
+                    return await self._refresh(lent, name, row)
             except Nothing:
                 raise Faults([f"the files of `{name}` are gone"]) from None
             except UnfitFiles as why:
@@ -113,14 +113,14 @@ class Keeper:
                 raise BackendUnavailable("files could not be checked in time") from None
 
     async def forget(
-        self, connection: AbstractAsyncContextManager[Any], name: TableName, may: May = anybody
+        self, connection: AbstractAsyncContextManager[Any], name: TableName, may: May = allow_anybody
     ) -> None:
         """Drop the table and what is kept of it, also where its promotion was cut: that one is nobody's."""
         with store.answering():
             async with connection as lent, store.only_one(lent, name):
-                url = await store.begun_at(lent, name)
+                url = await store.find_unfinished_promotion_url(lent, name)
                 if url is None:
-                    row = await _kept(lent, name)
+                    row = await _load_dataset(lent, name)
                     may(row["promoted_by"])
                     url = row["url"]
                 try:
@@ -133,7 +133,7 @@ class Keeper:
                 await store.forget(lent, name)
         log.info("dataset_forgotten", table=str(name))
 
-    async def _refreshed(self, connection: Any, name: TableName, row: Mapping[str, Any]) -> Refreshed:
+    async def _refresh(self, connection: Any, name: TableName, row: Mapping[str, Any]) -> Refreshed:
         found = source_of(self._sources, name)
         if found is None or found[0].url(found[1]) != row["url"]:
             raise Faults([f"no source of the settings has the files of `{name}`"])
@@ -189,9 +189,9 @@ class Keeper:
         return Refreshed(files=told.files, bytes=told.bytes, is_changed=True, drift=drift, is_applied=True)
 
 
-async def _kept(connection: Any, name: TableName) -> Mapping[str, Any]:
-    row = await store.finished(connection, name)
-    if row is None and await store.begun_at(connection, name) is not None:
+async def _load_dataset(connection: Any, name: TableName) -> Mapping[str, Any]:
+    row = await store.find_finished(connection, name)
+    if row is None and await store.find_unfinished_promotion_url(connection, name) is not None:
         raise Faults([f"the promotion of `{name}` was interrupted; it is made again when it is named"])
     if row is None:
         raise Faults([f"`{name}` is no table that was made of files"])

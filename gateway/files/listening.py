@@ -37,7 +37,7 @@ class Listening:
         while self._databases:
             try:
                 async with self._connect() as connection:
-                    await connection.add_listener(store.CHANGED, self._changed)
+                    await connection.add_listener(store.CHANGED, self._handle_notification)
                     told = False
                     self._forget_all()  # what was said before was not heard
                     await self._hear(connection)
@@ -60,7 +60,7 @@ class Listening:
             async with asyncio.timeout(ANSWER_S):
                 await connection.execute("SELECT")
 
-    def _changed(self, _: object, _pid: int, _channel: str, payload: object) -> None:
+    def _handle_notification(self, _: object, _pid: int, _channel: str, payload: object) -> None:
         database, _, table = str(payload).partition(".")
         self._catalog.invalidate([TableName(SESSION_CATALOG, database, table)], [])
 

@@ -24,14 +24,14 @@ from gateway.files.formats import (
     Dialect,
     Format,
     NotKnown,
-    alike,
+    detect_format,
+    find_common_format,
     table_format,
     wide_encoding,
-    written,
 )
-from gateway.files.hidden import matching
+from gateway.files.hidden import compile_glob
 from gateway.files.links import LeadsOut, NotThere, require_no_links
-from gateway.files.places import place
+from gateway.files.places import parse_place
 from gateway.files.taken import RunQuery, answers
 from gateway.files.whole import literal
 from gateway.model.files import FileSource
@@ -102,11 +102,11 @@ class Files:
     def bytes(self) -> int:
         return sum(kind.bytes for kind in self.kinds)
 
-    def stands_for_all(self, url: str, found: Format) -> str | None:
+    def find_schema_file(self, url: str, found: Format) -> str | None:
         """Return the one file whose columns Spark takes for those of all, where it looks at no other: of
         Parquet, unless schemas are merged or directories below give columns as well."""
         if found != Format("parquet") or not all(
-            kind.directory and place(kind.directory) == place(url) for kind in self.kinds
+            kind.directory and parse_place(kind.directory) == parse_place(url) for kind in self.kinds
         ):
             return None
         return min(kind.first for kind in self.kinds)
@@ -133,7 +133,7 @@ class Looking:
             return
         try:
             local = source.root.removeprefix("file:")
-            counts = matching(source.pattern)
+            counts = compile_glob(source.pattern)
             await asyncio.to_thread(require_no_links, local, path, source.files, counts=counts)
         except NotThere:
             raise Nothing from None
@@ -147,7 +147,7 @@ class Looking:
         """
         table = await self.table_format(source, path)
         url = source.url(path)
-        reading = named(source.pattern) if table is None else {}
+        reading = build_name_option(source.pattern) if table is None else {}
         kinds = () if deep else await self.kinds(url, reading)
         if not kinds and table is None:
             await self.refuse_tables_below(source, path)
@@ -166,7 +166,7 @@ class Looking:
     async def refuse_tables_below(self, source: FileSource, path: tuple[str, ...]) -> None:
         """Refuse a directory with tables of formats anywhere in it."""
         below = ["/".join((*path, *["*"] * depth, "")) for depth in range(1, _DEEPEST + 1)]
-        if await self._marked(source, below):
+        if await self._find_marked_directories(source, below):
             raise UnfitFiles("it contains tables of a format, whose files also hold deleted rows")
 
     async def table_format(self, source: FileSource, path: tuple[str, ...]) -> Format | None:
@@ -174,15 +174,17 @@ class Looking:
         keeps, here or in a directory above, up to the source's root."""
         above = ["/".join((*path[:depth], "")).lstrip("/") for depth in range(len(path) + 1)]
         own: Format | None = None
-        for directory, format_ in (await self._marked(source, above)).items():
-            if place(directory) != place(source.url(path)):
+        for directory, format_ in (await self._find_marked_directories(source, above)).items():
+            if parse_place(directory) != parse_place(source.url(path)):
                 raise UnfitFiles(f"it lies in a table of {format_}, whose files also hold deleted rows")
             if format_.lower() not in source.formats:
                 raise UnfitFiles(f"it is a table of {format_}, {_INSTEAD[format_]}")
             own = Format(format_.lower())
         return own
 
-    async def _marked(self, source: FileSource, directories: Sequence[str]) -> Mapping[str, str]:
+    async def _find_marked_directories(
+        self, source: FileSource, directories: Sequence[str]
+    ) -> Mapping[str, str]:
         """Return which of these directories, which may be globs, are tables of formats, and of which."""
         marks = ",".join(f"{directory}{mark}" for directory in directories for mark in MARKS)
         try:
@@ -207,10 +209,10 @@ class Looking:
 
     async def tables(self, source: FileSource, paths: Sequence[str]) -> Mapping[str, str]:
         """Return which of these directories are tables of formats, and of which. Raises UnfitFiles."""
-        found = await self._marked(source, [f"{path}/" for path in paths])
-        depth = len(place(source.root).path)
-        by_place = {place(source.url(tuple(path.split("/")))).path[depth:]: path for path in paths}
-        return {by_place[place(url).path[depth:]]: format_ for url, format_ in found.items()}
+        found = await self._find_marked_directories(source, [f"{path}/" for path in paths])
+        depth = len(parse_place(source.root).path)
+        by_place = {parse_place(source.url(tuple(path.split("/")))).path[depth:]: path for path in paths}
+        return {by_place[parse_place(url).path[depth:]]: format_ for url, format_ in found.items()}
 
     async def directories(self, source: FileSource, after: str, most: int) -> list[tuple[str, int]]:
         """Return paths of directories with files in them, in their order after one, at most so many, and how
@@ -229,7 +231,7 @@ class Looking:
                 source.root,
                 f"SELECT {directory}, count(*) FROM {{view}} WHERE length > 0 AND {directory} > {last}"
                 f" GROUP BY 1 ORDER BY 1 LIMIT {most}",
-                Format("binaryFile", {**named(source.pattern), DEEP: "true"}),
+                Format("binaryFile", {**build_name_option(source.pattern), DEEP: "true"}),
             )
         except self._refusal as refused:
             if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
@@ -244,13 +246,13 @@ class Looking:
                 "binaryFile",
                 source.root,
                 "SELECT count(*), min(path) FROM {view}",
-                Format("binaryFile", {**named(source.pattern), DEEP: "true"}),
+                Format("binaryFile", {**build_name_option(source.pattern), DEEP: "true"}),
             )
         except self._refusal as refused:
             if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
                 raise Nothing from None
             raise UnfitFiles("Spark cannot list its files") from refused
-        if rows[0][1] is not None and place(str(rows[0][1])) == place(source.root):
+        if rows[0][1] is not None and parse_place(str(rows[0][1])) == parse_place(source.root):
             raise UnfitFiles("its root is a file, and no directory")
         return int(rows[0][0])
 
@@ -314,10 +316,10 @@ class Looking:
         dialects = [*first, *await self._dialects(doubtful, source, url)]
         found = {_name(url, path).strip("`"): one for path, one in zip(paths, dialects, strict=True)}
         try:
-            format_ = alike(found)
+            format_ = find_common_format(found)
         except NotKnown as why:
             raise UnfitFiles(str(why)) from None
-        format_ = await self._looked_through(url, format_, files.reading, found)
+        format_ = await self._look_through(url, format_, files.reading, found)
         return Format(format_.name, {**format_.options, **files.reading})
 
     async def _dialects(self, paths: Sequence[str], source: FileSource, url: str) -> Sequence[Dialect]:
@@ -328,20 +330,20 @@ class Looking:
         found: list[Dialect] = []
         for at in range(0, len(paths), _AT_ONCE):
             some = paths[at : at + _AT_ONCE]
-            found += await answers(*(self._written(path, _name(url, path), source) for path in some))
+            found += await answers(*(self._detect_format(path, _name(url, path), source) for path in some))
         return found
 
-    async def _written(self, path: str, name: str, source: FileSource) -> Dialect:
+    async def _detect_format(self, path: str, name: str, source: FileSource) -> Dialect:
         lines = await self._head(path)
         encoding = wide_encoding(lines)
         if encoding is not None:
             lines = await self._head(path, encoding)
         try:
-            return written(lines, source.formats, encoding)
+            return detect_format(lines, source.formats, encoding)
         except NotKnown as why:
             raise UnfitFiles(f"{name} {why}") from None
 
-    async def _looked_through(
+    async def _look_through(
         self, url: str, found: Format, reading: Mapping[str, str], files: Mapping[str, Dialect]
     ) -> Format:
         """Return the format by which Spark reads all lines of texts as they are written."""
@@ -353,7 +355,9 @@ class Looking:
         except self._refusal as refused:
             raise UnfitFiles("its files cannot be read, or some have vanished") from refused
         try:
-            return whole.answered(found, row, files.values(), lambda path: _name(url, unquote(path)))
+            return whole.choose_whole_format(
+                found, row, files.values(), lambda path: _name(url, unquote(path))
+            )
         except NotKnown as why:
             raise UnfitFiles(str(why)) from None
 
@@ -396,7 +400,7 @@ def options_of(found: Format) -> list[str]:
     return [f"'{key}' '{literal(value)}'" for key, value in found.options.items()]
 
 
-def named(pattern: str) -> Mapping[str, str]:
+def build_name_option(pattern: str) -> Mapping[str, str]:
     """Return the option of Spark's sources that hides files with other names."""
     return {"pathGlobFilter": pattern} if pattern else {}
 
@@ -415,5 +419,5 @@ def _is_safe(path: str) -> bool:
 def _name(url: str, path: str) -> str:
     """Return how a file is told: by what leads to it from the directory that is looked at."""
     below = _ROOT.sub("", path).strip("/").split("/")
-    name = "/".join(below[len(place(url).path) :] or below[-1:])
+    name = "/".join(below[len(parse_place(url).path) :] or below[-1:])
     return f"`{name}`" if _is_safe(name) else "a file"

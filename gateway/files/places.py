@@ -48,7 +48,7 @@ class Place:
     path: tuple[str, ...]
 
 
-def place(url: str) -> Place:
+def parse_place(url: str) -> Place:
     """Return the place that a URL means, its percent-encoding as it stands: `s3a://B/x//y/` is `s3`, `b`,
     `x/y`. Raises ValueError for a relative path: nobody here knows where it begins."""
     found = _SCHEME.match(url)
@@ -64,19 +64,19 @@ def place(url: str) -> Place:
         if part == "..":
             del path[-1:]
         elif part not in ("", "."):
-            path.append(part if scheme in _EXACT else _folded(part))
+            path.append(part if scheme in _EXACT else _fold(part))
     return Place(scheme, _authority(scheme, authority), tuple(path))
 
 
 def places(url: str) -> frozenset[Place]:
     """Return what a URL could mean: as it stands and without its percent-encoding; of a local one, also the
-    place that links lead to. Raises ValueError as `place`. It looks at local directories."""
+    place that links lead to. Raises ValueError as `parse_place`. It looks at local directories."""
     found = set[Place]()
     for one in dict.fromkeys((url, unquote(url))):
-        found.add(place(one))
+        found.add(parse_place(one))
         local = _LOCAL.fullmatch(one)
         if local is not None and "\0" not in one:
-            found.add(place(f"file:{os.path.realpath(local['path'])}"))
+            found.add(parse_place(f"file:{os.path.realpath(local['path'])}"))
     return frozenset(found)
 
 
@@ -89,7 +89,7 @@ def overlap(one: Place, other: Place) -> bool:
             return False
         return _begins(one.path, other.path)
     # Which of them are told apart by case is not known either.
-    return _begins(tuple(map(_folded, one.path)), tuple(map(_folded, other.path)))
+    return _begins(tuple(map(_fold, one.path)), tuple(map(_fold, other.path)))
 
 
 def _begins(one: Sequence[str], other: Sequence[str]) -> bool:
@@ -111,5 +111,5 @@ def _authority(scheme: str, authority: str) -> str:
     return f"{container}@{host.partition('.')[0]}"
 
 
-def _folded(part: str) -> str:
+def _fold(part: str) -> str:
     return unicodedata.normalize("NFKC", part).casefold()

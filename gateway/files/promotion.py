@@ -26,7 +26,7 @@ from gateway.files import store
 from gateway.files.keeping import Keeper, NotTheirs
 from gateway.files.looking import Looking, Nothing, UnfitFiles, signature
 from gateway.files.tables import OtherFiles, Tables, is_at
-from gateway.files.taken import ChangingCatalog, NotTold, RunQuery, Taken, TakenPlaces, answers
+from gateway.files.taken import ChangingCatalog, LocationNotReported, RunQuery, Taken, TakenPlaces, answers
 from gateway.files.unlinked import Unlinked
 from gateway.model.catalog import TableName
 from gateway.model.decision import Decision
@@ -112,7 +112,7 @@ class Promoter:
         try:
             with store.answering():
                 async with self._connect() as connection:
-                    began = await store.begun_at(connection, name) is not None
+                    began = await store.find_unfinished_promotion_url(connection, name) is not None
         except BackendUnavailable:
             return False
         if began:
@@ -178,7 +178,7 @@ class Promoter:
         try:
             async with asyncio.timeout(self._timeout_s):
                 with store.answering():
-                    await self._promoted(source, path, name, principal, decide, asked=asked)
+                    await self._promote(source, path, name, principal, decide, asked=asked)
         except Nothing:
             return None
         except UnfitFiles as why:
@@ -196,7 +196,9 @@ class Promoter:
             self._catalog.invalidate([name], [])
         return None
 
-    async def tend(self, action: DatasetAction, name: TableName, principal: Principal) -> str | None:
+    async def maintain_dataset(
+        self, action: DatasetAction, name: TableName, principal: Principal
+    ) -> str | None:
         """Look at the files of a table again, or forget them; return why that could not be done, or how many
         columns differ that the table was not given. What was to be promoted is a table by now, or nothing."""
         try:
@@ -227,7 +229,7 @@ class Promoter:
         if table is None:
             return f"there are no files that `{name}` could be made of"
         async with self._connect() as connection:
-            row = await store.finished(connection, name)
+            row = await store.find_finished(connection, name)
         if row is not None and is_at(table.location, row["url"]):
             return None
         return f"`{name}` is there, and is no table that was made of files"
@@ -246,7 +248,7 @@ class Promoter:
                 ]
             )
 
-    async def _promoted(
+    async def _promote(
         self,
         source: FileSource,
         path: tuple[str, ...],
@@ -259,14 +261,14 @@ class Promoter:
         await self._looking.refuse_links(source, path)
         url = source.url(path)
         async with (
-            self._here.setdefault(name.folded(), asyncio.Lock()),
+            self._here.setdefault(name.fold(), asyncio.Lock()),
             self._connect() as connection,
             store.only_one(connection, name),
         ):
             # Who waited for another finds its table here.
             self._catalog.invalidate([name], [])
             is_there = (await self._catalog.look_up([name])).table(name) is not None
-            left = await store.begun_at(connection, name)
+            left = await store.find_unfinished_promotion_url(connection, name)
             was_cut = left is not None
             if is_there and not was_cut and (not asked or await store.find(connection, name) is not None):
                 return
@@ -285,7 +287,7 @@ class Promoter:
                     self._looking.format(files, source, url),
                     self._refuse_taken(source, url, name, decide),
                 )
-                like = files.stands_for_all(url, found)
+                like = files.find_schema_file(url, found)
                 asks = True
                 if is_there:
                     # Nobody knows what it is: the promotion that made it never came to say.
@@ -331,36 +333,38 @@ class Promoter:
         url = source.url(path)
         async with store.only_one_place(connection):
             # One that is saved meanwhile is among those that began: these are read first.
-            began = await store.begun(connection)
+            began = await store.list_unfinished_promotions(connection)
             datasets = [*await store.datasets(connection), *began]
             try:
-                found = await self._taken.kept(url, name, datasets)
-            except NotTold as whose:
-                raise _not_told(source, name, whose) from None
+                found = await self._taken.find_kept_overlap(url, name, datasets)
+            except LocationNotReported as whose:
+                raise _build_unknown_location_error(source, name, whose) from None
             if found is not None:
-                raise _refused(source, name, found, decide)
+                raise _explain_refused(source, name, found, decide)
             await store.begin(connection, source.name, "/".join(path), name, url, principal.user)
 
     async def _refuse_taken(self, source: FileSource, url: str, name: TableName, decide: Decide) -> None:
         """Refuse what shares files with a table or a database of Spark's session catalog."""
         try:
-            found = await self._taken.overlapped(url, name)
-        except NotTold as whose:
-            raise _not_told(source, name, whose) from None
+            found = await self._taken.find_overlap(url, name)
+        except LocationNotReported as whose:
+            raise _build_unknown_location_error(source, name, whose) from None
         if found is not None:
-            raise _refused(source, name, found, decide)
+            raise _explain_refused(source, name, found, decide)
 
 
 def _other(found: OtherFiles) -> UnfitFiles:
     return UnfitFiles(f"a table of its name is there that was not made of it: {found}")
 
 
-def _not_told(source: FileSource, name: TableName, whose: NotTold) -> UnfitFiles:
+def _build_unknown_location_error(
+    source: FileSource, name: TableName, whose: LocationNotReported
+) -> UnfitFiles:
     log.warning("dataset_places_unknown", source=source.name, table=str(name), of=str(whose))
     return UnfitFiles("the locations of all other tables are unknown")
 
 
-def _refused(source: FileSource, name: TableName, found: Taken, decide: Decide) -> UnfitFiles:
+def _explain_refused(source: FileSource, name: TableName, found: Taken, decide: Decide) -> UnfitFiles:
     log.info("dataset_place_taken", source=source.name, table=str(name), by=str(found.table or found.url))
     return UnfitFiles(_of_another(found, decide))
 

@@ -86,7 +86,7 @@ class Refreshing:
                 return False
             source, after = self._sources[next_[0]], next_[1]
             try:
-                before = await found.seen(connection, source.name)
+                before = await found.list_seen_paths(connection, source.name)
                 known = {path: format_ for path, (_, format_) in before.items()}
                 seen = await self._walking.look(source, after, known)
             except UnfitFiles as why:

@@ -52,7 +52,7 @@ def answering() -> Iterator[None]:
 async def only_one(connection: Any, table: TableName) -> AsyncIterator[None]:
     """Hold a table's dataset: of all gateways one at a time makes or forgets it. What is written meanwhile
     is there at once, whatever becomes of the rest; who loses the connection holds nothing any more."""
-    folded = table.folded()
+    folded = table.fold()
     key = f"dataset {folded.database}.{folded.table}"
     try:
         await connection.execute("SELECT pg_advisory_lock(hashtextextended($1, 0))", key)
@@ -75,7 +75,7 @@ async def only_one_place(connection: Any) -> AsyncIterator[None]:
 
 async def begin(connection: Any, source: str, path: str, table: TableName, url: str, user: str) -> None:
     """Note that a table is about to be made, and keep its place from now on."""
-    folded = table.folded()
+    folded = table.fold()
     await connection.execute(
         "INSERT INTO sluice.dataset_begun (source, path, database, table_name, url, begun_by)"
         " VALUES ($1, $2, $3, $4, $5, $6)"
@@ -92,7 +92,7 @@ async def begin(connection: Any, source: str, path: str, table: TableName, url: 
 
 async def end(connection: Any, table: TableName) -> bool:
     """Forget that a promotion began; False when none had. Its table is saved, or Spark has none."""
-    folded = table.folded()
+    folded = table.fold()
     done: str = await connection.execute(
         "DELETE FROM sluice.dataset_begun WHERE database = $1 AND table_name = $2",
         folded.database,
@@ -101,7 +101,7 @@ async def end(connection: Any, table: TableName) -> bool:
     return done != "DELETE 0"
 
 
-async def begun(connection: Any) -> Sequence[Mapping[str, Any]]:
+async def list_unfinished_promotions(connection: Any) -> Sequence[Mapping[str, Any]]:
     """Return the promotions that began and have not ended, by source and path."""
     found: Sequence[Mapping[str, Any]] = await connection.fetch(
         "SELECT source, path, database, table_name, url, begun_by, begun_at FROM sluice.dataset_begun"
@@ -110,9 +110,9 @@ async def begun(connection: Any) -> Sequence[Mapping[str, Any]]:
     return found
 
 
-async def begun_at(connection: Any, table: TableName) -> str | None:
+async def find_unfinished_promotion_url(connection: Any, table: TableName) -> str | None:
     """Return the URL of a promotion that began and has not ended, None when there is none."""
-    folded = table.folded()
+    folded = table.fold()
     found: str | None = await connection.fetchval(
         "SELECT url FROM sluice.dataset_begun WHERE database = $1 AND table_name = $2",
         folded.database,
@@ -123,7 +123,7 @@ async def begun_at(connection: Any, table: TableName) -> str | None:
 
 async def save(connection: Any, dataset: PromotedFiles) -> None:
     """Keep a dataset, in place of an older one of the same path, and end its promotion: both or neither."""
-    folded = dataset.table.folded()
+    folded = dataset.table.fold()
     async with connection.transaction():
         # Of a source that had another name.
         await connection.execute(
@@ -165,13 +165,13 @@ async def _insert(connection: Any, dataset: PromotedFiles) -> None:
 
 
 async def _tell(connection: Any, table: TableName) -> None:
-    folded = table.folded()
+    folded = table.fold()
     await connection.execute("SELECT pg_notify($1, $2)", CHANGED, f"{folded.database}.{folded.table}")
 
 
 async def find(connection: Any, table: TableName) -> Mapping[str, Any] | None:
     """Return the dataset of a table, None when there is none."""
-    folded = table.folded()
+    folded = table.fold()
     found: Mapping[str, Any] | None = await connection.fetchrow(
         f"SELECT {_COLUMNS}, {_TIMES} FROM sluice.dataset WHERE database = $1 AND table_name = $2",
         folded.database,
@@ -180,9 +180,13 @@ async def find(connection: Any, table: TableName) -> Mapping[str, Any] | None:
     return found
 
 
-async def finished(connection: Any, table: TableName) -> Mapping[str, Any] | None:
+async def find_finished(connection: Any, table: TableName) -> Mapping[str, Any] | None:
     """Return the dataset of a table whose promotion has come to its end; None when there is none."""
-    return None if await begun_at(connection, table) is not None else await find(connection, table)
+    return (
+        None
+        if await find_unfinished_promotion_url(connection, table) is not None
+        else await find(connection, table)
+    )
 
 
 async def renew(
@@ -197,7 +201,7 @@ async def renew(
     signature: str,
 ) -> None:
     """Keep what a dataset's files are now."""
-    folded = table.folded()
+    folded = table.fold()
     await connection.execute(
         "UPDATE sluice.dataset SET format = $3, options = $4::text::jsonb, columns = $5::text::jsonb,"
         " files = $6, bytes = $7, signature = $8 WHERE database = $1 AND table_name = $2",
@@ -213,9 +217,9 @@ async def renew(
     await _tell(connection, table)
 
 
-async def looked(connection: Any, table: TableName, finding: str) -> None:
+async def record_look(connection: Any, table: TableName, finding: str) -> None:
     """Note that a dataset's files were looked at, and what was found that its table does not have."""
-    folded = table.folded()
+    folded = table.fold()
     await connection.execute(
         "UPDATE sluice.dataset SET looked_at = clock_timestamp(), finding = $3"
         " WHERE database = $1 AND table_name = $2",
@@ -252,7 +256,7 @@ async def due(connection: Any, every_s: Mapping[str, float]) -> Mapping[str, Any
 
 async def forget(connection: Any, table: TableName) -> None:
     """Drop what is kept of a table's files, and of a promotion that was cut."""
-    folded = table.folded()
+    folded = table.fold()
     async with connection.transaction():
         await end(connection, table)
         await connection.execute(

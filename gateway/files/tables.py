@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from gateway.errors import BackendUnavailable
 from gateway.files.formats import Format
 from gateway.files.looking import UnfitFiles, new_view, options_of
-from gateway.files.places import place
+from gateway.files.places import parse_place
 from gateway.files.taken import LOCATION, NO_SUCH_NAMESPACE, RunQuery, answers
 from gateway.model.catalog import Table, TableName
 from gateway.model.files import FileSource
@@ -58,16 +58,16 @@ class Tables:
                 raise UnfitFiles("Spark does not describe its table")
             require_columns(source, [column.type for column in table.columns])
         except UnfitFiles:
-            await self._query(f"DROP TABLE IF EXISTS {_dotted(name)}")
+            await self._query(f"DROP TABLE IF EXISTS {_quote(name)}")
             raise
         return table
 
     async def _create(self, name: TableName, url: str, found: Format, like: str | None = None) -> None:
-        if like is not None and await self._made_like(name, url, found, like):
+        if like is not None and await self._make_like(name, url, found, like):
             return
         options = ", ".join(options_of(found))
         await self._query(
-            f"CREATE TABLE {_dotted(name)} USING {found.name}"
+            f"CREATE TABLE {_quote(name)} USING {found.name}"
             f"{f' OPTIONS ({options})' if options else ''} LOCATION '{url}'"
         )
 
@@ -77,13 +77,13 @@ class Tables:
         except self._refusal as refused:
             raise UnfitFiles(f"Spark cannot find the columns of its {found.name} files") from refused
 
-    async def _made_like(self, name: TableName, url: str, found: Format, like: str) -> bool:
+    async def _make_like(self, name: TableName, url: str, found: Format, like: str) -> bool:
         """Make the table with the columns of one file: Spark does not list the others for that. False where
         it refuses."""
         view = new_view()
         try:
             await self._query(
-                f"CREATE TABLE {_dotted(name)} LIKE {view} USING {found.name} LOCATION '{url}'",
+                f"CREATE TABLE {_quote(name)} LIKE {view} USING {found.name} LOCATION '{url}'",
                 f"CREATE TEMPORARY VIEW {view} USING {found.name} OPTIONS (path '{like}')",
                 f"DROP VIEW IF EXISTS {view}",
             )
@@ -116,7 +116,7 @@ class Tables:
         """Drop the table; False when it is not there. Raises OtherFiles, and BackendUnavailable."""
         if not await self.is_there(name, url):
             return False
-        await self._query(f"DROP TABLE IF EXISTS {_dotted(name)}")
+        await self._query(f"DROP TABLE IF EXISTS {_quote(name)}")
         self._catalog.invalidate([name], [(name.catalog, name.database)])
         return True
 
@@ -133,12 +133,12 @@ def require_columns(source: FileSource, types: Sequence[str]) -> None:
 def is_at(location: str | None, url: str) -> bool:
     """Whether a table's location, as Spark tells it, is a dataset's URL; False where it cannot be told."""
     try:
-        return location is not None and place(location) == place(url)
+        return location is not None and parse_place(location) == parse_place(url)
     except ValueError:
         return False
 
 
-def _dotted(name: TableName) -> str:
+def _quote(name: TableName) -> str:
     return f"`{name.catalog}`.`{name.database}`.`{name.table}`"
 
 

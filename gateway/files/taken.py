@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gateway.files.places import Place, overlaps, places
-from gateway.model.catalog import TableName, quote, unquoted
+from gateway.model.catalog import TableName, quote, unquote
 from gateway.model.files import SESSION_CATALOG
 from gateway.session.ports import Catalog
 
@@ -44,7 +44,7 @@ class ChangingCatalog(Catalog, Protocol):
         ...
 
 
-class NotTold(Exception):
+class LocationNotReported(Exception):
     """Where a table or database lies cannot be told; the text says whose."""
 
 
@@ -90,7 +90,9 @@ class TakenPlaces:
         self._catalog = catalog
         self._reserved = reserved
 
-    async def kept(self, url: str, name: TableName, datasets: Iterable[Mapping[str, Any]]) -> Taken | None:
+    async def find_kept_overlap(
+        self, url: str, name: TableName, datasets: Iterable[Mapping[str, Any]]
+    ) -> Taken | None:
         """Return what a table of this name at this URL would share files with, of what the gateway keeps for
         itself and of `datasets`, those of the store; None when that is nothing. Raises NotTold.
 
@@ -102,10 +104,10 @@ class TakenPlaces:
         ]
         own = await asyncio.to_thread(places, url)
         reserved = [Taken(url=url) for url in self._reserved()]
-        taken = (*reserved, *(one for one in others if one.table != name.folded()))
+        taken = (*reserved, *(one for one in others if one.table != name.fold()))
         return await asyncio.to_thread(_first, own, taken)
 
-    async def overlapped(self, url: str, name: TableName) -> Taken | None:
+    async def find_overlap(self, url: str, name: TableName) -> Taken | None:
         """Return what it would share files with of all else that Spark's session catalog has; None when that
         is nothing. Raises NotTold, and BackendUnavailable."""
         own = await asyncio.to_thread(places, url)
@@ -115,7 +117,7 @@ class TakenPlaces:
             return found
         for some in _parts(databases, _AT_ONCE):
             for taken in await answers(*map(self._in_database, some)):
-                others = [one for one in taken if one.table is None or one.table.folded() != name.folded()]
+                others = [one for one in taken if one.table is None or one.table.fold() != name.fold()]
                 found = await asyncio.to_thread(_first, own, others)
                 if found is not None:
                     return found
@@ -123,7 +125,7 @@ class TakenPlaces:
 
     async def _databases(self) -> Sequence[str]:
         rows = await self._rows(f"SHOW DATABASES IN `{SESSION_CATALOG}`", "its databases")
-        return [unquoted(str(row[0])) for row in rows or ()]
+        return [unquote(str(row[0])) for row in rows or ()]
 
     async def _warehouse(self) -> Sequence[Taken]:
         """Where the databases lie that are not made yet."""
@@ -150,15 +152,15 @@ class TakenPlaces:
         known = {} if kept is None else kept.places
         asked = [name for name in names if name.lower() not in known]
         if kept is None or asked:
-            told = await self._told(database, dotted, None if kept is None else asked)
+            told = await self._find_locations(database, dotted, None if kept is None else asked)
             if told is None:
                 return ()
             known = {**known, **told}
-            found += await self._looked_up(database, [name for name in asked if name.lower() not in known])
+            found += await self._look_up(database, [name for name in asked if name.lower() not in known])
             self._kept[database] = _Kept(began if kept is None else kept.since, changes, known)
         return [*found, *(place for places in known.values() for place in places)]
 
-    async def _told(
+    async def _find_locations(
         self, database: str, dotted: str, names: Sequence[str] | None
     ) -> Mapping[str, Sequence[Taken]] | None:
         """Return where these tables lie, or all of the database, as far as it is told; None without it."""
@@ -177,7 +179,7 @@ class TakenPlaces:
                 ]
         return found
 
-    async def _looked_up(self, database: str, names: Sequence[str]) -> Sequence[Taken]:
+    async def _look_up(self, database: str, names: Sequence[str]) -> Sequence[Taken]:
         """Return where tables lie by what the catalog knows of them."""
         if not names:
             return ()
@@ -197,7 +199,7 @@ class TakenPlaces:
         except self._refusal as refused:
             if getattr(refused, "sqlstate", None) == NO_SUCH_NAMESPACE:
                 return None
-            raise NotTold(whose) from refused
+            raise LocationNotReported(whose) from refused
 
 
 async def answers(*asked: Awaitable[Any]) -> Sequence[Any]:
@@ -215,7 +217,7 @@ def _first(own: frozenset[Place], taken: Iterable[Taken]) -> Taken | None:
         try:
             others = places(one.url)
         except ValueError:
-            raise NotTold(str(one.table or one.url)) from None
+            raise LocationNotReported(str(one.table or one.url)) from None
         if overlaps(own, others):
             return one
     return None

@@ -19,7 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from gateway.files.hidden import matching
+from gateway.files.hidden import compile_glob
 from gateway.files.links import LeadsOut, NotThere, require_no_links
 from gateway.model.files import FileSource
 
@@ -65,11 +65,11 @@ class Unlinked:
         known = self._kept.get((source.root, path))
         try:
             async with asyncio.timeout(self._within_s):  # RULE (link-walk-timeout)
-                return await self._looked(source, path, known)
+                return await self._look(source, path, known)
         except TimeoutError:
             return "the gateway could not look at its files in time"
 
-    async def _looked(
+    async def _look(
         self, source: FileSource, path: tuple[str, ...], known: tuple[_Stamp, ...] | None
     ) -> str | None:
         loop = asyncio.get_running_loop()
@@ -79,7 +79,7 @@ class Unlinked:
         self.walks += 1
         try:
             began = self._clock()
-            stamps = await loop.run_in_executor(self._threads, _gone_through, source, path)
+            stamps = await loop.run_in_executor(self._threads, _walk_files, source, path)
         except NotThere:
             return None
         except LeadsOut as why:
@@ -125,7 +125,7 @@ def _stamp_of(path: str, *, of_within: bool = True) -> _Stamp:
     return _Stamp(path, stat.S_IFMT(told.st_mode), told.st_dev, told.st_ino, changed_ns)
 
 
-def _gone_through(source: FileSource, path: tuple[str, ...]) -> tuple[_Stamp, ...]:
+def _walk_files(source: FileSource, path: tuple[str, ...]) -> tuple[_Stamp, ...]:
     """Go through all files, and return the stamps that their directories had before. Raises LeadsOut."""
     root = _root_of(source)
     above = [str(Path(root).joinpath(*path[:depth])) for depth in range(len(path) + 1)]
@@ -138,5 +138,5 @@ def _gone_through(source: FileSource, path: tuple[str, ...]) -> tuple[_Stamp, ..
             if directory != above[-1]:  # RULE (directory-links)
                 with suppress(FileNotFoundError):  # the directory that it was in has another time by now
                     stamps.append(_stamp_of(directory))
-    require_no_links(root, path, ANY_NUMBER, counts=matching(source.pattern))
+    require_no_links(root, path, ANY_NUMBER, counts=compile_glob(source.pattern))
     return tuple(stamps)

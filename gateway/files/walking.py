@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from itertools import accumulate, islice
 
 from gateway.files.formats import DELTA, MARKS, table_format
-from gateway.files.hidden import is_hidden, matching
+from gateway.files.hidden import compile_glob, is_hidden
 from gateway.files.links import DEEPEST, LeadsOut, open_below, require_no_links
 from gateway.files.looking import Looking, Nothing, UnfitFiles
 from gateway.files.taken import RunQuery
@@ -73,7 +73,7 @@ class Walking:
                 local = source.root.removeprefix("file:")
                 os.close(await asyncio.to_thread(open_root, local))
                 try:
-                    counts = matching(source.pattern)
+                    counts = compile_glob(source.pattern)
                     await asyncio.to_thread(require_no_links, local, (), source.files, counts=counts)
                 except LeadsOut:
                     return sum((await self.look(source, "", {})).files.values())
@@ -89,14 +89,14 @@ class Walking:
     async def _look_by_spark(self, source: FileSource, after: str, known: Mapping[str, str]) -> Round:
         rows = await self._looking.directories(source, after, source.walk + 1)
         reached = rows[source.walk - 1][0] if len(rows) > source.walk else ""
-        files, formats, new = await asyncio.to_thread(_listed, source, rows[: source.walk], known)
+        files, formats, new = await asyncio.to_thread(_list_files, source, rows[: source.walk], known)
         for at in range(0, len(new), _AT_ONCE):
             part = new[at : at + _AT_ONCE]
             formats |= dict.fromkeys(part, "") | dict(await self._looking.tables(source, part))
         return Round(files=files, formats=formats, reached=reached)
 
 
-def _listed(
+def _list_files(
     source: FileSource, rows: Sequence[tuple[str, int]], known: Mapping[str, str]
 ) -> tuple[dict[str, int], dict[str, str], Sequence[str]]:
     """Return the files by the path of the table that they could be, the table formats that are known of these
@@ -114,7 +114,7 @@ def _look_here(source: FileSource, after: str) -> Round:
     walk = directories(
         source.root.removeprefix("file:"),
         tuple(after.split("/")) if after else (),
-        counts=matching(source.pattern),
+        counts=compile_glob(source.pattern),
         goes_into=lambda path: _can_lead(source, path),
     )
     with closing(walk):

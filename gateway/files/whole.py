@@ -31,7 +31,7 @@ def question(found: Format) -> str | None:
     return None
 
 
-def answered(
+def choose_whole_format(
     found: Format, row: Sequence[Any], files: Iterable[Dialect], named: Callable[[str], str]
 ) -> Format:
     """Return the format by which Spark reads what was told so of the lines. Raises NotKnown, with the name of

@@ -117,7 +117,7 @@ class Authenticator:
         # An unknown user costs as much time as a wrong password.
         self._nobody = HASHER.hash(os.urandom(16).hex())
 
-    def bound(self, limits: LoginLimits) -> None:
+    def set_limits(self, limits: LoginLimits) -> None:
         """Count failures by other limits from now on."""
         self._limits = limits
 
@@ -259,7 +259,7 @@ class Authenticator:
     ) -> _LoginCheck:
         if found is not None and found[0].principal.user != user:
             found = None
-        if found is not None and not found[1].expired(self._now()):
+        if found is not None and not found[1].is_expired(self._now()):
             # Before the block, like a password that is remembered: nobody guesses 256 bits.
             return _LoginCheck(found[0].principal)
         self._refuse_blocked(address)
@@ -297,7 +297,7 @@ class Authenticator:
     async def _check_at_directory(
         self, directory: LdapDirectory, user: str, password: str, address: _Address
     ) -> _LoginCheck:
-        principal = directory.remembered(user, password)
+        principal = directory.remember(user, password)
         if principal is None:
             self._refuse_blocked(address)
             async with address.lock:

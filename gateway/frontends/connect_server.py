@@ -23,8 +23,8 @@ import structlog
 
 from gateway.errors import AuthenticationFailed, InvalidRequest, LimitExceeded, RpcError, SluiceError
 from gateway.frontends.authentication import WRONG, Authenticator
-from gateway.frontends.connect_status import RpcStatus, internal_error, restarting, status_of
-from gateway.frontends.doors import Door
+from gateway.frontends.connect_status import RpcStatus, build_restart_status, internal_error, status_of
+from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.relaying import Relay
 from gateway.model.credentials import Bearer, Credentials, Password, of_basic
 from gateway.model.principal import Principal
@@ -102,7 +102,7 @@ class ConnectServer:
         service: ConnectService,
         authenticator: Authenticator,
         *,
-        door: Door,
+        door: ConnectionLimiter,
         limits: ConnectLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -118,7 +118,7 @@ class ConnectServer:
             timeout_s=self.limits.request_timeout_s,
             grace_s=self.limits.request_grace_s,
         )
-        self._door = door
+        self._connection_limiter = door
         self._relaying: Relay | None = None
         self._server: grpc.aio.Server | None = None
         self._calls: dict[asyncio.Task[Any], str] = {}
@@ -153,7 +153,7 @@ class ConnectServer:
                 ("grpc.http2.min_ping_interval_without_data_ms", round(limits.ping_interval_s * 1000)),
             ],
         )
-        self._relaying = relay = Relay(self._door)
+        self._relaying = relay = Relay(self._connection_limiter)
         address = f"unix:{relay.path}"
         try:
             if certificate is None:
@@ -163,7 +163,9 @@ class ConnectServer:
                 server.add_secure_port(
                     address,
                     grpc.dynamic_ssl_server_credentials(
-                        _configuration(certificate), self._renewed, require_client_authentication=False
+                        _configuration(certificate),
+                        self._load_renewed_certificate,
+                        require_client_authentication=False,
                     ),
                 )
         except RuntimeError:
@@ -171,7 +173,7 @@ class ConnectServer:
         await server.start()
         self._server = server
         try:
-            return await self._door.open(host, port, relay.protocol)
+            return await self._connection_limiter.open(host, port, relay.protocol)
         except OSError:
             await self.close(0)
             raise
@@ -180,7 +182,7 @@ class ConnectServer:
         """Shake hands by another certificate from now on; connections that are there stay as they are."""
         self._certificate = certificate
 
-    def _renewed(self) -> grpc.ServerCertificateConfiguration | None:
+    def _load_renewed_certificate(self) -> grpc.ServerCertificateConfiguration | None:
         """Return a certificate that gRPC has not been given yet; it asks at each handshake, in its thread."""
         certificate = self._certificate
         if certificate is None or certificate is self._shown:
@@ -196,15 +198,15 @@ class ConnectServer:
         self._stopping = True
         if self._server is None:
             return
-        self._door.stop_listening()
-        self._door.end_strangers()
+        self._connection_limiter.stop_listening()
+        self._connection_limiter.end_strangers()
         stopped = asyncio.ensure_future(self._server.stop(within_s))
         for task in list(self._calls):
             task.cancel()
         # gRPC waits, longer than it was told to, for a connection that it has something to send on and whose
         # client does not take it: the door ends these when calls have had their time.
         await asyncio.wait([stopped], timeout=within_s + LAST_WRITE_S)
-        self._door.close()
+        self._connection_limiter.close()
         if self._relaying is not None:
             self._relaying.close()
         await asyncio.wait([stopped], timeout=within_s)
@@ -219,7 +221,7 @@ class ConnectServer:
                 self._barred.add(task)
                 task.cancel()
 
-    def answering(self) -> int:
+    def count_running_calls(self) -> int:
         """Return how many calls are being answered."""
         return len(self._calls)
 
@@ -230,13 +232,13 @@ class ConnectServer:
         task = cast(asyncio.Task[Any], asyncio.current_task())
         self._calls[task] = ""
         try:
-            answer = await self._answered(method, context)
+            answer = await self._answer_call(method, context)
         except asyncio.CancelledError:
             barred = task in self._barred
             if not (self._stopping or barred) or context.cancelled():
                 raise  # The client is gone, or has given up.
             task.uncancel()
-            answer = status_of(AuthenticationFailed(WRONG), method.name) if barred else restarting()
+            answer = status_of(AuthenticationFailed(WRONG), method.name) if barred else build_restart_status()
         finally:
             del self._calls[task]
             self._barred.discard(task)
@@ -245,19 +247,19 @@ class ConnectServer:
             return None
         return answer
 
-    async def _answered(self, method: Method, context: Any) -> RpcStatus | bytes | None:
+    async def _answer_call(self, method: Method, context: Any) -> RpcStatus | bytes | None:
         try:
             metadata = context.invocation_metadata() or ()
             place = self._relaying.place_of(context.peer()) if self._relaying is not None else None
             if place is None:  # RULE (door-grpc)
                 raise AuthenticationFailed("the connection did not come through the listener")
             client = client_of(place.address, metadata)
-            place.busy()
+            place.begin_busy()
             try:
                 principal = await self._login(metadata, client)
-                place.admitted()
+                place.mark_logged_in()
             finally:
-                place.waiting()
+                place.end_busy()
             self._calls[cast(asyncio.Task[Any], asyncio.current_task())] = principal.user
             with self._requests.hand() as hand:
                 return await self._answer(method, principal, client, context, hand)
@@ -303,7 +305,7 @@ class ConnectServer:
     ) -> bytes | None:
         service = self._service
         if method.client_streaming:
-            async with aclosing(_uploaded(context, hand)) as uploaded:
+            async with aclosing(_upload(context, hand)) as uploaded:
                 await self._write(context, await service.add_artifacts(principal, client, uploaded))
             return None
         request = await hand.read(context)
@@ -350,7 +352,7 @@ def _configuration(certificate: Certificate) -> grpc.ServerCertificateConfigurat
     return grpc.ssl_server_certificate_configuration(((certificate.key, certificate.chain),))
 
 
-async def _uploaded(context: Any, hand: Hand) -> AsyncGenerator[bytes, None]:
+async def _upload(context: Any, hand: Hand) -> AsyncGenerator[bytes, None]:
     while (message := await hand.read(context)) is not None:
         yield message
 

@@ -28,7 +28,7 @@ from gateway.errors import (
     SluiceError,
 )
 from gateway.session.failures import ANALYSIS, OTHER, NotFinished, StatementFailed, StatementRefused
-from gateway.wire.connect_errors import StatusDetails, details_of, packed
+from gateway.wire.connect_errors import StatusDetails, details_of, pack_status
 from gateway.wire.protobuf import ProtobufError
 
 Code = grpc.StatusCode
@@ -119,7 +119,7 @@ def status_of(error: SluiceError | RpcError | ProtobufError, method: str) -> Rpc
             status = _of_ours(Code.INTERNAL, error.message, error.sqlstate, HANDLE)
         case GatewayStopping():  # RULE (stopping-connect-status)
             # The one answer that says: come again.
-            return restarting()
+            return build_restart_status()
         case AuthenticationFailed():
             # Without an ErrorInfo: PySpark would make two more calls, which would count as failed logins.
             status = _plain(Code.UNAUTHENTICATED, error.text)
@@ -135,12 +135,12 @@ def internal_error(incident: str) -> RpcStatus:
     return _of_ours(Code.INTERNAL, text, "XX000", OTHER)
 
 
-def restarting() -> RpcStatus:
+def build_restart_status() -> RpcStatus:
     """Return the status for calls that a gateway cuts when it stops: the client is to come back."""
     return _plain(Code.UNAVAILABLE, "the gateway is stopping")
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Return the text, its middle left out where it is longer than what metadata may hold."""
     if len(quote(text)) <= MAX_ENCODED:
         return text
@@ -188,8 +188,8 @@ def _of_spark(error: RpcError) -> RpcStatus:
 
 def _with_details(code: grpc.StatusCode, text: str, details: StatusDetails) -> RpcStatus:
     # PySpark takes the details for broken unless code and message are those of the call.
-    message = shortened(text)
-    return RpcStatus(code, message, packed(code.value[0], message, details))
+    message = shorten(text)
+    return RpcStatus(code, message, pack_status(code.value[0], message, details))
 
 
 def _ends_the_matter(status: RpcStatus) -> RpcStatus:

@@ -94,7 +94,7 @@ class JwtLogins:
         self._lock = asyncio.Lock()
         self._refreshing: asyncio.Task[None] | None = None
 
-    def told(self) -> str | None:
+    def report(self) -> str | None:
         """Say why nobody can log in by a token now, or None."""
         if not self._fault or self._clock() - self._fetched_at <= self.rules.max_keys_age_s:
             return None
@@ -113,13 +113,13 @@ class JwtLogins:
         kid = header.get("kid", "")
         if not isinstance(kid, str):
             raise TokenRefused(MALFORMED)
-        claims = self._verified(token, header["alg"], await self._keys_of(kid))
+        claims = self._verify(token, header["alg"], await self._keys_of(kid))
         return principal_of(claims, self.rules)
 
-    def _verified(self, token: str, algorithm: str, keys: Sequence[jwt.PyJWK]) -> dict[str, Any]:
+    def _verify(self, token: str, algorithm: str, keys: Sequence[jwt.PyJWK]) -> dict[str, Any]:
         rules = self.rules
         for key in keys:
-            if key.algorithm_name != algorithm and "alg" in _written(key):
+            if key.algorithm_name != algorithm and "alg" in _write(key):
                 continue
             try:
                 found: dict[str, Any] = jwt.decode(
@@ -177,7 +177,7 @@ class JwtLogins:
         """Get the keys; return what is wrong, or an empty text."""
         self._tried_at = self._clock()
         try:
-            url = self.rules.jwks_url or await self._discovered()
+            url = self.rules.jwks_url or await self._discover()
             found = parse_keys(await self._fetch(url), self.rules.algorithms)
         except IssuerUnavailable as fault:
             _log.warning("jwks_not_fetched", issuer=self.rules.issuer, reason=str(fault))
@@ -185,7 +185,7 @@ class JwtLogins:
         self._keys, self._fetched_at = found, self._clock()
         return ""
 
-    async def _discovered(self) -> str:
+    async def _discover(self) -> str:
         address = self.rules.issuer.rstrip("/") + "/.well-known/openid-configuration"
         document = await self._fetch(address)
         if not isinstance(document, Mapping) or document.get("issuer") != self.rules.issuer:
@@ -222,7 +222,7 @@ def parse_keys(document: Any, algorithms: Sequence[str]) -> dict[str, list[jwt.P
     return found
 
 
-def _written(key: jwt.PyJWK) -> Mapping[str, Any]:
+def _write(key: jwt.PyJWK) -> Mapping[str, Any]:
     written: Mapping[str, Any] = key._jwk_data
     return written
 

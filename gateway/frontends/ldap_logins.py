@@ -71,7 +71,7 @@ class LdapLogins:
         self._remembered: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
         self._fault = ""
 
-    def told(self) -> str | None:
+    def report(self) -> str | None:
         """Say why nobody of the directory can log in, as seen by the last who tried; None where he could."""
         return f"the directory cannot be asked: {self._fault}" if self._fault else None
 
@@ -82,11 +82,11 @@ class LdapLogins:
             raise LdapRefused
         if not user.isprintable() or user != user.strip() or "\0" in password:
             raise LdapRefused
-        if (known := self.remembered(user, password)) is not None:
+        if (known := self.remember(user, password)) is not None:
             return known
         loop = asyncio.get_running_loop()
         try:
-            principal = await loop.run_in_executor(self._threads, self._checked, user, password)
+            principal = await loop.run_in_executor(self._threads, self._check, user, password)
         except LdapUnavailable as fault:
             self._fault = str(fault)
             _log.warning("ldap_unavailable", reason=str(fault))
@@ -99,7 +99,7 @@ class LdapLogins:
             self._remembered.popitem(last=False)
         return principal
 
-    def remembered(self, user: str, password: str) -> Principal | None:
+    def remember(self, user: str, password: str) -> Principal | None:
         """Return who it is, if the password was right a moment ago."""
         known = self._remembered.get(self._key(user, password))
         return known[0] if known is not None and self._clock() < known[1] else None
@@ -116,13 +116,13 @@ class LdapLogins:
 
     # -- in a thread -------------------------------------------------------------------------------------
 
-    def _checked(self, user: str, password: str) -> Principal:
+    def _check(self, user: str, password: str) -> Principal:
         rules = self.rules
         with _faults():
             if rules.bind_templates:
-                bound, connection = self._bound_by_template(user, password)
+                bound, connection = self._bind_by_template(user, password)
                 try:
-                    found = self._bound_entry(connection, user, bound)
+                    found = self._bind_entry(connection, user, bound)
                     return self._principal(connection, user, found)
                 finally:
                     _unbind(connection)
@@ -131,7 +131,7 @@ class LdapLogins:
                 self._require_password(found.dn, password)
                 return self._principal(service, user, found)
 
-    def _bound_by_template(self, user: str, password: str) -> tuple[str, Any]:
+    def _bind_by_template(self, user: str, password: str) -> tuple[str, Any]:
         for template in self.rules.bind_templates:
             # In a DN a name is escaped as RFC 4514 says; as `user@domain` it is no DN.
             escaped = escape_dn_chars(user) if "=" in template else user
@@ -197,7 +197,7 @@ class LdapLogins:
             raise
         return connection
 
-    def _bound_entry(self, connection: Any, user: str, bound: str) -> _LdapFound:
+    def _bind_entry(self, connection: Any, user: str, bound: str) -> _LdapFound:
         """Return the entry of whoever is bound: the very one, where it was bound by its DN."""
         if not self.rules.user_base:
             return _LdapFound(bound, {})
@@ -251,35 +251,35 @@ class LdapLogins:
             case "in_chain":
                 # Only Active Directory has the rule; others find nobody by it.
                 dn = escape_filter_chars(found.dn)
-                direct = list(self._found_groups(connection, f"(member:{IN_CHAIN}:={dn})"))
+                direct = list(self._find_groups(connection, f"(member:{IN_CHAIN}:={dn})"))
             case _:
-                direct = list(self._found_groups(connection, self._filter(found.dn, user)))
+                direct = list(self._find_groups(connection, self._filter(found.dn, user)))
         direct += self._primary_group(connection, found)
         if rules.groups == "nested":
-            direct = self._climbed(connection, direct)
+            direct = self._climb(connection, direct)
         return [name for group in direct for name in _texts(group.entry, rules.group_attribute)]
 
     def _filter(self, dn: str, user: str) -> str:
         written = self.rules.group_filter.replace("{dn}", escape_filter_chars(dn))
         return written.replace("{user}", escape_filter_chars(user))
 
-    def _found_groups(self, connection: Any, written: str) -> Iterator[_LdapFound]:
+    def _find_groups(self, connection: Any, written: str) -> Iterator[_LdapFound]:
         rules = self.rules
         wanted = [rules.group_attribute]
         yield from _search(connection, rules.group_base, written, wanted, rules.timeout_s)
 
-    def _climbed(self, connection: Any, groups: list[_LdapFound]) -> list[_LdapFound]:
+    def _climb(self, connection: Any, groups: list[_LdapFound]) -> list[_LdapFound]:
         """Return groups with those that they are members of, and so on; a circle ends by itself."""
         seen = {group.dn.lower(): group for group in groups}
         level = list(seen.values())
         for _ in range(MAX_LEVELS):
             above = []
             for group in level:
-                for one in self._found_groups(connection, f"(member={escape_filter_chars(group.dn)})"):
+                for one in self._find_groups(connection, f"(member={escape_filter_chars(group.dn)})"):
                     if one.dn.lower() not in seen:
                         seen[one.dn.lower()] = one
                         above.append(one)
-                        _bound(len(seen))
+                        _bind(len(seen))
             if not above:
                 return list(seen.values())
             level = above
@@ -293,7 +293,7 @@ class LdapLogins:
             return []
         sid = sids[0][:-4] + int(numbers[0]).to_bytes(4, "little")
         escaped = "".join(f"\\{byte:02x}" for byte in sid)
-        return list(self._found_groups(connection, f"(objectSid={escaped})"))
+        return list(self._find_groups(connection, f"(objectSid={escaped})"))
 
     def _member_of(self, connection: Any, found: _LdapFound) -> list[str]:
         """Return the values of `memberOf`, of which Active Directory gives so many at a time."""
@@ -301,7 +301,7 @@ class LdapLogins:
         ranged = next((name for name in found.entry if name.lower().startswith("memberof;range=")), None)
         while ranged is not None:
             values += _texts(found.entry, ranged)
-            _bound(len(values))
+            _bind(len(values))
             if ranged.endswith("*"):
                 break
             wanted = [f"memberOf;range={len(values)}-*"]
@@ -310,7 +310,7 @@ class LdapLogins:
             )
             found = next(again)
             ranged = next((name for name in found.entry if name.lower().startswith("memberof;range=")), None)
-        _bound(len(values))
+        _bind(len(values))
         return values
 
 
@@ -365,7 +365,7 @@ def _search(
         for dn, entry in entries:
             if dn is not None:
                 count += 1
-                _bound(count)
+                _bind(count)
                 yield _LdapFound(dn, entry)
         cookies = [one.cookie for one in controls if one.controlType == SimplePagedResultsControl.controlType]
         if not cookies or not cookies[0]:
@@ -373,7 +373,7 @@ def _search(
         page.cookie = cookies[0]
 
 
-def _bound(count: int) -> None:
+def _bind(count: int) -> None:
     if count > MAX_GROUPS:
         raise LdapUnavailable(f"more than {MAX_GROUPS} groups of one user")
 

@@ -57,7 +57,7 @@ class LdapRules:
 class LdapDirectory(Protocol):
     """Checks passwords at a directory."""
 
-    def remembered(self, user: str, password: str) -> Principal | None:
+    def remember(self, user: str, password: str) -> Principal | None:
         """Return who it is, if the password was right a moment ago."""
         ...
 
@@ -65,7 +65,7 @@ class LdapDirectory(Protocol):
         """Return who it is. Raises LdapRefused, LdapUnavailable."""
         ...
 
-    def told(self) -> str | None:
+    def report(self) -> str | None:
         """Say why nobody of the directory can log in, or None."""
         ...
 

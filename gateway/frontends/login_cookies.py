@@ -66,7 +66,9 @@ class LoginCookies:
         now = self._clock()
         if not content.issued_at - FUTURE_S <= now < content.issued_at + self.max_age_s:
             return None
-        hashes = [token.hash for token in user.tokens if not token.expired(datetime.fromtimestamp(now, UTC))]
+        hashes = [
+            token.hash for token in user.tokens if not token.is_expired(datetime.fromtimestamp(now, UTC))
+        ]
         if user.password_hash:
             hashes.append(user.password_hash)
         is_right = any(hmac.compare_digest(content.stamp, self._stamp(one)) for one in hashes)

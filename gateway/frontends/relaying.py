@@ -17,7 +17,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, cast
 
-from gateway.frontends.doors import Door
+from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.session.ports import Visitor
 
 MAX_BUFFERED = 256 * 1024
@@ -31,8 +31,8 @@ LONGEST_DIRECTORY = 70
 class Relay:
     """Takes connections from a door to a socket that only this process knows."""
 
-    def __init__(self, door: Door) -> None:
-        self._door = door
+    def __init__(self, door: ConnectionLimiter) -> None:
+        self._connection_limiter = door
         made = tempfile.mkdtemp(prefix="sluice-")
         if len(made) > LONGEST_DIRECTORY:
             shutil.rmtree(made)
@@ -68,7 +68,7 @@ class Relay:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def left(self, name: str, place: Visitor) -> None:
+    def remove_place(self, name: str, place: Visitor) -> None:
         self._places.pop(name, None)
         place.leave()
 
@@ -79,7 +79,7 @@ class Relay:
         own = self._directory / name
         try:
             # gRPC takes one for each that it has not yet accepted.
-            if self._door.has_no_room(sock.fileno() + len(self.unaccepted) + 1):
+            if self._connection_limiter.has_no_room(sock.fileno() + len(self.unaccepted) + 1):
                 raise OSError("there are no descriptors left for it")
             sock.settimeout(0)
             sock.bind(str(own))
@@ -184,4 +184,4 @@ class _Outside(_Side):
             # INVARIANT (who is gone leaves nothing): gRPC reads no further while it cannot write, and nobody
             # takes what it writes any more. Waiting until it has read the rest would keep the connection.
             self.other.transport.abort()
-        self._relay.left(self._name, self._place)
+        self._relay.remove_place(self._name, self._place)

@@ -18,7 +18,7 @@ import structlog
 
 from gateway.errors import AuthenticationFailed
 from gateway.frontends.authentication import Authenticator
-from gateway.frontends.doors import Door
+from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
 from gateway.frontends.thrift_service import Caller, ThriftService
 from gateway.model.credentials import Credentials
@@ -85,7 +85,7 @@ class ThriftConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._place.ends_by(self._transport.abort)
-        self._server.connected(self)
+        self._server.add_connection(self)
         self._client = Client(protocol="thrift", address=self._place.address)
         self._transport.set_write_buffer_limits(high=self._limits.write_buffer_bytes)
 
@@ -109,9 +109,9 @@ class ThriftConnection(asyncio.Protocol):
         self._wake_up()
         if self._drain is not None and not self._drain.done():
             self._drain.set_result(None)
-        self._server.released(self)
+        self._server.remove_connection(self)
         if self._caller is not None:
-            self._server.spawn(self._server.service.disconnected(self._caller))
+            self._server.spawn(self._server.service.close_connection(self._caller))
 
     def pause_writing(self) -> None:
         self._writing_paused = True
@@ -137,7 +137,7 @@ class ThriftConnection(asyncio.Protocol):
     def slow(self) -> bool:
         return self._writing_paused or self._gone
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait until the client takes more. Raises ClientGone when it does not."""
         if self._writing_paused and not self._gone:
             self._drain = self._loop.create_future()
@@ -165,17 +165,17 @@ class ThriftConnection(asyncio.Protocol):
                 self._server.spawn(self._log_in(sasl, claimed))
 
     async def _log_in(self, sasl: PlainServer, claimed: Credentials) -> None:
-        self._place.busy()
+        self._place.begin_busy()
         try:
             principal = await self._server.authenticator.login(claimed, self._client)
         except AuthenticationFailed as fault:
-            self._place.waiting()
+            self._place.end_busy()
             if not self._gone and not sasl.done:
                 self._last_words(sasl.refuse(f"Error validating the login: {fault.message}").reply)
             return
         if self._gone or sasl.done:
             return
-        self._place.admitted()
+        self._place.mark_logged_in()
         reply, early = sasl.accept()
         self._sasl = None
         self._caller = Caller(principal=principal, client=self._client, sink=self)
@@ -240,7 +240,7 @@ class ThriftConnection(asyncio.Protocol):
                 self.answers = True
                 try:
                     await self._answer(message, caller)
-                    await self.drained()
+                    await self.drain()
                 finally:
                     self.answers = False
                 if not self._frames.pending:
@@ -250,7 +250,7 @@ class ThriftConnection(asyncio.Protocol):
         finally:
             if self._gone:
                 # OpenSession may have been under way when the connection was lost.
-                await self._server.service.disconnected(caller)
+                await self._server.service.close_connection(caller)
 
     async def _answer(self, data: bytes, caller: Caller) -> None:
         try:
@@ -333,7 +333,7 @@ class ThriftBinaryServer:
         service: ThriftService,
         authenticator: Authenticator,
         *,
-        door: Door,
+        door: ConnectionLimiter,
         metrics: Metrics,
         limits: ThriftLimits | None = None,
     ) -> None:
@@ -343,22 +343,24 @@ class ThriftBinaryServer:
         self._metrics = metrics
         self._connections: set[ThriftConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._door = door
+        self._connection_limiter = door
 
     async def start(self, host: str, port: int, *, ssl: ssl_module.SSLContext | None = None) -> int:
         """Listen; return the port, which matters when 0 was asked for. Raises OSError."""
-        return await self._door.open(host, port, lambda place: ThriftConnection(self, place), tls=ssl)
+        return await self._connection_limiter.open(
+            host, port, lambda place: ThriftConnection(self, place), tls=ssl
+        )
 
     async def close(self, within_s: float = 10.0) -> None:
         """End every connection and wait for what they leave behind to be cleaned up."""
-        self._door.stop_listening()
+        self._connection_limiter.stop_listening()
         for connection in list(self._connections):
             connection.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 while self._tasks:
                     await asyncio.wait(set(self._tasks))
-        self._door.close()
+        self._connection_limiter.close()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
@@ -371,15 +373,15 @@ class ThriftBinaryServer:
             if connection.user in users:
                 connection.abort()
 
-    def answering(self) -> int:
+    def count_running_calls(self) -> int:
         """Return on how many connections a call is being answered."""
         return sum(connection.answers for connection in self._connections)
 
-    def connected(self, connection: ThriftConnection) -> None:
+    def add_connection(self, connection: ThriftConnection) -> None:
         self._connections.add(connection)
         self._metrics.connections.set(len(self._connections))
 
-    def released(self, connection: ThriftConnection) -> None:
+    def remove_connection(self, connection: ThriftConnection) -> None:
         self._connections.discard(connection)
         self._metrics.connections.set(len(self._connections))
 
@@ -387,9 +389,9 @@ class ThriftBinaryServer:
         """Run a coroutine of a connection; its task is owned here and its failure is logged."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._note_ended)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _note_ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (fault := task.exception()) is not None:
             _log.error("connection_task_failed", exc_info=fault)

@@ -81,7 +81,7 @@ class CallAnswerer:
                 self._last = (method, body, request)
         before = sink.written
         try:
-            reply = await self._answered(method, request, seqid, caller)
+            reply = await self._answer(method, request, seqid, caller)
         except CallFailed as fault:
             return encode_exception(method, seqid, ExceptionKind(fault.kind), fault.message)
         if sink.written != before:
@@ -90,7 +90,7 @@ class CallAnswerer:
             return None
         return None if reply is None else encode_reply(method, seqid, reply)
 
-    async def _answered(self, method: str, request: Struct, seqid: int, caller: Caller) -> Struct | None:
+    async def _answer(self, method: str, request: Struct, seqid: int, caller: Caller) -> Struct | None:
         try:
             return await self._service.answer(method, request, seqid, caller)
         except (ClientGone, CallFailed):

@@ -24,7 +24,7 @@ from aiohttp import hdrs, web
 from gateway.errors import AuthenticationFailed
 from gateway.frontends import login_cookies
 from gateway.frontends.authentication import Authenticator
-from gateway.frontends.doors import Door
+from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
 from gateway.frontends.thrift_service import Caller, ThriftService
 from gateway.model.credentials import Bearer, Cookie, Credentials, of_basic
@@ -100,7 +100,7 @@ class _Body:
         self._emptied.clear()
         self._changed.set()
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Wait until the client has taken enough. Raises ClientGone when it does not."""
         if self.slow and not self.gone:
             try:
@@ -189,7 +189,7 @@ class ThriftHttpServer:
         service: ThriftService,
         authenticator: Authenticator,
         *,
-        door: Door,
+        door: ConnectionLimiter,
         paths: Iterable[str] = ("cliservice",),
         trusted_proxies: Sequence[Network] = (),
         cookies: bool = True,
@@ -236,7 +236,7 @@ class ThriftHttpServer:
             if connection.user in users:
                 connection.abort()
 
-    def answering(self) -> int:
+    def answer(self) -> int:
         """Return on how many connections a call is being answered."""
         return sum(connection.answers for connection in self.connections)
 
@@ -252,7 +252,7 @@ class ThriftHttpServer:
         connection = transport.get_protocol() if transport is not None else None
         if not isinstance(connection, _HttpConnection):
             raise ConnectionResetError("the client is gone")
-        connection.place.busy()
+        connection.place.begin_busy()
         connection.place.due(None)
         connection.answers = True
         try:
@@ -262,7 +262,7 @@ class ThriftHttpServer:
             raise
         finally:
             connection.answers = False
-            connection.place.waiting()
+            connection.place.end_busy()
             # aiohttp ends what is idle; the head of a next request has to come in time as well.
             connection.place.due(self.limits.idle_timeout_s + self.limits.request_timeout_s)
 
@@ -274,8 +274,8 @@ class ThriftHttpServer:
         try:
             principal, cookie = await self._log_in(request, client)
         except AuthenticationFailed as fault:
-            return await self._unauthorized(request, fault.message)
-        connection.place.admitted()
+            return await self._list_unauthorized(request, fault.message)
+        connection.place.mark_logged_in()
         connection.user = principal.user
         if request.query.getall("doAs", [principal.user]) != [principal.user]:
             try:
@@ -337,7 +337,7 @@ class ThriftHttpServer:
         principal = await self.authenticator.login_each_time(Cookie(value), client, record_every_s=every_s)
         return principal, None
 
-    async def _unauthorized(self, request: web.BaseRequest, why: str) -> web.Response:
+    async def _list_unauthorized(self, request: web.BaseRequest, why: str) -> web.Response:
         if request.content_length is None:
             # Some drivers send all of a body of unknown length before they read an answer.
             await self._body(request)
@@ -357,9 +357,9 @@ class ThriftHttpServer:
                         return _too_large(self.limits.max_body_bytes)
                     chunks.append(chunk)
         except TimeoutError:
-            return _closing(_text(408, "the request did not come in time"))
+            return _close(_text(408, "the request did not come in time"))
         except web.RequestPayloadError:
-            return _closing(_text(400, "the body ends early, or is not what its headers say"))
+            return _close(_text(400, "the body ends early, or is not what its headers say"))
         return b"".join(chunks)
 
     # -- one call ----------------------------------------------------------------------------------------
@@ -383,7 +383,7 @@ class ThriftHttpServer:
             first = await body.take()
             if first is None:
                 return await self._whole(request, connection, await answered, cookie)
-            return await self._relayed(request, body, first, answered, cookie)
+            return await self._relay(request, body, first, answered, cookie)
         except MalformedMessage as fault:
             return _text(400, f"not a Thrift message in strict binary protocol: {fault}")
         except ReplyCut:
@@ -407,7 +407,7 @@ class ThriftHttpServer:
         self._set_cookie(answer, cookie)
         return answer
 
-    async def _relayed(
+    async def _relay(
         self,
         request: web.BaseRequest,
         body: _Body,
@@ -511,10 +511,10 @@ def _text(status: int, text: str) -> web.Response:
     return web.Response(status=status, text=text + "\n")
 
 
-def _closing(answer: web.Response) -> web.Response:
+def _close(answer: web.Response) -> web.Response:
     answer.force_close()
     return answer
 
 
 def _too_large(most: int) -> web.Response:
-    return _closing(_text(413, f"a request of more than {most} bytes"))
+    return _close(_text(413, f"a request of more than {most} bytes"))

@@ -118,10 +118,10 @@ class ThriftService:
         caller.unknown_handles = 0
         return reply
 
-    async def disconnected(self, caller: Caller) -> None:
+    async def close_connection(self, caller: Caller) -> None:
         """Close what the connection leaves behind."""
         handles, caller.sessions = tuple(caller.sessions), set()
-        await self._sessions.disconnected(handles)
+        await self._sessions.close_disconnected(handles)
 
     async def refuse_impersonation(
         self, principal: Principal, client: Client, keys: Iterable[str]
@@ -368,7 +368,7 @@ def read_configuration(configuration: Mapping[str, str], user: str) -> Opening:
         elif key.startswith(_HIVECONF):
             name = key.removeprefix(_HIVECONF)
             if name.lower().startswith("spark."):
-                settings[_setting(name)] = _value(name, value)
+                settings[_check_setting_name(name)] = _value(name, value)
     if len(settings) > MAX_SETTINGS:
         raise InvalidRequest(f"more than {MAX_SETTINGS} settings for one session")
     return Opening(database=database, settings=settings, hostile=tuple(hostile))
@@ -380,7 +380,7 @@ def _database(value: str) -> str | None:
     return value or None
 
 
-def _setting(name: str) -> str:
+def _check_setting_name(name: str) -> str:
     if not _KEY.fullmatch(name):
         raise InvalidRequest(f"`{name[:100]}` cannot be the name of a setting")
     return name
@@ -420,7 +420,7 @@ def status_text(fault: SluiceError) -> str:
     """Return the message of an error; an invalid handle is worded exactly as Spark words it."""
     if isinstance(fault, StatementRefused) and fault.in_sparks_words:
         condition = f"[{fault.condition}] " if fault.condition else ""
-        return f"Error running query: {condition}{_thrown(fault)}"
+        return f"Error running query: {condition}{_format_exception(fault)}"
     return fault.message if isinstance(fault, InvalidHandle) else fault.text
 
 
@@ -430,11 +430,11 @@ def operation_text(fault: SluiceError) -> str:
     if isinstance(fault, StatementFailed) and fault.trace:
         return fault.trace
     if isinstance(fault, StatementRefused) and fault.in_sparks_words:
-        return f"{_EXCEPTION}: {status_text(fault)}\n{_CAUSE}{_thrown(fault)}\n"
+        return f"{_EXCEPTION}: {status_text(fault)}\n{_CAUSE}{_format_exception(fault)}\n"
     return status_text(fault)
 
 
-def _thrown(refused: StatementRefused) -> str:
+def _format_exception(refused: StatementRefused) -> str:
     """Return a message in Spark's words as the exception's own `toString` has it."""
     return f"{refused.classes[0]}: {refused.text}"
 

@@ -29,7 +29,7 @@ class Token:
     label: str = ""
     expires: datetime | None = None
 
-    def expired(self, now: datetime) -> bool:
+    def is_expired(self, now: datetime) -> bool:
         """Whether its time is over."""
         return self.expires is not None and now >= self.expires
 
@@ -55,6 +55,6 @@ def parse_expiry(text: str) -> datetime | None:
     return found.astimezone(UTC) if found.tzinfo is not None else None
 
 
-def written_expiry(moment: datetime) -> str:
+def format_expiry(moment: datetime) -> str:
     """Return an instant as the user file has it: `2027-01-31T12:00:00Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

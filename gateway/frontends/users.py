@@ -35,9 +35,9 @@ import structlog
 import yaml
 
 from gateway.errors import Faults, UnreadableFiles
-from gateway.frontends.tokens import HASH, ID, MAX_LABEL_CHARS, Token, new_token, parse_expiry, written_expiry
+from gateway.frontends.tokens import HASH, ID, MAX_LABEL_CHARS, Token, format_expiry, new_token, parse_expiry
 from gateway.model.principal import Principal
-from gateway.session.settling import settled
+from gateway.session.settling import wait_until_settled
 
 T = TypeVar("T")
 _log = structlog.get_logger(__name__)
@@ -135,14 +135,14 @@ class _UserFileReading:
         if root is None:
             return found
         self.is_no_user_file = True
-        for key, value in self.mapping(root, "the file"):
+        for key, value in self.read_mapping(root, "the file"):
             if key != "users":
                 self.fault(value, f"unknown key `{key}`; the file has one key, `users`")
                 continue
             is_mapping = _is_null(value) or isinstance(value, yaml.MappingNode)
-            self.is_no_user_file = not is_mapping or "users" in _doubled(root)
-            twice = _doubled(value)
-            for name, entry in self.mapping(value, "users") if not _is_null(value) else ():
+            self.is_no_user_file = not is_mapping or "users" in _list_repeated_keys(root)
+            twice = _list_repeated_keys(value)
+            for name, entry in self.read_mapping(value, "users") if not _is_null(value) else ():
                 user = self.user(name, entry)
                 if user is not None and name not in twice:
                     found[name] = user
@@ -171,7 +171,7 @@ class _UserFileReading:
             for name, user in users.items()
         }
 
-    def mapping(self, node: yaml.Node, what: str) -> Iterator[tuple[str, yaml.Node]]:
+    def read_mapping(self, node: yaml.Node, what: str) -> Iterator[tuple[str, yaml.Node]]:
         if not isinstance(node, yaml.MappingNode):
             self.fault(node, f"{what} must be a mapping")
             return
@@ -199,14 +199,16 @@ class _UserFileReading:
         password, groups, attributes = "", frozenset[str](), list[tuple[str, str]]()
         id_ = ""
         tokens: tuple[Token, ...] = ()
-        for key, value in self.mapping(node, f"user `{name}`"):
+        for key, value in self.read_mapping(node, f"user `{name}`"):
             if key == "password":
                 password = self._hash(value, name)
             elif key == "groups":
                 groups = self._groups(value)
             elif key == "attributes":
                 attributes = [
-                    (k, text) for k, v in self.mapping(value, "attributes") for text in self._values(k, v)
+                    (k, text)
+                    for k, v in self.read_mapping(value, "attributes")
+                    for text in self._values(k, v)
                 ]
             elif key == "tokens":
                 tokens = self._tokens(value)
@@ -236,7 +238,7 @@ class _UserFileReading:
     def _token(self, node: yaml.Node) -> Token | None:
         before = len(self.faults)
         told: dict[str, str] = {}
-        for key, value in self.mapping(node, "a token"):
+        for key, value in self.read_mapping(node, "a token"):
             if key not in _TOKEN_KEYS:
                 self.fault(value, f"unknown key `{key}`; a token has {', '.join(sorted(_TOKEN_KEYS))}")
             elif (text := self.text(value, key)) is not None:
@@ -281,7 +283,7 @@ class _UserFileReading:
         return frozenset(name for name in names if name is not None)
 
 
-def _doubled(node: yaml.Node) -> frozenset[str]:
+def _list_repeated_keys(node: yaml.Node) -> frozenset[str]:
     """Return the keys that a mapping has more than once."""
     pairs = node.value if isinstance(node, yaml.MappingNode) else ()
     keys = Counter(key.value for key, _ in pairs if isinstance(key, yaml.ScalarNode))
@@ -343,7 +345,7 @@ def add_token(path: Path, name: str, *, label: str = "", expires: datetime | Non
     if label:
         entry["label"] = label
     if expires is not None:
-        entry["expires"] = written_expiry(expires)
+        entry["expires"] = format_expiry(expires)
 
     def change(users: dict[str, Any]) -> None:
         if name not in users:
@@ -543,7 +545,7 @@ class UserFile:
         async with self._lock:
             self._looking_since_s = self._clock()
             try:
-                await settled(lambda: _stamp(self._path), self._stamp)
+                await wait_until_settled(lambda: _stamp(self._path), self._stamp)
                 await asyncio.to_thread(self.look)
             except Exception:
                 self._at_fault()

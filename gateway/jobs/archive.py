@@ -16,15 +16,15 @@ from typing import Any
 
 from gateway.audit.erasing import Erasure, Erasures, read_erasures, without_texts
 from gateway.errors import LedgerUnavailable
-from gateway.jobs.archive_dropping import Keeping, SeenErasures, Troubles, drop_days, dropped_sums
+from gateway.jobs.archive_dropping import Keeping, SeenErasures, Troubles, drop_days, read_dropped_sums
 from gateway.jobs.events import (
     SPARK_SCHEMA,
     STORED,
     Sums,
     arrow_schema,
+    count_lost,
     land,
     links_in_database,
-    lost_in,
     midnight,
     sums_in_spark,
     sums_of,
@@ -66,7 +66,7 @@ class _Day:
 
     @property
     def name(self) -> str:
-        return _named(self.day)
+        return _name_partition(self.day)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class _Archive:
                 rows_out += made.sums.events
                 put += 1
             else:
-                await asyncio.to_thread(self._table.landed, f"day={day.day.isoformat()}")
+                await asyncio.to_thread(self._table.remove_landing, f"day={day.day.isoformat()}")
         there = await partitions(work.connection)
         dropped = await drop_days(work, self._table, self._options.keeping, self._troubles, there)
         if put and await work.connection.fetchval("SELECT EXISTS (SELECT FROM sluice.audit_erasure)"):
@@ -139,10 +139,10 @@ class _Archive:
         known = {row["day"]: row for row in await connection.fetch("SELECT * FROM sluice.archive_day")}
         ended = (self._work.now - timedelta(seconds=self._options.settle_s)).astimezone(UTC).date()
         found = []
-        there, gone = await partitions(connection), set(await self._table.gone(connection))
+        there, gone = await partitions(connection), set(await self._table.find_missing_partitions(connection))
         for day, name in there.items():
             row = known.get(day)
-            if row is not None and not row["dropped_events"] and _named(day) in gone:
+            if row is not None and not row["dropped_events"] and _name_partition(day) in gone:
                 row = None
             if day < ended and await self._has_news(day, name, row):
                 found.append(_Day(day=day, partition=name, known=row))
@@ -222,12 +222,12 @@ class _Archive:
             return None
         work.progress(f"{day.day}: {came.events:,} events read from PostgreSQL")
         expected = came
-        frame = spark.read.schema(SPARK_SCHEMA).parquet(str(self._landing(name)))
+        frame = spark.read.schema(SPARK_SCHEMA).parquet(str(self._make_landing(name)))
         if there or day.merges or day.partition is None:
             kept = self._table.read(spark, SPARK_SCHEMA, [name])
             # What PostgreSQL still has counts as it is there; the rest is in the archive only.
             rest = kept.alias("kept").join(frame.alias("came"), _same_event(), "left_anti")
-            gone = dropped_sums(day.known) if day.known is not None else Sums()
+            gone = read_dropped_sums(day.known) if day.known is not None else Sums()
             astray = await asyncio.to_thread(rest.count) - gone.events
             if astray > 0:
                 self._keep(
@@ -237,14 +237,14 @@ class _Archive:
                 )
                 return None
             expected += gone
-            frame = rest.mapInArrow(_erasing(erasures), SPARK_SCHEMA).unionByName(frame)
+            frame = rest.mapInArrow(_build_eraser(erasures), SPARK_SCHEMA).unionByName(frame)
         await asyncio.to_thread(self._write, frame, name)
         work.progress(f"{day.day}: written")
         written = spark.read.schema(SPARK_SCHEMA).parquet(str(self._table.directory / STAGING / name))
         self._require(await asyncio.to_thread(sums_in_spark, written), expected, "Spark has written")
         chains = await asyncio.to_thread(_chains, written)
         work.progress(f"{day.day}: verified, {expected.events:,} events")
-        seen = SeenErasures(erasure, frozenset(left - numbers), told=erasure)
+        seen = SeenErasures(erasure, frozenset(left - numbers), last_reported=erasure)
         return _NewCopy(came=came.events, sums=expected, chains=chains, erasures=seen)
 
     def _keep(self, day: _Day, why: str) -> None:
@@ -261,10 +261,10 @@ class _Archive:
         work.progress(f"{day.day}: in its place")
         async with work.connection.transaction():
             await self._save(day, made)
-        await asyncio.to_thread(self._table.committed, day.name)
+        await asyncio.to_thread(self._table.drop_replaced_files, day.name)
         work.progress(f"{day.day}: archived")
 
-    def _landing(self, name: str) -> Any:
+    def _make_landing(self, name: str) -> Any:
         return self._table.directory / LANDING / name
 
     async def _land(self, day: _Day, erasures: Erasures) -> tuple[Sums, int]:
@@ -275,12 +275,12 @@ class _Archive:
         def each(batch: Any) -> None:
             nonlocal found, lost
             found += sums_of(batch)
-            lost += lost_in(batch, erasures)
+            lost += count_lost(batch, erasures)
 
         def told(rows: int) -> None:
             self._work.progress(f"{day.day}: {rows:,} events read so far")
 
-        directory = self._table.landing(day.name)
+        directory = self._table.make_landing(day.name)
         relation = (
             f"sluice.{day.partition}" if day.partition else "(SELECT * FROM sluice.audit_event LIMIT 0) e"
         )
@@ -311,7 +311,7 @@ class _Archive:
             sorted_hours.write.option("parquet.block.size", str(self._options.row_group_bytes))
             .option("maxRecordsPerFile", str(self._options.file_rows))
             .partitionBy("hour")
-            .parquet(str(self._table.staging(name)))
+            .parquet(str(self._table.make_staging_path(name)))
         )
 
     def _require(self, found: Sums, expected: Sums, who: str) -> None:
@@ -385,12 +385,12 @@ def _concerns(one: Erasure, day: date) -> bool:
     return one.until is not None and one.until > midnight(day)
 
 
-def _named(day: date) -> str:
+def _name_partition(day: date) -> str:
     """Return the name of a day's partition in the lake."""
     return f"day={day.isoformat()}"
 
 
-def _erasing(erasures: Erasures) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _build_eraser(erasures: Erasures) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Return what takes the erased texts out of events, in Python workers."""
     names = list(STORED)
 

@@ -81,7 +81,7 @@ class SeenErasures:
     """Number of the last one that it has seen."""
     left: frozenset[int] = frozenset()
     """Those up to `told` that were not carried out."""
-    told: int = 0
+    last_reported: int = 0
     """Not before `last` but where a job wrote it that does not tell what it leaves: whatever is behind is
     carried out once more."""
 
@@ -93,14 +93,14 @@ class SeenErasures:
         return cls(row["erasure"], frozenset(row["left_erasures"]), row["left_up_to"])
 
     def has(self, number: int) -> bool:
-        return number <= min(self.last, self.told) and number not in self.left
+        return number <= min(self.last, self.last_reported) and number not in self.left
 
 
 class Troubles:
     """Days with which something went wrong: each is told, the others go on, and the run fails at its end."""
 
     def __init__(self, progress: Progress) -> None:
-        self._progress, self._told = progress, list[str]()
+        self._progress, self._messages = progress, list[str]()
 
     @contextmanager
     def of(self, day: date) -> Iterator[None]:
@@ -114,14 +114,14 @@ class Troubles:
                 why = f"Spark has failed: {cause_of(error)}"
             else:
                 raise
-            self._told.append(f"{day}: {why}")
-            self._progress(self._told[-1])
+            self._messages.append(f"{day}: {why}")
+            self._progress(self._messages[-1])
 
     def end(self) -> None:
         """Raise LedgerUnavailable where there was any."""
-        if self._told:
-            more = f"; and so {len(self._told) - 1:,} times more" if len(self._told) > 1 else ""
-            raise LedgerUnavailable(self._told[0] + more)
+        if self._messages:
+            more = f"; and so {len(self._messages) - 1:,} times more" if len(self._messages) > 1 else ""
+            raise LedgerUnavailable(self._messages[0] + more)
 
 
 async def drop_days(
@@ -145,7 +145,7 @@ async def drop_days(
     seal = await _last_seal(work.connection, keeping.keys)
     for row in rows:
         with troubles.of(row["day"]):
-            why = await _kept_by(work.connection, row, keeping, seal) or await _drop(
+            why = await _explain_kept(work.connection, row, keeping, seal) or await _drop(
                 work, table, row, keeping.keys
             )
             work.progress(f"{row['day']}: stays in PostgreSQL, {why}" if why else f"{row['day']}: dropped")
@@ -181,7 +181,7 @@ async def _last_seal(connection: Any, keys: Sequence[Ed25519PublicKey]) -> Seal 
     return None
 
 
-async def _kept_by(connection: Any, row: Mapping[str, Any], keeping: Keeping, seal: Seal | None) -> str:
+async def _explain_kept(connection: Any, row: Mapping[str, Any], keeping: Keeping, seal: Seal | None) -> str:
     """Say what keeps a day; empty when nothing does."""
     day: date = row["day"]
     if await connection.fetchval("SELECT to_regclass($1)", _partition(day)) is None:
@@ -218,7 +218,7 @@ async def _drop(
     day: date = row["day"]
     spark = await work.spark()
     frame = table.read(spark, SPARK_SCHEMA, [f"day={day.isoformat()}"])
-    kept, gone = archived_sums(row), dropped_sums(row)
+    kept, gone = read_archived_sums(row), read_dropped_sums(row)
     if await asyncio.to_thread(sums_in_spark, frame) != kept:
         return "the archive is not what it was"
     erasures = await read_erasures(work.connection, keys)
@@ -251,12 +251,12 @@ async def _drop(
     return ""
 
 
-def archived_sums(row: Mapping[str, Any]) -> Sums:
+def read_archived_sums(row: Mapping[str, Any]) -> Sums:
     """Return what a day in the archive comes to, by its row of `sluice.archive_day`."""
     return Sums(row["events"], row["unchained"], int(row["links"], 16), int(row["digests"], 16))
 
 
-def dropped_sums(row: Mapping[str, Any]) -> Sums:
+def read_dropped_sums(row: Mapping[str, Any]) -> Sums:
     """Return the same of what PostgreSQL has no more."""
     return Sums(
         row["dropped_events"],

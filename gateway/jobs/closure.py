@@ -19,7 +19,7 @@ from typing import Any
 from gateway.jobs import closure_frames as frames
 from gateway.jobs.events import land
 from gateway.jobs.job import Job, Outcome, Work
-from gateway.jobs.spark import keeping
+from gateway.jobs.spark import build_frame_writer
 from gateway.jobs.tables import LakeTable
 from gateway.model.context import AccessContext
 from gateway.model.policy import PolicySet
@@ -108,7 +108,7 @@ class _Closure:
         for table in (*self._tables.values(), self._way):
             await table.settle(work.connection)
         rules = await self._options.rules(work.connection)
-        landing = self._way.landing("graph")
+        landing = self._way.make_landing("graph")
         connection = await work.connect()
         try:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
@@ -116,17 +116,19 @@ class _Closure:
                 basis = self._basis(rules, state)
                 same = basis == await work.connection.fetchval("SELECT basis FROM sluice.closure_state")
                 if same and not [
-                    name for one in self._tables.values() for name in await one.gone(work.connection)
+                    name
+                    for one in self._tables.values()
+                    for name in await one.find_missing_partitions(work.connection)
                 ]:
                     work.progress("graph, tags and rules are what they were")
-                    self._way.landed("graph")
+                    self._way.remove_landing("graph")
                     return Outcome()
                 await self._land(connection, landing)
         finally:
             connection.terminate()
         spark = await work.spark()
         _divide(spark, state["edges"])
-        await work.suit(state["edges"])
+        await work.tune_for_rows(state["edges"])
         made = await asyncio.to_thread(self._make, spark, rules, landing)
         for table in self._tables.values():
             await work.replace(table, PARTITION)
@@ -136,8 +138,8 @@ class _Closure:
             for table in self._tables.values():
                 await table.commit(work.connection, PARTITION, work.run)
         for table in self._tables.values():
-            await asyncio.to_thread(table.committed, PARTITION)
-        self._way.landed("graph")
+            await asyncio.to_thread(table.drop_replaced_files, PARTITION)
+        self._way.remove_landing("graph")
         return Outcome(rows_in=state["edges"], rows_out=made.pairs + made.reached)
 
     def _basis(self, rules: ClosureRules, state: Any) -> str:
@@ -191,29 +193,31 @@ class _Closure:
         from pyspark.sql import functions as f
 
         work, depth = self._work, self._options.depth
-        made, keep = _Made(), keeping(spark, landing)
+        made, keep = _Made(), build_frame_writer(spark, landing)
 
         def said(what: str) -> Callable[[int, int], None]:
             return lambda round_, rows: work.progress(f"{what}, step {round_}: {rows:,} new or better")
 
         edges = spark.read.schema(frames.EDGES).parquet(str(landing / "edges"))
         columns = spark.read.schema(frames.COLUMNS).parquet(str(landing / "columns"))
-        near = keep("beside", frames.beside(columns))
+        near = keep("beside", frames.join_leaving_columns(columns))
         hopped = keep("hops", frames.hops(frames.carries(edges), near))
-        reach, more = frames.closed(
-            frames.feeding(edges),
-            frames.along(hopped),
+        reach, more = frames.compute_closure(
+            frames.build_feeding_steps(edges),
+            frames.build_edge_step(hopped),
             keep,
             # The edges themselves are the first step.
             depth=depth - 1,
             said=said("what feeds what"),
             name="feeds",
         )
-        made.pairs = self._write(spark, SOURCE_TABLE, frames.named_sources(reach, near, columns))
+        made.pairs = self._write(spark, SOURCE_TABLE, frames.join_sources(reach, near, columns))
         whole = f.forall("parts", lambda part: part.isNotNull())
         in_tables = columns.where((f.col("kind") == "table") & (f.size("parts") == 3) & whole)
         context = AccessContext(time=work.now)
-        tagged = keep("tagged", in_tables.mapInArrow(frames.tagging(rules.policies, context), frames.TAGGED))
+        tagged = keep(
+            "tagged", in_tables.mapInArrow(frames.build_tagger(rules.policies, context), frames.TAGGED)
+        )
         flowing = keep("values", frames.hops(frames.values(edges, rules.propagation), near))
         tags = sorted(row["tag"] for row in tagged.select("tag").distinct().collect())
         kinds = flowing.select("subtype", "aggregates").distinct().collect()
@@ -224,15 +228,15 @@ class _Closure:
             sorted((row["subtype"], tuple(row["aggregates"] or ())) for row in kinds),
         )
         rejected = spark.read.schema(frames.TAGGED).parquet(str(landing / "rejected"))
-        spread, on = frames.closed(
-            frames.tagged_starts(tagged),
+        spread, on = frames.compute_closure(
+            frames.build_tagged_starts(tagged),
             frames.along_values(flowing, told, rejected),
             keep,
             depth=depth,
             said=said("where tags go"),
             name="tags",
         )
-        named = keep("named", frames.named_tags(spread, tagged, rejected, columns))
+        named = keep("named", frames.join_tags(spread, tagged, rejected, columns))
         made.reached = self._write(spark, TAG_TABLE, named)
         found = frames.findings(named, columns, self._options.findings)
         made.findings = tuple(tuple(row[name] for name in _FINDING) for row in found.collect())
@@ -242,7 +246,7 @@ class _Closure:
         return made
 
     def _write(self, spark: Any, name: str, frame: Any) -> int:
-        staged = str(self._tables[name].staging(PARTITION))
+        staged = str(self._tables[name].make_staging_path(PARTITION))
         frame.write.parquet(staged)
         rows = int(spark.read.schema(frame.schema).parquet(staged).count())
         self._work.progress(f"{rows:,} rows of {name} written")

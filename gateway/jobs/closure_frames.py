@@ -33,7 +33,7 @@ _Step = Callable[[Any, Any], Any]
 """Takes pyspark's functions and ways, and returns the same one step on."""
 
 
-def beside(columns: Any) -> Any:
+def join_leaving_columns(columns: Any) -> Any:
     """Return for each column (`here`) those by which a way may leave it (`leaves`)."""
     from pyspark.sql import functions as f
 
@@ -62,7 +62,7 @@ def carries(edges: Any) -> Any:
     return edges.groupBy("source", "target").agg(f.max(rank).alias("rank"))
 
 
-def closed(
+def compute_closure(
     start: Any, step: _Step, keep: Keep, *, depth: int, said: Callable[[int, int], None], name: str
 ) -> tuple[Any, bool]:
     """Return all that is reached within so many steps, and whether it goes on behind them.
@@ -113,7 +113,7 @@ def _whole(f: Any, parts: Sequence[Any]) -> Any:
     )
 
 
-def feeding(edges: Any) -> Any:
+def build_feeding_steps(edges: Any) -> Any:
     """Return the edges as ways of one step."""
     from pyspark.sql import functions as f
 
@@ -127,7 +127,7 @@ def feeding(edges: Any) -> Any:
     )
 
 
-def along(hopped: Any) -> _Step:
+def build_edge_step(hopped: Any) -> _Step:
     """Return the step along every edge; what arrives is at most what the edge carries."""
 
     def step(f: Any, ways: Any) -> Any:
@@ -144,7 +144,7 @@ def along(hopped: Any) -> _Step:
     return step
 
 
-def tagged_starts(tagged: Any) -> Any:
+def build_tagged_starts(tagged: Any) -> Any:
     """Return tagged columns as ways of no step."""
     from pyspark.sql import functions as f
 
@@ -215,7 +215,7 @@ def _without(f: Any, found: Any, tagged: Any, column: str) -> Any:
     return found.join(f.broadcast(those), [column, "tag"], "left_anti")
 
 
-def named_sources(reach: Any, near: Any, columns: Any) -> Any:
+def join_sources(reach: Any, near: Any, columns: Any) -> Any:
     """Return each column with all that feed it, those of its whole dataset, too."""
     from pyspark.sql import functions as f
 
@@ -237,7 +237,7 @@ def named_sources(reach: Any, near: Any, columns: Any) -> Any:
     )
 
 
-def named_tags(reach: Any, tagged: Any, rejected: Any, columns: Any) -> Any:
+def join_tags(reach: Any, tagged: Any, rejected: Any, columns: Any) -> Any:
     """Return each column that a tag reaches, with the column it comes from and the one before it; none of
     which the tag was `rejected`, unless it has it anyway."""
     from pyspark.sql import functions as f
@@ -294,7 +294,7 @@ def _names(f: Any, columns: Any, end: str) -> Any:
     )
 
 
-def tagging(policies: PolicySet, context: AccessContext) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def build_tagger(policies: PolicySet, context: AccessContext) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Return what takes batches of `COLUMNS`, and gives those of tables with their tags: `TAGGED`."""
 
     def tell(batches: Iterator[Any]) -> Iterator[Any]:

@@ -18,11 +18,11 @@ import orjson
 
 from gateway.audit.chain import digest_of_lines, line, lines_of_body
 from gateway.audit.erasing import KINDS, Erasures
-from gateway.audit.rows import COLUMNS, event_digest, json_object, known_time
+from gateway.audit.rows import COLUMNS, event_digest, json_object, select_time
 
 CHUNK_BYTES = 8 * 1024**2
 """Bytes held in memory at once, plus one row; a chunk is a row group of the file."""
-TELL_S = 5.0
+PROGRESS_EVERY_S = 5.0
 """Seconds between lines of progress."""
 MODULUS = 1 << 256
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -193,7 +193,7 @@ async def land(
             each(batch)
             await asyncio.to_thread(writer.write_batch, batch)
             total += batch.num_rows
-            if time.monotonic() - spoken > TELL_S:
+            if time.monotonic() - spoken > PROGRESS_EVERY_S:
                 told(total)
                 spoken = time.monotonic()
 
@@ -224,7 +224,7 @@ def _as_texts(schema: Any) -> str:
         if types.is_list(field.type):
             return f'to_json("{field.name}")'
         if types.is_timestamp(field.type):
-            return known_time(f'"{field.name}"')
+            return select_time(f'"{field.name}"')
         return f"encode(\"{field.name}\", 'hex')" if types.is_binary(field.type) else f'"{field.name}"'
 
     return ", ".join(written(field) for field in schema)
@@ -314,7 +314,7 @@ def with_lost(frame: Any, erasures: Erasures) -> Any:
     return frame.join(known, covered, "left").withColumn("lost", lost).drop("erased_of", "erased_until")
 
 
-def lost_in(batch: Any, erasures: Erasures) -> int:
+def count_lost(batch: Any, erasures: Erasures) -> int:
     """Return how many events of a batch have lost texts that no erasure covers."""
     from pyarrow import compute
 
@@ -326,7 +326,7 @@ def lost_in(batch: Any, erasures: Erasures) -> int:
 def sums_in_spark(frame: Any) -> Sums:
     """Return the sums of a DataFrame of events; one small row for each of Spark's tasks comes back."""
     parts = frame.mapInArrow(
-        _summed, "events bigint, unchained bigint, links string, digests string"
+        _sum_events, "events bigint, unchained bigint, links string, digests string"
     ).collect()
     found = Sums()
     for part in parts:
@@ -334,7 +334,7 @@ def sums_in_spark(frame: Any) -> Sums:
     return found
 
 
-def _summed(batches: Iterator[Any]) -> Iterator[Any]:
+def _sum_events(batches: Iterator[Any]) -> Iterator[Any]:
     """Sum the events of one task, in a Python worker."""
     import pyarrow
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.errors import LedgerUnavailable
-from gateway.jobs.tables import STAGING, LakeTable, chosen
+from gateway.jobs.tables import STAGING, LakeTable, choose_partitions
 
 CLOCKS_APART = timedelta(minutes=10)
 """How far the clocks of PostgreSQL and of Spark may be from each other."""
@@ -53,10 +53,10 @@ class IcebergTable(LakeTable):
         if not runs or runs[0]["state"] == "done":
             return
         ended_badly = {str(row["id"]): row["started_at"] for row in runs if row["state"] != "done"}
-        committed = await self._committed(connection)
+        committed = await self._load_committed_runs(connection)
         await asyncio.to_thread(self._go_back, await self.start(), committed, ended_badly)
 
-    async def gone(self, connection: Any) -> list[str]:
+    async def find_missing_partitions(self, connection: Any) -> list[str]:
         """Return partitions that a run filled, and that are not there: somebody has deleted them, or rolled
         the table back. This begins Spark."""
         rows = await connection.fetch(
@@ -86,8 +86,8 @@ class IcebergTable(LakeTable):
             .overwrite(f.col(key) == f.lit(value))
         )
 
-    def committed(self, partition: str) -> None:
-        LakeTable.committed(self, partition)
+    def drop_replaced_files(self, partition: str) -> None:
+        LakeTable.drop_replaced_files(self, partition)
         shutil.rmtree(self.directory / STAGING / partition, ignore_errors=True)
 
     def forget(self) -> None:
@@ -106,7 +106,7 @@ class IcebergTable(LakeTable):
         from pyspark.sql import functions as f
 
         empty = spark.createDataFrame([], schema)
-        wanted = chosen(self.name, self._partitions(spark), partitions, all_there=all_there)
+        wanted = choose_partitions(self.name, self._partitions(spark), partitions, all_there=all_there)
         if not wanted:
             return empty
         key = wanted[0].partition("=")[0]
@@ -140,7 +140,7 @@ class IcebergTable(LakeTable):
         query = f"SELECT sum(file_size_in_bytes) AS n FROM {self.full_name}.files"
         return int(spark.sql(f"{query} WHERE partition.{key} = '{value}'").collect()[0]["n"] or 0)
 
-    def _written(self, partition: str) -> Path:
+    def _make_written_path(self, partition: str) -> Path:
         return self.directory / STAGING / partition
 
     def _is_there(self, spark: Any) -> bool:

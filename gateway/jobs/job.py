@@ -13,7 +13,7 @@ from typing import Any
 
 from gateway.database.asking import connect
 from gateway.jobs.iceberg import IcebergTable
-from gateway.jobs.spark import SparkOptions, application_id, open_session, suit
+from gateway.jobs.spark import SparkOptions, application_id, open_session, tune_for_rows
 from gateway.jobs.tables import LakeTable
 
 CONNECTION = "sluice-job-"
@@ -21,18 +21,18 @@ CONNECTION = "sluice-job-"
 Progress = Callable[[str], None]
 
 
-TELL_EVERY_S = 10.0
+PROGRESS_EVERY_S = 10.0
 """How often is told that Spark still starts."""
 
 
 @asynccontextmanager
-async def _telling(progress: Progress, what: str) -> AsyncIterator[None]:
+async def _reporting_progress(progress: Progress, what: str) -> AsyncIterator[None]:
     """Say again and again that something goes on, with the seconds that it has taken."""
     began = time.monotonic()
 
     async def tell() -> None:
         while True:
-            await asyncio.sleep(TELL_EVERY_S)
+            await asyncio.sleep(PROGRESS_EVERY_S)
             progress(f"{what}, {time.monotonic() - began:.0f} s")
 
     telling = asyncio.ensure_future(tell())
@@ -82,7 +82,7 @@ class Work:
         """Return the Spark session, which begins with the first call: a run with nothing to do has none."""
         if self._session is None:
             self.progress(f"Spark starts{self.spark_options.where}")
-            async with _telling(self.progress, "Spark still starts"):
+            async with _reporting_progress(self.progress, "Spark still starts"):
                 self._session = await asyncio.to_thread(open_session, self.spark_options)
             self.application = await asyncio.to_thread(application_id, self._session)
             await self.connection.execute(
@@ -91,9 +91,9 @@ class Work:
             self.progress(f"Spark is ready: {self.application}")
         return self._session
 
-    async def suit(self, rows: int) -> None:
+    async def tune_for_rows(self, rows: int) -> None:
         """Choose Spark's fastest way to process so many rows."""
-        await asyncio.to_thread(suit, await self.spark(), rows)
+        await asyncio.to_thread(tune_for_rows, await self.spark(), rows)
 
     async def connect(self) -> Any:
         """Return another connection to PostgreSQL, beside the one that holds the lock."""

@@ -10,7 +10,7 @@ TAKEN = (
     " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 """Condition on `pg_locks l` that selects the locks of jobs, and of those who pause a job; `l.objid` is
-`locked` of a job's name."""
+`write_lock_condition` of a job's name."""
 HELD = f"{TAKEN} AND l.mode = 'ExclusiveLock'"
 """The same for the locks of jobs that run."""
 VERIFYING = "sluice-verify"
@@ -22,7 +22,7 @@ MADE_UP_FOR = (
 as if it had not begun, it is made up for, once."""
 
 
-def locked(name: str) -> str:
+def write_lock_condition(name: str) -> str:
     """Return the expression by which `pg_locks` has the lock of a job, given that for its name."""
     return f"(hashtext({name})::bigint & 4294967295)::oid"
 

@@ -125,7 +125,7 @@ FROM usual WHERE day >= $1 AND attempts >= {PEAK_ATTEMPTS} AND attempts > {PEAK_
 ORDER BY attempts / greatest(usual, 1) DESC, day DESC, user_name"""
 
 
-async def peaks(connection: Any, since: date) -> list[dict[str, Any]]:
+async def find_refusal_peaks(connection: Any, since: date) -> list[dict[str, Any]]:
     """Return the days on which a user was refused far more often than in the weeks before; the highest
     first."""
     return [dict(row) for row in await connection.fetch(_PEAKS, since)]
@@ -133,20 +133,20 @@ async def peaks(connection: Any, since: date) -> list[dict[str, Any]]:
 
 async def usage(connection: Any, scope: RollupFilter) -> list[dict[str, Any]]:
     """Return who read which column, through what, under which masks and filters; the most used first."""
-    return await _asked(connection, _USAGE, scope)
+    return await _query(connection, _USAGE, scope)
 
 
-async def refused(connection: Any, scope: RollupFilter) -> list[dict[str, Any]]:
+async def load_refusals(connection: Any, scope: RollupFilter) -> list[dict[str, Any]]:
     """Return what was refused to whom, the most frequent first."""
-    return await _asked(connection, _REFUSED, scope)
+    return await _query(connection, _REFUSED, scope)
 
 
-async def slow(connection: Any, scope: RollupFilter) -> list[dict[str, Any]]:
+async def find_slow_shapes(connection: Any, scope: RollupFilter) -> list[dict[str, Any]]:
     """Return the shapes of statements that took most time in all."""
-    return await _asked(connection, _SLOW, scope)
+    return await _query(connection, _SLOW, scope)
 
 
-async def _asked(connection: Any, question: str, scope: RollupFilter) -> list[dict[str, Any]]:
+async def _query(connection: Any, question: str, scope: RollupFilter) -> list[dict[str, Any]]:
     rows = await connection.fetch(
         question, scope.since, scope.until, scope.user, scope.name, scope.group, scope.tag, scope.limit
     )

@@ -90,7 +90,7 @@ def schema_of(name: str) -> str:
     return next(one.schema for one in TABLES if one.name == name) + ", hour string"
 
 
-def narrow(archived: Any, names: Sequence[str]) -> Any:
+def select_columns(archived: Any, names: Sequence[str]) -> Any:
     """Return the same columns of archived events."""
     return archived.select(*names)
 
@@ -101,7 +101,7 @@ def of_hours(events: Any, hours: Sequence[datetime]) -> Any:
     return events.where(_hour(f).isin([f"{hour:%Y-%m-%dT%H}" for hour in hours]))
 
 
-def once(events: Any, more: Any) -> Any:
+def union_once(events: Any, more: Any) -> Any:
     """Return both, without those of the second that the first has."""
     return events.unionByName(more.join(events.select("event_id"), "event_id", "left_anti"))
 
@@ -225,17 +225,17 @@ def _statements(f: Any, read: Any, ends: Any, fingerprints: Any) -> Any:
         .join(ended, "statement_id", "left")
         .join(fingerprints, "text_digest", "left")
         .select("*", "end.*", f.col("told.sess").alias("sess"), f.col("told.operation").alias("operation"))
-        .join(f.broadcast(_taken_up(f, ends)), ["user_name", "sess", "operation"], "left")
+        .join(f.broadcast(_sum_reattached(f, ends)), ["user_name", "sess", "operation"], "left")
         .withColumn("finished", (f.col("outcome") == "finished") | f.col("complete"))
         .withColumn("finished", f.coalesce(f.col("finished").cast("bigint"), f.lit(0)))
-        .withColumns({name: _relayed(f, name, f"more_{name}") for name in ("rows", "bytes")})
+        .withColumns({name: _sum_relayed(f, name, f"more_{name}") for name in ("rows", "bytes")})
         .withColumns({name: f.when(f.col(name).between(0, LONGEST_MS), f.col(name)) for name in _TIMES})
         .withColumn("reads_rows", _reads_rows(f))
         .drop("end", "text_digest", "sess", "operation", "complete", "more_rows", "more_bytes")
     )
 
 
-def _taken_up(f: Any, ends: Any) -> Any:
+def _sum_reattached(f: Any, ends: Any) -> Any:
     """Return what clients took of executions that another run of a gateway had begun."""
     again = ends.where("kind = 'reattached'").dropDuplicates(["event_id"])
     told = f.from_json("body", "sess string, operation string, complete boolean").alias("told")
@@ -243,8 +243,8 @@ def _taken_up(f: Any, ends: Any) -> Any:
         again.select("user_name", "rows", "bytes", told)
         .groupBy("user_name", f.col("told.sess").alias("sess"), f.col("told.operation").alias("operation"))
         .agg(
-            f.sum(_relayed(f, "rows")).alias("more_rows"),
-            f.sum(_relayed(f, "bytes")).alias("more_bytes"),
+            f.sum(_sum_relayed(f, "rows")).alias("more_rows"),
+            f.sum(_sum_relayed(f, "bytes")).alias("more_bytes"),
             f.max("told.complete").alias("complete"),
         )
     )
@@ -279,7 +279,7 @@ _LOOKS = ("CreateView", "AlterViewAs", "ExplainCommand", "DescribeQueryCommand")
 _LOOK = "^(create (or replace )?view|alter view|explain|desc|describe) "
 
 
-def _relayed(f: Any, *names: str) -> Any:
+def _sum_relayed(f: Any, *names: str) -> Any:
     most = f.lit(MAX_RELAYED)
     parts = (f.greatest(f.lit(0), f.least(f.coalesce(name, f.lit(0)), most)) for name in names)
     return f.least(reduce(lambda one, more: one + more, parts), most)

@@ -32,7 +32,7 @@ class Makers:
         self._found.update(one for one in batch.column("statement_id").to_pylist() if one in self._wanted)
         bodies = batch.column("body")
         for body in bodies.filter(compute.match_substring_regex(bodies, _READS_SOME)).to_pylist():
-            self._wanted.update(_made_by(body))
+            self._wanted.update(_find_maker(body))
 
     @property
     def are_missing(self) -> bool:
@@ -59,7 +59,7 @@ class Makers:
         return rows
 
 
-def _made_by(body: str) -> Iterator[str]:
+def _find_maker(body: str) -> Iterator[str]:
     lineage = orjson.loads(body).get("lineage") or {}
     for key in ("temp_views", "relations"):
         made = lineage.get(key)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.errors import BackendUnavailable
-from gateway.jobs.shapes import lexed_text
+from gateway.jobs.shapes import lex_statement
 from gateway.model.reading import NotRead
 
 AT_ONCE = 200
@@ -40,7 +40,7 @@ async def write_fingerprints(texts: Any, directory: Path, fingerprint: Fingerpri
             batch = await asyncio.to_thread(lambda: list(islice(rows, AT_ONCE)))
             if not batch:
                 return count
-            found = await asyncio.gather(*(_asked(_lexed(row), fingerprint) for row in batch))
+            found = await asyncio.gather(*(_find_asked_text(_lex(row), fingerprint) for row in batch))
             columns = {
                 "text_digest": [row["text_digest"] for row in batch],
                 "fingerprint": [None if one is None else one[:LONGEST] for one in found],
@@ -49,11 +49,11 @@ async def write_fingerprints(texts: Any, directory: Path, fingerprint: Fingerpri
             count += len(batch)
 
 
-def _lexed(row: Any) -> str:
-    return lexed_text(row["statement"], is_rendering=row["is_plan"], texts=row["texts"] or ())
+def _lex(row: Any) -> str:
+    return lex_statement(row["statement"], is_rendering=row["is_plan"], texts=row["texts"] or ())
 
 
-async def _asked(text: str, fingerprint: FingerprintOf) -> str | None:
+async def _find_asked_text(text: str, fingerprint: FingerprintOf) -> str | None:
     found = await fingerprint(text)
     for pause_s in PAUSES_S:
         if isinstance(found, str) or found.code not in _NO_ANSWER:

@@ -23,7 +23,7 @@ from gateway.jobs.events import SPARK_SCHEMA, heads_of_chains, land, midnight, m
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.rollup_makers import Makers
 from gateway.jobs.rollup_texts import FingerprintOf, write_fingerprints
-from gateway.jobs.spark import keeping
+from gateway.jobs.spark import build_frame_writer
 from gateway.jobs.tables import STAGING, LakeTable
 
 VERSION = 3
@@ -112,7 +112,7 @@ class _Rollups:
             await table.settle(work.connection)
         now = await work.connection.fetchval("SELECT now()")
         reached = await heads_of_chains(work.connection)
-        hours = await self._touched(reached)
+        hours = await self._list_touched_hours(reached)
         rows_in = rows_out = 0
         days = [(day, list(of_day)) for day, of_day in groupby(hours, lambda hour: hour.date())]
         if days:
@@ -130,7 +130,7 @@ class _Rollups:
             finish=partial(_reach, reached=reached, left=self._left),
         )
 
-    async def _touched(self, reached: Mapping[str, int]) -> list[datetime]:
+    async def _list_touched_hours(self, reached: Mapping[str, int]) -> list[datetime]:
         """Return the hours with something that the last run had not, in order; chains have come so far."""
         connection, found = self._work.connection, set[datetime]()
         anew = self._work.watermark is None
@@ -149,11 +149,15 @@ class _Rollups:
         # record of it.
         there = {*(await days_in_database(connection))}
         there |= {row["day"] for row in await connection.fetch(_DROPPED)}
-        names = [name for table in self._tables.values() for name in await table.gone(connection)]
+        names = [
+            name
+            for table in self._tables.values()
+            for name in await table.find_missing_partitions(connection)
+        ]
         gone = {datetime.strptime(f"{name}+0000", "hour=%Y-%m-%dT%H%z") for name in names}
         found |= {hour for hour in gone if hour.date() in there}
         hours = sorted(hour.astimezone(UTC) for hour in found)
-        lost = await self._lost() if hours else frozenset()
+        lost = await self._list_lost_days() if hours else frozenset()
         # Statements may end on the next day.
         self._left = left = [hour for hour in hours if {hour.date(), hour.date() + timedelta(days=1)} & lost]
         for day, of_day in groupby(left, lambda hour: hour.date()):
@@ -163,7 +167,7 @@ class _Rollups:
             )
         return [hour for hour in hours if hour not in left]
 
-    async def _lost(self) -> frozenset[date]:
+    async def _list_lost_days(self) -> frozenset[date]:
         """Return the days that went from PostgreSQL, and are not in the archive."""
         dropped = [row["day"] for row in await self._work.connection.fetch(_DROPPED)]
         if not dropped:
@@ -176,11 +180,11 @@ class _Rollups:
         work = self._work
         spark = await work.spark()
         name = f"day={day.isoformat()}"
-        landing = self._way.landing(name)
+        landing = self._way.make_landing(name)
         makers = Makers()
         rows_in = await self._land(day, hours, landing, makers)
         work.progress(f"{day}: {rows_in:,} events read")
-        await work.suit(rows_in)
+        await work.tune_for_rows(rows_in)
         events, ends, made_by = await self._frames(spark, day, hours, landing, makers)
         texts = landing / "fingerprints"
         texts.mkdir()
@@ -190,13 +194,13 @@ class _Rollups:
         shapes = spark.read.schema(frames.FINGERPRINTS).parquet(str(texts))
 
         made = await asyncio.to_thread(
-            frames.make, events, ends, made_by, shapes, tags, keeping(spark, landing)
+            frames.make, events, ends, made_by, shapes, tags, build_frame_writer(spark, landing)
         )
         work.progress(f"{day}: statements counted")
         rows_out = 0
         for table_name, frame in made.items():
             table = self._tables[table_name]
-            await asyncio.to_thread(_write, frame, table.staging_of_all())
+            await asyncio.to_thread(_write, frame, table.make_shared_staging_path())
             rows_out += await asyncio.to_thread(_count, spark, table.directory / STAGING)
         work.progress(f"{day}: {rows_out:,} rows written")
         partitions = [f"hour={hour:%Y-%m-%dT%H}" for hour in hours]
@@ -211,8 +215,8 @@ class _Rollups:
                     await table.commit(work.connection, partition, work.run)
         for table in self._tables.values():
             for partition in partitions:
-                await asyncio.to_thread(table.committed, partition)
-        self._way.landed(name)
+                await asyncio.to_thread(table.drop_replaced_files, partition)
+        self._way.remove_landing(name)
         work.progress(f"{day}: rolled up")
         return rows_in, rows_out
 
@@ -295,16 +299,16 @@ class _Rollups:
             kept = archive.read(
                 spark, SPARK_SCHEMA, [f"day={row['day'].isoformat()}"], all_there=row["day"] >= day
             )
-            archived = frames.narrow(kept, NAMES)
+            archived = frames.select_columns(kept, NAMES)
             if row["day"] == day:
-                events = frames.once(events, frames.of_hours(archived, hours))
+                events = frames.union_once(events, frames.of_hours(archived, hours))
             if row["day"] <= day:
                 # What was made before yesterday is in PostgreSQL, or not known.
                 decided = archived.where("kind = 'decided'")
-                made_by = decided if made_by is None else frames.once(made_by, decided)
+                made_by = decided if made_by is None else frames.union_once(made_by, decided)
                 levels = frames.LEVELS
             if row["day"] >= day:
-                ends = frames.once(ends, archived.where(frames.ENDS))
+                ends = frames.union_once(ends, archived.where(frames.ENDS))
         return events, ends, None if made_by is None else frames.MadeBy(made_by, levels)
 
     async def _tags(self, spark: Any) -> Any:

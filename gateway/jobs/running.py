@@ -18,7 +18,7 @@ from gateway.database.migrate import migrate
 from gateway.database.texts import storable
 from gateway.errors import JobBusy, LedgerUnavailable
 from gateway.jobs.job import CONNECTION, Job, Outcome, Progress, Work
-from gateway.jobs.locks import HELD, LOCKS, MADE_UP_FOR, TAKEN, VERIFYING, locked
+from gateway.jobs.locks import HELD, LOCKS, MADE_UP_FOR, TAKEN, VERIFYING, write_lock_condition
 from gateway.jobs.spark import SparkOptions, failure_of
 from gateway.jobs.tables import clear_landing
 
@@ -85,12 +85,12 @@ async def run_job(
             progress=progress,
             spark_options=spark,
         )
-        return await _recorded(job, work)
+        return await _run_recorded(job, work)
     finally:
-        await _released(connection)
+        await _release_lock(connection)
 
 
-async def _released(connection: Any) -> None:
+async def _release_lock(connection: Any) -> None:
     """Give the lock back and end the connection. PostgreSQL sees its end only later, and whoever comes next
     need not find the job taken."""
     try:
@@ -103,7 +103,7 @@ async def _released(connection: Any) -> None:
         connection.terminate()
 
 
-async def _recorded(job: Job, work: Work) -> Run:
+async def _run_recorded(job: Job, work: Work) -> Run:
     """Run the job and write down how it ended."""
     began = time.monotonic()
 
@@ -114,20 +114,20 @@ async def _recorded(job: Job, work: Work) -> Run:
         return Run(number=work.run, outcome=outcome, seconds=seconds, application=work.application)
 
     try:
-        return await _watched(work, to_its_end)
+        return await _run_watched(work, to_its_end)
     except BaseException as error:
         stopped = isinstance(error, asyncio.CancelledError | KeyboardInterrupt)
         told = failure_of(error)
-        await _failed(work, "killed" if stopped else "failed", told, time.monotonic() - began)
+        await _record_failure(work, "killed" if stopped else "failed", told, time.monotonic() - began)
         if told is error:
             raise
         raise told from error
     finally:
         await work.close()
-        await _cleared(work)
+        await _clear_work(work)
 
 
-async def _cleared(work: Work) -> None:
+async def _clear_work(work: Work) -> None:
     """Remove what the run has read of the record, texts of statements among it, however it has ended."""
     with contextlib.suppress(*TROUBLE):  # where the lock is gone, what is there may be another run's
         async with asyncio.timeout(RELEASE_S):
@@ -135,11 +135,11 @@ async def _cleared(work: Work) -> None:
         await asyncio.to_thread(clear_landing, work.lake, work.job)
 
 
-async def _watched(work: Work, to_its_end: Callable[[], Coroutine[Any, Any, Run]]) -> Run:
+async def _run_watched(work: Work, to_its_end: Callable[[], Coroutine[Any, Any, Run]]) -> Run:
     """Go on for as long as the job's lock is the run's, whatever it waits for."""
     pid = await work.connection.fetchval("SELECT pg_backend_pid()")  # a pooler would tell the client another
     running = asyncio.ensure_future(to_its_end())
-    watching = asyncio.ensure_future(_lost(work, pid))
+    watching = asyncio.ensure_future(_watch_lock(work, pid))
     try:
         await asyncio.wait((running, watching), return_when=asyncio.FIRST_COMPLETED)
         if not running.done():
@@ -155,7 +155,7 @@ async def _watched(work: Work, to_its_end: Callable[[], Coroutine[Any, Any, Run]
     return running.result()
 
 
-async def _lost(work: Work, pid: int) -> str:
+async def _watch_lock(work: Work, pid: int) -> str:
     """Look at the lock again and again, by connections of their own; return why the run cannot go on."""
     answered = time.monotonic()
     while True:
@@ -165,7 +165,7 @@ async def _lost(work: Work, pid: int) -> str:
                 held = await connection.fetchval(
                     # Of several servers, one that is no primary has no locks.
                     "SELECT pg_is_in_recovery() OR EXISTS (SELECT FROM pg_locks l"
-                    f" WHERE {HELD} AND l.pid = $1 AND l.objid = {locked('$2')})",
+                    f" WHERE {HELD} AND l.pid = $1 AND l.objid = {write_lock_condition('$2')})",
                     pid,
                     work.job,
                     timeout=SILENT_S,
@@ -183,7 +183,7 @@ async def _who(connection: Any, job: str) -> str:
     """Say who keeps a job from running: another run of it, or a job that needs it to stand still."""
     holder = await connection.fetchval(
         "SELECT a.application_name FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid"
-        f" WHERE {TAKEN} AND l.objid = {locked('$1')}",
+        f" WHERE {TAKEN} AND l.objid = {write_lock_condition('$1')}",
         job,
     )
     if holder == VERIFYING:
@@ -268,7 +268,7 @@ async def _end(work: Work, job: Job, outcome: Outcome, seconds: float) -> None:
         )
 
 
-async def _failed(work: Work, state: str, error: BaseException, seconds: float) -> None:
+async def _record_failure(work: Work, state: str, error: BaseException, seconds: float) -> None:
     """Record the end of a run that came to nothing; where that fails too, the next run will say so."""
     line = next((line for line in str(error).splitlines() if line.strip()), "")
     # What asyncpg says of a connection that was cut tells nobody what it is about.

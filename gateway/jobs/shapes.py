@@ -14,7 +14,7 @@ _STRINGS = re.compile(_STRING, re.DOTALL)
 _ONE_SQL_TEXT = re.compile(rf"spark\.sql\((?:{_STRING})\)", re.DOTALL)
 
 
-def lexed_text(statement: str, *, is_rendering: bool, texts: Sequence[str] = ()) -> str:
+def lex_statement(statement: str, *, is_rendering: bool, texts: Sequence[str] = ()) -> str:
     """Return the text that stands for a statement: of a plan that is nothing but an SQL text that, of other
     plans their rendering with empty strings."""
     if not is_rendering:

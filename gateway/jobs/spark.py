@@ -51,7 +51,7 @@ class NotCollected(Exception):
     """PySpark gave no rows of a frame that has some."""
 
 
-def collected(frame: Any) -> list[Any]:
+def collect(frame: Any) -> list[Any]:
     """Return the rows of a frame. Raises NotCollected.
 
     PySpark 4.3 gives none, and no error, of a column whose collation is indeterminate: nobody may take that
@@ -150,7 +150,7 @@ FEW_ROWS = 10_000
 """Rows below which Spark is sooner done with them than with compiling code for them."""
 
 
-def suit(session: Any, rows: int) -> None:
+def tune_for_rows(session: Any, rows: int) -> None:
     """Let Spark interpret its expressions where rows are few, and compile them where they are many."""
     few = rows < FEW_ROWS
     session.conf.set("spark.sql.codegen.wholeStage", "false" if few else "true")
@@ -175,7 +175,7 @@ def _require_iceberg(version: str) -> None:
         ) from None
 
 
-def keeping(session: Any, directory: Path) -> Keep:
+def build_frame_writer(session: Any, directory: Path) -> Keep:
     """Return what writes frames below a directory that the session sees under the same path."""
 
     def keep(name: str, frame: Any) -> Any:

@@ -41,10 +41,10 @@ class LakeTable:
     async def settle(self, connection: Any) -> None:
         """Put right what a killed run has left; call it with the job's lock held."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        committed = await self._committed(connection)
+        committed = await self._load_committed_runs(connection)
         for aside in _entries(self.directory / REPLACED):
             place = self.place(aside.name)
-            if _written_by(place) == committed.get(aside.name, ""):
+            if _read_run(place) == committed.get(aside.name, ""):
                 shutil.rmtree(aside)
                 continue
             shutil.rmtree(place, ignore_errors=True)
@@ -56,37 +56,38 @@ class LakeTable:
         for name in (STAGING, LANDING):
             shutil.rmtree(self.directory / name, ignore_errors=True)
 
-    async def _committed(self, connection: Any) -> dict[str, str]:
+    async def _load_committed_runs(self, connection: Any) -> dict[str, str]:
         """Return the run that wrote each partition, as PostgreSQL has it."""
         rows = await connection.fetch(
             "SELECT partition, run FROM sluice.job_partition WHERE table_name = $1", self.name
         )
         return {row["partition"]: str(row["run"]) for row in rows}
 
-    async def gone(self, connection: Any) -> list[str]:
+    async def find_missing_partitions(self, connection: Any) -> list[str]:
         """Return partitions that a run wrote, and that are not there: somebody has removed them."""
-        return [name for name in await self._committed(connection) if not self.place(name).is_dir()]
+        return [name for name in await self._load_committed_runs(connection) if not self.place(name).is_dir()]
 
-    def staging(self, partition: str) -> Path:
+    def make_staging_path(self, partition: str) -> Path:
         """Return a place that is not there yet, for the partition's new files."""
         return self._fresh(STAGING, partition)
 
-    def staging_of_all(self) -> Path:
+    def make_shared_staging_path(self) -> Path:
         """Return a place that is not there yet, for the new files of several partitions."""
         return self._fresh(STAGING, "")
 
-    def landing(self, partition: str) -> Path:
+    def make_landing(self, partition: str) -> Path:
         """Return an empty directory for what the partition is made of."""
         made = self._fresh(LANDING, partition)
         made.mkdir()
         return made
 
-    def landed(self, partition: str) -> None:
+    def remove_landing(self, partition: str) -> None:
         """Remove what the partition was made of."""
         shutil.rmtree(self.directory / LANDING / partition, ignore_errors=True)
 
     def replace(self, partition: str, run: int) -> None:
-        """Put the staged files, on the disk by now, in place of the partition. `committed` comes after it."""
+        """Put the staged files, on the disk by now, in place of the partition. `drop_replaced_files` comes
+        after it."""
         staged, place = self.directory / STAGING / partition, self.place(partition)
         staged.mkdir(parents=True, exist_ok=True)  # no rows, no files
         (staged / WRITTEN_BY).write_text(str(run))
@@ -113,16 +114,17 @@ class LakeTable:
             self.name,
             partition,
             run,
-            any(self._written(partition).rglob("*.parquet")),
+            any(self._make_written_path(partition).rglob("*.parquet")),
         )
 
-    def committed(self, partition: str) -> None:
+    def drop_replaced_files(self, partition: str) -> None:
         """Let the old files go; call it after the transaction."""
         shutil.rmtree(self.directory / REPLACED / partition, ignore_errors=True)
-        self.landed(partition)
+        self.remove_landing(partition)
 
     def forget(self) -> None:
-        """Make sure that nothing replaced is read any more; call it when all partitions are `committed`."""
+        """Make sure that nothing replaced is read any more; call it when all partitions are
+        `drop_replaced_files`."""
 
     async def partitions(self) -> list[str]:
         """Return the partitions that are there, whoever has put them there."""
@@ -134,7 +136,7 @@ class LakeTable:
         """Return a frame of partitions, with the columns of `schema`, which may have their keys; None: of all
         that are there. Raises LedgerUnavailable where one is not, unless some need not be (`all_there`)."""
         there = {one.name: str(one) for one in _entries(self.directory) if "=" in one.name}
-        wanted = chosen(self.name, there, partitions, all_there=all_there)
+        wanted = choose_partitions(self.name, there, partitions, all_there=all_there)
         empty = spark.createDataFrame([], schema)
         if not wanted:
             return empty
@@ -149,8 +151,8 @@ class LakeTable:
     def bytes_of(self, partition: str) -> int:
         return sum(file.stat().st_size for file in self.place(partition).rglob("*.parquet"))
 
-    def _written(self, partition: str) -> Path:
-        """Return where a partition's files are between `replace` and `committed`."""
+    def _make_written_path(self, partition: str) -> Path:
+        """Return where a partition's files are between `replace` and `drop_replaced_files`."""
         return self.place(partition)
 
     def _fresh(self, kind: str, partition: str) -> Path:
@@ -174,7 +176,7 @@ def clear_landing(lake: Path, job: str) -> None:
             shutil.rmtree(place, ignore_errors=True)
 
 
-def chosen(
+def choose_partitions(
     table: str, there: Collection[str], partitions: Sequence[str] | None, *, all_there: bool
 ) -> list[str]:
     """Return which partitions are read."""
@@ -186,7 +188,7 @@ def chosen(
     return [name for name in partitions if name in there]
 
 
-def _written_by(place: Path) -> str | None:
+def _read_run(place: Path) -> str | None:
     try:
         return (place / WRITTEN_BY).read_text()
     except OSError:

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from gateway.audit.chain import Head
 from gateway.audit.erasing import Erasures, read_erasures
 from gateway.audit.rows import KNOWN_DAY
-from gateway.audit.verify import expected, least_places, require_tables
+from gateway.audit.verify import find_least_places, prepare_chains, require_tables
 from gateway.audit.walking import Chain, Kind, Verified
 from gateway.database.texts import storable
 from gateway.errors import LedgerUnavailable, RecordChanged
@@ -33,7 +33,7 @@ from gateway.jobs.tables import LakeTable
 from gateway.jobs.verifying_frames import ARCHIVE, COPY, DATABASE, NEEDED, Walked, from_json, parts
 
 VERSION = 1
-TOLD_LINES = 20
+MAX_REPORTED_LINES = 20
 AT_ONCE = 4
 """Connections that read PostgreSQL's events, each a day at a time."""
 _ROWS = (
@@ -56,7 +56,7 @@ class VerifyOptions:
     reached: Mapping[str, Head] | None = None
     part_events: int = 1 << 16
     """Places of a chain that one task sorts and walks at once."""
-    told: Callable[[Verified], None] = lambda found: None
+    report: Callable[[Verified], None] = lambda found: None
     """Given what was found, before the run ends."""
 
 
@@ -105,17 +105,17 @@ class _Verifying:
         await keep_archive(work.connection, work.progress)
         await self._table.settle(work.connection)
         await self._way.settle(work.connection)
-        self._landing = self._way.landing("record")
+        self._landing = self._way.make_landing("record")
         chains, days, rows = await self._look()
         walked: dict[str, list[Walked]] = {}
         if rows or days:
             spark = await work.spark()
             walked = await asyncio.to_thread(self._walk, spark, chains, days)
-        self._way.landed("record")
+        self._way.remove_landing("record")
         self._join(chains, walked)
         await self._record()
-        options.told(found)
-        for finding in found.findings[:TOLD_LINES]:
+        options.report(found)
+        for finding in found.findings[:MAX_REPORTED_LINES]:
             work.progress(f"{finding.kind.value}: {finding.where}")
         if not found.holds:
             count = len(found.findings) + found.more
@@ -133,7 +133,7 @@ class _Verifying:
         async with self._snapshot() as connection:
             await require_tables(connection)
             self._erasures = Erasures(await read_erasures(connection, options.keys))
-            chains = await expected(
+            chains = await prepare_chains(
                 connection,
                 self._found,
                 self._erasures,
@@ -144,7 +144,7 @@ class _Verifying:
                 reached=options.reached,
             )
             days = await self._days(connection, chains)
-            self._least = await least_places(connection)
+            self._least = await find_least_places(connection)
             rows = await self._land(connection, chains)
         work.progress(f"{rows:,} events read from PostgreSQL, {len(days)} days of the archive")
         return chains, days, rows
@@ -219,7 +219,7 @@ class _Verifying:
         days = [_Archived(day=row["day"], dropped=row["dropped"], chains=lasts[row["day"]]) for row in rows]
         there = set(await self._table.partitions())
         for name in sorted(there - {one.name for one in days}):
-            self._found.tell(Kind.ADDED, f"`{name}` of the archive, which no run has put there")
+            self._found.report(Kind.ADDED, f"`{name}` of the archive, which no run has put there")
         if self._bounded:
             ranges = {name: (first, last) for name, first, last in _ranges(chains)}
             touched = {
@@ -232,7 +232,7 @@ class _Verifying:
             days = [one for one in days if one.day in touched]
         for one in days:
             if one.name not in there:
-                self._found.tell(Kind.MISSING, f"`{one.name}` of the archive")
+                self._found.report(Kind.MISSING, f"`{one.name}` of the archive")
         return days
 
     def _walk(
@@ -243,13 +243,13 @@ class _Verifying:
         from pyspark.errors import PySparkException
 
         try:
-            return self._walked(spark, chains, days)
+            return self._walk_chains(spark, chains, days)
         except (PySparkException, Py4JError) as error:
             readable = [one for one in days if self._is_readable(spark, one)]
             if len(readable) == len(days):
                 raise LedgerUnavailable(f"the record cannot be read: {cause_of(error)}") from error
         # What the other days hold is there all the same; of these, what is not in PostgreSQL will be missed.
-        return self._walked(spark, chains, readable)
+        return self._walk_chains(spark, chains, readable)
 
     def _is_readable(self, spark: Any, day: _Archived) -> bool:
         """Read a day of the archive to its end; tell of it where that cannot be done."""
@@ -261,11 +261,11 @@ class _Verifying:
             rows = self._table.read(spark, SPARK_SCHEMA, [day.name], all_there=False)
             rows.agg(f.count(f.when(f.xxhash64(*rows.columns) == 0, 1))).collect()
         except (PySparkException, Py4JError) as error:
-            self._found.tell(Kind.UNREADABLE, f"`{day.name}` of the archive: {cause_of(error)}")
+            self._found.report(Kind.UNREADABLE, f"`{day.name}` of the archive: {cause_of(error)}")
             return False
         return True
 
-    def _walked(
+    def _walk_chains(
         self, spark: Any, chains: Sequence[Chain], days: Sequence[_Archived]
     ) -> dict[str, list[Walked]]:
         frame = self._events(spark, days)

@@ -57,23 +57,23 @@ def parts(events: Any, sealed: Mapping[str, frozenset[int]], places: int) -> Any
     """
     from pyspark.sql import functions as f
 
-    together = events.mapInArrow(_linking(places), _LINKED).repartition("gateway", "part")
+    together = events.mapInArrow(_build_linker(places), _LINKED).repartition("gateway", "part")
     in_no_chain = f.when(f.col("part") < 0, f.col("event_id"))
     ordered = together.sortWithinPartitions(
         "gateway", "part", "chain_position", in_no_chain, "source", "time", "event_id"
     )
-    return ordered.mapInArrow(_walking(sealed), "walked string")
+    return ordered.mapInArrow(_build_walker(sealed), "walked string")
 
 
-def _linking(places: int) -> _Batches:
+def _build_linker(places: int) -> _Batches:
     def linking(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
-            yield linked(batch, places)
+            yield build_links(batch, places)
 
     return linking
 
 
-def linked(batch: Any, places: int) -> Any:
+def build_links(batch: Any, places: int) -> Any:
     """Return what chains have of the events of a batch, by columns; what has no value is none of a chain."""
     import pyarrow
     from pyarrow import compute
@@ -98,7 +98,7 @@ def linked(batch: Any, places: int) -> Any:
         "behind": column("behind"),
         "lost": column("lost"),
     }
-    return pyarrow.RecordBatch.from_pydict(found, schema=_linked_schema())
+    return pyarrow.RecordBatch.from_pydict(found, schema=_build_link_schema())
 
 
 def _part_numbers(positions: Sequence[int], event_ids: Any, places: int) -> list[int]:
@@ -111,7 +111,7 @@ def _part_numbers(positions: Sequence[int], event_ids: Any, places: int) -> list
     ]
 
 
-def _linked_schema() -> Any:
+def _build_link_schema() -> Any:
     import pyarrow
 
     kinds = {
@@ -126,7 +126,7 @@ def _linked_schema() -> Any:
     return pyarrow.schema([(name, kinds[kind]) for name, kind in pairs])
 
 
-def _walking(sealed: Mapping[str, frozenset[int]]) -> _Batches:
+def _build_walker(sealed: Mapping[str, frozenset[int]]) -> _Batches:
     def walk(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow
 

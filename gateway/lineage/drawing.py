@@ -6,7 +6,16 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gateway.lineage.graph import Carries, Direction, Edge, GraphAnswer, GraphColumn, covers, far, near
+from gateway.lineage.graph import (
+    Carries,
+    Direction,
+    Edge,
+    GraphAnswer,
+    GraphColumn,
+    covers,
+    get_far_end,
+    get_near_end,
+)
 
 EXPRESSION_CHARS = 60
 _CARRIES = {
@@ -20,7 +29,7 @@ def as_tree(answer: GraphAnswer) -> str:
     """Return the walk as an indented tree; a column that stands above already is not gone into again."""
     by_near: dict[str, list[Edge]] = {}
     for edge in answer.edges:
-        by_near.setdefault(near(edge, answer.direction).dataset, []).append(edge)
+        by_near.setdefault(get_near_end(edge, answer.direction).dataset, []).append(edge)
     lines: list[str] = []
     shown: set[GraphColumn] = set()
 
@@ -28,12 +37,12 @@ def as_tree(answer: GraphAnswer) -> str:
         shown.add(column)
         branches: dict[GraphColumn, list[Edge]] = {}
         for edge in by_near.get(column.dataset, ()):
-            if covers(near(edge, answer.direction), column):
-                branches.setdefault(far(edge, answer.direction), []).append(edge)
+            if covers(get_near_end(edge, answer.direction), column):
+                branches.setdefault(get_far_end(edge, answer.direction), []).append(edge)
         for number, (there, edges) in enumerate(branches.items(), start=1):
             last = number == len(branches)
             again = " …" if there in shown else ""
-            lines.append(f"{indent}{'└─ ' if last else '├─ '}{there}  {_told(edges)}{again}")
+            lines.append(f"{indent}{'└─ ' if last else '├─ '}{there}  {_format_edges(edges)}{again}")
             if not again:
                 grow(there, indent + ("   " if last else "│  "))
 
@@ -47,7 +56,7 @@ def as_tree(answer: GraphAnswer) -> str:
     return "\n".join(lines)
 
 
-def _told(edges: list[Edge]) -> str:
+def _format_edges(edges: list[Edge]) -> str:
     best = max(edge.carries for edge in edges)
     kinds = ", ".join(sorted({edge.subtype for edge in edges}))
     expression = next((edge.expression for edge in edges if edge.carries == best and edge.expression), "")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 
-async def take_in(connection: Any, proposals: Sequence[int]) -> None:
+async def absorb_drift(connection: Any, proposals: Sequence[int]) -> None:
     """Have new classes of the same tag, which a later look at the column has told as drift, be what these
     proposals were decided on."""
     await connection.execute(

@@ -21,7 +21,7 @@ from gateway.lineage.gathering import GatheredLineage, Gatherer
 from gateway.lineage.recorded import NOT_FORWARDED, TOO_MUCH, RecordedStatement, read_statement
 from gateway.lineage.rows import MAX_EDGES, SeenStatement
 from gateway.lineage.sinks import LineageSink
-from gateway.lineage.store import KnownIds, bring
+from gateway.lineage.store import KnownIds, store_lineage
 from gateway.lineage.workers import HasLineage, LineageWorkers
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
@@ -76,23 +76,23 @@ class Queue(Protocol):
         """Return the gateway's own, those first that have waited longest."""
         ...
 
-    async def take_left(self, connection: Any, limit: int) -> Sequence[EndedStatement]:
+    async def take_abandoned(self, connection: Any, limit: int) -> Sequence[EndedStatement]:
         """Return those that any gateway has left."""
         ...
 
-    async def decided(self, connection: Any, statement_id: UUID) -> AuditEvent | None:
+    async def load_decided(self, connection: Any, statement_id: UUID) -> AuditEvent | None:
         """Return the decision on a statement; None when the record does not have it."""
         ...
 
-    async def done(self, connection: Any, statements: Iterable[UUID]) -> None:
+    async def dequeue(self, connection: Any, statements: Iterable[UUID]) -> None:
         """Take statements out."""
         ...
 
-    async def failed(self, connection: Any, statements: Iterable[UUID], pause_s: float) -> None:
+    async def postpone(self, connection: Any, statements: Iterable[UUID], pause_s: float) -> None:
         """Let statements wait for another attempt."""
         ...
 
-    async def behind(self, connection: Any) -> tuple[int, float]:
+    async def measure_backlog(self, connection: Any) -> tuple[int, float]:
         """Return how many of the gateway's own wait, and for how many seconds the oldest has."""
         ...
 
@@ -202,11 +202,11 @@ class Follower:
         """Make the lineage of the next statements; return how many there were."""
         waiting = await self.queue.take(connection, self.limits.batch)
         if not waiting and self._looks_for_left():
-            waiting = await self.queue.take_left(connection, self.limits.batch)
+            waiting = await self.queue.take_abandoned(connection, self.limits.batch)
         await self._count(connection)
         if not waiting:
             return 0
-        seen, unmade = await self._made(connection, waiting)
+        seen, unmade = await self._trace_waiting(connection, waiting)
         if seen:
             brought = [
                 taken
@@ -219,9 +219,11 @@ class Follower:
                     self._again(one, "the database does not take it", unmade)
             await self._sink(brought)
         failed = {one.statement_id for one in unmade}
-        await self.queue.done(connection, [w.statement_id for w in waiting if w.statement_id not in failed])
+        await self.queue.dequeue(
+            connection, [w.statement_id for w in waiting if w.statement_id not in failed]
+        )
         for one in unmade:
-            await self.queue.failed(connection, [one.statement_id], self.limits.retry_s * 2**one.attempts)
+            await self.queue.postpone(connection, [one.statement_id], self.limits.retry_s * 2**one.attempts)
         return len(waiting)
 
     def _looks_for_left(self) -> bool:
@@ -235,11 +237,11 @@ class Follower:
         now = time.monotonic()
         if now - self._counted_at >= self.limits.poll_s:
             self._counted_at = now
-            self.metrics.waiting, self.metrics.oldest_s = await self.queue.behind(connection)
+            self.metrics.waiting, self.metrics.oldest_s = await self.queue.measure_backlog(connection)
 
     # -- making ------------------------------------------------------------------------------------------
 
-    async def _made(
+    async def _trace_waiting(
         self, connection: Any, waiting: Sequence[EndedStatement]
     ) -> tuple[list[SeenStatement], list[EndedStatement]]:
         """Return what has lineage, and what is to be tried again."""
@@ -293,22 +295,22 @@ class Follower:
         if statement.outcome == NOT_FORWARDED:
             return None
         lineage = await self._lineage(connection, statement, depth=0)
-        return seen_of(statement, lineage) if counts(lineage, statement) else None
+        return build_seen_statement(statement, lineage) if counts(lineage, statement) else None
 
     async def _lineage(
         self, connection: Any, statement: RecordedStatement, depth: int
     ) -> StatementLineage | None:
         if statement.tables_only is not None:
             return statement.tables_only
-        views = await self._made_by(connection, statement.temp_views, depth)
-        kept = await self._made_by(connection, statement.relations, depth)
+        views = await self._trace_makers(connection, statement.temp_views, depth)
+        kept = await self._trace_makers(connection, statement.relations, depth)
         gathered = await gather(self.gatherer, statement, views, kept)
         if isinstance(gathered, str):
             # Its own words may quote the statement, which no log has.
             raise _Unmade("there is no reading of it")
         return await make(self.workers, statement, gathered)
 
-    async def _made_by(
+    async def _trace_makers(
         self, connection: Any, made_by: Mapping[str, UUID], depth: int
     ) -> dict[str, StatementLineage]:
         """Return the lineage of the statements that made temporary views, or cached relations; those of which
@@ -329,7 +331,7 @@ class Follower:
 
     async def _maker(self, connection: Any, statement_id: UUID, depth: int) -> StatementLineage | None:
         async with self._record:
-            event = await self.queue.decided(connection, statement_id)
+            event = await self.queue.load_decided(connection, statement_id)
         if event is None:
             return None
         try:
@@ -347,7 +349,7 @@ class Follower:
     async def _bring(self, connection: Any, seen: Sequence[SeenStatement]) -> list[SeenStatement]:
         """Bring statements into the graph; return those that the database took."""
         try:
-            await bring(connection, seen, self._known)
+            await store_lineage(connection, seen, self._known)
         except _REFUSALS as error:
             if len(seen) == 1:
                 log.error("lineage_refused", statement_id=str(seen[0].statement_id), error=_why(error))
@@ -430,7 +432,7 @@ def counts(lineage: StatementLineage | None, statement: RecordedStatement) -> Ty
     return lineage is not None and (lineage.operation is not Operation.QUERY or statement.runs_queries)
 
 
-def seen_of(statement: RecordedStatement, lineage: StatementLineage) -> SeenStatement:
+def build_seen_statement(statement: RecordedStatement, lineage: StatementLineage) -> SeenStatement:
     """Return a recorded statement with its lineage, as the graph takes it."""
     return SeenStatement(
         statement_id=statement.statement_id,

@@ -105,13 +105,13 @@ class Gatherer:
                     if isinstance(body, NotRead):
                         return body
                     if body is not None:
-                        views[name.folded()] = body
+                        views[name.fold()] = body
                         found |= names_of(body)
             wanted = found - seen
             seen = seen | found
             if wanted:
                 snapshot = await self.look_up(sorted(wanted, key=str))
-        tables = {name.folded(): table for name in seen if (table := snapshot.table(name)) is not None}
+        tables = {name.fold(): table for name in seen if (table := snapshot.table(name)) is not None}
         return LineageCatalog(tables=tables, views=views, temp_views=temp_views, masks=masks)
 
     async def touches(
@@ -129,7 +129,7 @@ class Gatherer:
                     continue
                 meaning = names.table(relation.parts) if scans else names.new_table(relation.parts)
                 if isinstance(meaning, TableName):
-                    (read if scans else written).add(meaning.folded())
+                    (read if scans else written).add(meaning.fold())
         return read, written
 
     async def _text(
@@ -186,5 +186,5 @@ def names_of(statement: LineageText) -> set[TableName]:
             if relation.role is RelationRole.SCAN
             else (statement.names.new_table(relation.parts), statement.names.table(relation.parts))
         )
-        found |= {meaning.folded() for meaning in meanings if isinstance(meaning, TableName)}
+        found |= {meaning.fold() for meaning in meanings if isinstance(meaning, TableName)}
     return found

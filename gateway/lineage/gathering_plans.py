@@ -62,7 +62,7 @@ async def gather_plan(
     for read in reading.tables:
         meaning = names.table(read.parts)
         if isinstance(meaning, TableName):
-            wanted.add(meaning.folded())
+            wanted.add(meaning.fold())
     for text in (*statements, *expressions):
         wanted |= names_of(text) if text is not None else set()
     plan = LineagePlan(

@@ -71,7 +71,7 @@ Knows = Callable[[Sequence[GraphColumn]], Awaitable[frozenset[GraphColumn]]]
 """Columns → those of them that the asker may know of."""
 
 
-async def everything(columns: Sequence[GraphColumn]) -> frozenset[GraphColumn]:
+async def see_all_columns(columns: Sequence[GraphColumn]) -> frozenset[GraphColumn]:
     """Let the asker know of all columns: for operators and administrators."""
     return frozenset(columns)
 
@@ -259,7 +259,7 @@ async def walk(
             break
         reached: set[int] = set()
         for id_, there, edge in edges:
-            best = min(carried.by(near(edge, direction)), edge.carries)
+            best = min(carried.get_carried(get_near_end(edge, direction)), edge.carries)
             if id_ not in taken:
                 if len(answer.edges) == most_edges:
                     answer.cut_off = f"it has more than {most_edges:,} edges"
@@ -267,7 +267,7 @@ async def walk(
                 taken.add(id_)
                 answer.edges.append(edge)
             # Also when it was reached before: a longer way may carry more.
-            column = far(edge, direction)
+            column = get_far_end(edge, direction)
             if carried.take(column, best):
                 distance.setdefault(column, level)
                 reached.add(there)
@@ -288,7 +288,7 @@ async def walk(
     return answer
 
 
-async def ways(
+async def find_paths(
     connection: Any,
     source: GraphColumn,
     target: GraphColumn,
@@ -318,7 +318,7 @@ async def ways(
                 break
             continue
         passed = {source, *(edge.target for edge in way)}
-        for edge in leading.on_from(at):
+        for edge in leading.list_edges_from(at):
             tried += 1
             least = len(way) + 1 + leading.distance(edge.target)
             if edge.target not in passed and least <= depth:
@@ -413,7 +413,7 @@ class _Steps(_Columns):
     async def next(self, frontier: set[int], most: int) -> list[tuple[int, int, Edge]] | None:
         """Return up to so many of the edges that lead on, each with its id and that of its far end; None when
         the columns that they lead to are too many to look at."""
-        if self._knows is everything:
+        if self._knows is see_all_columns:
             rows = await self._connection.fetch(self._sql(_ALL), list(frontier), most)
             await self.look_at({row[end] for row in rows for end in ("source", "target")})
         else:
@@ -491,17 +491,17 @@ class _Leading:
         for one in up.reached:
             self._distances.setdefault(one.column.dataset, {})[one.column.name] = one.distance
 
-    def on_from(self, column: GraphColumn) -> Iterable[Edge]:
+    def list_edges_from(self, column: GraphColumn) -> Iterable[Edge]:
         """Return the edges that lead on from a column."""
-        for edges in _covered(self._edges.get(column.dataset, {}), column.name):
+        for edges in _list_covered(self._edges.get(column.dataset, {}), column.name):
             yield from edges
 
     def distance(self, column: GraphColumn) -> int:
         """Return the edges from a column to the start, at least."""
-        return min(_covered(self._distances.get(column.dataset, {}), column.name), default=0)
+        return min(_list_covered(self._distances.get(column.dataset, {}), column.name), default=0)
 
 
-def _covered(columns: Mapping[str, T], name: str) -> list[T]:
+def _list_covered(columns: Mapping[str, T], name: str) -> list[T]:
     """Return what is kept of those columns of a dataset that a name covers."""
     if name == ANY_COLUMN:
         return list(columns.values())
@@ -521,7 +521,7 @@ class _Carried:
     def of(self, column: GraphColumn) -> Carries:
         return self._by_dataset[column.dataset][column.name]
 
-    def by(self, column: GraphColumn) -> Carries:
+    def get_carried(self, column: GraphColumn) -> Carries:
         """Return what leaves by a column: its own, and that of all columns of its dataset."""
         columns = self._by_dataset[column.dataset]
         if column.name == ANY_COLUMN:
@@ -537,12 +537,12 @@ class _Carried:
         return True
 
 
-def near(edge: Edge, direction: Direction) -> GraphColumn:
+def get_near_end(edge: Edge, direction: Direction) -> GraphColumn:
     """Return the end of an edge that a walk comes from."""
     return edge.target if direction is Direction.UP else edge.source
 
 
-def far(edge: Edge, direction: Direction) -> GraphColumn:
+def get_far_end(edge: Edge, direction: Direction) -> GraphColumn:
     """Return the end of an edge that a walk goes to."""
     return edge.source if direction is Direction.UP else edge.target
 

@@ -14,12 +14,12 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from gateway.errors import Faults
-from gateway.lineage.following import counts, gather, make, seen_of
+from gateway.lineage.following import build_seen_statement, counts, gather, make
 from gateway.lineage.gathering import GatheredLineage, Gatherer
 from gateway.lineage.recorded import NOT_FORWARDED, RecordedStatement, read_statement
 from gateway.lineage.rows import IMPORTED, SeenStatement
 from gateway.lineage.sinks import LineageSink
-from gateway.lineage.store import KnownIds, bring
+from gateway.lineage.store import KnownIds, store_lineage
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName, quote
@@ -236,7 +236,7 @@ class Importer:
             order.prepare()
         return order
 
-    async def recorded(self, found: Iterable[RecordedEvent], progress: _Progress) -> None:
+    async def import_recorded(self, found: Iterable[RecordedEvent], progress: _Progress) -> None:
         """Import cleared statements of the audit record: sessions at once, each in the order of its time."""
         sessions: dict[str, list[RecordedEvent]] = {}
         for one in sorted(found, key=lambda f: f.event.time):
@@ -301,7 +301,7 @@ class Importer:
         if lineage.table_level:
             self.report.table_level.append(Unread(statement.name, statement.number, lineage.table_level))
         self._made.learn(lineage)
-        self._waiting.append(seen_of(recorded, lineage))
+        self._waiting.append(build_seen_statement(recorded, lineage))
         if len(self._waiting) >= BATCH:
             await self._flush()
 
@@ -309,7 +309,7 @@ class Importer:
         async with self._bringing:
             batch, self._waiting = self._waiting, []
             if batch:
-                self.report.new += await bring(self._connection, batch, self._known)
+                self.report.new += await store_lineage(self._connection, batch, self._known)
             if batch and self._sink is not None:
                 await self._sink.put(batch)
 

@@ -9,7 +9,15 @@ from itertools import groupby
 from typing import Any
 
 from gateway.lineage.graph import GraphColumn
-from gateway.lineage.propagation import Flow, PropagationNode, Spread, nodes, sources, spread, within
+from gateway.lineage.propagation import (
+    Flow,
+    PropagationNode,
+    Spread,
+    list_columns_of,
+    nodes,
+    sources,
+    spread_tags,
+)
 from gateway.model.lineage import ANY_COLUMN, DatasetKind
 from gateway.model.resource import Resource
 from gateway.model.tags import Propagation, PropagationRules
@@ -47,7 +55,7 @@ class LaunderingReport:
     """Why there may be more; empty when this is all."""
 
 
-async def laundering(
+async def find_laundering(
     connection: Any,
     sights: Sights,
     rules: PropagationRules,
@@ -67,10 +75,10 @@ async def laundering(
     lax: set[int] = set()
     async for page in sources(connection, rules.carrying):
         # Where only a table is known to flow on, any of its columns may be in it.
-        beside = await within(connection, [node for node in page if node.name == ANY_COLUMN])
+        beside = await list_columns_of(connection, [node for node in page if node.name == ANY_COLUMN])
         there = {node.id: node for node in (*page, *beside)}.values()
         wanted = [node for node in there if start is None or _is_among(node, start)]
-        found = await asyncio.to_thread(_seen, sights, wanted)
+        found = await asyncio.to_thread(_list_seen, sights, wanted)
         for node in wanted:
             sight = found.get(node.id, [])
             tagged = ungranted or bool(sights.engine.tags(_resource(node), sights.context))
@@ -79,10 +87,10 @@ async def laundering(
                 if tagged:
                     lax.add(node.id)
     report.columns = len(seen)
-    spreading = await spread(connection, dict.fromkeys(seen, (_EVERY,)), rules, most_sources=MAX_SOURCES)
+    spreading = await spread_tags(connection, dict.fromkeys(seen, (_EVERY,)), rules, most_sources=MAX_SOURCES)
     known |= await nodes(connection, spreading.arrivals)
     reached = [known[column] for column in spreading.arrivals]
-    at = await asyncio.to_thread(_seen, sights, [node for node in reached if node.is_in_table])
+    at = await asyncio.to_thread(_list_seen, sights, [node for node in reached if node.is_in_table])
     report.found = await asyncio.to_thread(_compare, sights, spreading, known, seen, at, lax)
     report.cut_off = [why for why in (sights.cut_off, spreading.cut_off) if why]
     if spreading.crowded:
@@ -94,7 +102,7 @@ def _is_among(node: PropagationNode, start: Sequence[GraphColumn]) -> bool:
     return any(node.dataset == one.dataset and one.name in (node.name, "*") for one in start)
 
 
-def _seen(sights: Sights, columns: Iterable[PropagationNode]) -> dict[int, list[ColumnSight]]:
+def _list_seen(sights: Sights, columns: Iterable[PropagationNode]) -> dict[int, list[ColumnSight]]:
     """Return by column what everybody sees; those of one table are asked about together."""
     found: dict[int, list[ColumnSight]] = {}
     by_table = sorted(columns, key=lambda node: node.parts)
@@ -135,14 +143,14 @@ def _compare(
                 if target not in at:
                     continue
                 to = _table(node.parts), node.name
-                weaker = sights.weaker(of, to, seen[source], at[target], ungranted=source in lax)
+                weaker = sights.list_weaker(of, to, seen[source], at[target], ungranted=source in lax)
             elif node.kind == DatasetKind.PATH.value and node.parts:
                 weaker = sights.files(of, node.parts[0], seen[source], ungranted=source in lax)
             else:
                 # A session's own views, results of queries: whoever has them was authorized for them.
                 continue
             if weaker:
-                way = tuple(_step(step, known) for step in spreading.way(target, _EVERY, source))
+                way = tuple(_step(step, known) for step in spreading.trace(target, _EVERY, source))
                 found.append(
                     Laundering(
                         source=origin.column,

@@ -84,7 +84,7 @@ class Spread:
     crowded: bool = False
     """Whether some column has something from more of them."""
 
-    def way(self, target: int, tag: str, source: int) -> list[Flow]:
+    def trace(self, target: int, tag: str, source: int) -> list[Flow]:
         """Return the steps from a source to where it arrived, in their order."""
         steps: list[Flow] = []
         at = target
@@ -107,7 +107,7 @@ class Spread:
         return True
 
 
-async def spread(
+async def spread_tags(
     connection: Any,
     starts: Mapping[int, Collection[str]],
     rules: PropagationRules,
@@ -219,7 +219,7 @@ async def nodes(connection: Any, ids: Iterable[int]) -> dict[int, PropagationNod
     return found
 
 
-async def named(connection: Any, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
+async def find_ids(connection: Any, names: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
     """Return the ids of columns by (dataset, column), of those that are in the graph."""
     rows = await connection.fetch(
         "SELECT c.id, d.name AS dataset, c.name FROM unnest($1::text[], $2::text[]) AS n (dataset, name)"
@@ -249,7 +249,7 @@ async def sources(connection: Any, kinds: Collection[str]) -> AsyncIterator[list
         yield list(_as_nodes(rows))
 
 
-async def within(connection: Any, tables: Iterable[PropagationNode]) -> list[PropagationNode]:
+async def list_columns_of(connection: Any, tables: Iterable[PropagationNode]) -> list[PropagationNode]:
     """Return the columns that the graph has of tables, given by their `*`."""
     found: list[PropagationNode] = []
     for some in _pages(sorted(node.id for node in tables)):

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from gateway.database.texts import storable
 from gateway.errors import Faults
-from gateway.lineage.evidence import take_in
-from gateway.lineage.propagation import PropagationNode, Spread, named, nodes, sources, spread
+from gateway.lineage.evidence import absorb_drift
+from gateway.lineage.propagation import PropagationNode, Spread, find_ids, nodes, sources, spread_tags
 from gateway.model.lineage import Dataset, DatasetKind
 from gateway.model.tags import Propagation, PropagationRules, Tag
 
@@ -201,7 +201,7 @@ class _Look:
                 self._tag(column, tag, accepted[target].attributes)
                 alone.setdefault(column, set()).add(tag)
         second = await self._spread(alone, stops)
-        wanted = await self._wanted(first, second, frozenset(accepted))
+        wanted = await self._list_wanted(first, second, frozenset(accepted))
         cut_off = first.cut_off or second.cut_off
         too_long = [one for one in wanted if sum(len(name.encode()) for name in one) > MAX_NAME_BYTES]
         for target in too_long:
@@ -220,7 +220,9 @@ class _Look:
     async def _spread(
         self, starts: Mapping[int, Collection[str]], stops: Collection[tuple[int, str]]
     ) -> Spread:
-        return await spread(self._connection, starts, self._rules, stops=stops, most_flows=self.most_flows)
+        return await spread_tags(
+            self._connection, starts, self._rules, stops=stops, most_flows=self.most_flows
+        )
 
     def _tag(self, column: int, tag: str, attributes: Iterable[Mapping[str, str]]) -> None:
         known = self._tags.setdefault(column, {}).setdefault(tag, [])
@@ -229,14 +231,14 @@ class _Look:
     async def _ids(self, targets: Iterable[Target]) -> dict[tuple[int, str], Target]:
         """Return the columns of targets, with the tag, as far as the graph has them."""
         wanted = list(targets)
-        known = await named(self._connection, [_graph_name(target) for target in wanted])
+        known = await find_ids(self._connection, [_graph_name(target) for target in wanted])
         return {
             (known[_graph_name(target)], target.tag): target
             for target in wanted
             if _graph_name(target) in known
         }
 
-    async def _wanted(
+    async def _list_wanted(
         self, first: Spread, second: Spread, accepted: Collection[Target]
     ) -> dict[Target, _Wanted]:
         passed = {
@@ -287,7 +289,7 @@ class _Look:
                                 "flow": flow.kind,
                                 "statement": str(flow.statement),
                             }
-                            for flow in found.way(column, tag, source)[-MAX_STEPS:]
+                            for flow in found.trace(column, tag, source)[-MAX_STEPS:]
                         ],
                     }
                 )
@@ -376,7 +378,7 @@ async def _update(
     proposed again."""
     rows = []
     by_setting = reopened = 0
-    judged = await _judged(connection, [known.id for known, _ in changed if known.state == REJECTED])
+    judged = await _lock_proposals(connection, [known.id for known, _ in changed if known.state == REJECTED])
     for known, one in changed:
         state, asks, attributes = known.state, one.asks, one.attributes
         if known.state == REJECTED and not judged[known.id].issuperset(one.keys):
@@ -409,7 +411,7 @@ async def _update(
     return by_setting, reopened
 
 
-async def _judged(connection: Any, ids: Sequence[int]) -> dict[int, frozenset[str]]:
+async def _lock_proposals(connection: Any, ids: Sequence[int]) -> dict[int, frozenset[str]]:
     rows = await connection.fetch(
         "SELECT id, judged FROM sluice.tag_proposal WHERE id = ANY($1::bigint[])", ids
     )
@@ -510,7 +512,7 @@ async def decide(
             [_json(_attributes_now(known)) for known in new],
             [chr(31).join(_Wanted(origins=[dict(o) for o in known.origins]).keys) for known in new],
         )
-        await take_in(connection, wanted)
+        await absorb_drift(connection, wanted)
         accepted = any(known.state == ACCEPTED or state == ACCEPTED for known in new)
         await connection.execute(
             "UPDATE sluice.tag_state SET decisions = decisions + 1, accepted = accepted + $1",
@@ -527,16 +529,16 @@ def _attributes_now(proposal: Proposal) -> list[Mapping[str, str]]:
     return found or list(proposal.attributes)
 
 
-async def accepted_number(connection: Any) -> int:
+async def read_acceptance_number(connection: Any) -> int:
     """Return a number that goes up when what is accepted changes."""
     number: int = await connection.fetchval("SELECT accepted FROM sluice.tag_state")
     return number
 
 
-async def accepted_tags(connection: Any) -> tuple[int, list[tuple[Target, str]]]:
+async def load_accepted_tags(connection: Any) -> tuple[int, list[tuple[Target, str]]]:
     """Return what is accepted and the number of this state; attributes as a JSON list of objects."""
     async with connection.transaction(isolation="repeatable_read", readonly=True):
-        number = await accepted_number(connection)
+        number = await read_acceptance_number(connection)
         rows = await connection.fetch(
             "SELECT catalog, database, table_name, column_name, tag, attributes FROM sluice.tag_proposal"
             " WHERE state = 'accepted' ORDER BY id"
@@ -577,7 +579,7 @@ def as_json(proposal: Proposal) -> dict[str, Any]:
     }
 
 
-async def shown(connection: Any, proposal: int) -> dict[str, Any] | None:
+async def load_proposal(connection: Any, proposal: int) -> dict[str, Any] | None:
     """Return a proposal with its history, as JSON can hold it, or None."""
     found = await proposals(connection, ids=[proposal])
     if not found:

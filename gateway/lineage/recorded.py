@@ -108,14 +108,14 @@ class LineageInput:
         text, which the record has, only whether it is a command."""
         # pyspark's messages are there, or no plan would be.
         from gateway.plan.sql_text import is_command, sql_of
-        from gateway.plan.stripped import stripped
+        from gateway.plan.stripped import strip_plan
 
         if texts and len(plan) <= 8 * len(texts[0]) + _MESSAGE_BYTES and sql_of(plan) == texts[0]:
             return {"command": is_command(plan)}
-        bare = stripped(plan)
+        bare = strip_plan(plan)
         packed = None
         if bare is not None and len(bare) <= _DEFLATES * self._tables_bytes:
-            packed = _packed(bare)
+            packed = _pack(bare)
             packed = packed if len(packed) <= self._tables_bytes else None
         # A command may answer as a query does: one that computes a relation for other plans.
         return {"plan": packed, "command": not self._queries}
@@ -124,7 +124,7 @@ class LineageInput:
         """Return tables and views with their masks, and what else policies go by, packed; None where they are
         too much."""
         masks = masks_of(cleared.scans)
-        key = tuple((id(table), masks.get(table.name.folded(), frozenset())) for table in cleared.tables)
+        key = tuple((id(table), masks.get(table.name.fold(), frozenset())) for table in cleared.tables)
         found = self._written.get(key)
         if found is not None:
             self._written.move_to_end(key)
@@ -148,7 +148,7 @@ def masks_of(scans: Iterable[ScanRecord]) -> Masks:
     found: dict[TableName, frozenset[str]] = {}
     for scan in scans:
         masked = frozenset(o.column.lower() for o in scan.obligations if not isinstance(o, RowFilter))
-        name = scan.table.folded()
+        name = scan.table.fold()
         found[name] = found.get(name, masked) & masked
     return {name: columns for name, columns in found.items() if columns}
 
@@ -160,22 +160,22 @@ def pack(tables: Sequence[Table], masks: Masks) -> str | None:
             [table.name.catalog, table.name.database, table.name.table],
             table.kind.value,
             [[column.name, column.type] for column in table.columns],
-            sorted(masks.get(table.name.folded(), ())),
-            _written_view(table.view),
+            sorted(masks.get(table.name.fold(), ())),
+            _write_view(table.view),
         ]
         for table in tables
     ]
     try:
-        return _packed(orjson.dumps(written))
+        return _pack(orjson.dumps(written))
     except TypeError:
         return None
 
 
-def _packed(data: bytes) -> str:
+def _pack(data: bytes) -> str:
     return base64.b64encode(zlib.compress(data, 1)).decode()
 
 
-def _unpacked(packed: str) -> bytes:
+def _unpack(packed: str) -> bytes:
     """Raises ValueError and what zlib and base64 raise."""
     inflater = zlib.decompressobj()
     data = inflater.decompress(base64.b64decode(packed, validate=True), _INFLATED_BYTES)
@@ -184,7 +184,7 @@ def _unpacked(packed: str) -> bytes:
     return data
 
 
-def _written_view(view: ViewBody | None) -> list[Any] | None:
+def _write_view(view: ViewBody | None) -> list[Any] | None:
     return None if view is None else [view.text, view.catalog, view.database, list(view.output)]
 
 
@@ -197,16 +197,16 @@ def unpack(packed: str) -> tuple[dict[TableName, Table], dict[TableName, frozens
     try:
         tables: dict[TableName, Table] = {}
         masks: dict[TableName, frozenset[str]] = {}
-        for parts, kind, columns, masked, view in orjson.loads(_unpacked(packed)):
+        for parts, kind, columns, masked, view in orjson.loads(_unpack(packed)):
             table = Table(
                 name=TableName(*parts),
                 kind=TableKind(kind),
                 columns=tuple(Column(name=name, type=type_) for name, type_ in columns),
                 view=None if view is None else _view(*view),
             )
-            tables[table.name.folded()] = table
+            tables[table.name.fold()] = table
             if masked:
-                masks[table.name.folded()] = frozenset(masked)
+                masks[table.name.fold()] = frozenset(masked)
     except (zlib.error, TypeError, AttributeError) as error:
         raise ValueError(f"no tables of a record: {error}") from None
     return tables, masks
@@ -216,19 +216,19 @@ def pack_facts(tables: Sequence[Table]) -> str | None:
     """Return, in the order of `pack`, what judging goes by and lineage does not: owners, formats, definers of
     views. None where no table has any, or they are no text."""
     written = [
-        [table.owner, table.provider, table.shadowed, None if view is None else _written_facts(view)]
+        [table.owner, table.provider, table.shadowed, None if view is None else _write_facts(view)]
         for table in tables
         for view in (table.view,)
     ]
     if not any(any(one) for one in written):
         return None
     try:
-        return _packed(orjson.dumps(written))
+        return _pack(orjson.dumps(written))
     except TypeError:
         return None
 
 
-def _written_facts(view: ViewBody) -> list[Any]:
+def _write_facts(view: ViewBody) -> list[Any]:
     metrics = view.metrics
     told = [] if metrics is None else [dataclasses.astuple(metrics)]
     return [view.definer, view.collation, view.by_position, *told]
@@ -244,7 +244,7 @@ def _metrics(told: Sequence[Any]) -> MetricDefinition:
     )
 
 
-def judged_by(kept: Mapping[str, Any]) -> dict[TableName, Table]:
+def read_dependencies(kept: Mapping[str, Any]) -> dict[TableName, Table]:
     """Return the tables and views that a statement was judged by, by folded name, of the key `lineage` of its
     record. Raises ValueError where that does not have them, or not all that counts: then it says why."""
     if kept.get("tables") is None:
@@ -260,7 +260,7 @@ def judged_by(kept: Mapping[str, Any]) -> dict[TableName, Table]:
         return tables
     found = {}
     try:
-        told = zip(tables.items(), orjson.loads(_unpacked(facts)), strict=True)
+        told = zip(tables.items(), orjson.loads(_unpack(facts)), strict=True)
         for (name, table), (owner, provider, shadowed, view) in told:
             body = table.view
             if body is not None:
@@ -276,7 +276,7 @@ def judged_by(kept: Mapping[str, Any]) -> dict[TableName, Table]:
 def plan_of_record(packed: str) -> bytes:
     """Return the serialized `Plan` of a record, without rows of the client's. Raises ValueError."""
     try:
-        return _unpacked(packed)
+        return _unpack(packed)
     except zlib.error as error:
         raise ValueError("the record of its plan cannot be read") from error
 
@@ -347,9 +347,9 @@ def _read(decided: AuditEvent, body: Mapping[str, Any], end: AuditEvent | None) 
         if kept["tables"] is not None:
             tables, masks = unpack(kept["tables"])
         if kept.get("plan") is not None:
-            plan = _unpacked(kept["plan"])
+            plan = _unpack(kept["plan"])
         elif "plan" in kept:
-            tables_only = _touched(body)
+            tables_only = _list_touched(body)
     # Of a plan, `reqData` is a rendering for people: an SQL text that is all of it is read instead.
     is_text = "plan" in body and kept is not None and "plan" not in kept
     text = body["texts"][0] if is_text else body["reqData"]
@@ -366,7 +366,7 @@ def _read(decided: AuditEvent, body: Mapping[str, Any], end: AuditEvent | None) 
             handles=frozenset(SparkHandle("relation", relation) for relation in relations),
         ),
         outcome=str(end.body.get("outcome", "unknown")) if end is not None else "unknown",
-        ended=_ended(end),
+        ended=_read_end(end),
         error=str(end.body.get("error", "")) if end is not None else "",
         tables=tables,
         masks=masks,
@@ -380,7 +380,7 @@ def _read(decided: AuditEvent, body: Mapping[str, Any], end: AuditEvent | None) 
     )
 
 
-def _touched(body: Mapping[str, Any]) -> StatementLineage:
+def _list_touched(body: Mapping[str, Any]) -> StatementLineage:
     """Return the tables and paths that a plan read and wrote, by what policies were asked."""
     asked = [
         (str(one["resource"]), str(one["resType"]), str(one["action"]))
@@ -415,7 +415,7 @@ def _in_three(name: str) -> tuple[str, ...]:
     return (parts[0], ".".join(parts[1:-1]), parts[-1]) if len(parts) > 3 else tuple(parts)
 
 
-def _ended(end: AuditEvent | None) -> datetime | None:
+def _read_end(end: AuditEvent | None) -> datetime | None:
     """Return when a statement ended; of one whose end nobody saw, that is not known."""
     if end is None or end.kind != "completed":
         return None

@@ -108,14 +108,16 @@ def dataset_name(dataset: Dataset, seen: SeenStatement) -> str:
             return "result:" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         case DatasetKind.TEMP_VIEW:
             # Clients of Spark Connect choose their session ids, so two users may have the same one.
-            return _kept(f"session:{quote(seen.user, safe='', errors='replace')}/{seen.session_id}.{dataset}")
+            return _shorten_name(
+                f"session:{quote(seen.user, safe='', errors='replace')}/{seen.session_id}.{dataset}"
+            )
         case DatasetKind.PATH:
-            return _kept("path:" + "/".join(dataset.parts))
+            return _shorten_name("path:" + "/".join(dataset.parts))
         case DatasetKind.TABLE | DatasetKind.VIEW:
-            return _kept(str(dataset))
+            return _shorten_name(str(dataset))
 
 
-def _kept(name: str) -> str:
+def _shorten_name(name: str) -> str:
     """Return a name as it is kept; the beginning of a very long one, and what tells it from others."""
     name = storable(name)
     if len(name) <= NAME_BYTES // 4 or len(name.encode()) <= NAME_BYTES:
@@ -151,7 +153,7 @@ def _rows_of(seen: SeenStatement, lineage: StatementLineage) -> GraphRows:
         return name
 
     def column(vertex: ColumnVertex) -> Ends:
-        return named(vertex.dataset), _kept(vertex.column)
+        return named(vertex.dataset), _shorten_name(vertex.column)
 
     for dataset in (*lineage.inputs, *lineage.targets, *lineage.views):
         named(dataset)

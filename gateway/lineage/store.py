@@ -169,7 +169,7 @@ class _Count:
     aggregates: frozenset[str] = frozenset()
     """For one edge: the aggregate functions that were its whole value."""
 
-    def also(self, other: _Count) -> None:
+    def add(self, other: _Count) -> None:
         """Add statements; those of `other` come later in the batch."""
         self.statements += other.statements
         self.finished |= other.finished
@@ -186,7 +186,9 @@ class _Gone(Exception):
     """Raised when cached ids are no longer in the database."""
 
 
-async def bring(connection: Any, batch: Sequence[SeenStatement], known: KnownIds | None = None) -> int:
+async def store_lineage(
+    connection: Any, batch: Sequence[SeenStatement], known: KnownIds | None = None
+) -> int:
     """Put the lineage of statements into the graph, in one transaction; return how many were new to it.
 
     A statement that is there already changes nothing, so a batch may be sent again after any failure. `known`
@@ -237,7 +239,7 @@ async def _bring_fresh(
         shape = shapes[seen.statement_id]
         count = _Count(1, seen.finished, seen.time, seen.time, seen.statement_id)
         if shape in counts:
-            counts[shape].also(count)
+            counts[shape].add(count)
         else:
             counts[shape] = count
     datasets = await _put_datasets(connection, counts)
@@ -365,7 +367,7 @@ def _add(edges: dict[K, _Count], keys: Iterable[K], shape: _Shape, of_shape: _Co
                 frozenset((words.aggregate,)),
             )
             continue
-        count.also(of_shape)
+        count.add(of_shape)
         count.expression = words.expression
         if words.aggregate not in count.aggregates:
             count.aggregates |= {words.aggregate}

@@ -89,7 +89,7 @@ class _Worker:
 
     def ask(self, gathered: HasLineage, deadline_s: float) -> StatementLineage | str | None:
         """Return the lineage, or why there is none at the level of columns."""
-        pipe = self._started()
+        pipe = self._start()
         try:
             pipe.send(gathered)
             if not pipe.poll(deadline_s):
@@ -103,7 +103,7 @@ class _Worker:
             return "it is nested too deeply"
         return answer
 
-    def _started(self) -> Connection:
+    def _start(self) -> Connection:
         if self._process is None or self._pipe is None or not self._process.is_alive():
             self.end()
             self._pipe, theirs = _SPAWN.Pipe()

@@ -16,7 +16,7 @@ def levels(database: str) -> tuple[str, ...]:
     return tuple(database.split("."))
 
 
-def joined(namespace: Sequence[str]) -> str:
+def join_namespace(namespace: Sequence[str]) -> str:
     """Return how a namespace is written as one name: `levels` gives back what was joined where no level has a
     dot, which whoever joins has seen to. Raises ValueError for a level with one."""
     if any("." in level for level in namespace):
@@ -27,7 +27,7 @@ def joined(namespace: Sequence[str]) -> str:
 def namespaces_of(database: str) -> tuple[str, ...]:
     """Return a namespace and all that it lies in, the outermost first."""
     each = levels(database)
-    return tuple(joined(each[:depth]) for depth in range(1, len(each) + 1))
+    return tuple(join_namespace(each[:depth]) for depth in range(1, len(each) + 1))
 
 
 SOME_VERSION = "AS OF some version"
@@ -60,7 +60,7 @@ class TableName:
         """Return the name as Spark has it: catalog, every level of the namespace, table."""
         return (self.catalog, *levels(self.database), self.table)
 
-    def folded(self) -> TableName:
+    def fold(self) -> TableName:
         """Return the name as Spark compares it: case is not significant."""
         catalog, database, table = self.catalog.lower(), self.database.lower(), self.table.lower()
         if catalog == self.catalog and database == self.database and table == self.table:
@@ -74,10 +74,11 @@ class TableName:
 
     @classmethod
     def of(cls, parts: Sequence[str]) -> TableName:
-        """Return the name that has these parts. Raises ValueError for less than three, and as `joined`."""
+        """Return the name that has these parts. Raises ValueError for less than three, and as
+        `join_namespace`."""
         if len(parts) < 3:
             raise ValueError("a table's name has a catalog and a database")
-        return cls(parts[0], joined(parts[1:-1]), parts[-1])
+        return cls(parts[0], join_namespace(parts[1:-1]), parts[-1])
 
     def __str__(self) -> str:
         return f"{self.catalog}.{self.database}.{self.table}"
@@ -199,7 +200,7 @@ class Table:
         return replace(self, columns=tuple(columns)) if now else self
 
 
-def kept_by_sessions(table: Table) -> bool:
+def is_cached_by_sessions(table: Table) -> bool:
     """Whether a session of Spark may know the table as it was, until it is told to look again."""
     return (table.provider or "").lower() in KEPT_BY_SESSIONS
 
@@ -226,11 +227,11 @@ class CatalogSnapshot:
     """Catalogs that come and go while the gateway runs; those that are refused are not in `catalogs`."""
 
     def table(self, name: TableName) -> Table | None:
-        return self.tables.get(name.folded())
+        return self.tables.get(name.fold())
 
     def knows(self, name: TableName) -> bool:
         """Whether the name was looked up, with either answer."""
-        folded = name.folded()
+        folded = name.fold()
         return folded in self.tables or folded in self.missing
 
 
@@ -239,12 +240,12 @@ def quote(part: str) -> str:
     return "`" + part.replace("`", "``") + "`"  # RULE (backticks-doubled)
 
 
-def dotted(parts: Iterable[str]) -> str:
+def quote_parts(parts: Iterable[str]) -> str:
     """Write name parts as SQL, every part quoted."""
     return ".".join(map(quote, parts))
 
 
-def unquoted(name: str) -> str:
+def unquote(name: str) -> str:
     """Return a name as it is, where it was written in backticks because of its characters."""
     if len(name) > 1 and name[0] == name[-1] == "`":
         return name[1:-1].replace("``", "`")

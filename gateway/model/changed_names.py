@@ -82,7 +82,7 @@ class ChangedNames:
             or any((one.others if one.by == by else one.last) > generation for one in self._of(name))
         )
 
-    def replaced_since(self, name: TableName, generation: int) -> bool:
+    def was_replaced_since(self, name: TableName, generation: int) -> bool:
         """Whether the name may have come to mean something else after that generation, whoever did that."""
         return generation != self.generation and (
             self._forgotten > generation or any(one.replaced > generation for one in self._of(name))

@@ -76,7 +76,7 @@ class FileSource:
             raise ValueError(f"lies deeper than the {self.depth} levels of its source")
         for segment in path:
             require_segment(segment)
-        table = encoded(path)
+        table = encode_table_name(path)
         if len(table) > MAX_NAME:
             raise ValueError(
                 f"has a path too long for the name of a table ({len(table)} of {MAX_NAME} characters)"
@@ -85,7 +85,7 @@ class FileSource:
 
     def path(self, table: str) -> tuple[str, ...] | None:
         """Return the path that a table's name stands for; None: for none that this source takes."""
-        path = decoded(table.lower())
+        path = decode_table_name(table.lower())
         try:
             return path if path is not None and self.table(path).table == table.lower() else None
         except ValueError:
@@ -127,7 +127,7 @@ def require_root(root: str) -> str:
     return f"{start}{rest}".rstrip("/")
 
 
-def encoded(path: tuple[str, ...]) -> str:
+def encode_table_name(path: tuple[str, ...]) -> str:
     """Return a path as the name of a table: `raw/page_views` is `raw__page_views`.
 
     `__` separates. Other characters than `a-z`, `0-9` and a `_` before one of them but `z` are `_z<hex>z`.
@@ -148,8 +148,8 @@ _AFTER = _PLAIN - {"z"}
 _TOKEN = re.compile(r"(?P<separator>__)|_z(?P<code>[0-9a-f]{1,6})z|(?P<plain>[a-z0-9]|_(?=[a-y0-9]))")
 
 
-def decoded(table: str) -> tuple[str, ...] | None:
-    """Return the path of a name that `encoded` made; None for other names."""
+def decode_table_name(table: str) -> tuple[str, ...] | None:
+    """Return the path of a name that `encode_table_name` made; None for other names."""
     segments, at = [""], 0
     while at < len(table):
         found = _TOKEN.match(table, at)
@@ -161,12 +161,12 @@ def decoded(table: str) -> tuple[str, ...] | None:
             segments[-1] += chr(int(found["code"], 16)) if found["code"] else found["plain"]
         at = found.end()
     path = tuple(segments)
-    return path if all(path) and encoded(path) == table else None
+    return path if all(path) and encode_table_name(path) == table else None
 
 
 def source_of(sources: Iterable[FileSource], name: TableName) -> tuple[FileSource, tuple[str, ...]] | None:
     """Return the source and the path that a table stands for, None when it stands for none."""
-    folded = name.folded()
+    folded = name.fold()
     for source in sources:
         if folded.catalog == SESSION_CATALOG and folded.database == source.database.lower():
             path = source.path(folded.table)

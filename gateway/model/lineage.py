@@ -37,11 +37,11 @@ class Dataset:
 
     @classmethod
     def table(cls, name: TableName, kind: DatasetKind = DatasetKind.TABLE) -> Dataset:
-        folded = name.folded()
+        folded = name.fold()
         return cls(kind, (folded.catalog, folded.database, folded.table))
 
     def __str__(self) -> str:
-        return ".".join(_written(part) for part in self.parts) or self.kind.value
+        return ".".join(_quote_part(part) for part in self.parts) or self.kind.value
 
 
 RESULT = Dataset(DatasetKind.RESULT, ())
@@ -56,10 +56,10 @@ class ColumnVertex:
 
     def __str__(self) -> str:
         """Return `catalog.database.table.column`, the article's vertexId."""
-        return f"{self.dataset}.{_written(self.column)}"
+        return f"{self.dataset}.{_quote_part(self.column)}"
 
 
-def _written(part: str) -> str:
+def _quote_part(part: str) -> str:
     """Return a name part, in back quotes when it would not stand by itself."""
     return part if "." not in part and "`" not in part else quote(part)
 

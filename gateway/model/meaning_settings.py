@@ -98,7 +98,7 @@ def may_change_meaning(key: str) -> bool:
     return influence(key) is not Influence.NONE
 
 
-def changed(now: Mapping[str, str], own: Mapping[str, str]) -> frozenset[str]:
+def list_changed_settings(now: Mapping[str, str], own: Mapping[str, str]) -> frozenset[str]:
     """Return the settings that a session has otherwise than Spark itself does, of those that matter."""
     return frozenset(
         key for key in now.keys() | own.keys() if now.get(key) != own.get(key) and may_change_meaning(key)

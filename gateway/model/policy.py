@@ -398,7 +398,7 @@ class Sharing:
     projects: tuple[Project, ...] = ()
 
     @property
-    def depends_on_circumstances(self) -> bool:
+    def depends_on_context(self) -> bool:
         """Whether it matters when or from where it is asked; conditions may always ask."""
         holders: list[Project] = [*self.datasets, *self.projects]
         links = [link for one in self.datasets for link in (*one.shares, *one.projects)]

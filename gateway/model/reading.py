@@ -269,7 +269,7 @@ class Reading:
     """Of a command: the plan as Spark prints it in messages, before it has looked anything up."""
     identities: tuple[Identity, ...] = ()
     """Every place that asks who the user is."""
-    told_tree: bytes | None = field(default=None, compare=False, repr=False)
+    tree_json: bytes | None = field(default=None, compare=False, repr=False)
     """The tree, as JSON."""
     brought: bool = False
     """Whether the plan is of a class that came with an extension: a statement that Spark's own grammar does
@@ -283,7 +283,7 @@ class Reading:
     @property
     def tree(self) -> ExpressionNode | None:
         """All of the text, made anew each time; None for a very large one."""
-        return None if self.told_tree is None else _node(json.loads(self.told_tree))
+        return None if self.tree_json is None else _node(json.loads(self.tree_json))
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,13 +130,13 @@ def may_be_set(key: str) -> bool:
     return folded not in _PINNED and not folded.startswith(NEVER_SETTABLE_PREFIXES)
 
 
-def given(now: Mapping[str, str], own: Mapping[str, str]) -> frozenset[str]:
+def list_overridden_settings(now: Mapping[str, str], own: Mapping[str, str]) -> frozenset[str]:
     """Return the settings that a session was given: those that it has otherwise than Spark itself does, but
     for those that are none of its client's."""
     return frozenset(k for k in now.keys() | own.keys() if now.get(k) != own.get(k) and may_be_set(k))
 
 
-def pinned_value(key: str) -> str | None:
+def find_pinned_value(key: str) -> str | None:
     """Return the value that the key is pinned to, in Spark's spelling of the key; None for other keys."""
     return READING_SETTINGS.get(key)
 

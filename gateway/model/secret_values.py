@@ -19,7 +19,7 @@ def without_secrets(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-class ToldSecrets:
+class RevealedSecrets:
     """Values that Spark was told, of now and of before: a session keeps what it was told. Of more than `most`
     those that were told last."""
 

@@ -64,7 +64,7 @@ def minor_of(version: str) -> Minor:
     return Minor(int(found[1]), int(found[2]))
 
 
-def supported_minor(version: str) -> Minor:
+def find_supported_minor(version: str) -> Minor:
     """Return the minor of a version. Raises UnsupportedSpark when it is none that the gateway knows."""
     minor = minor_of(version)
     if minor not in SUPPORTED:

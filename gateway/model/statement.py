@@ -287,7 +287,7 @@ class Findings:
     """(what we wrote, what the user wrote) pairs, to put Spark's messages back into the user's words."""
     temp_views_read: frozenset[str] = frozenset()
     """Temporary views that it reads, lower case."""
-    varying: str = ""
+    uncacheable_reason: str = ""
     """Why Spark's cache may not keep its rows, in words: they change with time, or are another's for another
     user. Empty: the same for everybody, at any time."""
     policy_tables: frozenset[TableName] = frozenset()
@@ -298,7 +298,7 @@ class Findings:
     hides_target: bool = False
     """Whether a table that it writes to, or one that a view's text reads, has such columns: Spark's errors
     must not tell their names."""
-    plain: bool = False
+    shows_errors: bool = False
     """Whether Spark's own words on it tell no more than the user may know: nothing in it is guarded, and no
     view in it has anything to hide. Then its errors are whole, with the plans that they print."""
     missing: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
@@ -311,7 +311,7 @@ class Findings:
     definition: Definition | None = None
     """What has to be recorded before it is forwarded: it changes the text of a view."""
 
-    def found(self) -> dict[str, Any]:
+    def list_fields(self) -> dict[str, Any]:
         """Return the fields of Findings by name, to make a value of a class that has them and more."""
         return {one.name: getattr(self, one.name) for one in fields(Findings)}
 
@@ -322,7 +322,7 @@ class Findings:
         """
         every = (self, *inside)
         return replace(
-            Findings(**self.found()),
+            Findings(**self.list_fields()),
             decisions=distinct_decisions(decision for one in every for decision in one.decisions),
             scans=tuple(scan for one in every for scan in one.scans),
             names=frozenset[TableName]().union(*(one.names for one in every)),  # RULE (rests-on-views)
@@ -371,9 +371,9 @@ class Cleared(Findings):
     may be found in its directory, unless this one is too."""
     handles: frozenset[SparkHandle] = frozenset()
     """For a plan: what of Spark's session it names by an id."""
-    lazy: bool = False
+    is_lazy_checkpoint: bool = False
     """For a plan: whether it makes a checkpoint whose rows are computed when others read it."""
-    by_id: bool = True
+    references_plan_ids: bool = True
     """For a plan: whether something in it is asked for by the id of a relation; if not, other ids mean the
     same."""
 
@@ -381,7 +381,7 @@ class Cleared(Findings):
     def renewable(self) -> bool:
         """For a plan: whether the same with other ids of its relations may be forwarded as it was judged; not
         where it changes something of the session."""
-        return not (self.by_id or self.effects)  # RULE (renewal-by-id, renewal-with-effects)
+        return not (self.references_plan_ids or self.effects)  # RULE (renewal-by-id, renewal-with-effects)
 
     @property
     def obligations(self) -> tuple[Obligation, ...]:

@@ -156,7 +156,7 @@ APART = frozenset({ICEBERG.name, PAIMON.name})
 """Never together on one class path: both bring a class of one name, for their parsers."""
 
 
-def set_by_formats(formats: Iterable[TableFormat], settings: Mapping[str, str]) -> dict[str, str]:
+def list_settings_of_formats(formats: Iterable[TableFormat], settings: Mapping[str, str]) -> dict[str, str]:
     """Return those of a session's settings that extensions of formats have made, and nobody since."""
     return {key: value for one in formats for key, value in one.sets.items() if settings.get(key) == value}
 

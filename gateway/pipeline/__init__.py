@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from gateway.model.catalog import FUNCTION, Table, TableName, dotted, quote
+from gateway.model.catalog import FUNCTION, Table, TableName, quote, quote_parts
 from gateway.model.reading_settings import may_be_set
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import (
@@ -33,15 +33,15 @@ from gateway.pipeline.judging import (
     Judging,
     Refusal,
     Rules,
-    above,
+    list_parent_namespaces,
     not_governable,
     reject_names_below_table,
-    settled,
+    settle_effects,
 )
 from gateway.pipeline.seeing import TextScope
 from gateway.pipeline.texts import govern
 from gateway.reader.port import ReaderPort
-from gateway.sql.session_commands import pinned_refusal
+from gateway.sql.session_commands import refuse_pinned
 
 __all__ = ["MAX_VIEW_DEPTH", "Rules", "judge"]
 
@@ -78,12 +78,12 @@ async def judge(
         verdict = await _judge_text(statement, judging)
     if not isinstance(verdict, Cleared):
         return verdict
-    tables = above(verdict.names)
+    tables = list_parent_namespaces(verdict.names)
     if not tables:
         return verdict
     below = reject_names_below_table(verdict.names, judging)
     if isinstance(below, Refusal):
-        return _refused(replace(below, plan_class=verdict.plan_class), verdict.statement, snapshot)
+        return _build_refused(replace(below, plan_class=verdict.plan_class), verdict.statement, snapshot)
     return below or replace(verdict, names=verdict.names.union(tables))  # RULE (nested-namespace-held)
 
 
@@ -93,18 +93,18 @@ async def _judge_text(statement: Statement, judging: Judging) -> Verdict | Needs
     if isinstance(outcome, NeedsCatalog):
         return outcome
     if isinstance(outcome, Refusal):
-        return _refused(outcome, statement, snapshot)
+        return _build_refused(outcome, statement, snapshot)
     return Cleared(
         statement=statement,
         forwarded=outcome.text,
         plan_class=outcome.reading.root,
         snapshot_version=snapshot.version,
         catalog_version=snapshot.catalog.version,
-        tables=_known(outcome.names, snapshot),
+        tables=_list_known(outcome.names, snapshot),
         read_only=not outcome.reading.commands,
         effects=outcome.required.effects,
         period=snapshot.context.period,
-        **outcome.found(),
+        **outcome.list_fields(),
     )
 
 
@@ -113,7 +113,7 @@ def _refresh(statement: Statement, table: TableName, snapshot: Snapshot) -> Clea
 
     The text is written here, whatever the statement says; it shows nothing, and changes nothing for anybody.
     """
-    text = f"REFRESH TABLE {dotted(table.parts)}"
+    text = f"REFRESH TABLE {quote_parts(table.parts)}"
     return _own(statement, text, "RefreshTable", snapshot)
 
 
@@ -123,7 +123,7 @@ def _record(statement: Statement, definition: Definition, snapshot: Snapshot) ->
     What is recorded counts with that text only, so nobody may see more or less of the view until then.
     """
     view = definition.view
-    name = dotted(view.parts)
+    name = quote_parts(view.parts)
     text = f"ALTER VIEW {name} SET TBLPROPERTIES ('{definition.key}' = '{definition.value}')"
     changed = CatalogChanged((view,), meaning="stays")
     return replace(_own(statement, text, "SetViewProperties", snapshot), effects=(changed,))
@@ -132,8 +132,8 @@ def _record(statement: Statement, definition: Definition, snapshot: Snapshot) ->
 def _reset(statement: Statement, key: str, snapshot: Snapshot) -> Verdict:
     """Let the gateway give a setting Spark's own value again, for a session that asks to have all reset."""
     if not may_be_set(key):  # RULE (reset-keeps-pinned)
-        stop = not_governable(pinned_refusal(key))
-        return _refused(stop, replace(statement, text=f"RESET {quote(key)}"), snapshot)
+        stop = not_governable(refuse_pinned(key))
+        return _build_refused(stop, replace(statement, text=f"RESET {quote(key)}"), snapshot)
     own = _own(statement, f"RESET {quote(key)}", "ResetCommand", snapshot)
     return replace(own, effects=(ChangeSetting(key, None),))
 
@@ -156,7 +156,7 @@ def _own(statement: Statement, text: str, plan_class: str, snapshot: Snapshot) -
 def _list_checkpoints(statement: Statement, checkpoint: Checkpoint, snapshot: Snapshot) -> Cleared:
     """Let the gateway ask which checkpoints a principal has under a location. What is asked is written here,
     of a place that no client can name, and the answer is for the gateway alone."""
-    from gateway.plan.checkpoints import listing_of
+    from gateway.plan.checkpoints import build_checkpoint_listing
 
     text = f"LIST CHECKPOINTS {checkpoint.directory}"
     return Cleared(
@@ -164,12 +164,12 @@ def _list_checkpoints(statement: Statement, checkpoint: Checkpoint, snapshot: Sn
         forwarded=text,
         plan_class="ListCheckpoints",
         snapshot_version=snapshot.version,
-        plain=True,
-        forwarded_plan=listing_of(checkpoint.directory),
+        shows_errors=True,
+        forwarded_plan=build_checkpoint_listing(checkpoint.directory),
     )
 
 
-def _known(names: Iterable[TableName], snapshot: Snapshot) -> tuple[Table, ...]:
+def _list_known(names: Iterable[TableName], snapshot: Snapshot) -> tuple[Table, ...]:
     # RULE (functions-no-tables)
     tables = (name for name in sorted(names, key=str) if name.version != FUNCTION)
     return tuple(t for name in tables if (t := snapshot.catalog.table(name)) is not None)
@@ -185,7 +185,7 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
     told = replace(statement, text=outcome.rendering)
     if isinstance(outcome.end, Refusal):
         # RULE (refusal-plan-ids)
-        return replace(_refused(outcome.end, told, judging.snapshot), handles=outcome.handles)
+        return replace(_build_refused(outcome.end, told, judging.snapshot), handles=outcome.handles)
     plan = outcome.end
     return Cleared(
         statement=told,
@@ -193,9 +193,9 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         plan_class=plan.root,
         snapshot_version=judging.snapshot.version,
         catalog_version=judging.snapshot.catalog.version,
-        tables=_known(plan.names, judging.snapshot),
+        tables=_list_known(plan.names, judging.snapshot),
         read_only=plan.read_only,
-        effects=settled(plan.effects, judging.snapshot.catalog),
+        effects=settle_effects(plan.effects, judging.snapshot.catalog),
         period=judging.snapshot.context.period,
         forwarded_plan=plan.message,
         plan_texts=plan.texts,
@@ -203,13 +203,13 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         code=plan.code,
         checkpoint=plan.checkpoint,
         handles=outcome.handles,  # RULE (clearance-plan-ids)
-        lazy=outcome.lazy,
-        by_id=outcome.by_id,
-        **plan.found(),
+        is_lazy_checkpoint=outcome.is_lazy_checkpoint,
+        references_plan_ids=outcome.references_plan_ids,
+        **plan.list_fields(),
     )
 
 
-def _refused(stop: Refusal, statement: Statement, snapshot: Snapshot) -> Refused:
+def _build_refused(stop: Refusal, statement: Statement, snapshot: Snapshot) -> Refused:
     return Refused(
         statement=statement,
         code=stop.code,

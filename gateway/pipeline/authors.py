@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from gateway.model.catalog import FUNCTION, CatalogSnapshot, Table, TableName, ViewBody, dotted
+from gateway.model.catalog import FUNCTION, CatalogSnapshot, Table, TableName, ViewBody, quote_parts
 from gateway.model.principal import Principal, principal_of
 from gateway.model.reading import Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, SessionContext
@@ -21,7 +21,7 @@ from gateway.pipeline.judging import Judging, RewrittenStatement
 from gateway.pipeline.metrics import metrics_of
 from gateway.pipeline.seeing import ColumnAccess, TextScope
 from gateway.reader.port import ReaderPort
-from gateway.sql.policy_text import asked_of_author, called_of_author
+from gateway.sql.policy_text import list_author_statements, list_called_functions
 from gateway.sql.required import Unsupported
 
 _IN_A_CATALOG: Final = 3
@@ -71,7 +71,7 @@ async def _author(text: str, told: str, judging: Judging) -> Authors | NeedsCata
     INVARIANT (a name is nobody): who was removed and added again is not who wrote what the first one did.
     """
     author = principal_of(told, judging.snapshot.principals.get)  # RULE (author-by-name)
-    asked = await asked_for(text, judging.reader, judging.snapshot.catalog)
+    asked = await require_of_author(text, judging.reader, judging.snapshot.catalog)
     if author is None or asked is None:
         return None  # RULE (author-nobody)
     if isinstance(asked, NeedsCatalog):
@@ -83,7 +83,9 @@ async def _author(text: str, told: str, judging: Judging) -> Authors | NeedsCata
         if isinstance(outcome, NeedsCatalog):
             return outcome
         # INVARIANT (nothing beyond one's own): a view counts with all that it reads.
-        if not isinstance(outcome, RewrittenStatement) or not outcome.plain:  # RULE (author-may-select)
+        if (  # RULE (author-may-select)
+            not isinstance(outcome, RewrittenStatement) or not outcome.shows_errors
+        ):
             return None
     return Authors(frozenset({author}), asked.names)  # RULE (author-rests-on-functions)
 
@@ -124,7 +126,7 @@ class _Bodies:
         elif len(parts) == 1 and within is not None and within.catalog:
             names = [TableName(within.catalog, within.database, parts[0])]
         found: list[Table] = []
-        for name in (replace(one, version=version).folded() for one in names):
+        for name in (replace(one, version=version).fold() for one in names):
             self.names[name] = None
             if not self.catalog.knows(name):
                 self.unknown[name] = None
@@ -136,11 +138,11 @@ class _Bodies:
     def call(self, reading: Reading, within: ViewBody | None = None) -> list[str] | None:
         """Return what is asked for the functions that a text calls."""
         asked: list[str] = []
-        for parts in called_of_author(reading):
+        for parts in list_called_functions(reading):
             found = self.find(parts, FUNCTION, within)
             if found is None:
                 return None
-            asked += [f"SELECT {dotted(function.name.parts)}()" for function in found]
+            asked += [f"SELECT {quote_parts(function.name.parts)}()" for function in found]
         return asked
 
     def read(self, reading: Reading, within: ViewBody | None = None) -> list[str] | None:
@@ -151,7 +153,7 @@ class _Bodies:
                 found = self.find(relation.parts, within=within)
                 if found is None:
                     return None
-                asked += [f"TABLE {dotted(table.name.parts)}" for table in found]
+                asked += [f"TABLE {quote_parts(table.name.parts)}" for table in found]
         return asked
 
     def body(self, reading: Reading, of: Table) -> list[str] | None:
@@ -163,16 +165,18 @@ class _Bodies:
             known = self.call(reading, of.view), self.read(reading, of.view)
             return None if None in known else []
         called, read = self.call(reading), self.read(reading)
-        if called is None or read is None or asked_of_author(reading) is None:
+        if called is None or read is None or list_author_statements(reading) is None:
             return None
         return [*called, *read]
 
 
-async def asked_for(text: str, reader: ReaderPort, catalog: CatalogSnapshot) -> Asked | NeedsCatalog | None:
+async def require_of_author(
+    text: str, reader: ReaderPort, catalog: CatalogSnapshot
+) -> Asked | NeedsCatalog | None:
     """Return what is asked of whoever writes the text of a mask or a filter, with the bodies of functions.
     None: what it needs cannot be told."""
     reading = await reader.read_expression(text)
-    statements = asked_of_author(reading) if isinstance(reading, Reading) else None
+    statements = list_author_statements(reading) if isinstance(reading, Reading) else None
     if statements is None or not isinstance(reading, Reading):
         return None
     bodies, seen, asked = _Bodies(catalog), set[TableName](), dict.fromkeys(statements)

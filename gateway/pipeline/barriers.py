@@ -21,7 +21,7 @@ from gateway.policy.masks import null_of, standard_masks
 from gateway.sql.classify import is_builtin
 from gateway.sql.evaluate import masks_of
 from gateway.sql.guard import NO_CONDITIONS, Below
-from gateway.sql.leakproof import NONE, Above, Leakproof, Passed, Scanned, leakproof
+from gateway.sql.leakproof import NONE, Leakproof, OuterConditions, Passed, Scanned, leakproof
 from gateway.sql.total import total_statement, total_text, total_view
 from gateway.sql.total_values import column_kind
 
@@ -33,7 +33,7 @@ class ObligationTotality:
     columns: frozenset[str]
     failing: frozenset[str]
     """Columns whose masks are not known to be total."""
-    firm: bool
+    is_total: bool
     """Whether filter and masks are total, and choose a row by what stands in it alone."""
 
 
@@ -70,7 +70,7 @@ class QueriedViews:
     """Those that have a barrier above them, unless nothing in the query can fail."""
     opened: AbstractSet[Span] = frozenset()
     """The places of those in whose texts nothing can fail."""
-    above: Above | None = None
+    above: OuterConditions | None = None
     """What is asked of the view whose text it is."""
     below_barrier: bool = False
     """Whether that stands above a barrier, so that Spark brings none of it here."""
@@ -112,7 +112,7 @@ def _share_a_name(prepared: Prepared) -> bool:
     as those beside one without a barrier are, would have to be called otherwise."""
     if all(len(column.parts) + column.star < 3 for column in prepared.reading.columns):
         return False
-    bare = {(r.parts[-1].lower(), name.folded()) for r, name in prepared.scans if r.form is RelationForm.BARE}
+    bare = {(r.parts[-1].lower(), name.fold()) for r, name in prepared.scans if r.form is RelationForm.BARE}
     names = [alias for alias, _ in bare]
     return len(bare) > 1 and (
         len(set(names)) < len(bare) or not prepared.reading.subquery_aliases.isdisjoint(names)
@@ -147,12 +147,12 @@ def below_query(
 def filters_any(names: Iterable[TableName], policies: Policies, views: QueriedViews) -> bool:
     """Whether one of these has a barrier, or may have one in its text."""
     barred = views.walled | views.barred
-    return any(_filtered(name, policies) or name.folded() in barred for name in names)
+    return any(_is_filtered(name, policies) or name.fold() in barred for name in names)
 
 
-def _filtered(name: TableName, policies: Policies) -> bool:
-    view = policies.views[name.folded()]
-    return view is not None and (view.row_filter is not None or name.folded() in policies.reading)
+def _is_filtered(name: TableName, policies: Policies) -> bool:
+    view = policies.views[name.fold()]
+    return view is not None and (view.row_filter is not None or name.fold() in policies.reading)
 
 
 def _copies(
@@ -167,18 +167,18 @@ def _copies(
         return NONE
     scanned: dict[Span, Scanned] = {}
     for span, name in query.scans.items():
-        table, view = judging.snapshot.catalog.table(name), policies.views[name.folded()]
+        table, view = judging.snapshot.catalog.table(name), policies.views[name.fold()]
         if table is None or view is None:
             continue
         shown = {c.name: c.type.lower() for c in table.columns if c.name not in view.hidden}
         masked = {column.lower() for column in view.masks}
         # INVARIANT (only less): a filter that takes one row in ten would take others, were some gone.
-        firm = name.folded() not in policies.choosing  # RULE (pushdown-past-choosing-filter)
+        firm = name.fold() not in policies.choosing  # RULE (pushdown-past-choosing-filter)
         stored = frozenset(c for c in shown if firm and c.lower() not in masked)
-        barrier = (_filtered(name, policies) or views.below_barrier) and span not in opened
+        barrier = (_is_filtered(name, policies) or views.below_barrier) and span not in opened
         # Into a view that only has a barrier above it no condition goes by that barrier, but into its text.
-        takes = barrier and (table.kind is TableKind.TABLE or _filtered(name, policies))
-        passes = views.below_barrier or name.folded() in views.walled | views.barred
+        takes = barrier and (table.kind is TableKind.TABLE or _is_filtered(name, policies))
+        passes = views.below_barrier or name.fold() in views.walled | views.barred
         scanned[span] = Scanned(
             columns=shown,
             takes=stored if takes else frozenset(),
@@ -209,25 +209,25 @@ def _without_barriers(
         return None
     tables: dict[Span, tuple[Table, TableView, ObligationTotality]] = {}
     for span, name in query.scans.items():
-        table, view = judging.snapshot.catalog.table(name), policies.views[name.folded()]
+        table, view = judging.snapshot.catalog.table(name), policies.views[name.fold()]
         if table is None or view is None:
             continue
         if table.kind is TableKind.TABLE or (table.kind is TableKind.VIEW and span in views.opened):
-            tables[span] = table, view, _resting(table, view, policies)
+            tables[span] = table, view, _find_totality(table, view, policies)
     within = views.opening is not None
     opened = {
         span
         for span, (table, view, on) in tables.items()
         # RULE (inner-view-types)
-        if on.firm and (within or view.row_filter is not None or table.kind is TableKind.VIEW)
+        if on.is_total and (within or view.row_filter is not None or table.kind is TableKind.VIEW)
     }
     if within and len(opened) < len(query.scans):
         return None
     if not opened and not within:
         return None
-    shown = {span: dict(_shown(*one)) for span, one in tables.items()}
+    shown = {span: dict(_list_shown_columns(*one)) for span, one in tables.items()}
     if views.opening is not None:
-        used = total_view(query.tree, query.text, shown, query.ctes, _made_of(views.opening))
+        used = total_view(query.tree, query.text, shown, query.ctes, _list_view_columns(views.opening))
     else:
         used = total_statement(query.tree, query.text, shown, query.ctes)
     if used is None:
@@ -242,7 +242,7 @@ def _without_barriers(
     }
 
 
-def _made_of(view: Table) -> tuple[tuple[str, str], ...]:
+def _list_view_columns(view: Table) -> tuple[tuple[str, str], ...]:
     """Return a view's columns as its text has them: their names there, empty where their places tell, and
     their types."""
     if view.view is None or view.view.by_position:
@@ -250,7 +250,7 @@ def _made_of(view: Table) -> tuple[tuple[str, str], ...]:
     return tuple([(name, c.type) for name, c in zip(view.view.output, view.columns, strict=True)])
 
 
-def _resting(table: Table, view: TableView, policies: Policies) -> ObligationTotality:
+def _find_totality(table: Table, view: TableView, policies: Policies) -> ObligationTotality:
     types = {column.name: column.type.lower() for column in table.columns}
     columns: set[str] = set()
     failing: set[str] = set()
@@ -263,7 +263,7 @@ def _resting(table: Table, view: TableView, policies: Policies) -> ObligationTot
             failing.add(name)
         columns |= found or set()
     firm = not failing
-    folded = table.name.folded()
+    folded = table.name.fold()
     if view.row_filter is not None:
         text = view.row_filter.expression
         found = total_text(policies.trees.get(text), text, types)
@@ -273,7 +273,9 @@ def _resting(table: Table, view: TableView, policies: Policies) -> ObligationTot
     return ObligationTotality(frozenset(columns), frozenset(failing), firm)
 
 
-def _shown(table: Table, view: TableView, resting: ObligationTotality) -> Iterator[tuple[str, str]]:
+def _list_shown_columns(
+    table: Table, view: TableView, resting: ObligationTotality
+) -> Iterator[tuple[str, str]]:
     """Yield the columns that a statement can name, and their types; of those whose masks can fail,
     empty ones."""
     for column in table.columns:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from gateway.model.catalog import Table
 from gateway.model.decision import RowFilter
 from gateway.model.statement import Checkpoint, Cleared, Refused, ScanRecord, Verdict
-from gateway.pipeline.guarded_plans import Guarding, lasting_query
+from gateway.pipeline.guarded_plans import Guarding, build_lasting_query
 from gateway.pipeline.judging import Judging, RewrittenStatement
 from gateway.pipeline.plan_texts import PlanTexts
 from gateway.pipeline.sources import ReadSources
@@ -32,7 +32,7 @@ _PERIOD = re.compile(r"REPEATABLE \(\d+\)")
 """What changes with time in a guard's text, and nothing else."""
 
 
-def started_stream(reading: PlanReading) -> StreamStart | None:
+def find_started_stream(reading: PlanReading) -> StreamStart | None:
     """Return the command that starts a stream, when the plan is one."""
     command = reading.command
     if command is None or command.WhichOneof("command_type") != "write_stream_operation_start":
@@ -82,7 +82,7 @@ def checkpoint_of(
     return key, Checkpoint(chosen=chosen, directory=directory, name=_name(*rest))
 
 
-def going_on_with(cleared: Cleared, checkpoint: Checkpoint, known: frozenset[str]) -> Verdict:
+def refuse_other_checkpoint(cleared: Cleared, checkpoint: Checkpoint, known: frozenset[str]) -> Verdict:
     """Refuse a stream whose location has a checkpoint that began with something else; `known`: those it has.
 
     It could not use that one and would begin anew: all rows would come into its sink once more, or, as sinks
@@ -115,7 +115,7 @@ def _leaves(
     for one in guarding:
         read = one.read.read
         # RULE (checkpoint-source-policies)
-        told = [_table(one.table), read.streaming, read.changes, lasting_query(one, sources)]
+        told = [_table(one.table), read.streaming, read.changes, build_lasting_query(one, sources)]
         found[id(read.relation)] = f"table {_steady(json.dumps(told))}"
     for (text, _), guarded in zip(texts.statements, governed, strict=False):
         tables = [judging.snapshot.catalog.table(scan.table) for scan in guarded.scans]
@@ -127,7 +127,7 @@ def _leaves(
 def _table(table: Table) -> list[str | None]:
     """Return what makes a table this one, as far as Spark tells."""
     view = table.view.text if table.view is not None else None
-    return [str(table.name.folded()), table.provider, table.location, view]  # RULE (checkpoint-target)
+    return [str(table.name.fold()), table.provider, table.location, view]  # RULE (checkpoint-target)
 
 
 def _obligations(scan: ScanRecord) -> list[str]:
@@ -135,7 +135,7 @@ def _obligations(scan: ScanRecord) -> list[str]:
         json.dumps(["", one.expression] if isinstance(one, RowFilter) else [one.column, one.expression])
         for one in scan.obligations
     ]
-    return [str(scan.table.folded()), *sorted(told)]
+    return [str(scan.table.fold()), *sorted(told)]
 
 
 def _steady(text: str) -> str:

@@ -18,7 +18,7 @@ from gateway.model.resource import Resource
 from gateway.model.statement import NeedsCatalog, SessionContext
 from gateway.pipeline.judging import Judging
 from gateway.reader.port import ReaderPort
-from gateway.sql.policy_text import called_of_author
+from gateway.sql.policy_text import list_called_functions
 from gateway.sql.required import Privilege
 from gateway.sql.varying import names_session
 
@@ -28,15 +28,15 @@ _IN_A_CATALOG: Final = 3
 """Parts of a name that begins with its catalog."""
 
 
-def called_by(privileges: Iterable[Privilege]) -> tuple[TableName, ...]:
+def list_required_functions(privileges: Iterable[Privilege]) -> tuple[TableName, ...]:
     """Return the functions that a statement needs `execute` on."""
     asked = (one.resource for one in privileges if one.access == "execute")
     return tuple(dict.fromkeys(name for one in asked if (name := _function(one)) is not None))
 
 
-def called_in(reading: Reading) -> tuple[TableName, ...]:
+def list_text_functions(reading: Reading) -> tuple[TableName, ...]:
     """Return the functions that the text of a policy calls by their whole names."""
-    whole = (parts for parts in called_of_author(reading) if len(parts) >= _IN_A_CATALOG)
+    whole = (parts for parts in list_called_functions(reading) if len(parts) >= _IN_A_CATALOG)
     return tuple(replace(TableName.of(parts), version=FUNCTION) for parts in whole)
 
 
@@ -105,7 +105,7 @@ async def session_asked(
         for one in reading.relations:
             if one.role is not RelationRole.CTE and len(one.parts) < _IN_A_CATALOG:
                 return _in_the_session(name, one.parts)
-        for parts in called_of_author(reading):
+        for parts in list_called_functions(reading):
             if len(parts) == 1:
                 return _in_the_session(name, parts)
             # With its catalog Spark takes no name of a function in a body.
@@ -121,7 +121,7 @@ def _in_the_session(function: TableName, parts: tuple[str, ...]) -> str:
 
 def _in_sql(called: Iterable[TableName]) -> Iterator[TableName]:
     """Yield the functions that may be in SQL: only Spark's own catalog has such; those of others are code."""
-    return (name.folded() for name in called if name.catalog.lower() == SESSION_CATALOG)
+    return (name.fold() for name in called if name.catalog.lower() == SESSION_CATALOG)
 
 
 async def _within(view: ViewBody, begins: tuple[str, str], reader: ReaderPort) -> list[TableName]:
@@ -130,9 +130,9 @@ async def _within(view: ViewBody, begins: tuple[str, str], reader: ReaderPort) -
     if reading is None:
         return []
     scans = [(one.parts, "") for one in reading.relations if one.role is RelationRole.SCAN]
-    calls = [(parts, FUNCTION) for parts in called_of_author(reading)]
+    calls = [(parts, FUNCTION) for parts in list_called_functions(reading)]
     named = ((_whole(parts, begins), version) for parts, version in (*scans, *calls))
-    return [replace(one, version=version).folded() for one, version in named if one is not None]
+    return [replace(one, version=version).fold() for one, version in named if one is not None]
 
 
 def _whole(parts: tuple[str, ...], begins: tuple[str, str]) -> TableName | None:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from gateway.model.catalog import Table, TableKind, TableName, dotted
+from gateway.model.catalog import Table, TableKind, TableName, quote_parts
 from gateway.model.reading import Reading, RelationRole, Span
 from gateway.pipeline.judging import Judging, RewrittenStatement, names_with_obligations
-from gateway.pipeline.kept import nested_text
+from gateway.pipeline.kept import write_nested_text
 from gateway.pipeline.metrics import metrics_of
 from gateway.pipeline.sources import ReadSources
 from gateway.plan.facts import PlanFacts, Read
 from gateway.plan.guard import Edits, full_name, guard_read, pin_read, read_suffix
-from gateway.plan.scope import pinned
+from gateway.plan.scope import quote_name
 from gateway.reader.port import ReaderPort
 from gateway.sql import guard
 from gateway.sql.guard import NO_CONDITIONS, Below
@@ -66,7 +66,7 @@ async def guard_reads(
     for position, read in enumerate(facts.reads):
         if read.name is None:
             continue
-        name = read.name.folded()
+        name = read.name.fold()
         table = judging.snapshot.catalog.table(name)
         suffix = read_suffix(read.read)
         if isinstance(suffix, Unsupported):
@@ -77,7 +77,7 @@ async def guard_reads(
         instead: str | None = None
         if metrics_of(table) is not None:
             instead, body = metrics.get(place, (None, body))
-        key = (name, suffix, read.read.streaming, instead or nested_text(body), with_filter)
+        key = (name, suffix, read.read.streaming, instead or write_nested_text(body), with_filter)
         if key not in written:
             query: str | Unsupported | None = instead
             if metrics_of(table) is None:
@@ -112,7 +112,7 @@ async def guard_reads(
         found.append(
             Guarding(
                 read=read,
-                table=table or _missing(read.name),
+                table=table or _build_missing(read.name),
                 query=written[key],
                 has_obligations=has_obligations or name in views_with_obligations,
                 body=body,
@@ -134,12 +134,12 @@ def _query(
 ) -> str | Unsupported | None:
     if read.name is None:
         return None
-    name, streams = read.name.folded(), read.read.streaming
+    name, streams = read.name.fold(), read.read.streaming
     view = sources.policies.views[name]
     if table is None or view is None:
         # RULE (guard-stand-ins)
-        return guard.missing_query(_missing(read.name), suffix, stream=streams, bare=bare)
-    text = nested_text(body)
+        return guard.write_missing_query(_build_missing(read.name), suffix, stream=streams, bare=bare)
+    text = write_nested_text(body)
     if text is not None and (streams or suffix):  # RULE (guarded-view-stream)
         return Unsupported(
             f"{read.name} is a view that is written out for you and cannot be read as a stream"
@@ -157,23 +157,23 @@ def _query(
     )
 
 
-def lasting_query(one: Guarding, sources: ReadSources) -> str | None:
+def build_lasting_query(one: Guarding, sources: ReadSources) -> str | None:
     """Return the query that stands in for a read, without how fast it is read and without the period: the
     same for as long as table and policies are."""
     name = one.read.name
     if one.query is None or name is None:
         return None
-    body = sources.bodies.get(name.folded())
+    body = sources.bodies.get(name.fold())
     query = _query(one.read, one.table, "", sources, body, NO_CONDITIONS, 0, bare=False)
     return one.query if isinstance(query, Unsupported) else query
 
 
-def _missing(name: TableName) -> Table:
+def _build_missing(name: TableName) -> Table:
     return Table(name=name, kind=TableKind.TABLE, columns=())
 
 
 def _parts(name: TableName, table: Table | None) -> _Parts:
-    return guard.pinned_parts(table or _missing(name))
+    return guard.list_name_parts(table or _build_missing(name))
 
 
 async def _reads_only(query: str, allowed: frozenset[_Parts], reader: ReaderPort) -> bool:
@@ -213,8 +213,8 @@ def write_guards(
             guard_read(one.read.read, one.table, one.query, edits)
             words[(one.query, theirs)] = None
         if not exists(one.table):
-            words[(name, dotted(one.read.read.parts))] = None
+            words[(name, quote_parts(one.read.read.parts))] = None
     for read in facts.reads:
         if read.name is None:
-            pin_read(read.read, pinned(TempViewName(read.read.parts[0])), edits)
+            pin_read(read.read, quote_name(TempViewName(read.read.parts[0])), edits)
     return tuple(words)

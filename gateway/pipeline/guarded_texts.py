@@ -8,18 +8,18 @@ from dataclasses import replace
 from gateway.model.catalog import Column, Table
 from gateway.model.reading import RelationRole, Span, Splice
 from gateway.pipeline.judging import Judging, RewrittenStatement, names_with_obligations
-from gateway.pipeline.kept import keeps, nested_text
+from gateway.pipeline.kept import keeps, write_nested_text
 from gateway.pipeline.metrics import WrittenOut, metrics_of
 from gateway.pipeline.rights import Rights
 from gateway.pipeline.seeing import Prepared
 from gateway.pipeline.sources import ReadSources
 from gateway.sql import guard
-from gateway.sql.evaluate import Evaluation, hidden_columns
+from gateway.sql.evaluate import Evaluation, list_hidden_columns
 from gateway.sql.identity import IsIdentity, identity_splices
 from gateway.sql.required import Unsupported
 
 
-def guarded_scans(
+def guard_scans(
     prepared: Prepared,
     sources: ReadSources,
     narrowed: Mapping[Span, RewrittenStatement],
@@ -33,14 +33,14 @@ def guarded_scans(
     personal = binds(prepared, judging)
     views_with_obligations = names_with_obligations(bodies)
     for relation, name in prepared.scans:
-        folded = name.folded()
+        folded = name.fold()
         table, view = evaluation.catalog.table(name), policies.views[folded]
         if table is None or view is None:
             guarded.append(guard.guard_missing(prepared.text, relation, name, bare=judging.bare_builtins))
             continue
         if prepared.required.shares:
             within = folded in views_with_obligations
-            if metrics_of(table) is not None and hidden_columns(table, view):
+            if metrics_of(table) is not None and list_hidden_columns(table, view):
                 return Unsupported(f"{name} is a metric view with columns that you may not select")
             guarded.append(guard.define_scan(prepared.text, relation, table, view, within=within))
             continue
@@ -62,7 +62,7 @@ def guarded_scans(
             relation,
             table,
             view,
-            body=nested_text(body, personal=personal),
+            body=write_nested_text(body, personal=personal),
             within=folded in views_with_obligations,
             period=judging.period if folded in policies.reading else 0,
             barrier=folded in barred,

@@ -31,7 +31,7 @@ from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation
 from gateway.sql.names import namespace_above
 from gateway.sql.required import Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
-from gateway.sql.spark_words import located, table_not_found
+from gateway.sql.spark_errors import add_position, build_table_not_found_refusal
 
 MAX_VIEW_DEPTH = 20
 """Views over views beyond this depth are refused; Spark's own limit is 100."""
@@ -178,11 +178,13 @@ class Judging:
     def exists(self, table: Table) -> bool:
         return self.snapshot.catalog.table(table.name) is not None
 
-    def unknown(self, names: Iterable[TableName]) -> tuple[TableName, ...]:
+    def list_unknown(self, names: Iterable[TableName]) -> tuple[TableName, ...]:
         """Return the names that must be looked up before the statement can be judged."""
         known = self.snapshot.catalog.knows
         every = tuple(names)
-        return tuple(dict.fromkeys(n.folded() for n in (*every, *above(every)) if not known(n)))
+        return tuple(
+            dict.fromkeys(n.fold() for n in (*every, *list_parent_namespaces(every)) if not known(n))
+        )
 
 
 NotRewritten = Refusal | NeedsCatalog
@@ -201,7 +203,7 @@ def not_governable(refusal: Unsupported, text: str = "") -> Refusal:
         return Refusal(
             code="SPARK",
             sqlstate=refusal.sqlstate,
-            message=located(refusal, text) if text else refusal.why,
+            message=add_position(refusal, text) if text else refusal.why,
             parameters=refusal.parameters,
         )
     return Refusal(code="NOT_GOVERNABLE", sqlstate="0A000", message=refusal.why)
@@ -226,10 +228,10 @@ def access_denied(denied: Denied, evaluation: Evaluation) -> Refusal:
     return Refusal(code="ACCESS_DENIED", sqlstate="42501", message=denied.message, decisions=decisions)
 
 
-def above(names: Iterable[TableName]) -> tuple[TableName, ...]:
+def list_parent_namespaces(names: Iterable[TableName]) -> tuple[TableName, ...]:
     """Return the tables, should there be any, below which tables in nested namespaces are named."""
     found = (namespace_above(name) for name in names)
-    return tuple(dict.fromkeys(one.folded() for one in found if one is not None))
+    return tuple(dict.fromkeys(one.fold() for one in found if one is not None))
 
 
 def reject_names_below_table(names: Iterable[TableName], judging: Judging) -> Refusal | NeedsCatalog | None:
@@ -239,13 +241,13 @@ def reject_names_below_table(names: Iterable[TableName], judging: Judging) -> Re
     past its masks. So in a namespace with a table's name nothing is named, whatever the catalog has there.
     """
     nested = [(name, one) for name in sorted(names, key=str) if (one := namespace_above(name)) is not None]
-    if unknown := judging.unknown(one for _, one in nested):
+    if unknown := judging.list_unknown(one for _, one in nested):
         return NeedsCatalog(unknown, promotes=False)
     for name, one in nested:
         if judging.snapshot.catalog.table(one) is None:  # RULE (no-name-below-table)
             continue
         if not judging.evaluation().knows_of(table_resource(one)):  # RULE (table-above-untold)
-            return not_governable(table_not_found(name.parts, SessionContext()))
+            return not_governable(build_table_not_found_refusal(name.parts, SessionContext()))
         return not_governable(
             Unsupported(
                 f"`{name}` is named below the table {one}, of which it may be a version or a branch; what a "
@@ -255,7 +257,7 @@ def reject_names_below_table(names: Iterable[TableName], judging: Judging) -> Re
     return None
 
 
-def ungoverned(table: Table) -> str:
+def explain_ungoverned(table: Table) -> str:
     """Say why an object that is neither a table nor a view is refused."""
     match table.object_type.upper():
         case "METRIC_VIEW":
@@ -266,7 +268,7 @@ def ungoverned(table: Table) -> str:
             return f"{table.name} is a {other}, a kind of object that this version does not know"
 
 
-def commanded(required: Required) -> tuple[TableName, ...]:
+def list_commanded_tables(required: Required) -> tuple[TableName, ...]:
     """Return the tables that commands show, change or describe without reading them as rows."""
     one = (name for name in (required.described, required.cached) if name is not None)
     named = (*(one.table for one in required.named), *(one.table for one in required.written))
@@ -274,7 +276,7 @@ def commanded(required: Required) -> tuple[TableName, ...]:
     return (*required.raw, *required.read, *required.shown, *named, *removed, *one)
 
 
-def wanted_tables(required: Iterable[Privilege]) -> Iterator[TableName]:
+def list_wanted_tables(required: Iterable[Privilege]) -> Iterator[TableName]:
     """Return the tables on which privileges are wanted: what policies say of them can rest on their
     owners."""
     return (table for privilege in required if (table := privilege.table) is not None)
@@ -297,12 +299,12 @@ def to_describe_anew(
     if snapshot.anew is None:  # RULE (command-columns-of-now)
         return ()
     about = (*required.raw, *required.read, *(name for name, _ in required.removed))
-    changed = [name for name in map(TableName.folded, about) if evaluation.tells_columns_apart(name)]
+    changed = [name for name in map(TableName.fold, about) if evaluation.has_column_rules(name)]
     # RULE (version-read-columns-of-now)
     return tuple(name for name in dict.fromkeys((*changed, *versions)) if name not in snapshot.anew)
 
 
-def unknown_tables(unknown: tuple[TableName, ...], parts: Iterable[Required]) -> NeedsCatalog:
+def list_unknown_tables(unknown: tuple[TableName, ...], parts: Iterable[Required]) -> NeedsCatalog:
     """Return that these are to be looked up. Naming files makes a table of them, but not where the statement
     is about such tables and there to do something else."""
     tending = [e.action for part in parts for e in part.effects if isinstance(e, TendDataset)]
@@ -310,7 +312,7 @@ def unknown_tables(unknown: tuple[TableName, ...], parts: Iterable[Required]) ->
     return NeedsCatalog(unknown, promotes=asked or not tending, asked=asked)
 
 
-def settled(effects: Iterable[SessionEffect], catalog: CatalogSnapshot) -> tuple[SessionEffect, ...]:
+def settle_effects(effects: Iterable[SessionEffect], catalog: CatalogSnapshot) -> tuple[SessionEffect, ...]:
     """Return the effects, of those that only make what is missing with whether they do."""
     found = []
     for effect in effects:
@@ -327,7 +329,7 @@ def columns_read_together(
     """Return the columns that are read, as `database.table.column`; all of the tables' columns when
     column analysis could not tell, which is the safe side for a policy on what may not be read together."""
     found: set[str] = set()
-    for name in {name.folded() for name in names}:
+    for name in {name.fold() for name in names}:
         table = snapshot.catalog.table(name)
         columns = [column.name.lower() for column in table.columns] if table is not None else []
         used = usage.columns.get(name, frozenset()) if isinstance(usage, Usage) else columns
@@ -354,13 +356,15 @@ def names_with_obligations(bodies: Mapping[TableName, RewrittenStatement]) -> fr
     return frozenset(name for name, body in bodies.items() if body.has_obligations)
 
 
-def undisclosed_names(bodies: Mapping[TableName, RewrittenStatement]) -> frozenset[TableName]:
+def list_undisclosed(bodies: Mapping[TableName, RewrittenStatement]) -> frozenset[TableName]:
     """Return the views of which nothing but their columns may be told: their sources carry obligations, or
     their texts name what the reader may not select."""
     # RULE (view-texts-told)
-    return names_with_obligations(bodies) | {name for name, body in bodies.items() if hidden_within([body])}
+    return names_with_obligations(bodies) | {
+        name for name, body in bodies.items() if may_name_hidden_columns([body])
+    }
 
 
-def hidden_within(bodies: Iterable[RewrittenStatement]) -> bool:
+def may_name_hidden_columns(bodies: Iterable[RewrittenStatement]) -> bool:
     """Whether the text of a view names, or may name, columns that its reader may not select."""
     return any(body.hides_columns or body.hides_target for body in bodies)  # RULE (hidden-name-in-view)

@@ -13,7 +13,7 @@ from gateway.model.reading import Reading, RelationRole
 from gateway.pipeline.judging import RewrittenStatement
 from gateway.sql.names import Names, TempViewName
 from gateway.sql.required import Required, Unsupported
-from gateway.sql.varying import not_cached, varying, varying_view
+from gateway.sql.varying import find_varying, find_varying_view, not_cached
 
 
 def keeps(reading: Reading) -> bool:
@@ -31,14 +31,14 @@ def default_collation(reading: Reading) -> bool:
     return False
 
 
-def collated(what: str) -> Unsupported:
+def build_collation_refusal(what: str) -> Unsupported:
     return Unsupported(
         f"{what} has a DEFAULT COLLATION, under which the masks and filters of what it reads would compare "
         f"other strings as equal; write COLLATE where it is meant"
     )
 
 
-def nested_text(body: RewrittenStatement | None, *, personal: bool = True) -> str | None:
+def write_nested_text(body: RewrittenStatement | None, *, personal: bool = True) -> str | None:
     """Return the text that a view is written out as: its sources carry obligations, it has barriers,
     conditions or lists of columns that the view itself has not, or, with `personal`, it asks who the user
     is."""
@@ -48,7 +48,7 @@ def nested_text(body: RewrittenStatement | None, *, personal: bool = True) -> st
     return body.text if body.walled or body.listed or (personal and body.personal) else None
 
 
-def varying_text(
+def find_varying_text(
     text: str,
     reading: Reading,
     names: Names,
@@ -63,38 +63,38 @@ def varying_text(
     """
     if unbound:
         return "it asks who the user is"
-    found = varying(text, reading)
+    found = find_varying(text, reading)
     for relation in reading.relations:
         if found is None and relation.role is RelationRole.SCAN:
             name = names.table(relation.parts)
-            found = varying_view(name, names) if isinstance(name, TempViewName) else None
-    return found or policies or varying_bodies(bodies.values())
+            found = find_varying_view(name, names) if isinstance(name, TempViewName) else None
+    return found or policies or find_varying_bodies(bodies.values())
 
 
-def varying_bodies(bodies: Iterable[RewrittenStatement]) -> str:
+def find_varying_bodies(bodies: Iterable[RewrittenStatement]) -> str:
     """Return why rows of the views or texts within a statement change, or nothing."""
-    return next((body.varying for body in bodies if body.varying), "")
+    return next((body.uncacheable_reason for body in bodies if body.uncacheable_reason), "")
 
 
-def cached_refusal(
+def refuse_caching(
     reading: Reading, required: Required, changing: str, bodies: Mapping[TableName, RewrittenStatement]
 ) -> Unsupported | None:
     """Refuse to have Spark cache rows that another user, or another time, must not be shown."""
     if required.cached is not None:
-        return cached_view_refusal(required.cached, bodies)
+        return refuse_caching_view(required.cached, bodies)
     # RULE (varying-not-cached)
     if changing and any(command.node == "CacheTableAsSelect" for command in reading.commands):
         return not_cached(changing)
     return None
 
 
-def cached_view_refusal(
+def refuse_caching_view(
     name: TableName, bodies: Mapping[TableName, RewrittenStatement]
 ) -> Unsupported | None:
     """Refuse to cache a persistent view by its name: Spark takes its text as it is written."""
-    body = bodies.get(name.folded())
+    body = bodies.get(name.fold())
     if body is None:
         return None
     if body.personal:
         return not_cached(f"the view {name} asks who the user is")
-    return not_cached(f"in the view {name}, {body.varying}") if body.varying else None
+    return not_cached(f"in the view {name}, {body.uncacheable_reason}") if body.uncacheable_reason else None

@@ -16,11 +16,11 @@ from gateway.model.catalog import MetricDefinition, Table, TableName
 from gateway.model.reading import ExpressionNode, Reading, RelationRole, Span, Splice
 from gateway.model.statement import NeedsCatalog
 from gateway.pipeline.judging import Judging, JudgingOutcome, Refusal, RewrittenStatement, access_denied
-from gateway.pipeline.kept import nested_text
-from gateway.pipeline.policies import Policies, shown_only
+from gateway.pipeline.kept import write_nested_text
+from gateway.pipeline.policies import Policies, deny_show_only
 from gateway.pipeline.seeing import Prepared, TextScope
 from gateway.policy.engine import TableView
-from gateway.sql.evaluate import hidden_columns
+from gateway.sql.evaluate import list_hidden_columns
 from gateway.sql.guard import has_obligations
 from gateway.sql.metric_views import UnreadMetrics, query_of, read_metrics
 from gateway.sql.metrics import (
@@ -28,13 +28,13 @@ from gateway.sql.metrics import (
     MeasureCall,
     answers_nothing,
     calls_measure,
-    computed,
-    expanded,
+    expand_metric_view,
     inputs_within,
     measure_calls,
     measure_splices,
     not_ones_own,
-    typed_query,
+    write_measures,
+    write_typed_query,
 )
 from gateway.sql.required import Unsupported
 
@@ -53,7 +53,7 @@ class WrittenOut:
     words: tuple[tuple[str, str], ...] = ()
     """(What we wrote, what the user wrote) pairs for messages."""
 
-    def within(self, span: Span) -> bool:
+    def contains(self, span: Span) -> bool:
         """Whether a place lies in what is replaced."""
         return any(one.span.start <= span.start and span.end <= one.span.end for one in self.splices)
 
@@ -81,8 +81,8 @@ def needs_writing(
     return (
         has_obligations(table, view)
         or not view.uniform()
-        or name.folded() in barred
-        or nested_text(body, personal=personal) is not None  # RULE (metric-inner-obligation)
+        or name.fold() in barred
+        or write_nested_text(body, personal=personal) is not None  # RULE (metric-inner-obligation)
     )
 
 
@@ -129,10 +129,10 @@ async def write_out(
     """Write out the metric views of a text that have to be. `personal`: the user's name is written in."""
     views: dict[Span, Table] = {}
     for relation, name in prepared.scans:
-        table, view = judging.snapshot.catalog.table(name), policies.views[name.folded()]
+        table, view = judging.snapshot.catalog.table(name), policies.views[name.fold()]
         if table is None or view is None or metrics_of(table) is None:
             continue
-        if not needs_writing(name, table, view, bodies.get(name.folded()), barred, personal=personal):
+        if not needs_writing(name, table, view, bodies.get(name.fold()), barred, personal=personal):
             continue
         if relation.span is None or relation.suffix is not None or prepared.place.expression:
             return Unsupported(f"{name} is a metric view, and is not named here as it could be written out")
@@ -148,16 +148,16 @@ async def write_out(
         part.startswith(own) for one in prepared.reading.columns for part in one.parts
     ):
         return not_ones_own(depth)
-    seen = {span: policies.views[table.name.folded()] for span, table in views.items()}
+    seen = {span: policies.views[table.name.fold()] for span, table in views.items()}
     hidden = {
-        span: frozenset(name.lower() for name in hidden_columns(table, view))
+        span: frozenset(name.lower() for name in list_hidden_columns(table, view))
         for span, table in views.items()
         if (view := seen[span]) is not None
     }
     tree = prepared.reading.tree
     found = measure_calls(tree, views, hidden)
     if isinstance(found, Unsupported):
-        return _typed(found, tree, prepared, views, hidden)
+        return _write_typed_relations(found, tree, prepared, views, hidden)
     queries: dict[Span, str] = {}
     splices: list[Splice] = []
     rows: list[RewrittenStatement] = []
@@ -172,14 +172,14 @@ async def write_out(
         body = await rows_of(table, query_of_rows(table, measures))
         if not isinstance(body, RewrittenStatement):
             return body
-        query = expanded(
+        query = expand_metric_view(
             table,
             view,
             found[span],
             measures.inputs,
             body.text,
-            period=judging.period if table.name.folded() in policies.reading else 0,
-            barrier=table.name.folded() in barred,
+            period=judging.period if table.name.fold() in policies.reading else 0,
+            barrier=table.name.fold() in barred,
             bare=judging.bare_builtins,
         )
         if isinstance(query, Unsupported):
@@ -194,7 +194,7 @@ async def write_out(
     return WrittenOut(queries, tuple(rows), tuple(splices), tuple(words))
 
 
-def _typed(
+def _write_typed_relations(
     why: Unsupported,
     tree: ExpressionNode | None,
     prepared: Prepared,
@@ -209,7 +209,7 @@ def _typed(
         return why
     queries: dict[Span, str] = {}
     for span, table in views.items():
-        query = typed_query(table, hidden.get(span, frozenset()))
+        query = write_typed_query(table, hidden.get(span, frozenset()))
         if isinstance(query, Unsupported):
             return query
         queries[span] = query
@@ -233,7 +233,7 @@ async def measures_of(
         if not isinstance(reading, Reading):
             return Unsupported(f"the measure `{name}` of {table.name} cannot be read")
         readings[name] = reading
-    return computed(table, readings, measures, hidden, depth)
+    return write_measures(table, readings, measures, hidden, depth)
 
 
 def query_of_rows(table: Table, measures: ComputedMeasures) -> str:
@@ -259,7 +259,7 @@ async def metric_definition(
         return None
     try:
         found = read_metrics(text)
-        metrics = found.named(found.names)
+        metrics = found.with_names(found.names)
     except UnreadMetrics as why:
         return Unsupported(f"the metric view cannot be governed: {why}")
     query = query_of(metrics)
@@ -274,7 +274,7 @@ async def metric_definition(
         return body
     if body.hides_columns:  # RULE (metric-author-columns)
         return Unsupported("a metric view rests on tables of which its author may select all columns")
-    if (denied := shown_only(body.scans, (), judging)) is not None:
+    if (denied := deny_show_only(body.scans, (), judging)) is not None:
         return access_denied(denied, judging.evaluation())
     scans = tuple(replace(scan, obligations=()) for scan in body.scans)
     return replace(body, scans=scans, has_obligations=False, guarded=())

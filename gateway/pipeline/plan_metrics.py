@@ -14,10 +14,17 @@ from gateway.pipeline.plan_texts import PlanTexts
 from gateway.pipeline.sources import ReadSources
 from gateway.plan.facts import PlanFacts
 from gateway.plan.guard import Edits
-from gateway.plan.metrics import PlanMeasures, measured, names_inputs, plan_measures, write_measures
+from gateway.plan.metrics import PlanMeasures, has_measure, names_inputs, plan_measures, write_measures
 from gateway.plan.reading import PlanReading
-from gateway.sql.evaluate import hidden_columns
-from gateway.sql.metrics import INPUT, calls_measure, expanded, not_alone, not_ones_own, typed_query
+from gateway.sql.evaluate import list_hidden_columns
+from gateway.sql.metrics import (
+    INPUT,
+    calls_measure,
+    expand_metric_view,
+    not_ones_own,
+    refuse_combined_metric_view,
+    write_typed_query,
+)
 from gateway.sql.required import Unsupported
 
 
@@ -54,23 +61,23 @@ async def write_out_reads(
     for position, read in enumerate(facts.reads):
         name = read.name
         table = None if name is None else judging.snapshot.catalog.table(name)
-        view = None if name is None else policies.views[name.folded()]
+        view = None if name is None else policies.views[name.fold()]
         if name is None or table is None or view is None or metrics_of(table) is None:
             continue
-        folded = name.folded()
+        folded = name.fold()
         if not needs_writing(name, table, view, bodies.get(folded), barred, personal=True):
             continue
         if read.read.streaming or read.read.options or read.read.changes:
-            return not_alone(table)
+            return refuse_combined_metric_view(table)
         # A text may name one by IDENTIFIER(…), in which signs can be written otherwise.
         # RULE (plan-metric-input-names, plan-metric-identifier)
         if names_inputs(original) or any(INPUT in prepared.text for prepared in texts.all):
             return not_ones_own()
-        hidden = frozenset(one.lower() for one in hidden_columns(table, view))
+        hidden = frozenset(one.lower() for one in list_hidden_columns(table, view))
         found = plan_measures(reading.message, read.read.relation, table, hidden, tree_of)
         body = bodies.get(folded)
         if isinstance(found, Unsupported) and body is not None and _is_shape(reading, texts):
-            shown = typed_query(table, hidden)
+            shown = write_typed_query(table, hidden)
             if isinstance(shown, Unsupported):
                 return shown
             queries[place_of(position)] = (shown, body)
@@ -83,7 +90,7 @@ async def write_out_reads(
         rows = await sources.reads.rows(table, query_of_rows(table, computed))
         if not isinstance(rows, RewrittenStatement):
             return rows
-        query = expanded(
+        query = expand_metric_view(
             table,
             view,
             found.measures,
@@ -103,4 +110,4 @@ async def write_out_reads(
 def _is_shape(reading: PlanReading, texts: PlanTexts) -> bool:
     """Whether nothing but columns is asked for, and none that is computed as a measure."""
     called = any(calls_measure(prepared.reading.functions) for prepared in texts.all)
-    return reading.shape and not called and not measured(reading.message)
+    return reading.shape and not called and not has_measure(reading.message)

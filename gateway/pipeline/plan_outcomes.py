@@ -33,6 +33,6 @@ class PlanOutcome:
     rendering: str
     end: RewrittenPlan | Refusal
     handles: frozenset[SparkHandle] = frozenset()
-    lazy: bool = False
-    by_id: bool = True
+    is_lazy_checkpoint: bool = False
+    references_plan_ids: bool = True
     """All three as Cleared has them."""

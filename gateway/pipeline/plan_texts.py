@@ -16,12 +16,12 @@ from gateway.pipeline.seeing import (
     Prepared,
     TextScope,
     any_of,
-    guesses_of,
-    looked_for,
+    collect_guesses,
+    deny_changed_meaning,
+    list_scanned_tables,
+    list_sought_words,
     may_be_hidden,
-    misread,
     misread_text,
-    scanned_tables,
     usage_of,
 )
 from gateway.pipeline.texts import prepare
@@ -37,8 +37,8 @@ from gateway.plan.arguments import (
 )
 from gateway.plan.facts import PlanFacts
 from gateway.plan.guard import Edits
+from gateway.plan.niladic_functions import find_meanings
 from gateway.plan.reading import ExpressionString, ExpressionText, PlanReading, SqlText
-from gateway.plan.words import meaning_of
 from gateway.sql.analyse import ScannedTable, Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.identity import IsIdentity
@@ -81,7 +81,7 @@ class PlanTexts:
     def meanings(self, findings: ColumnUsage) -> tuple[IsIdentity | None, ...]:
         """Return for each of `all` what words without brackets mean where it stands."""
         of_statements: list[IsIdentity | None] = [None] * len(self.statements)
-        return (*of_statements, *(meaning_of(one.message, findings) for one, _ in self.expressions))
+        return (*of_statements, *(find_meanings(one.message, findings) for one, _ in self.expressions))
 
     def write(self, governed: Sequence[RewrittenStatement], edits: Edits) -> None:
         """Put the guarded texts in the place of those that the client wrote."""
@@ -121,7 +121,7 @@ async def prepare_texts(
             alone=alone,
             shape=reading.shape or text.command,
         )
-        prepared = await prepare(await _named(text, judging), context, judging, place)
+        prepared = await prepare(await _resolve_text_names(text, judging), context, judging, place)
         if isinstance(prepared, Refusal):
             return prepared
         refusal = _schema_refusal(text, prepared)
@@ -140,7 +140,7 @@ async def prepare_texts(
     return PlanTexts(statements=tuple(statements), expressions=tuple(expressions), usages=usages)
 
 
-async def _named(text: SqlText, judging: Judging) -> str:
+async def _resolve_text_names(text: SqlText, judging: Judging) -> str:
     """Return a text with the names in it that its arguments give, and that of a temporary view with all of
     them: that is judged, proved and forwarded."""
     for before, query in queries_of_view(text):
@@ -188,11 +188,9 @@ def usage_of_plan(
             selectable[table.name] = table.columns if hidden else evaluation.selectable(table)
         tables[position] = ScannedTable(
             parts=one.read.parts,
-            name=one.name.folded() if one.name is not None else None,
+            name=one.name.fold() if one.name is not None else None,
             columns=selectable[table.name] if table is not None else (),
-            guessed=(guesses or {}).get(table.name.folded(), frozenset())
-            if table is not None
-            else frozenset(),
+            guessed=(guesses or {}).get(table.name.fold(), frozenset()) if table is not None else frozenset(),
         )
     uses: list[dict[int, TextUse]] = [{}, {}]
     for into, pairs in zip(uses, (texts.statements, texts.expressions), strict=True):
@@ -212,7 +210,7 @@ def _use(
     hidden: bool,
     guesses: Guesses | None,
 ) -> TextUse | None:
-    scans = scanned_tables(prepared, evaluation, hidden=hidden, guesses=guesses)
+    scans = list_scanned_tables(prepared, evaluation, hidden=hidden, guesses=guesses)
     if scans is None:
         return None
     bound = prepared.place.aliases
@@ -238,14 +236,14 @@ def misread_plan(
             continue
         if (denied := misread_text(prepared, texts.usage(prepared), evaluation)) is not None:
             return denied
-    guesses = guesses_of(names, words_of(reading, texts) | looked_for(usage), evaluation)
+    guesses = collect_guesses(names, words_of(reading, texts) | list_sought_words(usage), evaluation)
     if not guesses:  # RULE (hidden-name-in-plan)
         return None
     words = {c.parts for _, p in texts.expressions for c in p.reading.columns if not c.star}
     if USER in any_of(guesses) and (USER,) in words and not isinstance(usage, Silent):
         return may_be_hidden(USER)
     found = ColumnUsage(asked=set())
-    return misread(
+    return deny_changed_meaning(
         usage,
         lambda: usage_of_plan(reading, facts, texts, evaluation, found, guesses=guesses),
     )

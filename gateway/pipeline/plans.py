@@ -18,10 +18,10 @@ from gateway.pipeline.judging import (
     Refusal,
     access_denied,
     columns_read_together,
-    commanded,
+    list_commanded_tables,
+    list_unknown_tables,
     not_governable,
     to_promote,
-    unknown_tables,
 )
 from gateway.pipeline.pace import in_turn
 from gateway.pipeline.plan_outcomes import PlanOutcome, RewrittenPlan
@@ -34,10 +34,10 @@ from gateway.plan import unread
 from gateway.plan.analyse_scope import ColumnUsage
 from gateway.plan.facts import PlanFacts, facts_of
 from gateway.plan.guard import bytes_of
+from gateway.plan.niladic_functions import collect_word_places, functions_among
 from gateway.plan.reading import MalformedPlan, PlanReading
-from gateway.plan.rendering import Rendering, rendered
+from gateway.plan.rendering import Rendering, render_message
 from gateway.plan.walk import read_plan
-from gateway.plan.words import asking, functions_among
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.names import Names
@@ -55,15 +55,15 @@ async def govern_plan(
         sqlstate = "54001" if reading.code.startswith("TOO_") else "08P01"
         return PlanOutcome("", Refusal(code=reading.code, sqlstate=sqlstate, message=reading.why))
     if isinstance(reading, Unsupported):
-        return PlanOutcome(unread.rendered(request), await _refusal(reading, judging))
+        return PlanOutcome(unread.render_plan(request), await _refusal(reading, judging))
     message = reading.message
-    rendering = await in_turn(lambda: rendered(message))
+    rendering = await in_turn(lambda: render_message(message))
     end = await _Plan(statement, judging, reading, rendering).govern()
     if isinstance(end, NeedsCatalog):
         return end
     if isinstance(end, Refusal):
         end = replace(end, plan_class=reading.root)
-    return PlanOutcome(rendering.text, end, reading.named, reading.lazy, reading.by_id)
+    return PlanOutcome(rendering.text, end, reading.named, reading.lazy, reading.references_plan_ids)
 
 
 async def _refusal(refusal: Unsupported, judging: Judging) -> Refusal:
@@ -106,7 +106,7 @@ class _Plan:
         asked = await in_turn(lambda: self._ask(facts, texts))
         if not isinstance(asked, bool):
             return asked
-        findings = asking(self.reading, texts.asking)
+        findings = collect_word_places(self.reading, texts.asking)
         usage = await in_turn(lambda: usage_of_plan(self.reading, facts, texts, self.evaluation, findings))
         seen = await in_turn(lambda: self._see(facts, texts, usage))
         await in_turn(lambda: self._note_attempts(facts, texts))
@@ -147,13 +147,13 @@ class _Plan:
             authorize_required(prepared, self.accessing)  # RULE (plan-texts-privileges)
         secrets = [part.secret for part in facts.parts if part.secret is not None]
         known = [evaluation.knows_of(secret) for secret in secrets]
-        if (denied := evaluation.denied()) is not None:
+        if (denied := evaluation.build_denial()) is not None:
             return access_denied(denied, evaluation)
         tables: list[TableName] = [one.name for one in facts.reads if one.name is not None]
-        tables += [*commanded(facts.commanded), *(name for p in texts.all for name in p.tables)]
+        tables += [*list_commanded_tables(facts.commanded), *(name for p in texts.all for name in p.tables)]
         tables += [name for p in texts.all for name in to_promote(p.required)]
-        if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(tables)))):
-            return unknown_tables(unknown, [p.required for p in texts.all])
+        if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.list_unknown(tables)))):
+            return list_unknown_tables(unknown, [p.required for p in texts.all])
         return all(known)  # RULE (plan-unknown-is-absent)
 
     def _see(
@@ -184,7 +184,7 @@ class _Plan:
                 refusal = refusal or one
             else:
                 seen.append(one)
-        return refusal or evaluation.denied() or tuple(seen)
+        return refusal or evaluation.build_denial() or tuple(seen)
 
     def _note_attempts(self, facts: PlanFacts, texts: PlanTexts) -> None:
         """Record the denial of hidden columns that the plan names, and that Spark will not find."""
@@ -194,4 +194,4 @@ class _Plan:
             known = usage_of_plan(
                 self.reading, facts, texts, self.evaluation, ColumnUsage(asked=set()), hidden=True
             )
-            self.evaluation.tried(known)
+            self.evaluation.record_denied_columns(known)

@@ -11,21 +11,21 @@ from gateway.model.meaning_settings import Influence, influence
 from gateway.model.principal import Principal
 from gateway.model.reading import ExpressionNode, Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, ScanRecord, SessionContext
-from gateway.pipeline.functions import called_in, read_by, session_asked, tables_among
+from gateway.pipeline.functions import list_text_functions, read_by, session_asked, tables_among
 from gateway.pipeline.judging import Judging, RewrittenStatement
 from gateway.pipeline.seeing import ColumnAccess
 from gateway.policy.engine import TableView
 from gateway.policy.masks import standard_masks
-from gateway.policy.views import together
+from gateway.policy.views import merge_table_views
 from gateway.sql import guard, policy_text
 from gateway.sql.classify import is_builtin
 from gateway.sql.evaluate import Denied
-from gateway.sql.functions import builtin_name, since
+from gateway.sql.functions import builtin_name, find_first_minor
 from gateway.sql.identity import IDENTITIES, identity_splices
 from gateway.sql.meaning import depends
 from gateway.sql.names import Names, Ungovernable
 from gateway.sql.required import Required, Unsupported
-from gateway.sql.varying import names_session, varying, varying_by_row
+from gateway.sql.varying import find_varying, may_vary_by_row, names_session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ def names_metadata(parts: Iterable[str]) -> bool:
     return "_metadata" in (part.lower() for part in parts)
 
 
-def shown_only(
+def deny_show_only(
     kept: Iterable[ScanRecord], bodies: Iterable[RewrittenStatement], judging: Judging
 ) -> Denied | None:
     """Deny views over columns that may only be shown: what a later statement does with them is not seen.
@@ -126,7 +126,7 @@ async def policies_of(seen: ColumnAccess, judging: Judging) -> Policies | Unsupp
             standard = _standard(view, table)
             for text, policy in _texts_of(view).items():
                 is_standard = text in standard
-                checked = await _checked(
+                checked = await _check_text(
                     text, policy, table.named_now, principal, judging, standard=is_standard
                 )
                 if not isinstance(checked, _Checked):
@@ -136,14 +136,14 @@ async def policies_of(seen: ColumnAccess, judging: Judging) -> Policies | Unsupp
                 relations |= checked.relations
                 called |= checked.called
                 if checked.relations or checked.called:
-                    reading.add(name.folded())
+                    reading.add(name.fold())
                 if checked.by_row and view.row_filter is not None and text == view.row_filter.expression:
-                    choosing.add(name.folded())
+                    choosing.add(name.fold())
                 if checked.varying and not changing:
                     changing = f"what user {principal.user} may see of {table.name} changes with it"
             different = any(text != written for text, written in texts.items())
             bound.append(_with_texts(view, texts) if different else view)
-        views[name] = together(one.hidden, bound)
+        views[name] = merge_table_views(one.hidden, bound)
     return Policies(
         views=views,
         relations=frozenset(relations),
@@ -166,7 +166,7 @@ class _Checked:
     """The tables that functions in SQL read which it calls."""
     varying: bool
     by_row: bool
-    """Whether it may vary by row (`varying_by_row`)."""
+    """Whether it may vary by row (`may_vary_by_row`)."""
     tree: ExpressionNode | None
 
 
@@ -221,14 +221,14 @@ def _otherwise(
     return None
 
 
-def _ungoverned(parts: tuple[str, ...], names: Names) -> str | None:
+def _explain_ungoverned(parts: tuple[str, ...], names: Names) -> str | None:
     """Say why a name of several levels is not a table's in the session that policies are read in, whose
     catalog has one level; None when it is, and so begins with a catalog."""
     meant = names.new_table(parts)
     return meant.why if isinstance(meant, Ungovernable) else None  # RULE (policy-nested-names)
 
 
-def _qualified(reading: Reading) -> str | None:
+def _find_qualified_builtin(reading: Reading) -> str | None:
     """Return a built-in function that is called by its full name, if one is."""
     for function in reading.functions:
         if len(function.parts) > 1 and is_builtin(function):
@@ -246,12 +246,14 @@ def _unlike_this_spark(reading: Reading, judging: Judging) -> str | None:
         )
     for function in reading.functions:
         name = builtin_name(function.parts)
-        came = None if name is None or name in IDENTITIES else since(name)
+        came = None if name is None or name in IDENTITIES else find_first_minor(name)
         if came is not None and came > judging.minor:
             return (
                 f"calls `{'.'.join(function.parts)}`, which came with Spark {came}; this is Spark {version}"
             )
-    if judging.bare_builtins and (named := _qualified(reading)) is not None:  # RULE (policy-bare-builtins)
+    if (  # RULE (policy-bare-builtins)
+        judging.bare_builtins and (named := _find_qualified_builtin(reading)) is not None
+    ):
         return (
             f"calls `{named}`, and Spark {version} has no such name; there the function is "
             f"`{named.rpartition('.')[-1]}`"
@@ -267,15 +269,15 @@ def _out_of_reach(read: Collection[tuple[str, ...]], judging: Judging) -> str | 
     if any(len(parts) < 3 for parts in read):  # RULE (policy-full-table-names)
         return "names a table without its catalog and database"
     for parts in read:
-        refused = session.refused(parts[0])
+        refused = session.explain_unusable_catalog(parts[0])
         if refused is not None:
             return f"reads a table that {refused.why}"
-        if (len(parts) > 3 or "." in parts[1]) and (why := _ungoverned(parts, session)) is not None:
+        if (len(parts) > 3 or "." in parts[1]) and (why := _explain_ungoverned(parts, session)) is not None:
             return f"reads `{'.'.join(parts)}`, which {why}"
     return None
 
 
-async def _found_by_sessions(read: Collection[Table], judging: Judging) -> str | None:
+async def _explain_session_metric_view(read: Collection[Table], judging: Judging) -> str | None:
     """Say which metric view among the tables that a policy reads is another one in another session.
 
     INVARIANT (a policy's text means what it says): a name without its catalog in such a view is found in
@@ -298,7 +300,7 @@ async def _found_by_sessions(read: Collection[Table], judging: Judging) -> str |
     return None
 
 
-async def _checked(
+async def _check_text(
     text: str, policy: PolicyRef, table: Table, principal: Principal, judging: Judging, *, standard: bool
 ) -> _Checked | Unsupported | NeedsCatalog:
     """Return a policy's text as it is to be written for a principal, and what it depends on.
@@ -318,15 +320,19 @@ async def _checked(
     if (why := _out_of_reach(read, judging)) is not None:
         return Unsupported(f"a policy for {table.name} {why}")
     names = [TableName.of(parts) for parts in read]
-    if unknown := judging.unknown(names):
+    if unknown := judging.list_unknown(names):
         return NeedsCatalog(unknown)
     tables = [judging.snapshot.catalog.table(name) for name in names]
-    if (what := policy_text.unfit(text, reading, table, tables)) is not None:  # RULE (policy-fits-table)
+    if (  # RULE (policy-fits-table)
+        what := policy_text.find_unknown_column(text, reading, table, tables)
+    ) is not None:
         # RULE (unmatched-filter-why)
         told = f": `{policy.name}` names {what}" if judging.rules.unmatched_columns == "closed" else ""
         return Unsupported(f"a policy for {table.name} does not fit its columns{told}")
     read_tables = [other for other in tables if other is not None]
-    if (why := await _found_by_sessions(read_tables, judging)) is not None:  # RULE (policy-metric-view)
+    if (  # RULE (policy-metric-view)
+        why := await _explain_session_metric_view(read_tables, judging)
+    ) is not None:
         return Unsupported(f"a policy for {table.name} {why}")
     otherwise = _otherwise(text, reading, table, read_tables, judging, standard=standard)
     if otherwise is not None:  # RULE (policy-under-settings)
@@ -338,7 +344,7 @@ async def _checked(
     ):
         # It is found in the session, which may have registered one of that name, or be in another database.
         return Unsupported(f"a policy for {table.name} calls a function without its catalog and database")
-    functions = called_in(reading)
+    functions = list_text_functions(reading)
     within = await read_by(functions, SessionContext(), judging)
     if isinstance(within, NeedsCatalog):
         return within
@@ -346,8 +352,8 @@ async def _checked(
     if (why := await session_asked(functions, judging)) is not None:
         return Unsupported(f"a policy for {table.name} {why}")
     called = tables_among(within, judging.snapshot.catalog)
-    changes = bool(read) or varying(text, reading) is not None
-    by_row = varying_by_row(reading.functions)
+    changes = bool(read) or find_varying(text, reading) is not None
+    by_row = may_vary_by_row(reading.functions)
     if not reading.identities:
         return _Checked(text, frozenset(read), called, changes, by_row, reading.tree)
     # RULE (policy-subjects)

@@ -97,7 +97,7 @@ class Proofs:
         self._good = more if len(more) <= MAX_KEPT else good
         return [(policy, f"{place}: {wrong[text]}") for policy, place, text in found if text in wrong]
 
-    def keep(self, policies: PolicySet) -> None:
+    def remember(self, policies: PolicySet) -> None:
         """Remember policies that are in force now; those before them are forgotten."""
         self._proved = policies
 
@@ -112,7 +112,7 @@ class Proofs:
             for new_list, old_list in (
                 (service.policies, old.policies if old is not None else ()),
                 (_on_tags(service), _on_tags(old)),
-                (_shared(service), _shared(old)),
+                (_list_shared(service), _list_shared(old)),
             ):
                 _, came = unlike(old_list, new_list)
                 for policy in (new_list[i] for i in came.values()):
@@ -124,7 +124,7 @@ def _on_tags(service: Service | None) -> Sequence[Policy]:
     return service.tags.policies if service is not None and service.tags is not None else ()
 
 
-def _shared(service: Service | None) -> Sequence[Policy]:
+def _list_shared(service: Service | None) -> Sequence[Policy]:
     return tuple(service.sharing.obligations()) if service is not None and service.sharing is not None else ()
 
 
@@ -158,7 +158,7 @@ async def _read_all(texts: Iterable[_Text], reader: ReaderPort) -> dict[_Text, s
         if time.monotonic() > until:
             wrong[text] = f"this {text[1]} was not read: the parser does not finish others"
             continue
-        fault = await _asked_alone(text, reader)
+        fault = await _check_alone(text, reader)
         if fault:
             wrong[text] = fault
     return wrong
@@ -172,7 +172,7 @@ def _was_not_asked(answer: ReadingAnswer) -> bool:
     return isinstance(answer, NotRead) and answer.code in _NOT_ASKED
 
 
-async def _asked_alone(text: _Text, reader: ReaderPort) -> str | None:
+async def _check_alone(text: _Text, reader: ReaderPort) -> str | None:
     """Return what is wrong with a text that the parser gave no answer about among others.
 
     That says nothing of the text: nobody may lose a table, or keep one, over a busy parser. But one that
@@ -196,12 +196,12 @@ def fault_in(expression: str, kind: str, answer: ReadingAnswer) -> str | None:
     """Return what is wrong with the text of a mask or a filter, tokens bound; None when nothing is."""
     if isinstance(answer, NotParsed | NotRead):
         return f"this {kind} is no expression of Spark SQL: {' '.join(answer.message.split())}"
-    if kind == "filter" and never_a_truth(expression, answer):
+    if kind == "filter" and is_never_boolean(expression, answer):
         return "this filter is never true or false, so it shows no particular rows"
     return None
 
 
-def never_a_truth(text: str, reading: Reading) -> bool:
+def is_never_boolean(text: str, reading: Reading) -> bool:
     """Whether an expression certainly is not boolean, going by its outermost part."""
     if reading.root == "Literal":
         return text.strip(_BRACKETS).lower() not in _TRUTHS

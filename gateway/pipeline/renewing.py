@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gateway.model.statement import Cleared, NumberedQuery, Statement
-from gateway.plan.numbering import numbered, renumbered, renumbered_relation
+from gateway.plan.numbering import extract_ids, renumber_query, renumber_relation
 
-__all__ = ["numbered", "renewed"]
+__all__ = ["extract_ids", "renew_clearance"]
 
 
-def renewed(cleared: Cleared, was: NumberedQuery, statement: Statement, now: NumberedQuery) -> Cleared | None:
+def renew_clearance(
+    cleared: Cleared, was: NumberedQuery, statement: Statement, now: NumberedQuery
+) -> Cleared | None:
     """Return the clearance of the query `was` for `statement`, the same with other ids; None where it is not,
     where something in it is asked for by an id, and for a text that changes something of the session.
 
@@ -18,10 +20,10 @@ def renewed(cleared: Cleared, was: NumberedQuery, statement: Statement, now: Num
     """
     if not cleared.renewable or was.plan != now.plan:  # RULE (renewal-same-plan)
         return None
-    forwarded = renumbered(now.plan.kind, cleared.forwarded_plan, was.ids, now.ids)
+    forwarded = renumber_query(now.plan.kind, cleared.forwarded_plan, was.ids, now.ids)
     original: bytes | None = cleared.original_relation
     if original:
-        original = renumbered_relation(original, was.ids, now.ids)  # RULE (renewed-relation-ids)
+        original = renumber_relation(original, was.ids, now.ids)  # RULE (renewed-relation-ids)
     if forwarded is None or original is None:
         return None
     told = replace(statement, text=cleared.statement.text)

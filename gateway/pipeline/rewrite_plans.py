@@ -24,7 +24,7 @@ from gateway.model.statement import (
     SessionContext,
 )
 from gateway.pipeline.barriers import Placed, QueriedViews, Query, below_query, filters_any
-from gateway.pipeline.checkpoints import checkpoint_of, started_stream
+from gateway.pipeline.checkpoints import checkpoint_of, find_started_stream
 from gateway.pipeline.guarded_plans import Guarding, guard_reads, place_of, write_guards
 from gateway.pipeline.judging import (
     Judging,
@@ -33,23 +33,30 @@ from gateway.pipeline.judging import (
     RewrittenStatement,
     access_denied,
     agreement,
-    commanded,
-    hidden_within,
+    list_commanded_tables,
+    list_undisclosed,
+    list_wanted_tables,
+    may_name_hidden_columns,
     not_governable,
     refuse_unsupported,
     to_describe_anew,
-    undisclosed_names,
-    wanted_tables,
 )
-from gateway.pipeline.kept import cached_view_refusal, varying_bodies
+from gateway.pipeline.kept import find_varying_bodies, refuse_caching_view
 from gateway.pipeline.pace import in_turn
 from gateway.pipeline.plan_metrics import WrittenReads, write_out_reads
 from gateway.pipeline.plan_outcomes import RewrittenPlan
 from gateway.pipeline.plan_texts import PlanTexts
-from gateway.pipeline.policies import metadata_shown, names_metadata, plan_shown, shown_only
+from gateway.pipeline.policies import deny_show_only, metadata_shown, names_metadata, plan_shown
 from gateway.pipeline.rewrite_texts import rewrite_and_prove
 from gateway.pipeline.rights import Rights
-from gateway.pipeline.seeing import TOP, ColumnAccess, not_there, of_files, read_by_lists, scan_records
+from gateway.pipeline.seeing import (
+    TOP,
+    ColumnAccess,
+    build_not_found_refusal,
+    list_tables_read_by_columns,
+    of_files,
+    scan_records,
+)
 from gateway.pipeline.sources import ReadSources, sources_of
 from gateway.pipeline.views import ReadViews
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
@@ -57,13 +64,13 @@ from gateway.plan.expression_trees import tree_of_plan
 from gateway.plan.facts import PlanFacts
 from gateway.plan.facts import names_metadata as plan_names_metadata
 from gateway.plan.guard import Edits, bind_identities, bytes_of, is_identity
-from gateway.plan.prove import proved
+from gateway.plan.prove import prove_plan
 from gateway.plan.reading import PlanReading
 from gateway.plan.rendering import Rendering, render
-from gateway.plan.varying import varying_plan
+from gateway.plan.varying import find_varying_parts
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation
-from gateway.sql.guard import pinned_parts
+from gateway.sql.guard import list_name_parts
 from gateway.sql.identity import IsIdentity
 from gateway.sql.names import Names
 from gateway.sql.required import Unsupported
@@ -94,7 +101,7 @@ async def rewrite_and_prove_plan(plan: DecidedPlan) -> RewrittenPlan | NotRewrit
     changing = plan.uncacheable_reason(guards)
     if (uncached := plan.refuse_caching(guards, changing)) is not None:
         return not_governable(uncached)
-    return plan.rewritten(guards, written, changing)
+    return plan.rewrite(guards, written, changing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,11 +168,11 @@ class DecidedPlan:
 
     def absent(self) -> TableName | None:
         """Return a table that has to be there and is not."""
-        return self.evaluation.absent(self.facts.commanded) or self._never_there()
+        return self.evaluation.find_missing_table(self.facts.commanded) or self._never_there()
 
     def refuse_absent(self, name: TableName) -> Refusal:
-        found = (p for p in self.texts.all if name.folded() in (table.folded() for table in p.tables))
-        return not_there(name, self.context, next(found, None))
+        found = (p for p in self.texts.all if name.fold() in (table.fold() for table in p.tables))
+        return build_not_found_refusal(name, self.context, next(found, None))
 
     def _never_there(self) -> TableName | None:
         """Return a table that Spark is to keep a reader of and that is not there: the reader would keep for
@@ -186,7 +193,7 @@ class DecidedPlan:
             judging=self.judging,
             context=self.context,
         )
-        bodies = await reads.bodies((*self._read, *commanded(self.facts.commanded)))
+        bodies = await reads.bodies((*self._read, *list_commanded_tables(self.facts.commanded)))
         if isinstance(bodies, NotRewritten):
             return bodies
         return await sources_of(reads, bodies, self.facts.required, alone=self._may_place())
@@ -195,9 +202,9 @@ class DecidedPlan:
         """Say what stands in for each read, with conditions below barriers and metric views written out; and
         guard and prove each text."""
         facts, judging = self.facts, self.judging
-        views = sources.queried
-        placed = await in_turn(lambda: self._placed(sources, views))
-        narrowed = await sources.narrowed(placed)
+        views = sources.list_queried_views
+        placed = await in_turn(lambda: self._place_conditions(sources, views))
+        narrowed = await sources.narrow_views(placed)
         if isinstance(narrowed, NotRewritten):
             return narrowed
         metrics: WrittenReads | NotRewritten = refuse_unsupported(
@@ -218,7 +225,7 @@ class DecidedPlan:
         records = scan_records(self.seen[0], self.evaluation)
         return _PlanGuards(sources=sources, metrics=metrics, reads=reads, texts=texts, records=records)
 
-    def _placed(self, sources: ReadSources, views: QueriedViews) -> Placed:
+    def _place_conditions(self, sources: ReadSources, views: QueriedViews) -> Placed:
         """Return what stands with the filters of the reads, and in the texts of views, by their places."""
         facts, texts, policies, scans = self.facts, self.texts, sources.policies, sources.reads.scans
         relation = self.reading.shown
@@ -235,7 +242,7 @@ class DecidedPlan:
             return Placed()
         columns: list[dict[str, str]] = []
         for place, name in scans.items():
-            table, view = self.judging.snapshot.catalog.table(name), policies.views[name.folded()]
+            table, view = self.judging.snapshot.catalog.table(name), policies.views[name.fold()]
             if table is None or view is None:
                 return Placed()
             # What has no type that is known for certain is no column of its name: of views, masked, hidden.
@@ -269,11 +276,13 @@ class DecidedPlan:
         required, evaluation, bodies = self.facts.commanded, self.evaluation, guards.sources.bodies
         of_now = self.seen[0].versions
         if self.reading.analysis in LAYING_OPEN:
-            of_now = read_by_lists(self.seen, bodies)  # RULE (input-files-columns-of-now)
+            of_now = list_tables_read_by_columns(self.seen, bodies)  # RULE (input-files-columns-of-now)
         if old := to_describe_anew(required, evaluation, of_now, self.judging.snapshot):
             return NeedsCatalog(old, promotes=False, anew=True)
         refusal = self._refuse_unguarded_access(guards)
-        refusal = evaluation.commanded(required, undisclosed_names(bodies)) or refusal  # RULE (plan-raw-rows)
+        refusal = (  # RULE (plan-raw-rows)
+            evaluation.deny_commands(required, list_undisclosed(bodies)) or refusal
+        )
         if isinstance(refusal, Denied):
             return access_denied(refusal, evaluation)
         return None if refusal is None else not_governable(refusal)
@@ -293,7 +302,7 @@ class DecidedPlan:
         if self.reading.analysis in LAYING_OPEN:  # RULE (guarded-plan-told)
             # A plan has the names of all that a view reads.
             # RULE (view-plans-explained)
-            undisclosed = [*with_obligations, *sorted(undisclosed_names(bodies), key=str)]
+            undisclosed = [*with_obligations, *sorted(list_undisclosed(bodies), key=str)]
             # RULE (view-plan-texts-explained)
             undisclosed += [one.scans[0].table for one in governed if one.hides_target and one.scans]
             if undisclosed:
@@ -310,18 +319,20 @@ class DecidedPlan:
         keeps = any(part.keeps for part in facts.parts)
         if (keeps or self.reading.analysis == "persist") and any(map(of_files, texts.all)):
             return Unsupported("a view or a kept result cannot rest on metadata or changes of a table")
-        return shown_only(scans if keeps else (), bodies.values(), self.judging)  # RULE (kept-plan-show-only)
+        return deny_show_only(  # RULE (kept-plan-show-only)
+            scans if keeps else (), bodies.values(), self.judging
+        )
 
     def uncacheable_reason(self, guards: _PlanGuards) -> str:
         """Return why its rows are not the same for everybody and at any time, in words, or nothing."""
-        changing = varying_plan(self.reading, self.facts, self.names)
-        return changing or guards.sources.policies.varying or varying_bodies(guards.inside)
+        changing = find_varying_parts(self.reading, self.facts, self.names)
+        return changing or guards.sources.policies.varying or find_varying_bodies(guards.inside)
 
     def refuse_caching(self, guards: _PlanGuards, changing: str) -> Unsupported | None:
         """Refuse to have Spark cache rows that another user, or another time, must not be shown."""
         if changing and self.reading.analysis == "persist":
             return not_cached(changing)
-        found = (cached_view_refusal(name, guards.sources.bodies) for name in self.facts.cached)
+        found = (refuse_caching_view(name, guards.sources.bodies) for name in self.facts.cached)
         return next((one for one in found if one is not None), None)
 
     # -- what Spark gets ---------------------------------------------------------------------------------
@@ -330,7 +341,7 @@ class DecidedPlan:
         """Write guards, texts, full names and the user's name into the plan; every edit is undone by the
         proof."""
         reading, facts, governed, judging = self.reading, self.facts, guards.texts, self.judging
-        start, checkpoint = started_stream(reading), None
+        start, checkpoint = find_started_stream(reading), None
         if start is not None:
             scans = (*guards.records, *(scan for one in guards.inside for scan in one.scans))
             placed = checkpoint_of(
@@ -358,7 +369,7 @@ class DecidedPlan:
         answer = self._answer(guards)
         if not self.exists:
             relation = reading.catalog_calls[0].relation
-            edits.keep(relation)
+            edits.remember(relation)
             relation.sql.query = DOES_NOT_EXIST
             edits.queries.add(DOES_NOT_EXIST)
             answer = RELAY
@@ -369,7 +380,7 @@ class DecidedPlan:
             elsewhere = bool(
                 governed or facts.names or identities or checkpoint or measures or not self.exists
             )
-            again = self.rendering.again
+            again = self.rendering.update_text
             text = await in_turn(lambda: render(reading.message) if elsewhere else again())
         return _WrittenPlan(
             message=message,
@@ -385,7 +396,7 @@ class DecidedPlan:
         """Look at the bytes that Spark would get again: with the edits undone they must be the original."""
         reading, original, message, edits = self.reading, self.original, written.message, written.edits
         # RULE (plan-proof)
-        if await in_turn(lambda: proved(reading, original, message, edits)) is not None:
+        if await in_turn(lambda: prove_plan(reading, original, message, edits)) is not None:
             return Unsupported(
                 "the guarded plan could not be proved equal to the original; write it in a simpler form"
             )
@@ -396,7 +407,7 @@ class DecidedPlan:
         for part in self.facts.parts:
             if part.required.answer is RELAY:
                 continue
-            rule = self.evaluation.answer(part.required, undisclosed_names(guards.sources.bodies))
+            rule = self.evaluation.answer(part.required, list_undisclosed(guards.sources.bodies))
             if part.details is not None and not self.evaluation.holds(part.details):  # RULE (answer-details)
                 rule = replace(rule, details=False)
             return rule
@@ -411,7 +422,7 @@ class DecidedPlan:
         hides_target = (
             evaluation.hides_target(facts.commanded)
             or any(one.hides_target for one in governed)
-            or hidden_within(bodies.values())
+            or may_name_hidden_columns(bodies.values())
         )
         absent = [one for one in guards.reads if not judging.exists(one.table)]
         hiding = any(one.has_obligations or one.query for one in guards.reads if one not in absent)
@@ -419,25 +430,25 @@ class DecidedPlan:
         return Findings(
             decisions=tuple(evaluation.decisions),
             scans=guards.records,
-            names=sources.names.union(name.folded() for name in self._judged_by(sources)),
+            names=sources.names.union(name.fold() for name in self._list_judged_tables(sources)),
             answer=written.answer,
             readers_agree=agreement(self.usage) if has_reads else None,
             provisional=bool(absent)
-            or any(evaluation.catalog.table(name) is None for name in commanded(facts.commanded)),
+            or any(evaluation.catalog.table(name) is None for name in list_commanded_tables(facts.commanded)),
             context_dependencies=sources.context_dependencies(evaluation),
             substitutions=written.substitutions,
             temp_views_read=facts.temp_views.union(*(one.temp_views_read for one in governed)),
-            varying=changing,
+            uncacheable_reason=changing,
             policy_tables=sources.policies.tables,
             hides_columns=any(one.hides_columns for one in self.seen),
             hides_target=hides_target,
             # INVARIANT (no values under obligations): as for a text.
-            plain=not (hiding or hides_target or undisclosed_names(bodies))  # RULE (whole-errors-plan)
-            and evaluation.shows_all(commanded(facts.commanded))
-            and all(one.plain for one in governed),  # RULE (whole-errors-plan-texts)
+            shows_errors=not (hiding or hides_target or list_undisclosed(bodies))  # RULE (whole-errors-plan)
+            and evaluation.shows_all(list_commanded_tables(facts.commanded))
+            and all(one.shows_errors for one in governed),  # RULE (whole-errors-plan-texts)
             missing=tuple(
                 dict.fromkeys(
-                    [(pinned_parts(one.table), tuple(one.read.read.parts)) for one in absent]
+                    [(list_name_parts(one.table), tuple(one.read.read.parts)) for one in absent]
                     + [pair for one in governed for pair in one.missing]
                 )
             ),
@@ -446,7 +457,7 @@ class DecidedPlan:
             definition=next((one.definition for one in governed if one.definition is not None), None),
         )
 
-    def rewritten(self, guards: _PlanGuards, written: _WrittenPlan, changing: str) -> RewrittenPlan:
+    def rewrite(self, guards: _PlanGuards, written: _WrittenPlan, changing: str) -> RewrittenPlan:
         """Return the plan with all that was found out about it."""
         reading = self.reading
         narrowed = [one.body for one in guards.reads if one.body is not None]
@@ -466,12 +477,12 @@ class DecidedPlan:
             checkpoint=written.checkpoint,
             # RULE (plan-effects-final)
             read_only=reading.command is None and not reading.catalog_calls and reading.analysis != "persist",
-            **found.with_substitutions_of(narrowed).found(),
+            **found.with_substitutions_of(narrowed).list_fields(),
         )
 
-    def _judged_by(self, sources: ReadSources) -> Iterator[TableName]:
+    def _list_judged_tables(self, sources: ReadSources) -> Iterator[TableName]:
         """Return every table that the verdict on a plan rests on, but for what its texts and views read."""
         yield from self._read  # RULE (plan-rests-on-reads)
-        yield from commanded(self.facts.commanded)
-        yield from wanted_tables(self.facts.required)
+        yield from list_commanded_tables(self.facts.commanded)
+        yield from list_wanted_tables(self.facts.required)
         yield from sources.policies.tables

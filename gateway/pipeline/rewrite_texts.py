@@ -14,7 +14,7 @@ from gateway.model.reading import RelationRole, Span, Splice
 from gateway.model.statement import Definition, Findings, NeedsCatalog, ResetSettings, ScanRecord
 from gateway.model.table_formats import BRANCHED
 from gateway.pipeline.barriers import Placed, below_text
-from gateway.pipeline.guarded_texts import binds, guarded_scans, identities
+from gateway.pipeline.guarded_texts import binds, guard_scans, identities
 from gateway.pipeline.judging import (
     Judging,
     JudgingOutcome,
@@ -23,21 +23,33 @@ from gateway.pipeline.judging import (
     RewrittenStatement,
     access_denied,
     agreement,
-    commanded,
-    hidden_within,
+    list_commanded_tables,
+    list_undisclosed,
+    list_wanted_tables,
+    may_name_hidden_columns,
     names_of,
     not_governable,
     refuse_unread,
     refuse_unsupported,
     to_describe_anew,
-    undisclosed_names,
-    wanted_tables,
 )
-from gateway.pipeline.kept import cached_refusal, collated, default_collation, keeps, varying_text
+from gateway.pipeline.kept import (
+    build_collation_refusal,
+    default_collation,
+    find_varying_text,
+    keeps,
+    refuse_caching,
+)
 from gateway.pipeline.metrics import NONE as NO_METRICS
 from gateway.pipeline.metrics import WrittenOut, metric_definition, write_out
-from gateway.pipeline.policies import refuse_unguarded_access, shown_only
-from gateway.pipeline.seeing import ColumnAccess, Prepared, not_there, read_by_lists, scan_records
+from gateway.pipeline.policies import deny_show_only, refuse_unguarded_access
+from gateway.pipeline.seeing import (
+    ColumnAccess,
+    Prepared,
+    build_not_found_refusal,
+    list_tables_read_by_columns,
+    scan_records,
+)
 from gateway.pipeline.sources import ReadSources, sources_of
 from gateway.pipeline.views import ReadViews
 from gateway.sql import guard
@@ -75,7 +87,7 @@ async def rewrite_and_prove(
         return written
     if (unproved := await text.prove(written)) is not None:
         return unproved
-    return text.rewritten(guards, written)
+    return text.rewrite(guards, written)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,11 +138,11 @@ class _Text:
         """Deny what is missing of privileges; refuse tables that do not exist, and names that are not what
         they seem."""
         prepared, evaluation = self.prepared, self.evaluation
-        if (denied := evaluation.denied()) is not None:
+        if (denied := evaluation.build_denial()) is not None:
             return access_denied(denied, evaluation)
-        if (absent := evaluation.absent(prepared.required) or self._never_there()) is not None:
-            return not_there(absent, prepared.names.context, prepared)
-        unfounded = self._unfounded()
+        if (absent := evaluation.find_missing_table(prepared.required) or self._never_there()) is not None:
+            return build_not_found_refusal(absent, prepared.names.context, prepared)
+        unfounded = self._explain_not_metadata()
         return None if unfounded is None else not_governable(unfounded)
 
     async def find_sources(self) -> ReadSources | NotRewritten:
@@ -154,15 +166,15 @@ class _Text:
             if isinstance(whole, NotRewritten):
                 return whole
             if whole is not None:
-                bodies[required.pins[0].table.folded()] = whole
+                bodies[required.pins[0].table.fold()] = whole
         alone = prepared.place.alone and not required.shares
         return await sources_of(reads, bodies, prepared.functions, alone=alone)
 
     async def guard_scans(self, sources: ReadSources) -> _TextGuards | NotRewritten:
         """Say what stands in for each scan, with conditions below barriers and metric views written out."""
         prepared, judging, evaluation = self.prepared, self.judging, self.evaluation
-        placed = await below_text(prepared, sources.policies, judging, sources.queried)
-        narrowed = await sources.narrowed(placed)
+        placed = await below_text(prepared, sources.policies, judging, sources.list_queried_views)
+        narrowed = await sources.narrow_views(placed)
         if isinstance(narrowed, NotRewritten):
             return narrowed
         metrics: WrittenOut | NotRewritten = NO_METRICS
@@ -180,12 +192,12 @@ class _Text:
             )
         if isinstance(metrics, NotRewritten):
             return metrics
-        scans = guarded_scans(prepared, sources, narrowed, placed.below, metrics, evaluation, judging)
+        scans = guard_scans(prepared, sources, narrowed, placed.below, metrics, evaluation, judging)
         if isinstance(scans, Unsupported):
             return not_governable(scans)
         # RULE (collation-beside-policies)
         if default_collation(prepared.reading) and any(scan.query is not None for scan in scans):
-            return not_governable(collated("the statement"))
+            return not_governable(build_collation_refusal("the statement"))
         return _TextGuards(
             sources=sources,
             scans=scans,
@@ -204,15 +216,15 @@ class _Text:
         reading, required, bodies = self.prepared.reading, self.prepared.required, guards.sources.bodies
         evaluation, judging, records = self.evaluation, self.judging, guards.records
         # RULE (explained-columns-of-now)
-        of_now = read_by_lists([self.seen], bodies) if required.explains else self.seen.versions
+        of_now = list_tables_read_by_columns([self.seen], bodies) if required.explains else self.seen.versions
         if old := to_describe_anew(required, evaluation, of_now, judging.snapshot):
             return NeedsCatalog(old, promotes=False, anew=True)
-        unexplained = _unexplained(required, bodies)
+        unexplained = _list_unexplained_views(required, bodies)
         denied = (
-            evaluation.commanded(required, undisclosed_names(bodies))  # RULE (command-past-guard)
+            evaluation.deny_commands(required, list_undisclosed(bodies))  # RULE (command-past-guard)
             or refuse_unguarded_access(reading, required, [*guards.with_obligations, *unexplained], judging)
             # RULE (kept-view-show-only)
-            or shown_only(records if keeps(reading) or required.shares else (), bodies.values(), judging)
+            or deny_show_only(records if keeps(reading) or required.shares else (), bodies.values(), judging)
         )
         return None if denied is None else access_denied(denied, evaluation)
 
@@ -233,12 +245,12 @@ class _Text:
             return not_governable(bound)
         varying, bodies = guards.sources.policies.varying, guards.sources.bodies
         unbound = bool(reading.identities) and not bound
-        changing = varying_text(prepared.text, reading, prepared.names, varying, bodies, unbound=unbound)
-        uncached = cached_refusal(reading, required, changing, bodies)
+        changing = find_varying_text(prepared.text, reading, prepared.names, varying, bodies, unbound=unbound)
+        uncached = refuse_caching(reading, required, changing, bodies)
         if uncached is not None:
             return not_governable(uncached)
         metrics = guards.metrics
-        columns = (one for one in guarded[0] if one.kind == "guard" or not metrics.within(one.span))
+        columns = (one for one in guarded[0] if one.kind == "guard" or not metrics.contains(one.span))
         splices: tuple[Splice, ...] = (*columns, *metrics.splices, *inner, *pinned[0], *bound)
         # RULE (reset-names-settings)
         if any(isinstance(effect, ResetSettings) for effect in required.effects):
@@ -252,7 +264,7 @@ class _Text:
         return _WrittenText(
             forwarded=guard.apply(prepared.text, splices),
             splices=splices,
-            allowed=self._allowed(guards) | pinned[1] | temporary,
+            allowed=self._list_allowed(guards) | pinned[1] | temporary,
             substitutions=(*guarded[1], *metrics.words),
             temporary=temporary,
             binds_user=bool(bound),
@@ -280,11 +292,11 @@ class _Text:
             and relation.parts[0].lower() in in_session  # RULE (proof-lost-scan)
         )
 
-    def _allowed(self, guards: _TextGuards) -> frozenset[tuple[str, ...]]:
+    def _list_allowed(self, guards: _TextGuards) -> frozenset[tuple[str, ...]]:
         """Return the relations that may stand in what is written, beside its targets and temporary views."""
         bodies = (*guards.sources.bodies.values(), *guards.metrics.bodies)
         return frozenset(
-            {guard.pinned_parts(scan.table) for scan in guards.scans}
+            {guard.list_name_parts(scan.table) for scan in guards.scans}
             | guards.sources.policies.relations
             | {one.parts for _, one in self.prepared.metadata}
             | {parts for body in bodies for parts in body.allowed}
@@ -327,7 +339,7 @@ class _Text:
 
     # -- what is said of it ------------------------------------------------------------------------------
 
-    def rewritten(self, guards: _TextGuards, written: _WrittenText) -> RewrittenStatement:
+    def rewrite(self, guards: _TextGuards, written: _WrittenText) -> RewrittenStatement:
         """Return the text with all that was found out about it."""
         prepared, sources, metrics, placed = self.prepared, guards.sources, guards.metrics, guards.placed
         bodies = tuple(sources.bodies.values())
@@ -344,16 +356,16 @@ class _Text:
             # RULE (outer-view-written-out)
             stands_in=bool(sources.barred or placed.below or guards.narrowed or metrics.queries)
             or any(body.walled for body in bodies),
-            listed=self._listed(guards).union(*(body.listed for body in bodies)),
+            listed=self._list_read_by_columns(guards).union(*(body.listed for body in bodies)),
             moves=sources.moves,
             opened=placed.opened,
-            **found.with_substitutions_of((*guards.narrowed.values(), *metrics.bodies)).found(),
+            **found.with_substitutions_of((*guards.narrowed.values(), *metrics.bodies)).list_fields(),
         )
 
     def _findings(self, guards: _TextGuards, written: _WrittenText) -> Findings:
         prepared, required, evaluation = self.prepared, self.prepared.required, self.evaluation
         sources, judging, records = guards.sources, self.judging, guards.records
-        undisclosed = undisclosed_names(sources.bodies)
+        undisclosed = list_undisclosed(sources.bodies)
         if required.shares:
             # What is stored has none of them: they are laid on each who reads it.
             records = tuple(replace(record, obligations=()) for record in records)
@@ -362,50 +374,52 @@ class _Text:
         hides_target = (
             evaluation.hides_target(required)
             # What a view's text names is as little the reader's to know as the names of a target.
-            or hidden_within(sources.bodies.values())
+            or may_name_hidden_columns(sources.bodies.values())
             or (prepared.place.depth > 0 and self.seen.lends)  # RULE (lent-not-told)
         )
         temporary = frozenset(parts[0].lower() for parts in written.temporary)
         return Findings(
             decisions=tuple(evaluation.decisions),
             scans=records,
-            names=sources.names.union(name.folded() for name in self._judged_by(sources)),
+            names=sources.names.union(name.fold() for name in self._list_judged_tables(sources)),
             answer=evaluation.answer(required, undisclosed),
             readers_agree=agreement(self.usage) if prepared.scans else None,
             provisional=any(not evaluation.catalog.table(name) for name in prepared.tables),
             context_dependencies=sources.context_dependencies(evaluation),
             substitutions=written.substitutions,
             temp_views_read=temporary - prepared.place.aliases,
-            varying=written.uncacheable_reason,
+            uncacheable_reason=written.uncacheable_reason,
             policy_tables=sources.policies.tables,
             hides_columns=self.seen.hides_columns,
             hides_target=hides_target,
             # INVARIANT (no values under obligations): all of Spark's words are told where nothing stands in
             # them that the user may not see, and nowhere else.
-            plain=not (hiding or hides_target or undisclosed)  # RULE (whole-errors-unguarded)
+            shows_errors=not (hiding or hides_target or undisclosed)  # RULE (whole-errors-unguarded)
             # RULE (whole-errors-command)
-            and evaluation.shows_all((*commanded(required), *(pin.table for pin in required.pins))),
-            missing=tuple(
-                dict.fromkeys((guard.pinned_parts(scan.table), scan.relation.parts) for scan in absent)
+            and evaluation.shows_all(
+                (*list_commanded_tables(required), *(pin.table for pin in required.pins))
             ),
-            rewritten=guard.rewritten(prepared.text, written.forwarded, written.splices),
+            missing=tuple(
+                dict.fromkeys((guard.list_name_parts(scan.table), scan.relation.parts) for scan in absent)
+            ),
+            rewritten=guard.locate_rewritten_texts(prepared.text, written.forwarded, written.splices),
             definers=prepared.rights.definers | sources.authors.principals,
             definition=written.definition,
         )
 
-    def _listed(self, guards: _TextGuards) -> frozenset[TableName]:
+    def _list_read_by_columns(self, guards: _TextGuards) -> frozenset[TableName]:
         """Return what the text of a view reads by a list of columns alone; a version was described again."""
         if self.prepared.place.depth == 0:
             return frozenset()
-        plain = {scan.table.name.folded() for scan in guards.scans if not scan.has_obligations}
+        plain = {scan.table.name.fold() for scan in guards.scans if not scan.has_obligations}
         listed = (name for name in self.seen.tables if name in plain and not name.version)
-        return frozenset(self.seen.told_apart(listed))
+        return frozenset(self.seen.list_tables_with_column_rules(listed))
 
-    def _judged_by(self, sources: ReadSources) -> Iterator[TableName]:
+    def _list_judged_tables(self, sources: ReadSources) -> Iterator[TableName]:
         """Return every table that the verdict on a text rests on, but for what its views read."""
         prepared, policies = self.prepared, sources.policies
         yield from prepared.tables
-        yield from wanted_tables(prepared.required.privileges)  # RULE (rests-on-privileges)
+        yield from list_wanted_tables(prepared.required.privileges)  # RULE (rests-on-privileges)
         yield from policies.tables  # RULE (rests-on-policy-tables)
 
     def _never_there(self) -> TableName | None:
@@ -416,7 +430,7 @@ class _Text:
             return None
         return next((name for _, name in prepared.scans if self.evaluation.catalog.table(name) is None), None)
 
-    def _unfounded(self) -> Unsupported | None:
+    def _explain_not_metadata(self) -> Unsupported | None:
         """Say why a name is not that of a table's metadata: its format has none of that name, or a namespace
         has the table's name, so that it may be a table of its own."""
         find = self.evaluation.catalog.table
@@ -434,7 +448,9 @@ class _Text:
         return None
 
 
-def _unexplained(required: Required, bodies: Mapping[TableName, RewrittenStatement]) -> Iterator[TableName]:
+def _list_unexplained_views(
+    required: Required, bodies: Mapping[TableName, RewrittenStatement]
+) -> Iterator[TableName]:
     """Yield the views whose plan may not be shown: it has the names of all that they read."""
     if required.explains:
-        yield from sorted(undisclosed_names(bodies), key=str)  # RULE (view-plans-told)
+        yield from sorted(list_undisclosed(bodies), key=str)  # RULE (view-plans-told)

@@ -14,7 +14,7 @@ from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.principal import Principal, principal_of, user_of
 from gateway.pipeline.judging import Judging
 from gateway.policy.engine import TableView
-from gateway.policy.views import together
+from gateway.policy.views import merge_table_views
 from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.scope import table_resource
 
@@ -49,7 +49,7 @@ def own_rights(principal: Principal) -> Rights:
     return Rights(readers=(principal,), accessors=(principal,))
 
 
-def asking(rights: Rights, lends_to: frozenset[Principal]) -> frozenset[Principal]:
+def list_condition_owners(rights: Rights, lends_to: frozenset[Principal]) -> frozenset[Principal]:
     """Return those whose conditions may reach what a text reads: its author, and those around it if no
     barrier keeps theirs above the text. An operator who vouches for it is nobody to be kept from anything.
     """
@@ -79,7 +79,7 @@ def view_rights(view: Table, readers: tuple[Principal, ...], judging: Judging) -
     # INVARIANT: whoever is added under the name of somebody who was removed has defined none of his views.
     principal = principal_of(definer, principals.get)  # RULE (definer-name-reused)
     if principal is None:
-        return _closed(view.name, user_of(definer), judging)  # RULE (definer-exists)
+        return _explain_closed(view.name, user_of(definer), judging)  # RULE (definer-exists)
     # RULE (definer-access, read-by-definer)
     return Rights(readers=readers, accessors=(principal,), definer=principal, view=view.name)
 
@@ -107,7 +107,7 @@ class Accessing:
     def accessors(self) -> tuple[Evaluation, ...]:
         return tuple(self.of(principal) for principal in self.rights.accessors)
 
-    def closed(self, view: TableView) -> Denied:
+    def explain_closed(self, view: TableView) -> Denied:
         """Return why a table is closed; where another's access shows it, without what the table is called."""
         if self.rights.view is None or self.evaluation.principal in self.rights.accessors:
             return Denied(view.closed)
@@ -116,14 +116,16 @@ class Accessing:
             "it does not have (`policies.unmatched_columns`)"
         )
 
-    def denied(self, judging: Judging) -> Denied | None:
+    def build_denial(self, judging: Judging) -> Denied | None:
         """Return what is missing: to the principal in full, of others only that it is."""
         missing = [*self.evaluation.missing]
         for principal, evaluation in self._others.items():
             if not evaluation.missing:
                 continue
             if principal.user != judging.principal.user:
-                return _closed(self.rights.view, principal.user, judging)  # RULE (definer-lack-closes)
+                return _explain_closed(  # RULE (definer-lack-closes)
+                    self.rights.view, principal.user, judging
+                )
             missing += evaluation.missing  # RULE (definer-lack-own-view)
         if not missing:
             return None
@@ -151,10 +153,10 @@ class SeenTable:
 
     def view(self) -> TableView:
         """Return what is left of the table for all its eyes together."""
-        return together(self.hidden, [view for _, view in self.eyes])
+        return merge_table_views(self.hidden, [view for _, view in self.eyes])
 
 
-def seen_by(
+def combine_views(
     table: Table,
     views: Mapping[Principal, TableView],
     rights: Rights,
@@ -190,7 +192,7 @@ def _may_know(view: TableName | None, judging: Judging) -> bool:
     return view is not None and judging.evaluation().knows_of(table_resource(view))
 
 
-def _closed(view: TableName | None, definer: str, judging: Judging) -> Denied:
+def _explain_closed(view: TableName | None, definer: str, judging: Judging) -> Denied:
     # RULE (closed-view-named)
     what = f"the view {view}" if _may_know(view, judging) else "a view that the statement reads"
     return Denied(

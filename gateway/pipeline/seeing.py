@@ -10,19 +10,26 @@ from gateway.model.catalog import Table, TableName
 from gateway.model.principal import Principal
 from gateway.model.reading import Reading, Relation, RelationRole
 from gateway.model.statement import ScanRecord, SessionContext
-from gateway.pipeline.judging import Judging, Refusal, RewrittenStatement, commanded, names_of, not_governable
-from gateway.pipeline.rights import Accessing, Rights, SeenTable, seen_by
+from gateway.pipeline.judging import (
+    Judging,
+    Refusal,
+    RewrittenStatement,
+    list_commanded_tables,
+    names_of,
+    not_governable,
+)
+from gateway.pipeline.rights import Accessing, Rights, SeenTable, combine_views
 from gateway.policy.engine import TableView
-from gateway.policy.views import together
+from gateway.policy.views import merge_table_views
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
 from gateway.sql.analyse_scope import GUESSED, LITERAL_FUNCTIONS, Unclear
 from gateway.sql.delta_commands import is_changes
 from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation, obligations_of
-from gateway.sql.leakproof import Above
+from gateway.sql.leakproof import OuterConditions
 from gateway.sql.names import MetadataTable, Names
 from gateway.sql.pipes import PIPE, words_in_lambdas
 from gateway.sql.required import Privilege, Required
-from gateway.sql.spark_words import table_not_found
+from gateway.sql.spark_errors import build_table_not_found_refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +47,7 @@ class TextScope:
     """Names (lower case) that are bound around it, as common table expressions would be."""
     rights: Rights | None = None
     """By whose access it is read, when that is not the principal's own: of the text of a view."""
-    above: Above | None = None
+    above: OuterConditions | None = None
     """What is asked of the view whose text it is."""
     below_barrier: bool = False
     """Whether a barrier stands between the text of a view and what is asked of it."""
@@ -79,7 +86,11 @@ class Prepared:
     def tables(self) -> tuple[TableName, ...]:
         """Every table that must be known before the text can be judged."""
         read = names_of(self.scans)
-        return (*read, *(name.current for name in read if name.version), *commanded(self.required))
+        return (
+            *read,
+            *(name.current for name in read if name.version),
+            *list_commanded_tables(self.required),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +106,9 @@ class ColumnAccess:
     @property
     def versions(self) -> tuple[TableName, ...]:
         """Return the versions of tables whose columns policies tell apart."""
-        return self.told_apart(name for name in self.tables if name.version)
+        return self.list_tables_with_column_rules(name for name in self.tables if name.version)
 
-    def told_apart(self, names: Iterable[TableName]) -> tuple[TableName, ...]:
+    def list_tables_with_column_rules(self, names: Iterable[TableName]) -> tuple[TableName, ...]:
         """Return those of these tables whose columns policies tell apart."""
         read = ((name, self.tables[name]) for name in names)
         return tuple(name for name, table in read if table is not None and not table.view().uniform())
@@ -117,16 +128,16 @@ class ColumnAccess:
 
     def readers(self, name: TableName, judging: Judging) -> tuple[Principal, ...]:
         """Return who reads a table, when it is a view: those whose eyes count for it."""
-        table = self.tables.get(name.folded())
+        table = self.tables.get(name.fold())
         return (judging.principal,) if table is None else table.readers
 
 
-def read_by_lists(
+def list_tables_read_by_columns(
     seen: Iterable[ColumnAccess], bodies: Mapping[TableName, RewrittenStatement]
 ) -> tuple[TableName, ...]:
     """Return the tables that are read by a list of columns, in views too: plans and the paths of files tell
     more of them, such as the values of partitions, whatever columns are read."""
-    own = (name for one in seen for name in one.told_apart(one.tables))
+    own = (name for one in seen for name in one.list_tables_with_column_rules(one.tables))
     return tuple(dict.fromkeys((*own, *(name for body in bodies.values() for name in body.listed))))
 
 
@@ -134,7 +145,7 @@ def usage_of(prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False
     """Return what column analysis says of a text; with `hidden`, one that knows the hidden columns too."""
     if not prepared.scans:
         return Silent("nothing is read")
-    scanned = scanned_tables(prepared, evaluation, hidden=hidden)
+    scanned = list_scanned_tables(prepared, evaluation, hidden=hidden)
     if scanned is None:
         return Silent("a table does not exist")
     if prepared.place.expression:
@@ -142,7 +153,7 @@ def usage_of(prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False
     return analyse(prepared.text, scanned, prepared.reading.columns)
 
 
-def scanned_tables(
+def list_scanned_tables(
     prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False, guesses: Guesses | None = None
 ) -> list[ScannedTable] | None:
     """Return the relations that a text reads, as column analysis wants them; None when one does not exist.
@@ -163,7 +174,7 @@ def scanned_tables(
         # RULE (hidden-columns-absent)
         if table is not None and not hidden and prepared.place.depth == 0:
             columns = evaluation.selectable(table)
-        folded = name.folded() if name is not None else None
+        folded = name.fold() if name is not None else None
         words = (guesses or {}).get(folded, frozenset()) if folded is not None else frozenset()
         scanned.append(ScannedTable(parts=relation.parts, name=folded, columns=columns, guessed=words))
     return scanned
@@ -178,7 +189,7 @@ _NEVER_GUESSED = (LITERAL_FUNCTIONS - {USER}) | {"all"}
 """Words that tables have for no column's name: GROUP BY ALL too is a name to Spark's parser."""
 
 
-def guesses_of(names: Iterable[TableName], written: AbstractSet[str], evaluation: Evaluation) -> Guesses:
+def collect_guesses(names: Iterable[TableName], written: AbstractSet[str], evaluation: Evaluation) -> Guesses:
     """Return what hidden columns may be called, of the words that a client writes as names of columns.
 
     INVARIANT (hidden is not there): that is all of them, so that no refusal tells which ones are.
@@ -189,7 +200,7 @@ def guesses_of(names: Iterable[TableName], written: AbstractSet[str], evaluation
     return {name: words for name, words in found.items() if words}
 
 
-def misread(
+def deny_changed_meaning(
     usage: Usage | Silent, guessed: Callable[[], Usage | Silent], unclear: str | None = None
 ) -> Denied | None:
     """Deny a name that means something else because a column is hidden: one of the table would come first.
@@ -207,7 +218,7 @@ def misread(
     return may_be_hidden(min(words)) if words else None
 
 
-def looked_for(usage: Usage | Silent) -> frozenset[str]:
+def list_sought_words(usage: Usage | Silent) -> frozenset[str]:
     """Return the words by which column analysis looked for columns. Spark's parser has no columns where a
     lambda function's variables could be meant, and it does not tell a column's field from a column."""
     return frozenset() if isinstance(usage, Silent) else usage.words  # RULE (followed-lambda-names)
@@ -239,8 +250,8 @@ def misread_text(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluati
     within = _within_lambdas(prepared) if is_apart else frozenset()  # RULE (row-change-lambda-names)
     if isinstance(within, Silent):
         return _not_followed(names, evaluation)
-    looked = looked_for(usage) | within
-    guesses = guesses_of(names, {parts[-1].lower() for parts in references} | looked, evaluation)
+    looked = list_sought_words(usage) | within
+    guesses = collect_guesses(names, {parts[-1].lower() for parts in references} | looked, evaluation)
     if not guesses:
         return None
     bare = {parts[0].lower() for parts in references if len(parts) == 1} | looked
@@ -249,16 +260,16 @@ def misread_text(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluati
     if is_apart:
         relations = _names_of_relations(prepared.reading)
         first = {parts[0].lower() for parts in references} | within
-        guesses = guesses_of(names, first - relations, evaluation)
+        guesses = collect_guesses(names, first - relations, evaluation)
         return may_be_hidden(min(any_of(guesses))) if guesses else None
 
     def guessed() -> Usage | Silent:
-        scanned = scanned_tables(prepared, evaluation, guesses=guesses)
+        scanned = list_scanned_tables(prepared, evaluation, guesses=guesses)
         if scanned is None:
             return Silent("a table does not exist")
         return analyse(prepared.text, scanned, prepared.reading.columns)
 
-    return misread(usage, guessed, min(any_of(guesses)) if PIPE in prepared.text else None)
+    return deny_changed_meaning(usage, guessed, min(any_of(guesses)) if PIPE in prepared.text else None)
 
 
 def _within_lambdas(prepared: Prepared) -> frozenset[str] | Silent:
@@ -291,7 +302,7 @@ def note_attempts(prepared: Prepared, evaluation: Evaluation) -> None:
     """Record the denial of hidden columns that a client's text names, and that Spark will not find."""
     written = {column.parts[-1].lower() for column in prepared.reading.columns if not column.star}
     if prepared.place.depth == 0 and evaluation.may_name_hidden(names_of(prepared.scans), written):
-        evaluation.tried(usage_of(prepared, evaluation, hidden=True))
+        evaluation.record_denied_columns(usage_of(prepared, evaluation, hidden=True))
 
 
 def authorize_columns(
@@ -307,7 +318,7 @@ def authorize_tables(
     tables: dict[TableName, SeenTable | None] = {}
     denied: Denied | None = None
     evaluation = accessing.evaluation
-    for name in dict.fromkeys(name.folded() for name in names):
+    for name in dict.fromkeys(name.fold() for name in names):
         table = evaluation.catalog.table(name)
         seen = None if table is None else _authorize_table(table, usage, accessing, in_view=in_view)
         if isinstance(seen, Denied):
@@ -328,32 +339,34 @@ def _authorize_table(
         views[principal] = view
         if view.closed:  # RULE (unmatched-column-closes)
             # Also where an operator vouches for a view, and nobody needs select on what it reads.
-            return accessing.closed(view)
+            return accessing.explain_closed(view)
         if principal not in accessing.rights.accessors:
             continue
         columns = accessing.of(principal).columns(table, view, usage, in_view=in_view)
         if isinstance(columns, Denied):
             return columns
         hidden, used = hidden | view.hidden, columns
-    return seen_by(table, views, accessing.rights, hidden, used)
+    return combine_views(table, views, accessing.rights, hidden, used)
 
 
-def not_there(name: TableName, context: SessionContext, prepared: Prepared | None = None) -> Refusal:
+def build_not_found_refusal(
+    name: TableName, context: SessionContext, prepared: Prepared | None = None
+) -> Refusal:
     """Return the refusal of a table that does not exist, in Spark's words; `prepared`: a text that names it.
 
     Spark is not asked: the table may be there by then, and nobody has judged what may be done with it.
     """
     parts = name.parts
     if prepared is None:
-        return not_governable(table_not_found(parts, context))
-    folded = name.folded()
+        return not_governable(build_table_not_found_refusal(parts, context))
+    folded = name.fold()
     at = None
     for relation in prepared.reading.relations:
         meant = prepared.names.table(relation.parts)
-        if isinstance(meant, TableName) and meant.folded() == folded and relation.span is not None:
+        if isinstance(meant, TableName) and meant.fold() == folded and relation.span is not None:
             parts, at = relation.parts, relation.span.start
             break
-    return not_governable(table_not_found(parts, context, prepared.reading, at), prepared.text)
+    return not_governable(build_table_not_found_refusal(parts, context, prepared.reading, at), prepared.text)
 
 
 def scan_records(seen: ColumnAccess, evaluation: Evaluation) -> tuple[ScanRecord, ...]:
@@ -363,7 +376,7 @@ def scan_records(seen: ColumnAccess, evaluation: Evaluation) -> tuple[ScanRecord
         table = evaluation.catalog.table(name)
         if table is None or one is None:
             continue
-        views = [together(one.hidden, [view]) for _, view in one.eyes]
+        views = [merge_table_views(one.hidden, [view]) for _, view in one.eyes]
         records.append(
             ScanRecord(
                 table=table.name.current,

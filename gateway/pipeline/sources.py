@@ -10,7 +10,7 @@ from gateway.model.reading import Span
 from gateway.model.statement import NeedsCatalog
 from gateway.pipeline.authors import Authors, authors_of
 from gateway.pipeline.barriers import Placed, QueriedViews
-from gateway.pipeline.functions import called_by, read_by, session_asked
+from gateway.pipeline.functions import list_required_functions, read_by, session_asked
 from gateway.pipeline.judging import NotRewritten, RewrittenStatement, refuse_unsupported
 from gateway.pipeline.policies import Policies, policies_of
 from gateway.pipeline.views import ReadViews
@@ -44,16 +44,16 @@ class ReadSources:
         return self.authors.names | self.called  # RULE (functions-read)
 
     @property
-    def queried(self) -> QueriedViews:
-        return self.reads.queried(self.bodies, self.barred, self.opened)
+    def list_queried_views(self) -> QueriedViews:
+        return self.reads.list_queried_views(self.bodies, self.barred, self.opened)
 
     def context_dependencies(self, evaluation: Evaluation) -> frozenset[str]:
         """Return the fields of the context that decisions and policies depend on."""
         return frozenset(evaluation.context_dependencies) | self.policies.context_dependencies
 
-    async def narrowed(self, placed: Placed) -> dict[Span, RewrittenStatement] | NotRewritten:
+    async def narrow_views(self, placed: Placed) -> dict[Span, RewrittenStatement] | NotRewritten:
         """Return the texts of views for the places where they are others than elsewhere."""
-        return await self.reads.narrowed(placed, self.opened, self.bodies, self.barred)
+        return await self.reads.narrow_views(placed, self.opened, self.bodies, self.barred)
 
 
 async def sources_of(
@@ -74,12 +74,12 @@ async def sources_of(
     if isinstance(authors, NotRewritten):
         return authors
     judging = reads.judging
-    functions = called_by(required)
+    functions = list_required_functions(required)
     called = await read_by(functions, reads.context, judging)
     if isinstance(called, NeedsCatalog):
         return called
     moves = await session_asked(functions, judging, names_alone=True) if reads.place.depth > 0 else None
-    barred = reads.barred(bodies)
+    barred = reads.find_barred_views(bodies)
     return ReadSources(
         reads=reads,
         bodies=bodies,
@@ -88,5 +88,5 @@ async def sources_of(
         barred=barred,
         called=called,
         moves=moves or "",
-        opened=await reads.opened(bodies, barred, alone=alone),
+        opened=await reads.list_open_views(bodies, barred, alone=alone),
     )

@@ -77,24 +77,26 @@ class Tree:
 
     def add(self, table: Table) -> None:
         """Add a table with its columns."""
-        name = table.name.folded()
+        name = table.name.fold()
         path = (name.catalog, name.database, name.table)
         for i, part in enumerate(path):
             self.known.setdefault(path[:i], set()).add(part)
         self.known[path] = {column.name.lower() for column in table.columns}
         self.tables[name] = table
 
-    def below(self, path: tuple[str, ...]) -> set[str]:
+    def list_names_below(self, path: tuple[str, ...]) -> set[str]:
         """Return the names in what has this path."""
         return self.known.get(path, set())
 
 
-def matching(tree: Tree, nodes: Iterable[ExistingName], values: ResourceValues) -> list[ExistingName]:
+def find_matching_names(
+    tree: Tree, nodes: Iterable[ExistingName], values: ResourceValues
+) -> list[ExistingName]:
     """Return what lies in the nodes and is among a policy's values."""
     patterns = [(_pattern(value), is_name(value)) for value in values.values]
     found = []
     for node in nodes:
-        for name in sorted(tree.below(node.path)):
+        for name in sorted(tree.list_names_below(node.path)):
             hits = [literal for pattern, literal in patterns if pattern.fullmatch(name)]
             if bool(hits) != values.excludes:
                 literal = node.literal and not values.excludes and any(hits)
@@ -141,12 +143,12 @@ def checks_of(policies: PolicySet, tree: Tree) -> Iterator[NameCheck]:
                 yield NameCheck(who, tagged.place, (tagged.resources,), way, catalogs, tree)
         for policy in service.tags.policies if service.tags is not None else ():
             if policy.enabled and policy.type is not PolicyType.ACCESS:
-                sets = tuple(_tagged_sets(policy, service, way))
+                sets = tuple(_list_tagged_sets(policy, service, way))
                 who = f"policy `{policy.name}`"
                 yield NameCheck(who, policy.place, sets, way, catalogs, tree, policy, on_tags=True)
 
 
-def _tagged_sets(policy: Policy, service: Service, way: Sequence[str]) -> Iterator[ResourceSet]:
+def _list_tagged_sets(policy: Policy, service: Service, way: Sequence[str]) -> Iterator[ResourceSet]:
     """Yield what carries a tag that a policy is on, down to the tables or columns that it holds for."""
     if service.tags is None:
         return
@@ -246,7 +248,7 @@ class NameCheck:
         for place, (table, column, database) in self.together:
             paths = [(catalog, database, table) for catalog in self._catalogs]
             if all(path in self._tree.known or self._absent(path) for path in paths) and not any(
-                column in self._tree.below(path) for path in paths
+                column in self._tree.list_names_below(path) for path in paths
             ):
                 yield f"{place}: {self.who}: there is no column `{database}.{table}.{column}`"
 
@@ -295,7 +297,7 @@ class NameCheck:
     def _absent(self, path: tuple[str, ...]) -> bool:
         """Whether it is known that there is no such table."""
         return any(
-            path[:depth] in self._tree.known and path[depth] not in self._tree.below(path[:depth])
+            path[:depth] in self._tree.known and path[depth] not in self._tree.list_names_below(path[:depth])
             for depth in (1, 2)
         )
 
@@ -307,22 +309,22 @@ class NameCheck:
             noun = _NOUNS[len(nodes[0].path)] if nodes else level
             for value in resources[level].values:
                 if is_name(value):
-                    yield from self._missing(noun, value, nodes)
-            nodes = matching(self._tree, nodes, resources[level])
+                    yield from self._explain_missing(noun, value, nodes)
+            nodes = find_matching_names(self._tree, nodes, resources[level])
             if not nodes:
                 return
 
-    def _missing(self, noun: str, value: str, nodes: Sequence[ExistingName]) -> Iterator[str]:
+    def _explain_missing(self, noun: str, value: str, nodes: Sequence[ExistingName]) -> Iterator[str]:
         folded = value.lower()
         known = [node for node in nodes if node.path in self._tree.known]
-        without = [node for node in known if folded not in self._tree.below(node.path)]
+        without = [node for node in known if folded not in self._tree.list_names_below(node.path)]
         told = without if len(without) == len(nodes) else [node for node in without if node.literal]
         if not told or (not told[0].path and self._tree.more_catalogs):
             return
         if noun == "database" and folded == _ALWAYS_THERE:
             return
-        near = hint(value, set[str]().union(*(self._tree.below(node.path) for node in told)))
-        where = f" in {some(told)}" if told[0].path else ""
+        near = hint(value, set[str]().union(*(self._tree.list_names_below(node.path) for node in told)))
+        where = f" in {join_first_names(told)}" if told[0].path else ""
         yield f"{self.place}: {self.who}: there is no {noun} `{value}`{where}{near}"
 
     def roots(self) -> list[ExistingName]:
@@ -344,7 +346,7 @@ class NameCheck:
             for level in self.way:
                 if level not in resources:
                     break
-                nodes = matching(self._tree, nodes, resources[level])
+                nodes = find_matching_names(self._tree, nodes, resources[level])
             for node in nodes:
                 name = TableName(*node.path[:COLUMN_LEVEL]) if len(node.path) > TABLE_LEVEL else None
                 if name is not None and name in self._tree.tables:
@@ -360,12 +362,12 @@ class NameCheck:
             unknown: dict[str, None] = {}
             columns = set[str]()
             for table, named in tables if _text_of(item).strip() else ():
-                written = _bound(item, table, named[0] if named else "")
+                written = _bind_values(item, table, named[0] if named else "")
                 reading = await readings.of(written)
                 if reading is None:
                     break
                 if not self._fits(written, reading, table):
-                    name = table.name.folded()
+                    name = table.name.fold()
                     unfit.append(ExistingName((name.catalog, name.database, name.table)))
                     own = {each.name.lower() for each in table.columns}
                     columns |= own
@@ -375,7 +377,7 @@ class NameCheck:
                 found.append(self._unfit(item, unfit, list(unknown), columns))
         return found
 
-    async def fitting(self, readings: Readings, most: int) -> list[FittingText]:
+    async def select_fitting_texts(self, readings: Readings, most: int) -> list[FittingText]:
         """Return the texts of the policy on tables that have what they name: of each text `most` at most."""
         found = []
         for item in self._items:
@@ -384,7 +386,7 @@ class NameCheck:
             here: list[FittingText] = []
             for table, named in self._tables():
                 for column in named or [""]:
-                    written = _bound(item, table, column)
+                    written = _bind_values(item, table, column)
                     reading = await readings.of(written) if len(here) < most else None
                     if reading is not None and self._fits(written, reading, table):
                         here.append(FittingText(item.place or self.place, item, table, column, written))
@@ -398,7 +400,7 @@ class NameCheck:
             text = _text_of(item)
             reading = await readings.of(sample(text)) if text.strip() else None
             found += [
-                TableName.of(one.parts).folded()
+                TableName.of(one.parts).fold()
                 for one in (reading.relations if reading is not None else ())
                 if one.role is not RelationRole.CTE and len(one.parts) >= COLUMN_LEVEL
             ]
@@ -421,12 +423,12 @@ class NameCheck:
             for name in unknown[:MAX_NAMED]
         )
         why = f"there is no column {named}" if named else "it names something that is not there"
-        return f"{place}: {self.who}: this {kind_of(item)} does not fit {some(unfit)}: {why}"
+        return f"{place}: {self.who}: this {kind_of(item)} does not fit {join_first_names(unfit)}: {why}"
 
     def _read(self, parts: Sequence[str]) -> Table | None:
         if len(parts) < COLUMN_LEVEL or any("." in part for part in parts):
             return None
-        return self._tree.tables.get(TableName.of(parts).folded())
+        return self._tree.tables.get(TableName.of(parts).fold())
 
 
 def kind_of(item: MaskItem | FilterItem) -> str:
@@ -437,7 +439,7 @@ def _text_of(item: MaskItem | FilterItem) -> str:
     return item.text if isinstance(item, MaskItem) else item.filter_expression
 
 
-def _bound(item: MaskItem | FilterItem, table: Table, column: str) -> str:
+def _bind_values(item: MaskItem | FilterItem, table: Table, column: str) -> str:
     """Return a text as it would be on a column, with plausible values bound."""
     type_ = next((one.type for one in table.columns if one.name.lower() == column), "STRING")
     text = _text_of(item).replace("{col}", quote(column))
@@ -457,7 +459,7 @@ def _pattern(value: str) -> re.Pattern[str]:
     )
 
 
-def some(nodes: Sequence[ExistingName]) -> str:
+def join_first_names(nodes: Sequence[ExistingName]) -> str:
     """Return the names of nodes, of the first few."""
     named = ", ".join(str(node) for node in nodes[:MAX_NAMED])
     more = len(nodes) - MAX_NAMED

@@ -18,11 +18,11 @@ from gateway.pipeline.judging import (
     Refusal,
     access_denied,
     columns_read_together,
+    list_unknown_tables,
     names_of,
     not_governable,
     refuse_unread,
     to_promote,
-    unknown_tables,
 )
 from gateway.pipeline.kept import keeps
 from gateway.pipeline.rewrite_texts import rewrite_and_prove
@@ -49,7 +49,7 @@ from gateway.sql.evaluate import (
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
 from gateway.sql.required import Unsupported, join
-from gateway.sql.spark_words import unbound_parameter
+from gateway.sql.spark_errors import build_unbound_parameter_refusal
 
 
 async def govern(text: str, context: SessionContext, judging: Judging, place: TextScope) -> JudgingOutcome:
@@ -65,11 +65,11 @@ async def _govern(prepared: Prepared, judging: Judging) -> JudgingOutcome:
     evaluation = judging.evaluation()
     accessing = Accessing(prepared.rights, evaluation)
     authorize_required(prepared, accessing)
-    if (denied := accessing.denied(judging)) is not None:
+    if (denied := accessing.build_denial(judging)) is not None:
         return access_denied(denied, evaluation)
     named = (*prepared.tables, *to_promote(prepared.required))
-    if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.unknown(named)))):
-        return unknown_tables(unknown, [prepared.required])
+    if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.list_unknown(named)))):
+        return list_unknown_tables(unknown, [prepared.required])
     usage = usage_of(prepared, evaluation)
     evaluation.context = replace(
         evaluation.context,
@@ -80,7 +80,7 @@ async def _govern(prepared: Prepared, judging: Judging) -> JudgingOutcome:
     if isinstance(seen, Denied):
         return access_denied(seen, evaluation)
     # RULE (hidden-name-in-text)
-    denied = accessing.denied(judging) or misread_text(prepared, usage, evaluation)
+    denied = accessing.build_denial(judging) or misread_text(prepared, usage, evaluation)
     if denied is not None:
         return access_denied(denied, evaluation)
     return await rewrite_and_prove(prepared, usage, seen, evaluation, judging)
@@ -109,7 +109,7 @@ async def prepare(
     if isinstance(reading, NotRead):
         return refuse_unread(reading)
     # RULE (literal-names-written)
-    found: Prepared | Refusal | Unsupported = _classified(
+    found: Prepared | Refusal | Unsupported = _classify(
         reading.written or text, reading, context, judging, place
     )
     if isinstance(found, Prepared) and own is not None:
@@ -120,7 +120,7 @@ async def prepare(
         return found
     if isinstance(found, Unsupported):
         if found.sqlstate == "42P02" and reading.parameters:
-            found = unbound_parameter(reading.parameters[0], text)
+            found = build_unbound_parameter_refusal(reading.parameters[0], text)
         return replace(not_governable(found, text), plan_class=reading.root)
     return found
 
@@ -149,7 +149,7 @@ async def _conditions_read(prepared: Prepared, judging: Judging) -> Prepared | R
     return prepared
 
 
-def _classified(
+def _classify(
     text: str, reading: Reading, context: SessionContext, judging: Judging, place: TextScope
 ) -> Prepared | Unsupported:
     bound = replace(context, temp_views=context.temp_views | place.aliases) if place.aliases else context
@@ -175,7 +175,7 @@ def _classified(
         return changes
     if changes.read and (place.depth or place.expression or keeps(reading) or required.shares):
         return Unsupported("a view, a kept result or an expression cannot rest on changes of a table")
-    if keeps(reading) and _bound_scans(reading, place):  # RULE (dataframe-view-one-query)
+    if keeps(reading) and _bind_scans(reading, place):  # RULE (dataframe-view-one-query)
         return Unsupported("a temporary view cannot rest on a DataFrame that one query binds to a name")
     return Prepared(
         text=text,
@@ -190,7 +190,7 @@ def _classified(
     )
 
 
-def _bound_scans(reading: Reading, place: TextScope) -> bool:
+def _bind_scans(reading: Reading, place: TextScope) -> bool:
     return any(
         relation.role is RelationRole.SCAN
         and len(relation.parts) == 1

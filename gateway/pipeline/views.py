@@ -23,12 +23,12 @@ from gateway.pipeline.judging import (
     Refusal,
     RewrittenStatement,
     access_denied,
+    explain_ungoverned,
     not_governable,
-    ungoverned,
 )
-from gateway.pipeline.kept import collated, nested_text
+from gateway.pipeline.kept import build_collation_refusal, write_nested_text
 from gateway.pipeline.metrics import metrics_of, source_refusal
-from gateway.pipeline.rights import Rights, asking, view_rights
+from gateway.pipeline.rights import Rights, list_condition_owners, view_rights
 from gateway.pipeline.seeing import ColumnAccess, TextScope
 from gateway.sql import guard
 from gateway.sql.evaluate import Denied
@@ -57,10 +57,10 @@ class ReadViews:
         """Govern the text of every persistent view among `names`, in the session that it was written in and
         by its definer's access."""
         bodies: dict[TableName, RewrittenStatement] = {}
-        for name in dict.fromkeys(name.folded() for name in names):
+        for name in dict.fromkeys(name.fold() for name in names):
             table = self.judging.snapshot.catalog.table(name)
             if table is not None and table.kind is TableKind.UNGOVERNED:  # RULE (ungoverned-refused)
-                return not_governable(Unsupported(ungoverned(table)))
+                return not_governable(Unsupported(explain_ungoverned(table)))
             if table is None or table.kind is not TableKind.VIEW:
                 continue
             body = await self._body(table, self._within)
@@ -69,7 +69,7 @@ class ReadViews:
             bodies[name] = body
         return bodies
 
-    def barred(self, bodies: Mapping[TableName, RewrittenStatement]) -> frozenset[TableName]:
+    def find_barred_views(self, bodies: Mapping[TableName, RewrittenStatement]) -> frozenset[TableName]:
         """Return the views that show what somebody, whose conditions may reach them, may not select.
 
         INVARIANT (a view is a barrier): a condition of theirs, tried on rows that the view's text hides,
@@ -84,7 +84,7 @@ class ReadViews:
                 found.add(name)
         return frozenset(found)
 
-    async def opened(
+    async def list_open_views(
         self, bodies: Mapping[TableName, RewrittenStatement], barred: AbstractSet[TableName], *, alone: bool
     ) -> dict[Span, RewrittenStatement]:
         """Return the texts of views without barriers, of those in which nothing can fail; none where it
@@ -105,7 +105,7 @@ class ReadViews:
                 found[span] = replace(body, stands_in=True)
         return found
 
-    def queried(
+    def list_queried_views(
         self,
         bodies: Mapping[TableName, RewrittenStatement],
         barred: AbstractSet[TableName],
@@ -121,7 +121,7 @@ class ReadViews:
             opening=self.place.opening,
         )
 
-    async def narrowed(
+    async def narrow_views(
         self,
         placed: Placed,
         opened: Mapping[Span, RewrittenStatement],
@@ -140,8 +140,8 @@ class ReadViews:
             conditions = placed.passed.get(span, ())
             if table is None or table.view is None or metrics_of(table) is not None or not conditions:
                 continue
-            by_name = nested_text(bodies[name.folded()]) is None
-            if by_name and (bodies[name.folded()].moves or not self._may_be_written_out(table)):
+            by_name = write_nested_text(bodies[name.fold()]) is None
+            if by_name and (bodies[name.fold()].moves or not self._may_be_written_out(table)):
                 continue
             if len(self.judging.narrowed) >= MAX_NARROWED:
                 break
@@ -149,7 +149,7 @@ class ReadViews:
             above = guard.above_view(table, table.view, conditions)
             if above is None:
                 continue
-            below_barrier = self.place.below_barrier or name.folded() in barred
+            below_barrier = self.place.below_barrier or name.fold() in barred
             body = await self._body(table, replace(self._within, above=above, below_barrier=below_barrier))
             if not isinstance(body, RewrittenStatement):
                 return body
@@ -162,7 +162,7 @@ class ReadViews:
 
     @property
     def _asking(self) -> frozenset[Principal]:
-        return asking(self.rights, self.seen.lends_to)
+        return list_condition_owners(self.rights, self.seen.lends_to)
 
     def _may_be_written_out(self, table: Table) -> bool:
         """Whether a view's text may stand for the view where that is not needed to hide anything: it is read
@@ -185,7 +185,7 @@ class ReadViews:
         readers, who = self.seen.readers(table.name, self.judging), self._asking  # RULE (inner-views-shown)
         metrics = metrics_of(table)
         session = None if metrics is None else (self.context.catalog, self.context.namespace)
-        key = (table.name.folded(), readers, who, place.opening is not None, session)
+        key = (table.name.fold(), readers, who, place.opening is not None, session)
         if place.above is None and key in self.judging.bodies:
             return self.judging.bodies[key]
         if table.view is None:
@@ -210,9 +210,13 @@ class ReadViews:
             if old := self._not_of_this_moment(body.listed):  # RULE (view-columns-of-now)
                 return NeedsCatalog(old, promotes=False, anew=True)
             body = replace(body, listed=frozenset())
-        if isinstance(body, RewrittenStatement) and nested_text(body) is not None and place.opening is None:
+        if (
+            isinstance(body, RewrittenStatement)
+            and write_nested_text(body) is not None
+            and place.opening is None
+        ):
             if table.view.collation:
-                return not_governable(collated(f"the view {table.name}"))
+                return not_governable(build_collation_refusal(f"the view {table.name}"))
             if body.moves:  # RULE (view-functions-move)
                 # INVARIANT (a view lends no more than its rows): its reader chooses what is found there.
                 return not_governable(Unsupported(f"the view {table.name} {body.moves}"))

@@ -14,7 +14,7 @@ from gateway.model.catalog import TableName
 from gateway.plan import analyse_texts
 from gateway.plan.analyse_expressions import Expressions
 from gateway.plan.analyse_relations import INPUTS, Relations, local
-from gateway.plan.analyse_scope import ColumnPlace, ColumnUsage, Node, PlanColumn, nothing_known
+from gateway.plan.analyse_scope import ColumnPlace, ColumnUsage, Node, PlanColumn, build_unknown_relation
 from gateway.plan.analyse_texts import TextUse
 from gateway.plan.reading import PlanReading, SqlText
 from gateway.plan.references import ids_bound, names_bound
@@ -204,7 +204,7 @@ class _ColumnUsageWalk:
         if case == "local_relation":
             return local(relation.local_relation.schema)
         if case in _OPAQUE_LEAVES:
-            return nothing_known()
+            return build_unknown_relation()
         if case == "unresolved_table_valued_function":
             return self._call(relation.unresolved_table_valued_function.arguments)
         if case == "common_inline_user_defined_table_function":
@@ -212,17 +212,17 @@ class _ColumnUsageWalk:
         raise Unclear(f"column analysis does not understand {case or 'an empty relation'}")
 
     def _call(self, arguments: Sequence[pb.Expression]) -> Node:
-        self.expressions.compute(arguments, ColumnPlace(nothing_known()))
-        return nothing_known()
+        self.expressions.compute(arguments, ColumnPlace(build_unknown_relation()))
+        return build_unknown_relation()
 
     def _table(self, relation: pb.Relation, case: str) -> Node:
         table = self.tables.get(id(relation))
         if table is None:
             if case == "read" and relation.read.WhichOneof("read_type") == "data_source":
-                return nothing_known()
+                return build_unknown_relation()
             raise Unclear("a table is not known")
         if table.name is None:
-            return nothing_known(tuple([part.lower() for part in table.parts]))
+            return build_unknown_relation(tuple([part.lower() for part in table.parts]))
         node = _whole(table.name, _TableColumns(table.columns), table.guessed)
         self.findings.count(len(node.columns))
         if case == "relation_changes":
@@ -234,8 +234,8 @@ class _ColumnUsageWalk:
         if text is None or use is None:
             raise Unclear("an SQL text was not read")
         arguments = [*relation.sql.pos_arguments, *relation.sql.named_arguments.values()]
-        self.expressions.compute(arguments, ColumnPlace(nothing_known()))
-        aliases = {name: self._aliased(name) for name in sorted(text.aliases) if _mentions(text, name)}
+        self.expressions.compute(arguments, ColumnPlace(build_unknown_relation()))
+        aliases = {name: self._apply_alias(name) for name in sorted(text.aliases) if _mentions(text, name)}
         return analyse_texts.query(text.text, use, aliases, self.findings)
 
     # ---------------------------------------------------------------- references by id and by alias
@@ -245,18 +245,18 @@ class _ColumnUsageWalk:
         self.references.update(ids_bound(message))
         self.aliases.update((name.lower(), reference) for name, reference in names_bound(message))
 
-    def _aliased(self, name: str) -> Node:
+    def _apply_alias(self, name: str) -> Node:
         if name not in self.aliases:
             raise Unclear(f"`{name}` is bound nowhere")
-        return self._nested(self.aliases[name], None)
+        return self._walk_nested(self.aliases[name], None)
 
     def _subquery(self, plan_id: int, place: ColumnPlace) -> Node:
         reference = self.references.get(plan_id)
         if reference is None:
             raise Unclear("a subquery refers to a relation that is not beside it")
-        return self._nested(reference, place)
+        return self._walk_nested(reference, place)
 
-    def _nested(self, relation: pb.Relation, place: ColumnPlace | None) -> Node:
+    def _walk_nested(self, relation: pb.Relation, place: ColumnPlace | None) -> Node:
         self.depth += 1
         if self.depth > MAX_NESTED_SUBQUERIES:
             raise Unclear("the plan has too many subqueries within subqueries for column analysis")
@@ -295,7 +295,7 @@ class _TableColumns:
 @lru_cache(maxsize=1024)
 def _whole(table: TableName, of: _TableColumns, guessed: frozenset[str]) -> Node:
     """Return a table as a relation. Nobody changes a relation, so it serves every plan."""
-    name = table.folded()
+    name = table.fold()
     qualifier = name.parts
     shows = frozenset({table})
     names = [(column.name.lower(),) * 2 for column in of.columns]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.plan import analyse_texts
-from gateway.plan.analyse_scope import ColumnPlace, ColumnUsage, Node, PlanColumn, shown
+from gateway.plan.analyse_scope import ColumnPlace, ColumnUsage, Node, PlanColumn, show_column
 from gateway.plan.analyse_texts import TextUse
 from gateway.plan.identifiers import attribute_parts
 from gateway.plan.lineage_generators import GENERATORS
@@ -122,11 +122,11 @@ class Expressions:
         if case == "unresolved_star":
             found, complete = self._star(expression.unresolved_star, place)
             self.findings.show(found)
-            return [shown(column) for column in found], complete
+            return [show_column(column) for column in found], complete
         if case == "unresolved_regex":
             found = self._regex(expression.unresolved_regex, place)
             self.findings.show(found)
-            return [shown(column) for column in found], True
+            return [show_column(column) for column in found], True
         if case == "expression_string":
             return self._text_items(expression.expression_string, place)
         self.compute((expression,), place)
@@ -147,7 +147,7 @@ class Expressions:
         origins = self._origins(attribute, parts, place)
         self.findings.mark(origins, plain=True)
         qualifier: Parts = ()
-        for column in place.node.named(parts[-1]):
+        for column in place.node.find_columns(parts[-1]):
             qualifier = column.qualifier
         return PlanColumn(parts[-1], qualifier, origins)
 
@@ -292,8 +292,8 @@ class Expressions:
             raise Unclear("a pattern of columns")
         found = [c for c in node.columns if c.name is not None and pattern.fullmatch(c.name)]
         if pattern.pattern.isidentifier():
-            return [shown(column) for column in found]  # a name
-        self.findings.mean_all(node)  # RULE (column-pattern-expression)
+            return [show_column(column) for column in found]  # a name
+        self.findings.note_meant(node)  # RULE (column-pattern-expression)
         return found
 
     def _text_items(
@@ -304,7 +304,7 @@ class Expressions:
         if (qualifier := analyse_texts.star(text)) is not None:
             found, complete = place.node.select(qualifier)
             self.findings.show(found)
-            return [shown(column) for column in found], complete
+            return [show_column(column) for column in found], complete
         name = analyse_texts.plain_name(text)
         if name is not None and (origins := place.node.find(name)) is not None:
             self.findings.mark(origins, plain=True)

@@ -11,7 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Never, cast
 
 from gateway.plan.analyse_expressions import Expressions, parts_of
-from gateway.plan.analyse_scope import ColumnPlace, ColumnUsage, Node, PlanColumn, nothing_known, shown
+from gateway.plan.analyse_scope import (
+    ColumnPlace,
+    ColumnUsage,
+    Node,
+    PlanColumn,
+    build_unknown_relation,
+    show_column,
+)
 from gateway.sql.analyse_scope import NO_ORIGINS, Parts, Unclear
 from gateway.sql.identity import IDENTITIES
 from gateway.wire.connect import Message, descriptor_of, pb
@@ -108,7 +115,7 @@ class Relations:
 
     def _project(self, message: pb.Project, inputs: Sequence[Node], outer: _Outer) -> Node:
         columns, complete = self.expressions.project(message.expressions, ColumnPlace(inputs[0], outer))
-        return _made(columns, complete, inputs[0])
+        return _build_made_relation(columns, complete, inputs[0])
 
     def _with_columns(self, message: pb.WithColumns, inputs: Sequence[Node], outer: _Outer) -> Node:
         node = inputs[0]
@@ -124,9 +131,11 @@ class Relations:
                 # RULE (with-columns-lateral)
                 place.written[name] = place.written.get(name, NO_ORIGINS) | origins
         self.findings.count(len(node.columns) + len(added))
-        return node.replaced(added)
+        return node.replace_columns(added)
 
-    def _changed(self, message: pb.NAFill | pb.NAReplace, inputs: Sequence[Node], outer: _Outer) -> Node:
+    def _change_columns(
+        self, message: pb.NAFill | pb.NAReplace, inputs: Sequence[Node], outer: _Outer
+    ) -> Node:
         """Return a relation in which columns, or all of them, are computed from themselves."""
         node, names = inputs[0], message.cols
         if not names:
@@ -136,7 +145,7 @@ class Relations:
         self._compute_names(names, node)
         self.findings.count(len(node.columns))
         changed = [parts_of(name)[-1] for name in names]
-        return node.replaced({name: PlanColumn(name, (), NO_ORIGINS) for name in changed}, add=False)
+        return node.replace_columns({name: PlanColumn(name, (), NO_ORIGINS) for name in changed}, add=False)
 
     def _with_columns_renamed(
         self, message: pb.WithColumnsRenamed, inputs: Sequence[Node], outer: _Outer
@@ -154,7 +163,7 @@ class Relations:
         node, names = inputs[0], [name.lower() for name in message.column_names[:]]
         if not node.complete or len(names) != len(node.columns):
             raise Unclear("the columns of `toDF` cannot be matched")
-        self.findings.mean_all(node)  # RULE (rename-by-place)
+        self.findings.note_meant(node)  # RULE (rename-by-place)
         pairs = zip(names, node.columns, strict=True)
         return Node([column._replace(name=name, qualifier=()) for name, column in pairs])
 
@@ -197,7 +206,9 @@ class Relations:
         ]
         if attribute.HasField("plan_id") and len(found) > 1:
             theirs = [
-                c for node in self.expressions.by_plan_id(attribute.plan_id) for c in node.named(parts[-1])
+                c
+                for node in self.expressions.by_plan_id(attribute.plan_id)
+                for c in node.find_columns(parts[-1])
             ]
             found = [column for column in found if any(column is their for their in theirs)]
         if len(found) > 1 and len(parts) == 1 and attribute.HasField("plan_id"):
@@ -224,7 +235,7 @@ class Relations:
         found, complete = self.expressions.project(message.aggregate_expressions, place)
         if any(e.WhichOneof("expr_type") == "literal" for e in message.grouping_expressions[:]):
             self.findings.compute(found)  # grouped by the column of that position
-        return _made(keys + found, known and complete, inputs[0])
+        return _build_made_relation(keys + found, known and complete, inputs[0])
 
     # ---------------------------------------------------------------- inputs whose columns all count
 
@@ -243,7 +254,7 @@ class Relations:
             for name in ("initial_grouping_expressions", "other_grouping_expressions",
                          "other_sorting_expressions"):  # fmt: skip
                 self.expressions.compute(getattr(message, name, ()), place)
-        return nothing_known()
+        return build_unknown_relation()
 
     def _statistics(self, message: _Statistic, inputs: Sequence[Node], outer: _Outer) -> Node:
         if isinstance(message, (pb.StatCrosstab, pb.StatCov, pb.StatCorr)):
@@ -252,7 +263,7 @@ class Relations:
             self._compute_names(message.cols, inputs[0])
         else:
             self.findings.use_all(inputs[0])
-        return nothing_known()
+        return build_unknown_relation()
 
     # ---------------------------------------------------------------- two inputs
 
@@ -266,7 +277,7 @@ class Relations:
             return left
         if message.HasField("join_data_type"):
             self.findings.use_all(both)  # `joinWith`: each side as one struct
-            return nothing_known()
+            return build_unknown_relation()
         return node
 
     def _as_of_join(self, message: pb.AsOfJoin, inputs: Sequence[Node], outer: _Outer) -> Node:
@@ -325,31 +336,31 @@ class Relations:
             self.findings.use_all(right)
         if message.by_name:
             return self._by_name(left, right, missing=message.allow_missing_columns)
-        self.findings.mean_all(left, right)  # RULE (union-by-place)
+        self.findings.note_meant(left, right)  # RULE (union-by-place)
         if len(left.columns) != len(right.columns):
             raise Unclear("the columns of a set operation cannot be matched")
         self.findings.count(len(left.columns))
         pairs = zip(left.columns, right.columns, strict=True)
-        return _made([_merged(a, b) for a, b in pairs])
+        return _build_made_relation([_merge_columns(a, b) for a, b in pairs])
 
     def _by_name(self, left: Node, right: Node, *, missing: bool) -> Node:
         self.findings.count(len(left.columns) + len(right.columns))
         columns = []
         for column in left.columns:
-            theirs = right.named(column.name or "")
+            theirs = right.find_columns(column.name or "")
             if len(theirs) != 1 and not (missing and not theirs):
                 raise Unclear("the columns of a set operation cannot be matched")
-            columns.append(_merged(column, theirs[0]) if theirs else column)
+            columns.append(_merge_columns(column, theirs[0]) if theirs else column)
         if missing:
-            columns += [column for column in right.columns if not left.named(column.name or "")]
-        return _made(columns)
+            columns += [column for column in right.columns if not left.find_columns(column.name or "")]
+        return _build_made_relation(columns)
 
     # ---------------------------------------------------------------- names
 
     def _compute_names(self, names: Sequence[str], node: Node) -> None:
         """Note columns that are named outside of expressions, as they are or as an attribute would be."""
         for name in names[:]:
-            if name.lower() in IDENTITIES and not node.named(name.lower()):
+            if name.lower() in IDENTITIES and not node.find_columns(name.lower()):
                 self.findings.not_columns.add(name.lower())
             found = node.find((name.lower(),))
             if found is None:
@@ -377,7 +388,7 @@ _SHARED: Mapping[str, Callable[[Relations, Never, Sequence[Node], _Outer], Node]
     **dict.fromkeys(_PASSES, Relations._same),
     **dict.fromkeys(_OPAQUE, Relations._opaque),
     **dict.fromkeys(_STATISTICS, Relations._statistics),
-    **dict.fromkeys(("fill_na", "replace"), Relations._changed),
+    **dict.fromkeys(("fill_na", "replace"), Relations._change_columns),
 }
 # Called with the message of its case only; a test compares the two.
 _CASES = cast(
@@ -396,25 +407,25 @@ INPUTS: Mapping[str, tuple[str, ...]] = {
 """The relations that each case reads, as far as they are walked before it."""
 
 
-def _made(columns: list[PlanColumn], complete: bool = True, below: Node | None = None) -> Node:
+def _build_made_relation(columns: list[PlanColumn], complete: bool = True, below: Node | None = None) -> Node:
     """Return a relation of made columns: one whose name Spark makes up may have any name."""
     unknown = not complete or any(column.name is None for column in columns)
     return Node(columns, complete, ((),) if unknown else (), below)
 
 
-def _merged(a: PlanColumn, b: PlanColumn) -> PlanColumn:
+def _merge_columns(a: PlanColumn, b: PlanColumn) -> PlanColumn:
     return PlanColumn(a.name, a.qualifier, a.origins | b.origins, a.tables | b.tables)
 
 
 def local(schema: str) -> Node:
     """Return data that the client brings, with its column names when its schema is written as JSON."""
     if not schema.startswith("{") or len(schema) > MAX_SCHEMA:
-        return nothing_known()
+        return build_unknown_relation()
     try:
         names = [str(field["name"]).lower() for field in json.loads(schema)["fields"]]
     except (ValueError, KeyError, TypeError, RecursionError):
-        return nothing_known()
+        return build_unknown_relation()
     return Node([PlanColumn(name, (), NO_ORIGINS) for name in names])
 
 
-__all__ = ["INPUTS", "Relations", "local", "shown"]
+__all__ = ["INPUTS", "Relations", "local", "show_column"]

@@ -74,11 +74,11 @@ class Node:
                     names[name] = [column]
         return names
 
-    def named(self, name: str) -> Sequence[PlanColumn]:
+    def find_columns(self, name: str) -> Sequence[PlanColumn]:
         """Return the columns of a name."""
         return self.names.get(name, ())
 
-    def replaced(self, added: dict[str, PlanColumn], *, add: bool = True) -> Node:
+    def replace_columns(self, added: dict[str, PlanColumn], *, add: bool = True) -> Node:
         """Return the relation with columns in the place of those of their names, the others at its end."""
         mine = self.names
         columns = self.columns
@@ -105,23 +105,23 @@ class Node:
             if count <= length:
                 continue
             qualifier = parts[:length]
-            matching = [c for c in self.named(parts[length]) if c.qualifier[-length:] == qualifier]
+            matching = [c for c in self.find_columns(parts[length]) if c.qualifier[-length:] == qualifier]
             if matching:
                 return single(matching, parts)
             if any(unknown[-length:] == qualifier for unknown in self.open):
                 return NO_ORIGINS
-        found = self.named(parts[0])
+        found = self.find_columns(parts[0])
         return single(found, parts) if found else None
 
     def has_qualifier(self, parts: Parts) -> bool:
         """Whether a reference begins with the name of a relation that is here."""
         for length in range(1, min(len(parts), 4)):
-            found = [*self.open, *(column.qualifier for column in self.named(parts[length]))]
+            found = [*self.open, *(column.qualifier for column in self.find_columns(parts[length]))]
             if any(one[-length:] == parts[:length] for one in found):
                 return True
         return False
 
-    def anywhere(self, parts: Parts) -> tuple[Origins | None, bool]:
+    def resolve_anywhere(self, parts: Parts) -> tuple[Origins | None, bool]:
         """Return what a reference means here or in what this was made from, and whether it is from here."""
         found = self.find(parts)
         if found is not None:
@@ -159,7 +159,7 @@ def single(found: Sequence[PlanColumn], parts: Parts) -> Origins:
     return frozenset().union(*(column.origins for column in found))
 
 
-def nothing_known(qualifier: Parts = ()) -> Node:
+def build_unknown_relation(qualifier: Parts = ()) -> Node:
     """Return a relation of which no column is known and none comes from a table."""
     return Node([], complete=False, open=(qualifier,))
 
@@ -179,7 +179,7 @@ class ColumnPlace:
         perhaps_inner = False
         below: Origins | None = None
         while place is not None:
-            found, here = place.node.anywhere(parts)
+            found, here = place.node.resolve_anywhere(parts)
             if found is None:
                 found, here = place.written.get(parts[0]), True
             if found is not None and here:
@@ -231,17 +231,17 @@ class ColumnPlace:
         down, in the query around, and among the columns that are being named.
         """
         node = self.node
-        if node.named(name):
+        if node.find_columns(name):
             return False
-        if not _known(node) or self.written.get(name) is not None:
+        if not _is_known(node) or self.written.get(name) is not None:
             return None
         below, outer = node.below, self.outer
         while below is not None:
-            if below.named(name):
+            if below.find_columns(name):
                 return None
             below = below.below
         while outer is not None:
-            if outer.node.named(name) or not _known(outer.node):
+            if outer.node.find_columns(name) or not _is_known(outer.node):
                 return None
             outer = outer.outer
         return True
@@ -254,7 +254,7 @@ class ColumnPlace:
         return sql.ColumnEnvironment(_frame(self.node), outer, dict(self.written))
 
 
-def _known(node: Node) -> bool:
+def _is_known(node: Node) -> bool:
     """Whether every column of a relation is known by its name."""
     return node.complete and not node.open and all(column.name is not None for column in node.columns)
 
@@ -310,7 +310,7 @@ class ColumnUsage(sql.ColumnFindings):
             if column.tables:
                 self.stars |= column.tables
 
-    def mean_all(self, *nodes: Node) -> None:
+    def note_meant(self, *nodes: Node) -> None:
         """Note that columns are meant by their places, or by a pattern: one more would change which."""
         for node in nodes:
             self.count(len(node.columns))
@@ -322,6 +322,6 @@ class ColumnUsage(sql.ColumnFindings):
         self.compute(node.columns)
 
 
-def shown(column: PlanColumn) -> PlanColumn:
+def show_column(column: PlanColumn) -> PlanColumn:
     """Return a column that somebody has named or shown."""
     return column._replace(tables=NO_TABLES) if column.tables else column

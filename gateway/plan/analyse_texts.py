@@ -52,7 +52,7 @@ def query(text: str, use: TextUse, aliases: Mapping[str, Node], findings: Column
     if not aliases and use.usage is not None:
         if isinstance(use.usage, Silent):
             raise Unclear(use.usage.reason)
-        return _merged(use.usage, findings)
+        return _merge_usage(use.usage, findings)
     ctes = {}
     for name, node in aliases.items():
         findings.count(len(node.columns))
@@ -62,7 +62,7 @@ def query(text: str, use: TextUse, aliases: Mapping[str, Node], findings: Column
     return _node(output.columns, output.complete)
 
 
-def _merged(usage: Usage, findings: ColumnUsage) -> Node:
+def _merge_usage(usage: Usage, findings: ColumnUsage) -> Node:
     for found, into in (
         (usage.columns, findings.used),
         (usage.named, findings.named),

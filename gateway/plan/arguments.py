@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Final
 
-from gateway.model.catalog import dotted
+from gateway.model.catalog import quote_parts
 from gateway.model.reading import Reading
 from gateway.plan.identifiers import table_parts
 from gateway.plan.reading import SqlText
@@ -78,7 +78,7 @@ def with_named_arguments(text: SqlText, reading: Reading) -> str:
         literal = given[name].literal if name in given else None
         parts = table_parts(literal.string) if literal is not None and literal.HasField("string") else None
         if parts is not None and match.span(1) in markers:  # RULE (argument-names-written)
-            written = written[: match.start()] + dotted(parts) + written[match.end() :]
+            written = written[: match.start()] + quote_parts(parts) + written[match.end() :]
     return written
 
 
@@ -116,14 +116,14 @@ def with_written_arguments(text: SqlText, query: Reading, written: str) -> str |
             given = sql.named_arguments[name]
         else:
             given = pb.Expression(literal=sql.args[name]) if name in sql.args else None
-        literal = _written(given) if given is not None else None
+        literal = _write_argument(given) if given is not None else None
         if literal is None:
             return None
         written = written[: marker.span.start] + literal + written[marker.span.end :]
     return written
 
 
-def _written(given: pb.Expression) -> str | None:
+def _write_argument(given: pb.Expression) -> str | None:
     """Write an argument as Spark's own literals are written."""
     if given.WhichOneof("expr_type") != "literal" or given.literal.HasField("data_type"):
         return None

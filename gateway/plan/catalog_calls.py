@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Never, TypeGuard
 
-from gateway.model.catalog import TableName, dotted, levels
+from gateway.model.catalog import TableName, levels, quote_parts
 from gateway.model.handles import functions_called
 from gateway.model.resource import Resource
 from gateway.model.spark_minors import NEWEST, Minor
@@ -24,10 +24,10 @@ from gateway.model.statement import (
     UseNamespace,
 )
 from gateway.plan.reading import CatalogCall
-from gateway.plan.scope import NamePin, PlanRequired, PlanScope, on_url, pinned, split_option
+from gateway.plan.scope import NamePin, PlanRequired, PlanScope, on_url, quote_name, split_option
 from gateway.sql import storage
 from gateway.sql.cache_commands import check_cached_view
-from gateway.sql.data_commands import created_database, dropped_with
+from gateway.sql.data_commands import build_create_database_effect, list_cascade_privileges
 from gateway.sql.functions import ALLOWED_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS, is_of
 from gateway.sql.names import Names, TempViewName, no_catalog
 from gateway.sql.required import Privilege, Required, Unsupported
@@ -47,7 +47,7 @@ DOES_NOT_EXIST = "SELECT false AS value"
 """What stands in for the question whether something exists that the principal may not know of."""
 
 
-def _nothing(call: Message, scope: PlanScope) -> PlanRequired:
+def _require_nothing(call: Message, scope: PlanScope) -> PlanRequired:
     return PlanRequired()
 
 
@@ -55,16 +55,16 @@ def _visible(resource: Resource) -> Privilege:
     return Privilege(resource, "show", visible_is_enough=True)
 
 
-def _named(
+def _resolve_table_name(
     call: pb.GetTable | pb.ListColumns | pb.TableExists | pb.IsCached, scope: PlanScope
 ) -> tuple[TableName | TempViewName, tuple[NamePin, ...]]:
     """Return what `table_name` with `db_name` means, and what is written over them."""
-    name = _joined(call, scope, "table_name")
+    name = _join_name(call, scope, "table_name")
     found = scope.table(name)
-    return found, _pins(call, "table_name", pinned(found))
+    return found, _pins(call, "table_name", quote_name(found))
 
 
-def _joined(call: Message, scope: PlanScope, field: str) -> str:
+def _join_name(call: Message, scope: PlanScope, field: str) -> str:
     """Return the name with the database before it, when that is a field of its own."""
     name: str = getattr(call, field)
     if not _has_database(call):
@@ -73,7 +73,7 @@ def _joined(call: Message, scope: PlanScope, field: str) -> str:
     if len(parts) != 1:
         raise CannotClassify(f"`{name}` has a database and is given another one")
     catalog, database = scope.database(call.db_name)
-    return dotted((catalog, *levels(database), *parts))
+    return quote_parts((catalog, *levels(database), *parts))
 
 
 def _has_database(call: Message) -> TypeGuard[_WithDatabase]:
@@ -89,11 +89,11 @@ def _pins(call: Message, field: str, text: str) -> tuple[NamePin, ...]:
 def _database(call: _Listing | _OfDatabase, scope: PlanScope) -> tuple[str, str, tuple[NamePin, ...]]:
     """Return catalog and database that `db_name` means, and what is written over it."""
     catalog, database = scope.database(call.db_name)
-    text = dotted((catalog, *levels(database)))
+    text = quote_parts((catalog, *levels(database)))
     return catalog, database, (NamePin(message=call, field="db_name", text=text),)
 
 
-def _listing(answer: AnswerFilter) -> _Handler:
+def _build_list_handler(answer: AnswerFilter) -> _Handler:
     """List what lies in a database, filtered to what may be seen."""
 
     def required(call: _Listing, scope: PlanScope) -> PlanRequired:
@@ -112,7 +112,7 @@ def _listing(answer: AnswerFilter) -> _Handler:
 
 def _list_databases(call: pb.ListDatabases, scope: PlanScope) -> PlanRequired:
     catalog = scope.names.context.catalog
-    refused = scope.names.refused(catalog)
+    refused = scope.names.explain_unusable_catalog(catalog)
     if refused is not None:
         raise CannotClassify(refused.refusal(catalog))
     return PlanRequired(
@@ -125,11 +125,11 @@ def _list_catalogs(call: pb.ListCatalogs, scope: PlanScope) -> PlanRequired:
     return PlanRequired(required=Required(answer=AnswerRule(filter=AnswerFilter.CONNECT_CATALOGS)))
 
 
-def _described(answer: AnswerFilter) -> _Handler:
+def _build_description_handler(answer: AnswerFilter) -> _Handler:
     """Show one table or its columns, as DESCRIBE does."""
 
     def required(call: pb.GetTable | pb.ListColumns, scope: PlanScope) -> PlanRequired:
-        name, pins = _named(call, scope)
+        name, pins = _resolve_table_name(call, scope)
         if isinstance(name, TempViewName):
             return PlanRequired(names=pins)
         rule = AnswerRule(filter=answer, catalog=name.catalog, database=name.database, table=name)
@@ -161,7 +161,7 @@ def _database_exists(call: pb.DatabaseExists, scope: PlanScope) -> PlanRequired:
 
 
 def _table_exists(call: pb.TableExists, scope: PlanScope) -> PlanRequired:
-    name, pins = _named(call, scope)
+    name, pins = _resolve_table_name(call, scope)
     # RULE (table-exists)
     return PlanRequired(names=pins, secret=None if isinstance(name, TempViewName) else table_resource(name))
 
@@ -177,9 +177,9 @@ def _function(
         builtin = name in ALLOWED_FUNCTIONS | ALLOWED_TABLE_FUNCTIONS and is_of(name, scope.minor)
         if registered or builtin:
             return None, ()
-    target = scope.target(_joined(call, scope, "function_name"))
+    target = scope.target(_join_name(call, scope, "function_name"))
     resource = Resource.udf(target.catalog, target.database, target.table)
-    return resource, _pins(call, "function_name", pinned(target))
+    return resource, _pins(call, "function_name", quote_name(target))
 
 
 def _get_function(call: pb.GetFunction, scope: PlanScope) -> PlanRequired:
@@ -215,7 +215,7 @@ def _create_table(call: pb.CreateTable | pb.CreateExternalTable, scope: PlanScop
             shown=(name,),  # RULE (created-table-shown)
             effects=(CatalogChanged((name,)),),
         ),
-        names=_pins(call, "table_name", pinned(name)),
+        names=_pins(call, "table_name", quote_name(name)),
     )
 
 
@@ -242,7 +242,7 @@ def _on_table(
     def required(call: Message, scope: PlanScope) -> PlanRequired:
         text: str = getattr(call, field)
         found = scope.table(text) if temporary else scope.target(text)
-        pins = _pins(call, field, pinned(found))
+        pins = _pins(call, field, quote_name(found))
         if isinstance(found, TempViewName):
             if caches:
                 check_cached_view(found, scope.names)
@@ -262,7 +262,7 @@ def _on_table(
 
 
 def _is_cached(call: pb.IsCached, scope: PlanScope) -> PlanRequired:
-    name, pins = _named(call, scope)
+    name, pins = _resolve_table_name(call, scope)
     if isinstance(name, TempViewName):
         return PlanRequired(names=pins)
     return PlanRequired(required=Required(privileges=(_visible(table_resource(name)),)), names=pins)
@@ -285,7 +285,7 @@ def _set_current_database(call: pb.SetCurrentDatabase, scope: PlanScope) -> Plan
         raise CannotClassify(f"`{call.db_name}` is a catalog, a database is needed")
     return PlanRequired(
         required=use_below_current(scope.names, parts),
-        names=(NamePin(message=call, field="db_name", text=dotted(parts)),),
+        names=(NamePin(message=call, field="db_name", text=quote_parts(parts)),),
     )
 
 
@@ -307,7 +307,7 @@ def _create_database(call: pb.CreateDatabase, scope: PlanScope) -> PlanRequired:
     return PlanRequired(
         required=Required(
             privileges=(Privilege(resource, "create"), *urls),
-            effects=(created_database(catalog, database),),
+            effects=(build_create_database_effect(catalog, database),),
         ),
         names=names,
     )
@@ -318,7 +318,7 @@ def _drop_database(call: pb.DropDatabase, scope: PlanScope) -> PlanRequired:
     resource = Resource.database(catalog, database)
     required = [Privilege(resource, "drop")]
     if call.cascade:
-        required += dropped_with(catalog, database)  # RULE (catalog-cascade)
+        required += list_cascade_privileges(catalog, database)  # RULE (catalog-cascade)
     return PlanRequired(
         required=Required(
             privileges=tuple(required), effects=(CatalogChanged(databases=((catalog, database),)),)
@@ -328,18 +328,18 @@ def _drop_database(call: pb.DropDatabase, scope: PlanScope) -> PlanRequired:
 
 
 CALLS: Mapping[str, _Handler] = {
-    "current_database": _nothing,
-    "current_catalog": _nothing,
+    "current_database": _require_nothing,
+    "current_catalog": _require_nothing,
     "set_current_database": _set_current_database,
     "set_current_catalog": _set_current_catalog,
     "list_catalogs": _list_catalogs,
     "list_databases": _list_databases,
-    "list_tables": _listing(AnswerFilter.CONNECT_TABLES),
-    "list_views": _listing(AnswerFilter.CONNECT_TABLES),
-    "list_functions": _listing(AnswerFilter.CONNECT_FUNCTIONS),
-    "list_columns": _described(AnswerFilter.CONNECT_COLUMNS),
+    "list_tables": _build_list_handler(AnswerFilter.CONNECT_TABLES),
+    "list_views": _build_list_handler(AnswerFilter.CONNECT_TABLES),
+    "list_functions": _build_list_handler(AnswerFilter.CONNECT_FUNCTIONS),
+    "list_columns": _build_description_handler(AnswerFilter.CONNECT_COLUMNS),
     "get_database": _get_database,
-    "get_table": _described(AnswerFilter.CONNECT_TABLES),
+    "get_table": _build_description_handler(AnswerFilter.CONNECT_TABLES),
     "get_function": _get_function,
     "database_exists": _database_exists,
     "table_exists": _table_exists,

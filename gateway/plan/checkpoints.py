@@ -100,7 +100,7 @@ def _files(read: pb.Read) -> str:
     return f"files {bool(read.is_streaming)} {serialize(source).hex()}"
 
 
-def listing_of(directory: str) -> bytes:
+def build_checkpoint_listing(directory: str) -> bytes:
     """Return the analysis that tells which checkpoints are in a directory: Spark lists, and reads nothing.
 
     Every stream writes a file `metadata` before anything else.

@@ -16,7 +16,7 @@ from gateway.model.handles import HandleKind, SparkHandle
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, CreateTempView, RegisterCode
 from gateway.plan.reading import PlanReading
-from gateway.plan.scope import NamePin, PlanRequired, PlanScope, on_url, pinned, split_option
+from gateway.plan.scope import NamePin, PlanRequired, PlanScope, on_url, quote_name, split_option
 from gateway.plan.walk_sources import is_registrable
 from gateway.sql import storage
 from gateway.sql.names import Names
@@ -53,7 +53,7 @@ _Handler = Callable[[Never, PlanScope], PlanRequired]
 """Called with the message of its case only; a test compares the two."""
 
 
-def _nothing(command: Message, scope: PlanScope) -> PlanRequired:
+def _require_nothing(command: Message, scope: PlanScope) -> PlanRequired:
     """Nothing beyond what the walk found within: inputs, code, handles."""
     return PlanRequired()
 
@@ -94,7 +94,9 @@ def _write_table(
     scope: PlanScope,
 ) -> PlanRequired:
     inserts = table.save_method == _INSERT_INTO
-    target, written_name = scope.written(table.table_name) if inserts else scope.created(table.table_name)
+    target, written_name = (
+        scope.resolve_target(table.table_name) if inserts else scope.resolve_created(table.table_name)
+    )
     resource = table_resource(target)
     names = (NamePin(message=table, field="table_name", text=written_name),)
     if inserts:
@@ -133,7 +135,7 @@ def _write_v2(command: pb.WriteOperationV2, scope: PlanScope) -> PlanRequired:
         _V2_OVERWRITE: ("insert", "delete"),
         _V2_OVERWRITE_PARTITIONS: ("insert", "delete"),
     }
-    named = scope.written if command.mode in inserts else scope.created
+    named = scope.resolve_target if command.mode in inserts else scope.resolve_created
     target, written_name = named(command.table_name)
     resource = table_resource(target)
     storage.check_options(command.options)
@@ -173,7 +175,7 @@ def _merge(command: pb.MergeIntoTableCommand, scope: PlanScope) -> PlanRequired:
     """MERGE INTO: its conditions and actions read the target's raw rows, so it may carry no obligation."""
     if command.with_schema_evolution:
         raise CannotClassify(_EVOLUTION)
-    target, written_name = scope.written(command.target_table_name)
+    target, written_name = scope.resolve_target(command.target_table_name)
     resource = table_resource(target)
     access = {
         _DELETE: "delete",
@@ -261,7 +263,7 @@ def _start_stream(command: pb.WriteStreamOperationStart, scope: PlanScope) -> Pl
             written=(Written(table=target, by_name=True, creates=not replaces),),
             effects=(CatalogChanged((target,), meaning="where_missing"),),
         ),
-        names=(NamePin(message=command, field="table_name", text=pinned(target)),),
+        names=(NamePin(message=command, field="table_name", text=quote_name(target)),),
     )
 
 
@@ -287,13 +289,13 @@ def _resource_profile(command: pb.CreateResourceProfileCommand, scope: PlanScope
 
 
 def _register_function(command: pb.CommonInlineUserDefinedFunction, scope: PlanScope) -> PlanRequired:
-    return _registered("function", command.function_name)
+    return _require_registered("function", command.function_name)
 
 
 def _register_table_function(
     command: pb.CommonInlineUserDefinedTableFunction, scope: PlanScope
 ) -> PlanRequired:
-    return _registered("table_function", command.function_name)
+    return _require_registered("table_function", command.function_name)
 
 
 def _register_data_source(command: pb.CommonInlineUserDefinedDataSource, scope: PlanScope) -> PlanRequired:
@@ -302,10 +304,10 @@ def _register_data_source(command: pb.CommonInlineUserDefinedDataSource, scope: 
             f"`{command.name}` is a data source of Spark's own or no plain name; give it another one, of "
             "letters, digits and `_`"
         )
-    return _registered("data_source", command.name)
+    return _require_registered("data_source", command.name)
 
 
-def _registered(kind: HandleKind, name: str) -> PlanRequired:
+def _require_registered(kind: HandleKind, name: str) -> PlanRequired:
     """What is registered is called by its name from then on: with `execute`, like code that a plan brings."""
     if not _PLAIN_NAME.fullmatch(name):  # RULE (registered-name-plain)
         raise CannotClassify(f"`{name}` is no plain name; name it with letters, digits and `_`")
@@ -317,21 +319,21 @@ COMMANDS: Mapping[str, _Handler] = {
     "write_operation_v2": _write_v2,
     "merge_into_table_command": _merge,
     "create_dataframe_view": _create_view,
-    "sql_command": _nothing,
+    "sql_command": _require_nothing,
     "checkpoint_command": _checkpoint,
-    "remove_cached_remote_relation_command": _nothing,
+    "remove_cached_remote_relation_command": _require_nothing,
     "write_stream_operation_start": _start_stream,
     "streaming_query_command": _stream_query,
-    "streaming_query_manager_command": _nothing,
-    "streaming_query_listener_bus_command": _nothing,
-    "get_resources_command": _nothing,
+    "streaming_query_manager_command": _require_nothing,
+    "streaming_query_listener_bus_command": _require_nothing,
+    "get_resources_command": _require_nothing,
     "create_resource_profile_command": _resource_profile,
     "register_function": _register_function,
     "register_table_function": _register_table_function,
     "register_data_source": _register_data_source,
-    "ml_command": _nothing,
-    "pipeline_command": _nothing,
-    "execute_external_command": _nothing,
+    "ml_command": _require_nothing,
+    "pipeline_command": _require_nothing,
+    "execute_external_command": _require_nothing,
 }
 CODE = frozenset(
     {

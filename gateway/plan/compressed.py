@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zstandard
 
-from gateway.wire.connect import MAX_BYTES, ProtobufError, parse, pb, unknown_field
+from gateway.wire.connect import MAX_BYTES, ProtobufError, find_unknown, parse, pb
 
 _MAX_WINDOW_BYTES = 8 * 1024 * 1024
 """What every decoder of Zstandard must support (RFC 8878); Spark's clients compress with 2 MB."""
@@ -19,7 +19,7 @@ def open_plan(plan: pb.Plan, *, max_bytes: int = MAX_BYTES) -> None:
     if plan.WhichOneof("op_type") != "compressed_operation":
         return
     operation = plan.compressed_operation
-    field = unknown_field(operation)
+    field = find_unknown(operation)
     if field is not None:  # RULE (compressed-unknown-fields)
         raise ProtobufError("MALFORMED", f"the compressed plan has an unknown field {field}")
     if operation.compression_codec != pb.COMPRESSION_CODEC_ZSTD:  # RULE (unknown-codec)

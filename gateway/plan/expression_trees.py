@@ -34,7 +34,7 @@ from gateway.algebra.nodes import (
     SubqueryAlias,
     queries_in,
 )
-from gateway.algebra.resolve import made_name
+from gateway.algebra.resolve import infer_name
 from gateway.algebra.spark import conjuncts, lower_expression
 from gateway.model.reading import ExpressionNode
 from gateway.plan.identifiers import attribute_parts
@@ -117,7 +117,7 @@ class PlanTree:
         INVARIANT (total): Spark finds such a column behind a projection that hides it, too, where by its name
         it would be another, or a word like `user`.
         """
-        types = [{kind.lower() for kind in _named(name, scanned)} for name in self.by_plan]
+        types = [{kind.lower() for kind in _list_types(name, scanned)} for name in self.by_plan]
         plain = all(_PLAIN_NAME.match(name) and name not in WORDS for name in self.by_plan)
         return (
             plain
@@ -128,11 +128,11 @@ class PlanTree:
     def of_one_table(self, scanned: Sequence[Mapping[str, str]]) -> bool:
         """Whether there is no other column of its name."""
         return self.by_plan.isdisjoint(self.made) and all(
-            len(_named(name, scanned)) == 1 for name in self.by_plan
+            len(_list_types(name, scanned)) == 1 for name in self.by_plan
         )
 
 
-def _named(name: str, scanned: Iterable[Mapping[str, str]]) -> list[str]:
+def _list_types(name: str, scanned: Iterable[Mapping[str, str]]) -> list[str]:
     """Return the types of all columns of a name."""
     return [kind for columns in scanned for column, kind in columns.items() if column.lower() == name]
 
@@ -187,7 +187,7 @@ class _Trees:
 
     def with_columns(self, message: pb.WithColumns) -> RelationNode:
         """A column of a name that there is already stands beside that: which one is meant is not followed."""
-        aliases = [self._aliased(alias) for alias in message.aliases]
+        aliases = [self._lower_alias(alias) for alias in message.aliases]
         return Projection(self.plan(message.input), (Star(), *aliases))
 
     def sort(self, message: pb.Sort) -> RelationNode:
@@ -239,7 +239,7 @@ class _Trees:
                 # The last part may be a field of a column.
                 self.made.update(part.lower() for part in item.parts[1:])
             elif not isinstance(item, Alias | Star):
-                self.made.add(made_name(item))
+                self.made.add(infer_name(item))
         return items
 
     def literal(self, message: pb.Expression.Literal) -> Expression:
@@ -291,7 +291,7 @@ class _Trees:
             return Operator(operator, operands)
         return NamedCall((name,), operands)
 
-    def _aliased(self, message: pb.Expression.Alias) -> Expression:
+    def _lower_alias(self, message: pb.Expression.Alias) -> Expression:
         # What is known of a column may make it CHAR, which Spark pads to any length where it is compared.
         if len(message.name) != 1 or message.metadata:
             raise _NoTree
@@ -350,7 +350,7 @@ _PLANS: Final[Mapping[str, Callable[[_Trees, Never], RelationNode]]] = {
     "with_columns": _Trees.with_columns,
 }
 _EXPRESSIONS: Final[Mapping[str, Callable[[_Trees, Never], Expression]]] = {
-    "alias": _Trees._aliased,
+    "alias": _Trees._lower_alias,
     "cast": _Trees.cast,
     "expression_string": _Trees.text,
     "literal": _Trees.literal,

@@ -16,7 +16,7 @@ from gateway.plan.commands import command_privileges
 from gateway.plan.identifiers import attribute_parts
 from gateway.plan.reading import CodeUse, FunctionCall, PlanReading, TableRead
 from gateway.plan.scope import NamePin, PlanRequired
-from gateway.plan.walk_sources import unknown_format
+from gateway.plan.walk_sources import explain_unknown_format
 from gateway.sql.classify import function_refusal
 from gateway.sql.evaluate import function_privileges
 from gateway.sql.functions import (
@@ -100,7 +100,7 @@ def facts_of(reading: PlanReading, names: Names) -> PlanFacts | Unsupported:
     functions = _functions(reading.functions, names, reading.minor)
     if isinstance(functions, Unsupported):
         return functions
-    refusal = _handles(reading, names) or _code(reading.code, names) or _bound_names(reading, names)
+    refusal = _handles(reading, names) or _code(reading.code, names) or _check_bound_names(reading, names)
     if refusal is not None:
         return refusal
     urls = (Privilege(Resource.url(use.url), use.access) for use in reading.urls)
@@ -192,14 +192,14 @@ def _code(uses: Iterable[CodeUse], names: Names) -> Unsupported | None:
     name that the session has not registered."""
     for use in uses:
         if use.handle is not None and use.handle not in names.context.handles:  # RULE (unregistered-source)
-            return Unsupported(unknown_format(use.name))
+            return Unsupported(explain_unknown_format(use.name))
         name = use.name.replace("`", "").strip().rsplit(".", 1)[-1].lower()
         if use.access == "create" and name in RESERVED_FUNCTIONS:  # RULE (reserved-function-names)
             return Unsupported(f"`{use.name}` is a function of Spark's own, whose name cannot be registered")
     return None
 
 
-def _bound_names(reading: PlanReading, names: Names) -> Unsupported | None:
+def _check_bound_names(reading: PlanReading, names: Names) -> Unsupported | None:
     """Refuse references that Spark would make, and drop again, in the place of a temporary view."""
     bound = [text.aliases for text in reading.texts] + [text.aliases for text in reading.expressions]
     for aliases in bound:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from gateway.model.catalog import Table, dotted
+from gateway.model.catalog import Table, quote_parts
 from gateway.plan.reading import FunctionCall, TableRead
 from gateway.plan.scope import NamePin
 from gateway.plan.walk_sources import TABLE_OPTIONS
-from gateway.policy.sqltext import string_literal
+from gateway.policy.sqltext import write_string_literal
 from gateway.sql.functions import builtin_name
-from gateway.sql.guard import pinned_parts
+from gateway.sql.guard import list_name_parts
 from gateway.sql.identity import IDENTITIES
 from gateway.sql.required import Unsupported
 from gateway.wire.connect import Message, pb, serialize
@@ -56,7 +56,7 @@ class Edits:
     def changed(self) -> bool:
         return bool(self.relations or self.fields or self.options)
 
-    def keep(self, message: Message) -> None:
+    def remember(self, message: Message) -> None:
         """Remember a message as it is, before it becomes another."""
         copy = type(message)()
         copy.CopyFrom(message)
@@ -115,16 +115,16 @@ def read_suffix(read: TableRead) -> str | Unsupported:
             return Unsupported(
                 f"the option `{key}` on `{'.'.join(read.parts)}` can point it at other data, so it is refused"
             )
-        word = string_literal(value)
+        word = write_string_literal(value)
         if word is None or not word.startswith("'"):  # RULE (guard-literals)
             return Unsupported(f"the value of the option `{key}` cannot be written in SQL")
-        pairs.append(f"{string_literal(key)} = {word}")
+        pairs.append(f"{write_string_literal(key)} = {word}")
     return f"WITH ({', '.join(pairs)})"
 
 
 def guard_read(read: TableRead, table: Table, query: str, edits: Edits) -> None:
     """Put a guarded query in the place of a read."""
-    edits.keep(read.relation)
+    edits.remember(read.relation)
     alias = read.relation.subquery_alias
     alias.alias = table.name.table  # RULE (guard-keeps-name)
     alias.qualifier.extend(table.name.parts[:-1])
@@ -140,7 +140,7 @@ def pin_read(read: TableRead, text: str, edits: Edits) -> None:
 
 
 def full_name(table: Table) -> str:
-    return dotted(pinned_parts(table))
+    return quote_parts(list_name_parts(table))
 
 
 def is_identity(call: FunctionCall) -> bool:
@@ -161,7 +161,7 @@ def bind_identities(root: Message, user: str, words: frozenset[int], edits: Edit
         held = getattr(expression, case)
         # Spark's own name: a word without brackets is shown as the function that it stands for.
         name = held.function_name if case in _CALLS else "current_user"
-        edits.keep(expression)
+        edits.remember(expression)
         if output:
             bare = name.replace("`", "").rsplit(".", 1)[-1]
             expression.alias.expr.literal.string = user

@@ -22,7 +22,7 @@ def table_parts(text: str) -> _Parts | None:
         at = _blanks(text, at)
         start = at
         if at < end and text[at] == "`":
-            closing = _closing(text, at)
+            closing = _find_closing_backtick(text, at)
             if closing is None or closing == at + 1:
                 return None
             parts.append(text[at + 1 : closing].replace("``", "`"))
@@ -99,7 +99,7 @@ def _blanks(text: str, at: int) -> int:
     return at
 
 
-def _closing(text: str, opening: int) -> int | None:
+def _find_closing_backtick(text: str, opening: int) -> int | None:
     """Return where the name ends that begins at the backtick `opening`; doubled ones are part of it."""
     at = opening + 1
     while (at := text.find("`", at)) >= 0:

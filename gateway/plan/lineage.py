@@ -34,7 +34,7 @@ from gateway.sql.lineage_edges import TargetValue
 from gateway.sql.lineage_extraction import Extraction
 from gateway.sql.lineage_scope import MAX_WORK, Environment, Frame, LineageRelation, RelationRows
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, read_datasets, scans_of, target_of
-from gateway.sql.lineage_writes import Assigned, Write, matched, writes_of
+from gateway.sql.lineage_writes import Assigned, Write, match_target_columns, writes_of
 from gateway.sql.names import Names
 from gateway.wire.connect import Message, pb
 
@@ -116,7 +116,7 @@ class _Opened:
                 return None
             target = PlanWrite(write=QUERY, relation=root)
         elif reading.command.WhichOneof("command_type") == "sql_command":
-            text = _commanding(reading, plan)
+            text = _find_command_text(reading, plan)
             if text is None:
                 return None
             try:
@@ -156,22 +156,24 @@ class _Opened:
             text, bound = walk.text(relation)
             made = extraction.statement(text, self.writes, self.found, bound)
         elif self.target is not None:
-            made = extraction.lineage(self.found, [self._written(walk, self.target)])
+            made = extraction.lineage(self.found, [self._trace_write(walk, self.target)])
         else:
             raise Unclear("the plan has no command and reads nothing")
         guessed = dict.fromkeys((*made.guessed, *walk.guessed))
         return replace(made, guessed=tuple(guessed))
 
-    def _written(self, walk: PlanLineageWalk, target: PlanWrite) -> tuple[list[TargetValue], RelationRows]:
+    def _trace_write(
+        self, walk: PlanLineageWalk, target: PlanWrite
+    ) -> tuple[list[TargetValue], RelationRows]:
         if isinstance(target.relation, pb.MergeIntoTableCommand):
-            return merged_into(walk, target.relation, target.write)
+            return trace_merge(walk, target.relation, target.write)
         frame = walk.relation(target.relation, None)
         rows = frame.rows
         if target.replaced is not None and target.write.table is not None:
             table = Frame(walk.extraction.sources.table(target.write.table))
             rows = RelationRows(parents=[frame.rows])
             walk.decide(rows, Clause.WHERE, target.replaced, Environment(table))
-        return matched(target.write, frame.relation(), self.catalog), rows
+        return match_target_columns(target.write, frame.relation(), self.catalog), rows
 
     def _texts(self) -> TextsById:
         reading, plan = self.reading, self.plan
@@ -188,7 +190,7 @@ def _root(reading: PlanReading) -> pb.Relation:
     return message.root if isinstance(message, pb.Plan) else pb.Relation()
 
 
-def _commanding(reading: PlanReading, plan: LineagePlan) -> LineageText | None:
+def _find_command_text(reading: PlanReading, plan: LineagePlan) -> LineageText | None:
     """Return the text of an SQL command."""
     for one, text in zip(reading.texts, plan.statements, strict=False):
         if one.command:
@@ -233,7 +235,7 @@ def _inputs(
 _DELETE, _INSERT, _INSERT_STAR, _UPDATE, _UPDATE_STAR = range(1, 6)
 
 
-def merged_into(
+def trace_merge(
     walk: PlanLineageWalk, command: pb.MergeIntoTableCommand, write: Write
 ) -> tuple[list[TargetValue], RelationRows]:
     """Return the columns that a MERGE sets, with the rows that it does so in."""
@@ -241,7 +243,7 @@ def merged_into(
         raise Unclear(f"the target {write.dataset} of MERGE is no table that can be known")
     source = walk.relation(command.source_table_plan, None)
     target = walk.extraction.sources.table(write.table)
-    return _PlanMerge(walk, command, write, target, source).made()
+    return _PlanMerge(walk, command, write, target, source).trace_changes()
 
 
 class _PlanMerge:
@@ -261,7 +263,7 @@ class _PlanMerge:
         self.both.add(source.relation())
         self.assigned = Assigned(write.dataset)
 
-    def made(self) -> tuple[list[TargetValue], RelationRows]:
+    def trace_changes(self) -> tuple[list[TargetValue], RelationRows]:
         rows, command = self.both.rows, self.command
         self.walk.decide(rows, Clause.MERGE, command.merge_condition, Environment(self.both))
         for action in command.match_actions:

@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 
 from gateway.model.lineage import Clause
 from gateway.plan.analyse_expressions import EXISTS, parts_of, pattern_of
-from gateway.plan.lineage_generators import GENERATORS, generated
+from gateway.plan.lineage_generators import GENERATORS, generate_columns
 from gateway.plan.lineage_names import column_name
-from gateway.plan.lineage_structs import built_field, built_type
+from gateway.plan.lineage_structs import find_struct_field, infer_type
 from gateway.plan.rendering import render
 from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.functions import AGGREGATES
 from gateway.sql.lineage_expressions import MAX_EXPRESSION
 from gateway.sql.lineage_extraction import Bound, Extraction
-from gateway.sql.lineage_references import References, add_conjunct, grouped
+from gateway.sql.lineage_references import References, add_conjunct, note_grouping
 from gateway.sql.lineage_scope import (
     AGGREGATED,
     CHOOSING,
@@ -38,7 +38,7 @@ from gateway.sql.lineage_scope import (
     RowCondition,
     Sum,
     Value,
-    merged,
+    merge_values,
 )
 from gateway.sql.lineage_sources import LineageText
 from gateway.wire.connect import Message, pb
@@ -75,7 +75,7 @@ class PlanLineageExpressions(References):
         self.texts = texts
 
     @abstractmethod
-    def bound(self, names: Iterable[str]) -> Bound:
+    def bind_names(self, names: Iterable[str]) -> Bound:
         """Return what names mean that SQL within the plan has for relations of the plan."""
 
     @abstractmethod
@@ -89,7 +89,7 @@ class PlanLineageExpressions(References):
     def spend(self, work: int) -> None:
         self.extraction.budget.spend(work)
 
-    def opened(self, unknown: Open, name: str) -> Value:
+    def open_column(self, unknown: Open, name: str) -> Value:
         return self.extraction.sources.column(unknown, name)
 
     # ---------------------------------------------------------------- references
@@ -101,13 +101,13 @@ class PlanLineageExpressions(References):
             found = self._of_plan(message.plan_id, parts, place)
             if found is not None:
                 return found
-        if parts[0] == _METADATA and not place.known(parts)[0]:
+        if parts[0] == _METADATA and not place.find_columns(parts)[0]:
             return Attribute(parts[-1], Value(NO_DEPENDENCIES))
         return self.reference(parts, place)
 
-    def named(self, name: str, frame: Frame) -> Attribute:
+    def resolve_name(self, name: str, frame: Frame) -> Attribute:
         """Return the column that a string means outside of expressions: a name as it is, or a reference."""
-        found = [a for a in frame.named(name.lower()) if not a.hidden]
+        found = [a for a in frame.find_by_name(name.lower()) if not a.hidden]
         if found:
             return self._one(found, (name.lower(),), 1)
         return self.reference(parts_of(name), Environment(frame))
@@ -122,7 +122,7 @@ class PlanLineageExpressions(References):
                 if here is not None:
                     return self._one([here], parts, length)
             if first is None:
-                first = self._known(parts, Environment(frame)) or self._guess(parts, Environment(frame))
+                first = self._find_known(parts, Environment(frame)) or self._guess(parts, Environment(frame))
         return first
 
     # ---------------------------------------------------------------- columns
@@ -144,7 +144,7 @@ class PlanLineageExpressions(References):
                 continue
             values = [a.value for a in made.attributes]
             if len(values) != len(names) or made.opens:
-                values = [merged(values)] * len(names)
+                values = [merge_values(values)] * len(names)
             for name, value in zip(names, values, strict=True):
                 attribute = Attribute(name, value)
                 place.outputs.setdefault(name, attribute)
@@ -161,33 +161,35 @@ class PlanLineageExpressions(References):
                 attributes, opens = self.star(item.unresolved_star, place)
                 return LineageRelation(attributes, RelationRows(), opens)
             case "unresolved_regex":
-                return LineageRelation(self._matching(item.unresolved_regex, place), RelationRows())
+                return LineageRelation(
+                    self._find_matching_columns(item.unresolved_regex, place), RelationRows()
+                )
             case "expression_string":
                 text, bound = self.text(item.expression_string)
                 return self.extraction.items(text, place, bound)
             case "unresolved_function" if item.unresolved_function.function_name.lower() in GENERATORS:
                 function = item.unresolved_function
                 types = [self.type_of(argument, place) for argument in function.arguments[:]]
-                return generated(function, self.value(item, place), types)
+                return generate_columns(function, self.value(item, place), types)
         name = None if aliased else self.name_of(item, place)
         return LineageRelation([Attribute(name, self.value(item, place))], RelationRows())
 
     def name_of(self, item: pb.Expression, place: Environment) -> str | None:
         """Return what Spark calls an expression without an alias, None where that is not known."""
-        return column_name(item, lambda message: self._shown(message, place))
+        return column_name(item, lambda message: self._resolve_shown(message, place))
 
-    def _shown(
+    def _resolve_shown(
         self, message: pb.Expression.UnresolvedAttribute, place: Environment
     ) -> tuple[str | None, str]:
         """Return how Spark shows a reference within an expression, and the type of what it means."""
         column = self.column(message, place)
-        found, shown = self.shown_as(parts_of(message.unparsed_identifier), place)
+        found, shown = self.resolve_shown(parts_of(message.unparsed_identifier), place)
         # RULE (plan-field-name)
         return ".".join(shown) if found is not None else column.name, column.value.type
 
     def type_of(self, item: pb.Expression, place: Environment) -> str:
         """Return the type of an expression in DDL; empty where it is not known."""
-        return built_type(item, lambda message: self.column(message, place).value.type)
+        return infer_type(item, lambda message: self.column(message, place).value.type)
 
     def star(
         self, star: pb.Expression.UnresolvedStar, place: Environment
@@ -200,9 +202,11 @@ class PlanLineageExpressions(References):
                     return shown, frame.opens
             raise Unclear("a star of a relation that is not in the plan")
         target = star.unparsed_target
-        return self.shown(parts_of(target.removesuffix(".*")) if target else (), place)
+        return self.expand_star(parts_of(target.removesuffix(".*")) if target else (), place)
 
-    def _matching(self, regex: pb.Expression.UnresolvedRegex, place: Environment) -> list[Attribute]:
+    def _find_matching_columns(
+        self, regex: pb.Expression.UnresolvedRegex, place: Environment
+    ) -> list[Attribute]:
         """Return the columns whose names match."""
         frame, text = place.frame, regex.col_name
         if regex.HasField("plan_id"):
@@ -217,7 +221,7 @@ class PlanLineageExpressions(References):
         text, names = self.texts.get(id(message), (None, frozenset()))
         if text is None:
             raise Unclear("SQL within the plan that Spark's parser does not read")
-        return text, self.bound(names)
+        return text, self.bind_names(names)
 
     # ---------------------------------------------------------------- values
 
@@ -249,7 +253,7 @@ class PlanLineageExpressions(References):
                 values += [a.value for a in place.frame.shown[literal.integer - 1 : literal.integer]]
             else:
                 values.append(self.value(item.child, place))
-        return merged(values)
+        return merge_values(values)
 
     def _into(self, root: pb.Expression, way: OperandUse, place: Environment, found: Sum) -> None:
         stack: list[tuple[pb.Expression, OperandUse, bool]] = [(root, way, False)]
@@ -262,10 +266,10 @@ class PlanLineageExpressions(References):
                 case "literal" | "unresolved_named_lambda_variable":
                     continue  # what is in a lambda's argument comes with the array that it is called on
                 case "unresolved_attribute":
-                    work += found.take(self.column(expression.unresolved_attribute, place).value, way)
+                    work += found.add(self.column(expression.unresolved_attribute, place).value, way)
                 case "unresolved_star" | "unresolved_regex" | "expression_string":
                     for attribute in self.item(expression, place).attributes:
-                        work += found.take(attribute.value, way)
+                        work += found.add(attribute.value, way)
                 case "unresolved_function" | "call_function":
                     call = getattr(expression, case)
                     stack += self._call(call, way, place, found, windowed=windowed)
@@ -274,7 +278,7 @@ class PlanLineageExpressions(References):
                     if _aggregates(code):
                         way = AGGREGATED if way.direct else way
                         if not windowed:
-                            grouped(place, found)
+                            note_grouping(place, found)
                     stack += [(argument, way, False) for argument in reversed(code.arguments[:])]
                 case "window":
                     self._window(expression.window, way, place, found)
@@ -283,9 +287,9 @@ class PlanLineageExpressions(References):
                     self._subquery(expression.subquery_expression, way, place, found)
                 case "typed_aggregate_expression":
                     for attribute in place.frame.shown:
-                        work += found.take(attribute.value, AGGREGATED if way.direct else way)
-                    grouped(place, found)
-                case "unresolved_extract_value" if (built := built_field(expression)) is not None:
+                        work += found.add(attribute.value, AGGREGATED if way.direct else way)
+                    note_grouping(place, found)
+                case "unresolved_extract_value" if (built := find_struct_field(expression)) is not None:
                     stack.append((built, way, windowed))
                 case _:
                     stack += [(child, way, windowed) for child in reversed(_operands(expression, case))]
@@ -305,14 +309,14 @@ class PlanLineageExpressions(References):
         items = call.arguments[:]
         if name in ("grouping", "grouping_id"):
             # It says by which of the groupings a row is, whatever is in the columns.
-            grouped(place, found)
+            note_grouping(place, found)
             return []
         if name not in AGGREGATES:
             chooses = CHOOSING if way.direct else way
-            ways = [chooses if choosing else way for choosing in _choosing(name, len(items))]
+            ways = [chooses if choosing else way for choosing in _find_choosing_arguments(name, len(items))]
             return [(item, as_, windowed) for item, as_ in zip(reversed(items), reversed(ways), strict=True)]
         if not windowed:
-            grouped(place, found)
+            note_grouping(place, found)
         if name == "count" and len(items) == 1 and items[0].HasField("unresolved_star"):
             return []
         way = AGGREGATED if way.direct else way
@@ -322,12 +326,12 @@ class PlanLineageExpressions(References):
         """Take in what a window is partitioned and ordered by."""
         orders = [item.child for item in window.order_spec[:]]
         value = self.operands([*window.partition_spec[:], *orders], place)
-        found.take(value, WINDOWED if way.direct else way)
+        found.add(value, WINDOWED if way.direct else way)
         if value.dependencies:
             # INVARIANT (bearing): rows that decide on one value only hang on the value, not on its query.
             part = ConditionPart(window, value.dependencies, by_row=False)
             rows = RelationRows([RowCondition(Clause.WINDOW, PlanFragment(window), [part])], list(value.rows))
-            found.decided_by((rows,))
+            found.add_deciding_rows((rows,))
 
     def _subquery(
         self, query: pb.SubqueryExpression, way: OperandUse, place: Environment, found: Sum
@@ -335,10 +339,10 @@ class PlanLineageExpressions(References):
         for item in query.in_subquery_values[:]:
             self._into(item, way, place, found)
         frame = self.subquery(query.plan_id, place)
-        found.decided_by((frame.rows,))
+        found.add_deciding_rows((frame.rows,))
         if query.subquery_type != EXISTS:
             for attribute in frame.shown:
-                found.take(attribute.value, way)
+                found.add(attribute.value, way)
 
     # ---------------------------------------------------------------- conditions
 
@@ -366,7 +370,7 @@ class PlanLineageExpressions(References):
             value = self.operands((conjunct,), place)
             keys = [
                 key
-                for column in self._compared(conjunct, place)
+                for column in self._find_compared_columns(conjunct, place)
                 if rejects is None or rejects(column)
                 for key in column.value.dependencies
             ]
@@ -374,7 +378,7 @@ class PlanLineageExpressions(References):
         rows.conditions.append(condition)
         return condition
 
-    def _compared(self, conjunct: pb.Expression, place: Environment) -> Iterator[Attribute]:
+    def _find_compared_columns(self, conjunct: pb.Expression, place: Environment) -> Iterator[Attribute]:
         """Yield the columns that a comparison compares by themselves."""
         function = conjunct.unresolved_function
         if function.function_name in _COMPARISONS:
@@ -387,7 +391,9 @@ def _still_there(column: Attribute, place: Environment) -> Attribute | None:
     """Return a column of a relation further down where it is in scope unchanged; each has its own value."""
     around: Environment | None = place
     while around is not None:
-        for mine in around.frame.named(column.name) if column.name is not None else around.frame.attributes:
+        for mine in (
+            around.frame.find_by_name(column.name) if column.name is not None else around.frame.attributes
+        ):
             if mine.value is column.value:
                 return mine
         around = around.parent
@@ -398,7 +404,7 @@ def _aggregates(code: pb.CommonInlineUserDefinedFunction) -> bool:
     return code.python_udf.eval_type in _GROUPED_PYTHON or code.scalar_scala_udf.aggregate
 
 
-def _choosing(name: str, count: int) -> list[bool]:
+def _find_choosing_arguments(name: str, count: int) -> list[bool]:
     """Return for each argument of a function whether it chooses between the others."""
     match name:
         case "when":

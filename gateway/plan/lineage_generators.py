@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gateway.sql.lineage_generators import columns, exploded, unknown
+from gateway.sql.lineage_generators import build_unknown_relation, columns, explode_columns
 from gateway.sql.lineage_scope import LineageRelation, Value
 from gateway.sql.lineage_types import element_type, struct_fields
 from gateway.wire.connect import pb
@@ -16,7 +16,7 @@ GENERATORS = frozenset(
 """Functions whose result may be any number of columns under names of their own."""
 
 
-def generated(
+def generate_columns(
     function: pb.Expression.UnresolvedFunction | pb.UnresolvedTableValuedFunction,
     value: Value,
     types: Sequence[str],
@@ -27,12 +27,12 @@ def generated(
     type_ = types[0] if types else ""
     match name:
         case "explode":
-            return exploded([], value, type_)
+            return explode_columns([], value, type_)
         case "posexplode":
-            return exploded(["pos"], value, type_)
+            return explode_columns(["pos"], value, type_)
         case "inline":
             fields = struct_fields(element_type(type_))
-            return unknown(value) if fields is None else columns(fields, value)
+            return build_unknown_relation(value) if fields is None else columns(fields, value)
         case "json_tuple":
             return columns([f"c{i}" for i in range(len(arguments) - 1)], value)
         case "stack" if arguments and arguments[0].literal.integer > 0:
@@ -42,4 +42,4 @@ def generated(
             return columns(["pos", "key", "value"], value)
         case "range":
             return columns(["id"], value)
-    return unknown(value)
+    return build_unknown_relation(value)

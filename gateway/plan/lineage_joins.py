@@ -12,7 +12,7 @@ from gateway.plan.lineage_relations import OneInput, Outer, Several, code_over
 from gateway.plan.lineage_sources import names_in
 from gateway.plan.lineage_structs import literal_name
 from gateway.sql.analyse_scope import Unclear
-from gateway.sql.lineage_joins import keep_unmatched, key_parts, merged_keys, rejecting
+from gateway.sql.lineage_joins import find_null_rejecting, keep_unmatched, key_parts, merge_keys
 from gateway.sql.lineage_references import decide_by, group_by
 from gateway.sql.lineage_scope import (
     AGGREGATED,
@@ -28,7 +28,7 @@ from gateway.sql.lineage_scope import (
     RelationRows,
     RowCondition,
     Value,
-    merged,
+    merge_values,
 )
 from gateway.sql.lineage_sets import Branches
 from gateway.wire.connect import pb
@@ -60,8 +60,8 @@ class Grouping(OneInput):
         made = self.project(message.aggregate_expressions, place)
         if place.groups is not None:
             sets = [self.operands(one.grouping_set, place) for one in message.grouping_sets[:]]
-            group_by(rows, grouping, merged((*(a.value for a in keys.attributes), *sets)))
-        return frame.over([*keys.attributes, *made.attributes], [*keys.opens, *made.opens], rows)
+            group_by(rows, grouping, merge_values((*(a.value for a in keys.attributes), *sets)))
+        return frame.derive([*keys.attributes, *made.attributes], [*keys.opens, *made.opens], rows)
 
     def _not_ordinal(self, item: pb.Expression, message: pb.Aggregate) -> pb.Expression:
         """Return what is grouped by; a number is a column of the result by its position."""
@@ -85,24 +85,24 @@ class Grouping(OneInput):
         """Group by the keys, and compute each aggregate for each value of the pivot's column."""
         place = replace(place, groups=RelationRows(groups=grouping))
         chosen = self.value(message.pivot.col, Environment(frame, place.parent))
-        choosing = chosen.within(CHOOSING)
+        choosing = chosen.as_operand(CHOOSING)
         aggregates = []
         for item in message.aggregate_expressions[:]:
             value = self.value(item, place)
-            both = merged((value, choosing))
+            both = merge_values((value, choosing))
             aggregates.append((self.name_of(item, place), Value(both.dependencies, both.rows, value.written)))
-        group_by(rows, grouping, merged((*(a.value for a in keys.attributes), chosen)))
+        group_by(rows, grouping, merge_values((*(a.value for a in keys.attributes), chosen)))
         names = [literal_name(literal) for literal in message.pivot.values[:]]
         if not names or None in names or not aggregates:
-            whole = merged(value for _, value in aggregates)
+            whole = merge_values(value for _, value in aggregates)
             columns = [*keys.attributes, Attribute("*", whole)]
-            return frame.over(columns, [*keys.opens, Open((), None, whole)], rows)
+            return frame.derive(columns, [*keys.opens, Open((), None, whole)], rows)
         made = [
             Attribute(name if len(aggregates) == 1 else f"{name}_{of}" if of is not None else None, value)
             for name in names
             for of, value in aggregates
         ]
-        return frame.over([*keys.attributes, *made], keys.opens, rows)
+        return frame.derive([*keys.attributes, *made], keys.opens, rows)
 
     def unpivot(self, message: pb.Unpivot, frame: Frame, outer: Outer) -> Frame:
         """Keep the ids; the columns that are named, or all the others, become rows."""
@@ -115,46 +115,50 @@ class Grouping(OneInput):
             named = [a for a in frame.shown if id(a.value) not in kept]
         made = [
             Attribute(message.variable_column_name.lower(), Value(NO_DEPENDENCIES)),
-            Attribute(message.value_column_name.lower(), merged(a.value for a in named)),
+            Attribute(message.value_column_name.lower(), merge_values(a.value for a in named)),
         ]
-        return frame.over([*ids.attributes, *made], ids.opens)
+        return frame.derive([*ids.attributes, *made], ids.opens)
 
     # ---------------------------------------------------------------- statistics
 
     def describe(self, message: pb.StatDescribe | pb.StatSummary, frame: Frame, outer: Outer) -> Frame:
         if isinstance(message, pb.StatDescribe) and message.cols:
-            chosen = self._chosen(message.cols, frame)
+            chosen = self._choose_columns(message.cols, frame)
         else:
             chosen = [a for a in frame.shown if _has_statistics(a.value.type)]
-        columns = [Attribute(a.name, a.value.within(AGGREGATED, (f"describe({a.name})",))) for a in chosen]
-        return frame.over([Attribute("summary", Value(NO_DEPENDENCIES)), *columns])
+        columns = [
+            Attribute(a.name, a.value.as_operand(AGGREGATED, (f"describe({a.name})",))) for a in chosen
+        ]
+        return frame.derive([Attribute("summary", Value(NO_DEPENDENCIES)), *columns])
 
     def crosstab(self, message: pb.StatCrosstab, frame: Frame, outer: Outer) -> Frame:
-        first, second = (self.named(name, frame).value for name in (message.col1, message.col2))
+        first, second = (self.resolve_name(name, frame).value for name in (message.col1, message.col2))
         rows = RelationRows(parents=[frame.rows])
         grouping = RowCondition(Clause.GROUP_BY, f"{message.col1}, {message.col2}")
-        group_by(rows, grouping, merged((first, second)))
-        counts = replace(second.within(CHOOSING, ("count(1)",)), rows=(RelationRows(groups=grouping),))
+        group_by(rows, grouping, merge_values((first, second)))
+        counts = replace(second.as_operand(CHOOSING, ("count(1)",)), rows=(RelationRows(groups=grouping),))
         name = f"{message.col1}_{message.col2}".lower()
         columns = [Attribute(name, first), Attribute("*", counts)]
-        return frame.over(columns, [Open((), None, counts)], rows)
+        return frame.derive(columns, [Open((), None, counts)], rows)
 
     def statistic(self, message: pb.StatCov | pb.StatCorr, frame: Frame, outer: Outer) -> Frame:
         name = "cov" if isinstance(message, pb.StatCov) else "corr"
-        both = merged((self.named(n, frame).value for n in (message.col1, message.col2)), AGGREGATED)
+        both = merge_values(
+            (self.resolve_name(n, frame).value for n in (message.col1, message.col2)), AGGREGATED
+        )
         written = f"{name}({message.col1}, {message.col2})"
-        return frame.over([Attribute(name, replace(both, written=(written,)))], [])
+        return frame.derive([Attribute(name, replace(both, written=(written,)))], [])
 
     def approx_quantile(self, message: pb.StatApproxQuantile, frame: Frame, outer: Outer) -> Frame:
-        chosen = merged((a.value for a in self._chosen(message.cols, frame)), AGGREGATED)
+        chosen = merge_values((a.value for a in self._choose_columns(message.cols, frame)), AGGREGATED)
         value = replace(chosen, written=(f"approx_percentile({', '.join(message.cols[:])})",))
-        return frame.over([Attribute("approx_quantile", value)], [])
+        return frame.derive([Attribute("approx_quantile", value)], [])
 
     def freq_items(self, message: pb.StatFreqItems, frame: Frame, outer: Outer) -> Frame:
-        chosen = self._chosen(message.cols, frame)
-        return frame.over(
+        chosen = self._choose_columns(message.cols, frame)
+        return frame.derive(
             [
-                Attribute(f"{a.name}_freqitems", a.value.within(AGGREGATED, (f"freqItems({a.name})",)))
+                Attribute(f"{a.name}_freqitems", a.value.as_operand(AGGREGATED, (f"freqItems({a.name})",)))
                 for a in chosen
             ],
             [],
@@ -169,7 +173,7 @@ class Grouping(OneInput):
         value = self.operands(message.grouping_expressions, Environment(inputs[0], outer))
         if len(inputs) > 1:
             initial = Environment(inputs[1], outer)
-            value = merged((value, self.operands(message.initial_grouping_expressions, initial)))
+            value = merge_values((value, self.operands(message.initial_grouping_expressions, initial)))
         return self._over_groups(made, message.grouping_expressions, value)
 
     def apply_in_pandas_with_state(
@@ -184,7 +188,7 @@ class Grouping(OneInput):
             return made
         rows = RelationRows(parents=[made.rows])
         decide_by(rows, Clause.GROUP_BY, Several(by), value)
-        return made.over(rows=rows)
+        return made.derive(rows=rows)
 
 
 def _has_statistics(type_: str) -> bool:
@@ -213,33 +217,39 @@ class TwoInputs(Grouping):
         pairs: dict[str, tuple[Attribute, Attribute]] = {}
         if message.using_columns:
             names = list(dict.fromkeys(message.using_columns[:]))
-            pairs = {name.lower(): (self.named(name, left), self.named(name, right)) for name in names}
-            parts = key_parts(pairs, rejecting(side, kind, _identities(left), _identities(right)))
+            pairs = {
+                name.lower(): (self.resolve_name(name, left), self.resolve_name(name, right))
+                for name in names
+            }
+            parts = key_parts(pairs, find_null_rejecting(side, kind, _identities(left), _identities(right)))
             decide_by(both.rows, Clause.JOIN, f"USING ({', '.join(names)})", Value(NO_DEPENDENCIES), parts)
         self._meet(message, left, right, both, outer)
         if message.HasField("join_data_type"):
             return _structs(left, right, both.rows)
         if pairs:
-            both.take(merged_keys(both, pairs, side, kind), both.opens)
+            both.set_columns(merge_keys(both, pairs, side, kind), both.opens)
         return both
 
     def as_of_join(self, message: pb.AsOfJoin, inputs: Sequence[Frame], outer: Outer) -> Frame:
         left, right = inputs
         both = _both(left, right)
         place = Environment(both, outer)
-        nearest = merged(
+        nearest = merge_values(
             (
                 self.value(message.left_as_of, Environment(left, outer)),
                 self.value(message.right_as_of, Environment(right, outer)),
             )
         )
         if message.HasField("tolerance"):
-            nearest = merged((nearest, self.value(message.tolerance, place)))
+            nearest = merge_values((nearest, self.value(message.tolerance, place)))
         words = f"{PlanFragment(message.left_as_of)}, {PlanFragment(message.right_as_of)}"
         decide_by(both.rows, Clause.JOIN, f"AS OF {words}", nearest)
         names = message.using_columns[:]
         if names:
-            pairs = {name.lower(): (self.named(name, left), self.named(name, right)) for name in names}
+            pairs = {
+                name.lower(): (self.resolve_name(name, left), self.resolve_name(name, right))
+                for name in names
+            }
             parts = key_parts(pairs, lambda attribute: False)
             decide_by(both.rows, Clause.JOIN, f"USING ({', '.join(names)})", Value(NO_DEPENDENCIES), parts)
         if message.HasField("join_expr"):
@@ -268,14 +278,14 @@ class TwoInputs(Grouping):
         """Note the condition of a join, and leave what it gives."""
         side, kind = _join_type(message.join_type)
         if message.HasField("join_condition"):
-            rejects = rejecting(side, kind, _identities(left), _identities(right))
+            rejects = find_null_rejecting(side, kind, _identities(left), _identities(right))
             condition = self.decide(
                 both.rows, Clause.JOIN, message.join_condition, Environment(both, outer), rejects=rejects
             )
             if side and kind not in ("SEMI", "ANTI"):
                 keep_unmatched(condition)
         if kind in ("SEMI", "ANTI"):
-            both.take(list(left.attributes), list(left.opens))
+            both.set_columns(list(left.attributes), list(left.opens))
 
     def set_operations(
         self, messages: Sequence[pb.SetOperation], inputs: Sequence[Frame], outer: Outer
@@ -293,7 +303,7 @@ class TwoInputs(Grouping):
     def co_group_map(self, message: pb.CoGroupMap, inputs: Sequence[Frame], outer: Outer) -> Frame:
         made = code_over(inputs, message.func)
         left, right = (Environment(frame, outer) for frame in inputs)
-        compared = merged(
+        compared = merge_values(
             (
                 self.operands(message.input_grouping_expressions, left),
                 self.operands(message.other_grouping_expressions, right),
@@ -307,7 +317,7 @@ class TwoInputs(Grouping):
             compared,
             [ConditionPart("cogroup", compared.dependencies, by_row=False)],
         )
-        return made.over(rows=rows)
+        return made.derive(rows=rows)
 
 
 def _join_type(number: int) -> tuple[str, str]:
@@ -329,7 +339,7 @@ def _both(left: Frame, right: Frame) -> Frame:
 def _structs(left: Frame, right: Frame, rows: RelationRows) -> Frame:
     """Return each side as one struct, as `joinWith` does."""
     attributes = [
-        Attribute(name, replace(merged((a.value for a in side.shown), TRANSFORMED), written=(name,)))
+        Attribute(name, replace(merge_values((a.value for a in side.shown), TRANSFORMED), written=(name,)))
         for name, side in (("_1", left), ("_2", right))
     ]
-    return left.over(attributes, [], rows)
+    return left.derive(attributes, [], rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gateway.plan.analyse_expressions import parts_of
-from gateway.plan.lineage_structs import NUMBERS, built_type, literal_name
+from gateway.plan.lineage_structs import NUMBERS, infer_type, literal_name
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_types import is_map, is_plain, kind_of
 from gateway.wire.connect import pb
@@ -57,19 +57,19 @@ def _name(expression: pb.Expression, shown: Shown, depth: int) -> str | None:
         case "cast" if not depth and expression.cast.expr.WhichOneof("expr_type") == "unresolved_attribute":
             return _cast(expression.cast.expr.unresolved_attribute, shown)
         case "unresolved_extract_value":
-            return _extracted(expression.unresolved_extract_value, shown, depth)
+            return _extract(expression.unresolved_extract_value, shown, depth)
         case "window" | "common_inline_user_defined_function":
             return None
     return None
 
 
-def _extracted(extract: pb.Expression.UnresolvedExtractValue, shown: Shown, depth: int) -> str | None:
+def _extract(extract: pb.Expression.UnresolvedExtractValue, shown: Shown, depth: int) -> str | None:
     of, key = _name(extract.child, shown, depth + 1), literal_name(extract.extraction.literal)
     if of is None or key is None:
         return None
     if extract.extraction.literal.WhichOneof("literal_type") != "string":
         return f"{of}[{key}]"
-    type_ = built_type(extract.child, lambda column: shown(column)[1])
+    type_ = infer_type(extract.child, lambda column: shown(column)[1])
     if not type_:
         return None
     return f"{of}[{key}]" if is_map(type_) else f"{of}.{key}"
@@ -96,15 +96,15 @@ def _is_plain(operand: pb.Expression, shown: Shown) -> bool:
     function = operand.unresolved_function
     if case == "unresolved_function" and function.function_name in _ARITHMETIC:
         return all(_is_plain(argument, shown) for argument in function.arguments)
-    return is_plain(built_type(operand, lambda column: shown(column)[1]))
+    return is_plain(infer_type(operand, lambda column: shown(column)[1]))
 
 
-def _dated(
+def _date(
     operator: str, left: pb.Expression, right: pb.Expression, names: Sequence[str], shown: Shown
 ) -> str | None:
     """Return what Spark calls a sum or a difference with dates in it."""
     first, second = (
-        "number" if _is_plain(one, shown) else kind_of(built_type(one, lambda column: shown(column)[1]))
+        "number" if _is_plain(one, shown) else kind_of(infer_type(one, lambda column: shown(column)[1]))
         for one in (left, right)
     )
     match first, operator, second:
@@ -129,7 +129,7 @@ def _function(function: pb.Expression.UnresolvedFunction, shown: Shown, depth: i
         return None
     if name in _OPERATORS and len(known) == 2:
         if name in "+-" and not all(_is_plain(argument, shown) for argument in function.arguments):
-            return _dated(name, function.arguments[0], function.arguments[1], known, shown)
+            return _date(name, function.arguments[0], function.arguments[1], known, shown)
         return f"({known[0]} {_OPERATORS[name]} {known[1]})"
     if not name.isidentifier():
         return None

@@ -27,7 +27,7 @@ from gateway.sql.lineage_scope import (
     RelationRows,
     RowCondition,
     Value,
-    merged,
+    merge_values,
 )
 from gateway.wire.connect import Message, pb
 
@@ -49,39 +49,39 @@ class OneInput(PlanLineageExpressions):
 
     def filter(self, message: pb.Filter, frame: Frame, outer: Outer) -> Frame:
         rows = RelationRows(parents=[frame.rows])
-        self.decide(rows, Clause.WHERE, message.condition, _pulling(frame, outer))
-        return frame.over(rows=rows)
+        self.decide(rows, Clause.WHERE, message.condition, _build_pulling_place(frame, outer))
+        return frame.derive(rows=rows)
 
     def sort(self, message: pb.Sort, frame: Frame, outer: Outer) -> Frame:
         rows = RelationRows(parents=[frame.rows])
-        value = self.order(message.order, _pulling(frame, outer))
+        value = self.order(message.order, _build_pulling_place(frame, outer))
         decide_by(rows, Clause.SORT, Several(message.order), value)
-        return frame.over(rows=rows)
+        return frame.derive(rows=rows)
 
     def deduplicate(self, message: pb.Deduplicate, frame: Frame, outer: Outer) -> Frame:
         rows = RelationRows(parents=[frame.rows])
         names = message.column_names[:]
         if names and not message.all_columns_as_keys:
-            compared = merged(self.named(name, frame).value for name in names)
+            compared = merge_values(self.resolve_name(name, frame).value for name in names)
             decide_by(rows, Clause.GROUP_BY, f"DISTINCT {', '.join(names)}", compared)
         else:
-            decide_by(rows, Clause.GROUP_BY, "DISTINCT", merged(a.value for a in frame.shown))
-        return frame.over(rows=rows)
+            decide_by(rows, Clause.GROUP_BY, "DISTINCT", merge_values(a.value for a in frame.shown))
+        return frame.derive(rows=rows)
 
     def drop_na(self, message: pb.NADrop, frame: Frame, outer: Outer) -> Frame:
         rows = RelationRows(parents=[frame.rows])
-        chosen = self._chosen(message.cols, frame)
+        chosen = self._choose_columns(message.cols, frame)
         words = [f"{a.name or '?'} IS NOT NULL" for a in chosen]
         if message.HasField("min_non_nulls"):
             words = [f"at least {message.min_non_nulls} of {', '.join(words)}"]
-            values = [merged(a.value for a in chosen)]
+            values = [merge_values(a.value for a in chosen)]
         else:
             values = [a.value for a in chosen]
         condition = RowCondition(Clause.WHERE, " AND ".join(words))
         for written, value in zip(words, values, strict=True):
             add_conjunct(condition, rows, written, value)
         rows.conditions.append(condition)
-        return frame.over(rows=rows)
+        return frame.derive(rows=rows)
 
     def sample_by(self, message: pb.StatSampleBy, frame: Frame, outer: Outer) -> Frame:
         rows = RelationRows(parents=[frame.rows])
@@ -89,44 +89,44 @@ class OneInput(PlanLineageExpressions):
         value = self.value(message.col, Environment(frame, outer))
         add_conjunct(condition, rows, condition.written, value)
         rows.conditions.append(condition)
-        return frame.over(rows=rows)
+        return frame.derive(rows=rows)
 
     # ---------------------------------------------------------------- columns
 
     def projection(self, message: pb.Project, frame: Frame, outer: Outer) -> Frame:
         made = self.project(message.expressions, Environment(frame, outer))
-        return frame.over(made.attributes, made.opens)
+        return frame.derive(made.attributes, made.opens)
 
     def with_columns(self, message: pb.WithColumns, frame: Frame, outer: Outer) -> Frame:
         place = Environment(frame, outer)
         added: dict[str, Attribute] = {}
         for alias in message.aliases[:]:
-            made = dict(self._added(alias, place))
+            made = dict(self._build_added(alias, place))
             added |= made
             # Spark makes one projection of them: a later value may use the name of an earlier one.
             place = replace(place, outputs={**made, **place.outputs})
-        return self._replaced(frame, added)
+        return self._replace_columns(frame, added)
 
-    def _added(self, alias: pb.Expression.Alias, place: Environment) -> Iterable[tuple[str, Attribute]]:
+    def _build_added(self, alias: pb.Expression.Alias, place: Environment) -> Iterable[tuple[str, Attribute]]:
         made = self.item(alias.expr, place, aliased=True)
         names = [name.lower() for name in alias.name[:]]
         values = [a.value for a in made.attributes]
         if len(values) != len(names) or made.opens:
-            values = [merged(values)] * len(names)
+            values = [merge_values(values)] * len(names)
         return [(name, Attribute(name, value)) for name, value in zip(names, values, strict=True)]
 
-    def _replaced(self, frame: Frame, added: dict[str, Attribute]) -> Frame:
+    def _replace_columns(self, frame: Frame, added: dict[str, Attribute]) -> Frame:
         """Return a relation with columns in the place of those of their names, the others at its end."""
         self.spend(len(frame.attributes) + len(added))
         shown = frame.shown
         columns = [added.get(a.name or "", a) for a in shown]
         there = {a.name for a in shown}
         columns += [attribute for name, attribute in added.items() if name not in there]
-        return frame.over(columns)
+        return frame.derive(columns)
 
     def fill_na(self, message: pb.NAFill, frame: Frame, outer: Outer) -> Frame:
         values = message.values[:]
-        chosen = self._chosen(message.cols, frame)
+        chosen = self._choose_columns(message.cols, frame)
         if not values:
             raise Unclear("a value that fills what is missing is missing itself")
         changed: dict[int, Attribute] = {}
@@ -135,18 +135,18 @@ class OneInput(PlanLineageExpressions):
             if message.cols or _fills(literal, attribute.value.type):
                 written = f"coalesce({attribute.name}, {render(literal)})"
                 changed[id(attribute)] = Attribute(
-                    attribute.name, attribute.value.within(TRANSFORMED, (written,))
+                    attribute.name, attribute.value.as_operand(TRANSFORMED, (written,))
                 )
-        return frame.over([changed.get(id(a), a) for a in frame.shown])
+        return frame.derive([changed.get(id(a), a) for a in frame.shown])
 
     def replace(self, message: pb.NAReplace, frame: Frame, outer: Outer) -> Frame:
         changed: dict[int, Attribute] = {}
-        for attribute in self._chosen(message.cols, frame):
+        for attribute in self._choose_columns(message.cols, frame):
             value = attribute.value
-            both = merged((value.within(TRANSFORMED), value.within(CHOOSING)))
+            both = merge_values((value.as_operand(TRANSFORMED), value.as_operand(CHOOSING)))
             written = (f"replace({attribute.name})",)
             changed[id(attribute)] = Attribute(attribute.name, Value(both.dependencies, both.rows, written))
-        return frame.over([changed.get(id(a), a) for a in frame.shown])
+        return frame.derive([changed.get(id(a), a) for a in frame.shown])
 
     def with_columns_renamed(self, message: pb.WithColumnsRenamed, frame: Frame, outer: Outer) -> Frame:
         renames = [(one.col_name.lower(), one.new_col_name.lower()) for one in message.renames[:]]
@@ -156,12 +156,12 @@ class OneInput(PlanLineageExpressions):
             self.spend(len(columns))
             columns = [Attribute(new, a.value) if a.name == old else a for a in columns]
             known = any(a.name == new for a in columns)
-            columns += [] if known else [Attribute(new, self.opened(o, old)) for o in frame.opens[:1]]
-        return frame.over(columns)
+            columns += [] if known else [Attribute(new, self.open_column(o, old)) for o in frame.opens[:1]]
+        return frame.derive(columns)
 
     def to_df(self, message: pb.ToDF, frame: Frame, outer: Outer) -> Frame:
         names = [name.lower() for name in message.column_names[:]]
-        return Frame(frame.relation().aliased("", names)) if names else frame
+        return Frame(frame.relation().apply_alias("", names)) if names else frame
 
     def to_schema(self, message: pb.ToSchema, frame: Frame, outer: Outer) -> Frame:
         """`df.to(schema)`: the columns of these names, cast."""
@@ -171,9 +171,9 @@ class OneInput(PlanLineageExpressions):
             if not found and not frame.opens:
                 attributes.append(Attribute(name, Value(NO_DEPENDENCIES)))  # one that may be NULL is added
                 continue
-            value = self.named(name, frame).value
-            attributes.append(Attribute(name, value.within(TRANSFORMED, (name,))))
-        return frame.over(attributes, [])
+            value = self.resolve_name(name, frame).value
+            attributes.append(Attribute(name, value.as_operand(TRANSFORMED, (name,))))
+        return frame.derive(attributes, [])
 
     def drop(self, message: pb.Drop, frame: Frame, outer: Outer) -> Frame:
         """A name that is not there is no fault."""
@@ -190,13 +190,13 @@ class OneInput(PlanLineageExpressions):
                 columns = [a for a in columns if a.value is not gone]
             else:
                 columns = [a for a in columns if a.hidden or not _is_named(a, parts)]
-        return frame.over(columns)
+        return frame.derive(columns)
 
     def subquery_alias(self, message: pb.SubqueryAlias, frame: Frame, outer: Outer) -> Frame:
         qualifier = (*[part.lower() for part in message.qualifier[:]], message.alias.lower())
         self.spend(len(frame.attributes))
         columns = [Attribute(a.name, a.value, qualifier) for a in frame.shown]
-        return frame.over(columns, [replace(o, qualifier=qualifier) for o in frame.opens])
+        return frame.derive(columns, [replace(o, qualifier=qualifier) for o in frame.opens])
 
     # ---------------------------------------------------------------- code over rows
 
@@ -213,15 +213,15 @@ class OneInput(PlanLineageExpressions):
         index = (
             self.operands(message.index_columns, Environment(frame, outer)) if message.index_columns else None
         )
-        whole = merged((_whole((frame,)), index)) if index is not None else _whole((frame,))
+        whole = merge_values((_whole((frame,)), index)) if index is not None else _whole((frame,))
         made = of_whole([], whole, frame.rows)
-        return made.over([Attribute("key", Value(NO_DEPENDENCIES)), *made.attributes])
+        return made.derive([Attribute("key", Value(NO_DEPENDENCIES)), *made.attributes])
 
     # ---------------------------------------------------------------- what they share
 
-    def _chosen(self, names: Sequence[str], frame: Frame) -> list[Attribute]:
+    def _choose_columns(self, names: Sequence[str], frame: Frame) -> list[Attribute]:
         """Return the columns of names, or all of them without any."""
-        return [self.named(name, frame) for name in names[:]] if names else frame.shown
+        return [self.resolve_name(name, frame) for name in names[:]] if names else frame.shown
 
 
 class Several:
@@ -234,7 +234,7 @@ class Several:
         return ", ".join(str(PlanFragment(message)) for message in self.messages)
 
 
-def _pulling(frame: Frame, outer: Outer) -> Environment:
+def _build_pulling_place(frame: Frame, outer: Outer) -> Environment:
     """Return where a filter or an order stands: Spark pulls a column up that the relation has left out."""
     return Environment(frame, outer, pulls_up=True)
 
@@ -257,13 +257,13 @@ def _fills(literal: pb.Expression.Literal, type_: str) -> bool:
 
 def _whole(frames: Iterable[Frame]) -> Value:
     """Return all columns as one value."""
-    return merged((a.value for frame in frames for a in frame.shown), TRANSFORMED)
+    return merge_values((a.value for frame in frames for a in frame.shown), TRANSFORMED)
 
 
 def of_whole(names: Sequence[str], value: Value, rows: RelationRows) -> Frame:
     """Return a relation whose columns are each made of a value; without names they are not known."""
     attributes = [Attribute(name, value) for name in names] or [Attribute("*", value)]
-    return Frame().over(attributes, [] if names else [Open((), None, value)], rows)
+    return Frame().derive(attributes, [] if names else [Open((), None, value)], rows)
 
 
 def code_over(

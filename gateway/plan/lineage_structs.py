@@ -34,7 +34,7 @@ def literal_name(literal: pb.Expression.Literal) -> str | None:
     return "null" if case == "null" else None
 
 
-def built_type(item: pb.Expression, column: TypeOf, depth: int = 0) -> str:
+def infer_type(item: pb.Expression, column: TypeOf, depth: int = 0) -> str:
     """Return the type of an expression in DDL, empty where it is not told here. `column`: of a reference."""
     if depth > MAX_DEPTH:
         return ""
@@ -42,23 +42,23 @@ def built_type(item: pb.Expression, column: TypeOf, depth: int = 0) -> str:
         case "unresolved_attribute":
             return column(item.unresolved_attribute)
         case "alias":
-            return built_type(item.alias.expr, column, depth + 1)
+            return infer_type(item.alias.expr, column, depth + 1)
         case "window":
-            return built_type(item.window.window_function, column, depth + 1)
+            return infer_type(item.window.window_function, column, depth + 1)
         case "unresolved_extract_value":
             extract = item.unresolved_extract_value
-            of, at = built_type(extract.child, column, depth + 1), extract.extraction.literal
+            of, at = infer_type(extract.child, column, depth + 1), extract.extraction.literal
             text = at.string if at.WhichOneof("literal_type") == "string" else None
             return element_type(of) if text is None else field_type(of, text.lower())
         case "unresolved_function":
-            return _called(item.unresolved_function, column, depth + 1)
+            return _infer_call_type(item.unresolved_function, column, depth + 1)
     return ""
 
 
-def _called(function: pb.Expression.UnresolvedFunction, column: TypeOf, depth: int) -> str:
+def _infer_call_type(function: pb.Expression.UnresolvedFunction, column: TypeOf, depth: int) -> str:
     arguments = function.arguments[:]
     name = function.function_name.lower()
-    first = built_type(arguments[0], column, depth) if arguments else ""
+    first = infer_type(arguments[0], column, depth) if arguments else ""
     match name:
         case "map" | "create_map":
             return "map<>"
@@ -81,7 +81,7 @@ def _called(function: pb.Expression.UnresolvedFunction, column: TypeOf, depth: i
     return first if name in _SAME else ""
 
 
-def built_field(expression: pb.Expression) -> pb.Expression | None:
+def find_struct_field(expression: pb.Expression) -> pb.Expression | None:
     """Return what `struct(…)["name"]` takes of the struct; None for anything else, and where the name of a
     field is not known."""
     extract = expression.unresolved_extract_value
@@ -89,7 +89,7 @@ def built_field(expression: pb.Expression) -> pb.Expression | None:
     if key.WhichOneof("literal_type") != "string":
         return None
     if of.WhichOneof("expr_type") == "unresolved_extract_value":
-        of = built_field(of) or of
+        of = find_struct_field(of) or of
     while of.WhichOneof("expr_type") == "alias":
         of = of.alias.expr
     fields = _fields(of.unresolved_function) if of.WhichOneof("expr_type") == "unresolved_function" else []
@@ -121,5 +121,5 @@ def _field(item: pb.Expression, number: int) -> str | None:
 
 
 def _struct(fields: list[tuple[str | None, pb.Expression]], column: TypeOf, depth: int) -> str:
-    found = [(name, built_type(item, column, depth)) for name, item in fields if name is not None]
+    found = [(name, infer_type(item, column, depth)) for name, item in fields if name is not None]
     return struct_of(found) if len(found) == len(fields) else ""  # RULE (plan-struct-fields)

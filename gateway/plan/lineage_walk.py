@@ -13,7 +13,7 @@ from typing import cast
 from gateway.model.lineage import StatementLineage
 from gateway.plan.analyse_relations import INPUTS
 from gateway.plan.lineage_expressions import TextsById
-from gateway.plan.lineage_generators import generated
+from gateway.plan.lineage_generators import generate_columns
 from gateway.plan.lineage_joins import TwoInputs
 from gateway.plan.lineage_relations import Outer, names_of_type, of_whole
 from gateway.plan.lineage_sources import columns_in, local_names
@@ -80,7 +80,7 @@ class PlanLineageWalk(TwoInputs):
             count = len(step.inputs)
             inputs = results[len(results) - count :]
             del results[len(results) - count :]
-            frame = self._made(step, inputs, outer)
+            frame = self._build_frame(step, inputs, outer)
             if step.relation.common.HasField("plan_id"):
                 self._by_id.setdefault(step.relation.common.plan_id, []).append(frame)
             results.append(frame)
@@ -103,7 +103,7 @@ class PlanLineageWalk(TwoInputs):
             names = names[:1]
         return _Step(relation, case, message, [getattr(message, name) for name in names])
 
-    def _made(self, step: _Step, inputs: list[Frame], outer: Outer) -> Frame:
+    def _build_frame(self, step: _Step, inputs: list[Frame], outer: Outer) -> Frame:
         case = step.case
         if case == "set_op":
             return self.set_operations(step.chain, inputs, outer)
@@ -149,11 +149,13 @@ class PlanLineageWalk(TwoInputs):
         """Return data that come from no table: what the client has sent before, and the like."""
         return of_whole([], Value(NO_DEPENDENCIES), RelationRows()).relation()
 
-    def _kept(self, relation: pb.Relation, message: pb.CachedRemoteRelation, outer: Outer) -> LineageRelation:
+    def _resolve_cached(
+        self, relation: pb.Relation, message: pb.CachedRemoteRelation, outer: Outer
+    ) -> LineageRelation:
         made = self.kept.get(message.relation_id)
         if made is None:
             raise Unclear("a relation that Spark has kept, and whose lineage is not known")
-        return self.extraction.sources.kept(made)
+        return self.extraction.sources.resolve_cached(made)
 
     def _function(
         self, relation: pb.Relation, call: pb.UnresolvedTableValuedFunction, outer: Outer
@@ -161,7 +163,7 @@ class PlanLineageWalk(TwoInputs):
         place = outer or Environment(Frame())
         types = [self.type_of(argument, place) for argument in call.arguments[:]]
         value = self.operands(call.arguments, place)
-        found = generated(call, value, types)
+        found = generate_columns(call, value, types)
         return LineageRelation(found.attributes, RelationRows(parents=list(value.rows)), found.opens)
 
     def _user_function(
@@ -182,10 +184,10 @@ class PlanLineageWalk(TwoInputs):
         self._references.update(ids_bound(message))
         self._aliases.update((name.lower(), reference) for name, reference in names_bound(message))
 
-    def bound(self, names: Iterable[str]) -> Bound:
-        return {name: partial(self._aliased, name) for name in names}
+    def bind_names(self, names: Iterable[str]) -> Bound:
+        return {name: partial(self._apply_alias, name) for name in names}
 
-    def _aliased(self, name: str) -> LineageRelation:
+    def _apply_alias(self, name: str) -> LineageRelation:
         if name not in self._aliases:
             raise Unclear(f"`{name}` is bound nowhere")
         return self.lateral(self._aliases[name], None).relation()
@@ -290,7 +292,7 @@ _LEAVES = cast(
         "cached_local_relation": PlanLineageWalk._opaque,
         "chunked_cached_local_relation": PlanLineageWalk._opaque,
         "common_inline_user_defined_data_source": PlanLineageWalk._opaque,
-        "cached_remote_relation": PlanLineageWalk._kept,
+        "cached_remote_relation": PlanLineageWalk._resolve_cached,
         "unresolved_table_valued_function": PlanLineageWalk._function,
         "common_inline_user_defined_table_function": PlanLineageWalk._user_function,
     },

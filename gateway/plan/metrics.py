@@ -16,7 +16,7 @@ from gateway.plan.guard import Edits
 from gateway.plan.identifiers import attribute_parts
 from gateway.sql.functions import AGGREGATES, builtin_name
 from gateway.sql.guard import apply
-from gateway.sql.metrics import INPUT, MEASURE, MeasureCall, TextMeasures, not_alone
+from gateway.sql.metrics import INPUT, MEASURE, MeasureCall, TextMeasures, refuse_combined_metric_view
 from gateway.sql.required import Unsupported
 from gateway.wire.connect import Message, pb
 
@@ -55,7 +55,7 @@ def plan_measures(
     metrics = table.view.metrics if table.view is not None else None
     above = _above(root, relation)
     if metrics is None or above is None:
-        return not_alone(table)
+        return refuse_combined_metric_view(table)
     names, conditions = {table.name.table.lower()}, []
     while above and above[0].WhichOneof("rel_type") in _BETWEEN:
         held = above.pop(0)
@@ -75,14 +75,14 @@ def plan_measures(
     elif case == "project":
         items = above[0].project.expressions
     else:
-        return not_alone(table)
+        return refuse_combined_metric_view(table)
     measures = {name.lower(): name for name, _ in metrics.measures if name.lower() not in hidden}
     walk = _MeasureFinder(table, TextMeasures(f"{table.name} is a metric view", measures, names), tree_of)
     for expression in (*conditions, *keys):
-        if (why := walk.refused(expression, listed=False)) is not None:
+        if (why := walk.find_refusal(expression, listed=False)) is not None:
             return why
     for item in items:
-        if (why := walk.refused(item, listed=True)) is not None:
+        if (why := walk.find_refusal(item, listed=True)) is not None:
             return why
     if not (walk.calls or walk.texts or case == "aggregate" or any(map(_aggregates, items))):
         return Unsupported(
@@ -150,10 +150,10 @@ class _MeasureFinder:
         self._inside = inside
         self._tree_of = tree_of
 
-    def refused(self, item: pb.Expression, *, listed: bool) -> Unsupported | None:
+    def find_refusal(self, item: pb.Expression, *, listed: bool) -> Unsupported | None:
         """`item`: what an answer's column is, if `listed`; else what chooses or groups rows."""
         before = len(self.calls)
-        why = self._refused(item, item, listed=listed)
+        why = self._find_refusal(item, item, listed=listed)
         nameless = item.WhichOneof("expr_type") not in ("alias", "expression_string")
         if why is None and nameless and len(self.calls) > before and not self.calls[-1][1].title:
             name = self.calls[-1][1].measure
@@ -162,23 +162,23 @@ class _MeasureFinder:
             )
         return why
 
-    def _refused(self, message: Message, item: pb.Expression, *, listed: bool) -> Unsupported | None:
+    def _find_refusal(self, message: Message, item: pb.Expression, *, listed: bool) -> Unsupported | None:
         if isinstance(message, pb.Expression):
             case = message.WhichOneof("expr_type")
             if case in _STARS:
                 return Unsupported(f"{self._what}: name its columns in place of `*`")
             if case == "unresolved_attribute":
-                return self._inside.named_alone(_parts(message))
+                return self._inside.reject_bare_measure(_parts(message))
             if case == "expression_string":
                 return self._text(message, item, listed=listed)
-            if case == "window" and measured(message):
+            if case == "window" and has_measure(message):
                 return Unsupported(f"{self._what}: MEASURE(…) has no window")
             if _is_measure(message):
                 return self._call(message, item, listed=listed)
             if _counts_rows(message):
                 return None
         for child in _children(message):
-            if (why := self._refused(child, item, listed=listed)) is not None:
+            if (why := self._find_refusal(child, item, listed=listed)) is not None:
                 return why
         return None
 
@@ -201,7 +201,7 @@ class _MeasureFinder:
             return Unsupported(f"{self._what}, and a text beside it could not be followed")
         if message is item and tree.node != "Alias":
             tree = ExpressionNode(node="UnresolvedAlias", children=(tree,))
-        found = self._inside.found(tree, listed=listed)
+        found = self._inside.find_calls(tree, listed=listed)
         if isinstance(found, Unsupported):
             return found
         if found:
@@ -220,11 +220,11 @@ def _counts_rows(message: pb.Expression) -> bool:
     return star is not None and arguments[0].HasField("unresolved_star") and not star.ListFields()
 
 
-def measured(message: Message) -> bool:
+def has_measure(message: Message) -> bool:
     """Whether a measure is computed by a call in a message."""
     if isinstance(message, pb.Expression) and _is_measure(message):
         return True
-    return any(map(measured, _children(message)))
+    return any(map(has_measure, _children(message)))
 
 
 def _parts(message: pb.Expression) -> tuple[str, ...]:
@@ -248,7 +248,7 @@ def write_measures(found: PlanMeasures, expressions: Mapping[str, str], edits: E
 
 
 def _write(message: pb.Expression, text: str, title: str, edits: Edits) -> None:
-    edits.keep(message)
+    edits.remember(message)
     edits.expressions.add(text)
     if title:
         message.alias.expr.expression_string.expression = text

@@ -21,7 +21,7 @@ _ANALYSES = frozenset({"schema", "explain", "tree_string", "is_local", "is_strea
 """Those that ask for something of one query, and keep nothing."""
 
 
-def numbered(request: PlanRequest) -> NumberedQuery | None:
+def extract_ids(request: PlanRequest) -> NumberedQuery | None:
     """Take the ids out of a query, of a command that is a SQL text, or of a question for what a query is;
     None for all else, and for what cannot be read."""
     try:
@@ -38,7 +38,7 @@ def numbered(request: PlanRequest) -> NumberedQuery | None:
         return None
 
 
-def renumbered(kind: _Kind, forwarded: bytes, was: tuple[int, ...], now: tuple[int, ...]) -> bytes | None:
+def renumber_query(kind: _Kind, forwarded: bytes, was: tuple[int, ...], now: tuple[int, ...]) -> bytes | None:
     """Return a guarded query with other ids; None where it has others than the query that it was made of."""
     asked = parse_again(_ASKED[kind], forwarded)
     relation = _relation_of(asked)
@@ -47,8 +47,8 @@ def renumbered(kind: _Kind, forwarded: bytes, was: tuple[int, ...], now: tuple[i
     return serialize(asked)
 
 
-def renumbered_relation(relation: bytes, was: tuple[int, ...], now: tuple[int, ...]) -> bytes | None:
-    """Return what a client has sent within a command, as `renumbered` does."""
+def renumber_relation(relation: bytes, was: tuple[int, ...], now: tuple[int, ...]) -> bytes | None:
+    """Return what a client has sent within a command, as `renumber_query` does."""
     found = parse_again(pb.Relation, relation)
     return serialize(found) if _renumber(found, was, now) else None
 

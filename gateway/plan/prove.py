@@ -60,7 +60,7 @@ _Fields = tuple[tuple[str, bool, bool, bool], ...]
 """Field, whether it is repeated, whether it is a map, whether it says if it is set."""
 
 
-def proved(reading: PlanReading, original: bytes, forwarded: bytes, edits: Edits) -> str | None:
+def prove_plan(reading: PlanReading, original: bytes, forwarded: bytes, edits: Edits) -> str | None:
     """Return why `forwarded` is not the plan that was judged with `edits` in it, or None.
 
     The reading's message is given its first state back.
@@ -73,21 +73,23 @@ def proved(reading: PlanReading, original: bytes, forwarded: bytes, edits: Edits
     except ProtobufError as error:  # RULE (proof-too-deep)
         return error.why  # what is written can be deeper than that in whose place it stands
     added: Counter[tuple[str, bytes]] = Counter()
-    for kind, message in _looked_at(plan):
+    for kind, message in _list_compared_messages(plan):
         why = kind.check(message, edits) if kind.check is not None else None
         if why is not None:
             return why
         if kind.counted:
             added[kind.key(message)] += 1
     if added:
-        added.subtract(kind.key(message) for kind, message in _looked_at(reading.message) if kind.counted)
+        added.subtract(
+            kind.key(message) for kind, message in _list_compared_messages(reading.message) if kind.counted
+        )
     for (name, _), count in added.items():
         if count > 0:  # RULE (proof-no-other-reads)
             return f"the plan has a {short_name(name)} that was not judged"
     return None
 
 
-def _looked_at(root: Message) -> Iterator[tuple[_CheckedType, Message]]:
+def _list_compared_messages(root: Message) -> Iterator[tuple[_CheckedType, Message]]:
     """Yield the messages that are looked at, each with what is."""
     pending = [root]
     while pending:

@@ -155,7 +155,7 @@ class PlanReading:
     catalog_calls: list[CatalogCall] = field(default_factory=list)
     within: bool = False
     """Whether an expression or a lateral join holds a query."""
-    by_id: bool = False
+    references_plan_ids: bool = False
     """Whether something is asked for by the id of a relation."""
     messages: int = 0
     """How many messages were walked."""

@@ -23,9 +23,9 @@ from gateway.plan.rendering_values import (
     Rendered,
     RenderedPieces,
     bare,
-    listed,
+    join_with_commas,
     literal,
-    quoted,
+    quote_text,
     scalar,
     schema,
     sql_text,
@@ -33,7 +33,7 @@ from gateway.plan.rendering_values import (
 from gateway.plan.table import short_name
 from gateway.wire.connect import AnyFieldValue, Message, descriptor_of, pb
 
-__all__ = ["MAX_CHARACTERS", "Rendering", "render", "rendered"]
+__all__ = ["MAX_CHARACTERS", "Rendering", "render", "render_message"]
 
 CUT = "…"
 _SQL_TEXTS = frozenset({"SQL.query", "SqlCommand.sql"})
@@ -53,7 +53,7 @@ class Rendering:
     _reads: Sequence[tuple[int, Message]]
     """Relations that are one piece, by its position."""
 
-    def again(self) -> str:
+    def update_text(self) -> str:
         """Return the message's text now that nothing in it was changed but what stands in the places of
         relations that read a table: only these are rendered again."""
         if self.text.endswith(CUT):
@@ -67,10 +67,10 @@ class Rendering:
 
 def render(message: Message) -> str:
     """Return a plan, an analysis of one, or any part of them as text."""
-    return rendered(message).text
+    return render_message(message).text
 
 
-def rendered(message: Message) -> Rendering:
+def render_message(message: Message) -> Rendering:
     """Return a plan, an analysis of one, or any part of them as text that can be brought up to date."""
     references: dict[int, pb.Relation] = {}
     written: list[str] = []
@@ -184,7 +184,7 @@ def _by_template(message: Message) -> RenderedPieces:
             pieces.append(part)
             comma = False
             continue
-        shown = _shown(message, part)
+        shown = _render_field(message, part)
         if shown is not None:
             if part.before or (comma and part.follows):
                 pieces.append(f"{', ' if comma and part.follows else ''}{part.before}")
@@ -192,20 +192,20 @@ def _by_template(message: Message) -> RenderedPieces:
             comma = True
     if template.others:
         for field, value in message.ListFields():
-            if field.name not in template.fields and _is_told(field, value):
+            if field.name not in template.fields and _is_rendered(field, value):
                 pieces += [f"{', ' if comma else ''}{camel_case(field.name)}=", _value(field, value, VALUE)]
                 comma = True
     pieces.append(template.end)
     return pieces
 
 
-def _is_told(field: FieldDescriptor, value: AnyFieldValue) -> bool:
+def _is_rendered(field: FieldDescriptor, value: AnyFieldValue) -> bool:
     if value is True or value is False:
         return value is not (short_name(field.full_name) in TRUE_UNLESS_SAID)
     return True
 
 
-def _shown(message: Message, slot: _Slot) -> Rendered | None:
+def _render_field(message: Message, slot: _Slot) -> Rendered | None:
     """Return the piece of a field in its place, None if nothing stands there."""
     field = slot.field
     if slot.optional and not message.HasField(slot.name):
@@ -214,13 +214,13 @@ def _shown(message: Message, slot: _Slot) -> Rendered | None:
     if slot.repeated:
         if not value:
             return None
-        return listed(_items(value)) if slot.many else _value(field, value, NAME)
+        return join_with_commas(_items(value)) if slot.many else _value(field, value, NAME)
     if isinstance(value, Message):
         if not isinstance(value, pb.Expression):
             return value
         return receiver(value) if slot.first else now(value, slot.how)
     if slot.raw:
-        return bare(value) if field.enum_type is None else camel_case(_enumerated(field.enum_type, value))
+        return bare(value) if field.enum_type is None else camel_case(_render_enum(field.enum_type, value))
     if field.enum_type is not None and not value:
         return None
     return _value(field, value, slot.how)
@@ -229,15 +229,15 @@ def _shown(message: Message, slot: _Slot) -> Rendered | None:
 def _value(field: FieldDescriptor, value: AnyFieldValue, how: int) -> Rendered:
     inner = field.message_type
     if inner is not None and inner.GetOptions().map_entry:
-        return ["{", *listed(_entry(key, value[key]) for key in sorted(value)), "}"]
+        return ["{", *join_with_commas(_entry(key, value[key]) for key in sorted(value)), "}"]
     if field.is_repeated:
-        return ["[", *listed(_items(value)), "]"]
+        return ["[", *join_with_commas(_items(value)), "]"]
     if isinstance(value, pb.Expression):
         return now(value, how)
     if isinstance(value, Message):
         return value
     if field.enum_type is not None:
-        return quoted(_enumerated(field.enum_type, value))
+        return quote_text(_render_enum(field.enum_type, value))
     return sql_text(value) if short_name(field.full_name) in _SQL_TEXTS else scalar(value)
 
 
@@ -256,19 +256,19 @@ def _entry(key: object, value: AnyFieldValue) -> RenderedPieces:
         return [scalar(key), ": ", expression(value, VALUE)]
     if isinstance(value, str):
         secret = _SECRET.search(str(key))
-        return [scalar(key), ": ", '"***"' if secret else quoted(_SECRET_WITHIN.sub(r"\1***", value))]
+        return [scalar(key), ": ", '"***"' if secret else quote_text(_SECRET_WITHIN.sub(r"\1***", value))]
     return [scalar(key), ": ", value if isinstance(value, Message) else scalar(value)]
 
 
-def _enumerated(enum: EnumDescriptor, number: int) -> str:
+def _render_enum(enum: EnumDescriptor, number: int) -> str:
     known = enum.values_by_number.get(number)
     if known is None:
         return str(number)
-    return known.name.removeprefix(_enumerated_prefix(enum.name)).lower()
+    return known.name.removeprefix(_find_enum_prefix(enum.name)).lower()
 
 
 @cache
-def _enumerated_prefix(name: str) -> str:
+def _find_enum_prefix(name: str) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).upper() + "_"
 
 
@@ -308,7 +308,7 @@ def _catalog(catalog: pb.Catalog) -> Rendered:
     for field, value in getattr(catalog, case).ListFields():
         named = [] if not pieces and isinstance(value, str) else [f"{camel_case(field.name)}="]
         pieces.append([*named, _value(field, value, VALUE)])
-    return [f"spark.catalog.{camel_case(case)}(", *listed(pieces), ")"]
+    return [f"spark.catalog.{camel_case(case)}(", *join_with_commas(pieces), ")"]
 
 
 def _read(read: pb.Read) -> Rendered:
@@ -344,7 +344,9 @@ def _subquery(subquery: pb.SubqueryExpression, references: dict[int, pb.Relation
             )
             return [relation, ".asTable(", *options, ")"]
         case 4:
-            values = listed(now(value, OPERAND) for value in subquery.in_subquery_values[:MAX_ITEMS])
+            values = join_with_commas(
+                now(value, OPERAND) for value in subquery.in_subquery_values[:MAX_ITEMS]
+            )
             left = values if len(values) == 1 else ["F.struct(", *values, ")"]
             return [*left, ".isin(", relation, ")"]
     return [relation]

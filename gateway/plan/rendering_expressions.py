@@ -10,9 +10,9 @@ from gateway.plan.rendering_values import (
     Rendered,
     RenderedPieces,
     bare,
-    listed,
+    join_with_commas,
     literal,
-    quoted,
+    quote_text,
     sql_text,
 )
 from gateway.wire.connect import Message, pb
@@ -49,7 +49,7 @@ _METHODS = {
 }
 
 
-def joined(pieces: RenderedPieces) -> Rendered:
+def join_pieces(pieces: RenderedPieces) -> Rendered:
     """Return pieces as one text if they are nothing else, which is less work for everybody behind."""
     texts = [piece for piece in pieces if isinstance(piece, str)]
     return "".join(texts) if len(texts) == len(pieces) else pieces
@@ -69,7 +69,7 @@ def expression(message: pb.Expression, how: int = NAME) -> Rendered:
     """Return the piece of an `Expression`."""
     case = message.WhichOneof("expr_type")
     if case == "unresolved_attribute":
-        name = quoted(message.unresolved_attribute.unparsed_identifier)
+        name = quote_text(message.unresolved_attribute.unparsed_identifier)
         return name if how == NAME else f"F.col({name})"
     if case == "literal":
         value = literal(message.literal)
@@ -113,20 +113,20 @@ def _function(function: pb.Expression.UnresolvedFunction, how: int) -> Rendered:
             first = expression(left, VALUE if left.WhichOneof("expr_type") == "literal" else OPERAND)
             second = expression(right, OPERAND)
             before, after = ("(", ")") if how == OPERAND else ("", "")
-            return joined([before, first, f" {_BINARY[name]} ", second, after])
+            return join_pieces([before, first, f" {_BINARY[name]} ", second, after])
         if count == 1 and name in _UNARY:
-            return joined([_UNARY[name], expression(arguments[0], OPERAND)])
+            return join_pieces([_UNARY[name], expression(arguments[0], OPERAND)])
         if count and name in _METHODS:
-            rest = listed([expression(item, OPERAND) for item in arguments[1:MAX_ITEMS]])
-            return joined([expression(arguments[0], OPERAND), f".{_METHODS[name]}(", *rest, ")"])
+            rest = join_with_commas([expression(item, OPERAND) for item in arguments[1:MAX_ITEMS]])
+            return join_pieces([expression(arguments[0], OPERAND), f".{_METHODS[name]}(", *rest, ")"])
         if count > 1 and name == "when":
             return _when(arguments)
-    pieces = listed([expression(item) for item in arguments])
+    pieces = join_with_commas([expression(item) for item in arguments])
     if function.is_user_defined_function or not name.isidentifier():
         called = "call_udf" if function.is_user_defined_function else "call_function"
-        return [f"F.{called}({quoted(name)}", *([", "] if count else []), *pieces, ")"]
+        return [f"F.{called}({quote_text(name)}", *([", "] if count else []), *pieces, ")"]
     distinct = "_distinct" if function.is_distinct else ""
-    return joined([f"F.{name}{distinct}(", *pieces, ")"])
+    return join_pieces([f"F.{name}{distinct}(", *pieces, ")"])
 
 
 def _when(items: Sequence[pb.Expression]) -> RenderedPieces:
@@ -144,7 +144,7 @@ def _text(message: pb.Expression.ExpressionString, how: int) -> str:
 
 
 def _star(star: pb.Expression.UnresolvedStar, how: int) -> str:
-    return quoted(star.unparsed_target or "*")
+    return quote_text(star.unparsed_target or "*")
 
 
 def _order(sort_order: pb.Expression.SortOrder, how: int) -> Rendered:
@@ -161,7 +161,7 @@ def _variable(variable: pb.Expression.UnresolvedNamedLambdaVariable, how: int) -
 
 
 def _update(update: pb.Expression.UpdateFields, how: int) -> RenderedPieces:
-    struct, name = expression(update.struct_expression, VALUE), quoted(update.field_name)
+    struct, name = expression(update.struct_expression, VALUE), quote_text(update.field_name)
     if not update.HasField("value_expression"):
         return [struct, f".dropFields({name})"]
     return [struct, f".withField({name}, ", expression(update.value_expression, VALUE), ")"]

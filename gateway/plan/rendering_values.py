@@ -37,7 +37,7 @@ _QUOTES = re.compile(r"[\"'\\]")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """Return text as Python writes it, in double quotes where it has nothing to escape."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
@@ -60,7 +60,7 @@ def sql_text(text: str) -> str:
 
 def bare(name: str) -> str:
     """Return a name that stands without quotes, in quotes where it has what opens or closes a text."""
-    return quoted(name) if _QUOTES.search(name) else name
+    return quote_text(name) if _QUOTES.search(name) else name
 
 
 def _inner(name: str) -> str:
@@ -71,11 +71,11 @@ def _inner(name: str) -> str:
 def scalar(value: object) -> str:
     """Return a value as Python writes it; of bytes only how many there are."""
     if isinstance(value, str):
-        return quoted(value)
+        return quote_text(value)
     return f"<{len(value):,} bytes>" if isinstance(value, bytes) else repr(value)
 
 
-def listed(pieces: Iterable[Rendered]) -> RenderedPieces:
+def join_with_commas(pieces: Iterable[Rendered]) -> RenderedPieces:
     """Return pieces with commas between them."""
     found: RenderedPieces = []
     for piece in islice(pieces, MAX_ITEMS):
@@ -90,7 +90,7 @@ def literal(message: pb.Expression.Literal) -> Rendered:
     """Return the piece of a `Literal`: a Python value."""
     case = message.WhichOneof("literal_type")
     if case == "string":
-        return quoted(message.string)
+        return quote_text(message.string)
     if case in _NUMBERS:
         return repr(getattr(message, case))
     if case is None or case == "null":
@@ -104,18 +104,18 @@ def _literal(message: pb.Expression.Literal, case: str) -> Rendered:
         case "binary":
             return repr(bytes(value[:MAX_CHARACTERS]))
         case "decimal":
-            return f"Decimal({quoted(value.value)})"
+            return f"Decimal({quote_text(value.value)})"
         case "date":
             return _moment("date", value, datetime.timedelta(days=1))
         case "timestamp" | "timestamp_ntz":
             return _moment("datetime", value, datetime.timedelta(microseconds=1))
         case "array":
-            return ["[", *listed(literal(item) for item in value.elements[:MAX_ITEMS]), "]"]
+            return ["[", *join_with_commas(literal(item) for item in value.elements[:MAX_ITEMS]), "]"]
         case "struct":
-            return ["(", *listed(literal(item) for item in value.elements[:MAX_ITEMS]), ")"]
+            return ["(", *join_with_commas(literal(item) for item in value.elements[:MAX_ITEMS]), ")"]
         case "map":
             pairs = zip(value.keys[:MAX_ITEMS], value.values[:MAX_ITEMS], strict=False)
-            return ["{", *listed([literal(key), ": ", literal(item)] for key, item in pairs), "}"]
+            return ["{", *join_with_commas([literal(key), ": ", literal(item)] for key, item in pairs), "}"]
         case "specialized_array":
             kind = value.WhichOneof("value_type")
             items = getattr(value, kind).values[:MAX_ITEMS] if kind else ()
@@ -143,11 +143,11 @@ def _data_type(message: pb.DataType) -> Rendered:
     if case is None:
         return "?"
     if case in ("array", "map", "struct", "decimal"):
-        return (_nested_type, message, case)
+        return (_render_nested_type, message, case)
     return _TYPES.get(case, case)
 
 
-def _nested_type(message: pb.DataType, case: str) -> Rendered:
+def _render_nested_type(message: pb.DataType, case: str) -> Rendered:
     match case:
         case "array":
             return ["array<", _data_type(message.array.element_type), ">"]
@@ -158,4 +158,4 @@ def _nested_type(message: pb.DataType, case: str) -> Rendered:
     fields: Iterable[Rendered] = (
         [f"{_inner(field.name)} ", _data_type(field.data_type)] for field in message.struct.fields[:MAX_ITEMS]
     )
-    return ["struct<", *listed(fields), ">"]
+    return ["struct<", *join_with_commas(fields), ">"]

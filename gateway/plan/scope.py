@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gateway.model.catalog import TableName, dotted, quote
+from gateway.model.catalog import TableName, quote, quote_parts
 from gateway.model.resource import Resource
 from gateway.model.spark_minors import NEWEST, Minor
 from gateway.plan.identifiers import table_parts
@@ -73,18 +73,18 @@ class PlanScope:
             raise CannotClassify(resolved.refusal(text))
         return resolved
 
-    def written(self, text: str) -> tuple[TableName, str]:
+    def resolve_target(self, text: str) -> tuple[TableName, str]:
         """Return the table that is written to, and its full name, with the branch that may follow it."""
         branch = self.names.branch(self.parts(text))
         if branch is not None:
             name, below = branch
-            return name, dotted((*name.parts, below))
-        return self.created(text)
+            return name, quote_parts((*name.parts, below))
+        return self.resolve_created(text)
 
-    def created(self, text: str) -> tuple[TableName, str]:
+    def resolve_created(self, text: str) -> tuple[TableName, str]:
         """Return the table that a name means where temporary views do not count, and its full name."""
         target = self.target(text)
-        return target, pinned(target)
+        return target, quote_name(target)
 
     def database(self, text: str) -> tuple[str, str]:
         """Return the catalog and the database that a name means; of none, the current ones."""
@@ -109,11 +109,11 @@ class PlanScope:
         return parts[0]
 
 
-def pinned(name: TableName | TempViewName) -> str:
+def quote_name(name: TableName | TempViewName) -> str:
     """Write a resolved name in full, every part quoted."""
     if isinstance(name, TempViewName):
         return quote(name.name)
-    return dotted(name.parts)
+    return quote_parts(name.parts)
 
 
 def on_url(url: str, *accesses: str) -> tuple[Privilege, ...]:

@@ -23,7 +23,7 @@ _UNUSED = 500_000_000
 _steps: dict[FieldDescriptor, int] = {}
 
 
-def stripped(plan: bytes) -> bytes | None:
+def strip_plan(plan: bytes) -> bytes | None:
     """Return a serialized `Plan` that reads, computes and writes the same columns, with nothing in it that is
     no business of a record: of local data only the schema, no code and no other bytes, and of options only
     paths. None where there is too much to be gone through. Compressed plans are opened.

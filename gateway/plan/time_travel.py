@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gateway.model.catalog import dotted
+from gateway.model.catalog import quote_parts
 from gateway.model.table_formats import LOADED_BY_NAME, METADATA_TABLES
 from gateway.plan.identifiers import table_parts
 from gateway.plan.walk_sources import table_options
 from gateway.plan.walk_state import refuse
-from gateway.policy.sqltext import string_literal
+from gateway.policy.sqltext import write_string_literal
 from gateway.sql.required import Unsupported
-from gateway.sql.scope import shown
+from gateway.sql.scope import clip
 from gateway.wire.connect import pb
 
 _VERSIONS = frozenset({"versionasof", "snapshot-id", "branch", "tag"})
@@ -38,7 +38,7 @@ def text_of(read: pb.Read) -> str | None:
     A stream of a table that a format is asked for by its name becomes one of the table, in place. Raises
     CannotClassify for options of which SQL has no words.
     """
-    named = _named(read)
+    named = _read_name(read)
     if named is None:
         return None
     name, given = named
@@ -47,7 +47,7 @@ def text_of(read: pb.Read) -> str | None:
     travels = not _KNOWN.isdisjoint(options)
     if read.is_streaming:
         if travels:
-            raise refuse(f"a stream of `{shown(name)}` cannot begin at a version, a time or a branch")
+            raise refuse(f"a stream of `{clip(name)}` cannot begin at a version, a time or a branch")
         if read.WhichOneof("read_type") == "data_source":
             options = dict(given)
             read.named_table.unparsed_identifier = name
@@ -56,13 +56,13 @@ def text_of(read: pb.Read) -> str | None:
     if not travels and not _is_metadata(parts) and read.WhichOneof("read_type") == "named_table":
         return None
     if len(options) < len(given):
-        raise refuse(f"an option of `{shown(name)}` is there twice, in other letters")
+        raise refuse(f"an option of `{clip(name)}` is there twice, in other letters")
     table_options({key: value for key, value in given.items() if key.lower() not in _KNOWN})
     if len(options.keys() - _KNOWN):
-        raise refuse(f"options of streams on `{shown(name)}` go together with no version, time or branch")
+        raise refuse(f"options of streams on `{clip(name)}` go together with no version, time or branch")
     if not _OF_FEEDS.isdisjoint(options):
         return f"SELECT * FROM {_changes(parts, options)}"
-    return f"SELECT * FROM {dotted(parts)}{_as_of(options)}"
+    return f"SELECT * FROM {quote_parts(parts)}{_as_of(options)}"
 
 
 def parts_of_table(text: str) -> tuple[str, ...]:
@@ -70,14 +70,14 @@ def parts_of_table(text: str) -> tuple[str, ...]:
     parts = table_parts(text)
     if parts is None:
         why = (
-            f"the table name `{shown(text)}` cannot be read; write parts with other signs than letters, "
+            f"the table name `{clip(text)}` cannot be read; write parts with other signs than letters, "
             "digits and `_` in backticks, and time travel as SQL"
         )
         raise refuse(Unsupported(why, name=text))
     return parts
 
 
-def _named(read: pb.Read) -> tuple[str, Mapping[str, str]] | None:
+def _read_name(read: pb.Read) -> tuple[str, Mapping[str, str]] | None:
     """Return the name and the options of a table that is read, or None for files."""
     if read.WhichOneof("read_type") == "named_table":
         return read.named_table.unparsed_identifier, read.named_table.options
@@ -112,7 +112,7 @@ def _as_of(options: Mapping[str, str]) -> str:
     if key == "snapshot-id":
         return f" VERSION AS OF {_integer(key, value)}"
     if key != "versionasof" and _INTEGER.fullmatch(value.strip()):
-        raise refuse(f"the {key} `{shown(value)}` would be read as the number of a snapshot")
+        raise refuse(f"the {key} `{clip(value)}` would be read as the number of a snapshot")
     return f" VERSION AS OF {_literal(key, value)}"
 
 
@@ -122,7 +122,7 @@ def _changes(parts: tuple[str, ...], options: Mapping[str, str]) -> str:
     if asked != {"true"} or not _OF_FEEDS.issuperset(options):
         raise refuse("changes are read by `readChangeFeed` = true, without a version of the table beside it")
     if not all(map(_WORD.fullmatch, parts)):
-        raise refuse(f"changes are read of a table whose name is plain; `{shown('.'.join(parts))}` is not")
+        raise refuse(f"changes are read of a table whose name is plain; `{clip('.'.join(parts))}` is not")
     arguments = [_literal("table", ".".join(parts))]
     for bound in _BOUNDS:
         version, time = options.get(f"{bound}version"), options.get(f"{bound}timestamp")
@@ -140,12 +140,12 @@ def _changes(parts: tuple[str, ...], options: Mapping[str, str]) -> str:
 def _integer(key: str, value: str) -> str:
     number = value.strip()
     if not _INTEGER.fullmatch(number):
-        raise refuse(f"the option `{key}` is `{shown(value)}` and has to be an integer")
+        raise refuse(f"the option `{key}` is `{clip(value)}` and has to be an integer")
     return number
 
 
 def _literal(key: str, value: str) -> str:
-    word = f"'{value}'" if _PLAIN.fullmatch(value) else string_literal(value)
+    word = f"'{value}'" if _PLAIN.fullmatch(value) else write_string_literal(value)
     if word is None or not word.startswith("'"):
         raise refuse(f"the value of the option `{key}` cannot be written in SQL")
     return word

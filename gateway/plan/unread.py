@@ -7,7 +7,7 @@ from gateway.plan.rendering import render
 from gateway.wire.connect import ProtobufError, parse, pb
 
 
-def rendered(request: PlanRequest) -> str:
+def render_plan(request: PlanRequest) -> str:
     """Return a plan as PySpark would print it; nothing of bytes that are none."""
     try:
         return render(parse(pb.Plan if request.kind == "execute" else pb.AnalyzePlanRequest, request.message))

@@ -9,10 +9,10 @@ from gateway.plan.facts import RESERVED_FUNCTIONS, PlanFacts
 from gateway.plan.reading import FunctionCall, PlanReading
 from gateway.sql.functions import is_of
 from gateway.sql.names import Names, TempViewName
-from gateway.sql.varying import WITHIN, varying_column, varying_function, varying_view
+from gateway.sql.varying import WITHIN, find_varying_column, find_varying_function, find_varying_view
 
 
-def varying_plan(reading: PlanReading, facts: PlanFacts, names: Names) -> str:
+def find_varying_parts(reading: PlanReading, facts: PlanFacts, names: Names) -> str:
     """Return what of a plan, beside the texts within it, makes its rows change, in words, or nothing.
 
     Who the user is has been bound as a literal. Code of the user's is in the plan with its bytes, or
@@ -21,13 +21,13 @@ def varying_plan(reading: PlanReading, facts: PlanFacts, names: Names) -> str:
     handles = names.context.handles
     called = (call for call in dict.fromkeys(reading.functions) if not _is_code(call, handles))
     calls = (_function(call, reading.minor) for call in called)
-    found = varying_function(calls)
+    found = find_varying_function(calls)
     for column in reading.columns:
-        found = found or (None if column.star else varying_column(column.parts))
+        found = found or (None if column.star else find_varying_column(column.parts))
     if found is None and reading.within and (facts.reads or reading.texts):
         found = WITHIN
     for name in sorted(facts.temp_views):
-        found = found or varying_view(TempViewName(name), names)
+        found = found or find_varying_view(TempViewName(name), names)
     return found or ""
 
 

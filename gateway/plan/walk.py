@@ -16,9 +16,9 @@ from gateway.wire.connect import (
     Message,
     ProtobufError,
     UnknownFieldSet,
+    find_unknown,
     parse,
     pb,
-    unknown_field,
 )
 
 _PLANS = {
@@ -117,7 +117,7 @@ def _walk(walk: PlanWalk) -> None:
             )
         if len(UnknownFieldSet(message)):  # RULE (unknown-fields)
             raise refuse(
-                f"the plan has a field that Sluice does not know ({unknown_field(reading.message)}): the "
+                f"the plan has a field that Sluice does not know ({find_unknown(reading.message)}): the "
                 "client is of another version than Spark"
             )
         if steps.reader is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gateway.model.handles import SparkHandle
 from gateway.plan.reading import CodeUse, HandleUse, UrlUse
-from gateway.plan.walk_sources import plain_path, written_paths
+from gateway.plan.walk_sources import list_written_paths, plain_path
 from gateway.plan.walk_state import PlanWalk, reads_field, reads_message, refuse
 from gateway.sql.storage import check_options, check_properties, check_provider
 from gateway.wire.connect import pb
@@ -55,7 +55,7 @@ def _sql_command(walk: PlanWalk, _: pb.Command, command: pb.SqlCommand) -> None:
     "WriteOperation.options",
 )
 def _write(walk: PlanWalk, write: pb.WriteOperation) -> None:
-    paths = written_paths(
+    paths = list_written_paths(
         write.source if write.HasField("source") else None,
         write.options,
         write.path if write.HasField("path") else None,
@@ -90,11 +90,11 @@ def _write_stream(walk: PlanWalk, write: pb.WriteStreamOperationStart) -> None:
     path = write.path if write.HasField("path") else None
     # The sink `memory` is a temporary view; what it may be called is for the command to say.
     file_format = None if write.format == "memory" else write.format or None
-    _writes(walk, written_paths(file_format, write.options, path, streaming=True))
+    _writes(walk, list_written_paths(file_format, write.options, path, streaming=True))
 
 
 @reads_message("StreamingQueryInstanceId", "StreamingQueryInstanceId.id")
-def _streaming_query(walk: PlanWalk, query: pb.StreamingQueryInstanceId) -> None:
+def _walk_streaming_query(walk: PlanWalk, query: pb.StreamingQueryInstanceId) -> None:
     asked, run = SparkHandle("query", query.id), SparkHandle("query", query.run_id)
     # RULE (streaming-query-handle, streaming-query-run)
     walk.reading.handles.append(HandleUse(handle=asked, run=run))
@@ -148,7 +148,7 @@ def _ml_command(walk: PlanWalk, command: pb.MlCommand) -> None:
 
 @reads_message("MlCommand.Write", "MlCommand.Write.path", "MlCommand.Write.options")
 def _ml_write(walk: PlanWalk, write: pb.MlCommand.Write) -> None:
-    _writes(walk, written_paths(None, write.options, write.path or None, streaming=False))
+    _writes(walk, list_written_paths(None, write.options, write.path or None, streaming=False))
 
 
 @reads_message("MlCommand.Read", "MlCommand.Read.path")
@@ -181,7 +181,7 @@ def _pipeline_table(walk: PlanWalk, table: pb.PipelineCommand.DefineOutput.Table
 )
 def _pipeline_sink(walk: PlanWalk, sink: pb.PipelineCommand.DefineOutput.SinkDetails) -> None:
     options: Mapping[str, str] = sink.options
-    _writes(walk, written_paths(sink.format or None, options, None, streaming=True))
+    _writes(walk, list_written_paths(sink.format or None, options, None, streaming=True))
 
 
 @reads_message("PipelineCommand.StartRun", "PipelineCommand.StartRun.storage")

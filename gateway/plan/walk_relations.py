@@ -21,12 +21,18 @@ from gateway.plan.reading import (
 )
 from gateway.plan.references import ids_bound, names_bound
 from gateway.plan.time_travel import parts_of_table, text_of
-from gateway.plan.walk_sources import is_registrable, read_paths, table_options, text_options, written_paths
+from gateway.plan.walk_sources import (
+    is_registrable,
+    list_written_paths,
+    read_paths,
+    table_options,
+    text_options,
+)
 from gateway.plan.walk_state import PlanWalk, reads_field, reads_message, refuse
 from gateway.sql.identity import IDENTITIES
 from gateway.sql.required import Unsupported
 from gateway.sql.schema_text import check_schema, check_schema_argument, check_user_type, schema_argument
-from gateway.sql.scope import shown
+from gateway.sql.scope import clip
 from gateway.wire.connect import Message, pb
 from gateway.wire.local_data import metadata_of
 
@@ -129,7 +135,7 @@ def _with_relations(walk: PlanWalk, relation: pb.Relation, with_relations: pb.Wi
 
 @reads_message("SubqueryExpression")
 def _query_within(walk: PlanWalk, message: pb.SubqueryExpression) -> None:
-    walk.reading.within = walk.reading.by_id = True  # RULE (plan-id-subquery)
+    walk.reading.within = walk.reading.references_plan_ids = True  # RULE (plan-id-subquery)
 
 
 @reads_message("LateralJoin")
@@ -168,7 +174,7 @@ def _catalog(walk: PlanWalk, relation: pb.Relation, catalog: pb.Catalog) -> None
     "CreateExternalTable.options",
 )
 def _create_table(walk: PlanWalk, create: pb.CreateTable | pb.CreateExternalTable) -> None:
-    paths = written_paths(
+    paths = list_written_paths(
         create.source if create.HasField("source") else None,
         create.options,
         create.path if create.HasField("path") else None,
@@ -194,7 +200,7 @@ def _parse(walk: PlanWalk, parse: pb.Parse) -> None:
 
 
 @reads_message("CachedRemoteRelation", "CachedRemoteRelation.relation_id")
-def _cached_remote_relation(walk: PlanWalk, cached: pb.CachedRemoteRelation) -> None:
+def _walk_cached_remote_relation(walk: PlanWalk, cached: pb.CachedRemoteRelation) -> None:
     walk.reading.handles.append(HandleUse(handle=SparkHandle("relation", cached.relation_id)))
 
 
@@ -208,7 +214,7 @@ def _cached_remote_relation(walk: PlanWalk, cached: pb.CachedRemoteRelation) -> 
 )
 def _attribute(walk: PlanWalk, attribute: pb.Expression.UnresolvedAttribute) -> None:
     if attribute.HasField("plan_id"):  # RULE (plan-id-column)
-        walk.reading.by_id = True
+        walk.reading.references_plan_ids = True
     text = attribute.unparsed_identifier
     column = _short_column if len(text) <= 128 else _column
     found = column(text, attribute.is_metadata_column)
@@ -220,7 +226,7 @@ def _attribute(walk: PlanWalk, attribute: pb.Expression.UnresolvedAttribute) -> 
 def _column(text: str, metadata: bool) -> ColumnName:
     parts = attribute_parts(text)
     if parts is None:
-        raise refuse(unread_column(text))
+        raise refuse(refuse_column_name(text))
     return ColumnName(parts=parts, metadata=metadata)
 
 
@@ -230,16 +236,16 @@ _short_column = lru_cache(maxsize=4096)(_column)
 @reads_message("Expression.UnresolvedStar", "Expression.UnresolvedStar.unparsed_target")
 def _star(walk: PlanWalk, star: pb.Expression.UnresolvedStar) -> None:
     if star.HasField("plan_id"):
-        walk.reading.by_id = True
+        walk.reading.references_plan_ids = True
     if not star.HasField("unparsed_target"):
         walk.reading.columns.append(ColumnName(parts=(), star=True))
         return
     target = star.unparsed_target
     if not target.endswith(".*") or star.HasField("plan_id"):
-        raise refuse(f"the star `{shown(target)}` cannot be read")
+        raise refuse(f"the star `{clip(target)}` cannot be read")
     parts = attribute_parts(target[:-2])
     if parts is None:
-        raise refuse(unread_column(target[:-2]))
+        raise refuse(refuse_column_name(target[:-2]))
     walk.reading.columns.append(ColumnName(parts=parts, star=True))
 
 
@@ -247,7 +253,7 @@ def _star(walk: PlanWalk, star: pb.Expression.UnresolvedStar) -> None:
 def _regex(walk: PlanWalk, regex: pb.Expression.UnresolvedRegex) -> None:
     """What stands in backticks is a pattern, which can mean every column; Spark takes the rest as a name."""
     if regex.HasField("plan_id"):
-        walk.reading.by_id = True
+        walk.reading.references_plan_ids = True
     text = regex.col_name
     if _PATTERN.fullmatch(text):  # RULE (column-regex)
         walk.reading.columns.append(ColumnName(parts=(), star=True))
@@ -296,7 +302,7 @@ def _messages_in(message: Message) -> Iterator[Message]:
 def _lambda_variable(walk: PlanWalk, variable: pb.Expression.UnresolvedNamedLambdaVariable) -> None:
     """Spark takes a variable that no lambda around it declares as the name of a column."""
     if id(variable) not in walk.declared:  # RULE (lambda-variables)
-        name = shown(".".join(variable.name_parts))
+        name = clip(".".join(variable.name_parts))
         raise refuse(f"no lambda function around it declares the variable `{name}`")
 
 
@@ -313,21 +319,21 @@ def _expression_string(walk: PlanWalk, text: pb.Expression.ExpressionString) -> 
 )
 def _function(walk: PlanWalk, function: pb.Expression.UnresolvedFunction) -> None:
     name = function.function_name
-    called = _short_called if len(name) <= 128 else _called
+    called = _short_called if len(name) <= 128 else _build_call
     call, schema = called(name, function.is_user_defined_function, function.is_internal)
     if schema is not None:
         _schema_argument(call.parts[-1], schema, function)
     walk.reading.functions.append(call)
 
 
-def _called(name: str, by_user: bool, internal: bool) -> tuple[FunctionCall, int | None]:
+def _build_call(name: str, by_user: bool, internal: bool) -> tuple[FunctionCall, int | None]:
     """Return the call of a function, and which argument of it is a schema."""
     # Spark takes the name whole unless the client says that a user has defined it.
     parts = parts_of_function(name) if by_user else (name,)
     return FunctionCall(parts, internal=internal), schema_argument(parts[-1])
 
 
-_short_called = lru_cache(maxsize=4096)(_called)
+_short_called = lru_cache(maxsize=4096)(_build_call)
 
 
 @reads_message("CallFunction", "CallFunction.function_name")
@@ -395,7 +401,7 @@ def _user_defined_data_source(walk: PlanWalk, source: pb.CommonInlineUserDefined
 
 
 @reads_message("TypedAggregateExpression")
-def _typed_aggregate(walk: PlanWalk, aggregate: pb.TypedAggregateExpression) -> None:
+def _walk_typed_aggregate(walk: PlanWalk, aggregate: pb.TypedAggregateExpression) -> None:
     _code(walk, aggregate, "typed_aggregate", "a Scala aggregator")
 
 
@@ -421,10 +427,10 @@ def _user_defined_type(walk: PlanWalk, user_type: pb.DataType.UDT) -> None:
     check_user_type(user_type.jvm_class, user_type.serialized_python_class)  # RULE (user-defined-types)
 
 
-def unread_column(text: str) -> Unsupported:
+def refuse_column_name(text: str) -> Unsupported:
     """Return what Spark says of a column's name that it cannot split."""
     return Unsupported(
-        f"[INVALID_ATTRIBUTE_NAME_SYNTAX] Syntax error in the attribute name: {shown(text)}. Check that "
+        f"[INVALID_ATTRIBUTE_NAME_SYNTAX] Syntax error in the attribute name: {clip(text)}. Check that "
         "backticks appear in pairs, a quoted string is a complete name part and use a backtick only inside "
         "quoted name parts. SQLSTATE: 42601",
         "42601",
@@ -434,5 +440,5 @@ def unread_column(text: str) -> Unsupported:
 def parts_of_function(text: str) -> tuple[str, ...]:
     parts = table_parts(text)
     if parts is None:
-        raise refuse(Unsupported(f"the function name `{shown(text)}` cannot be read", name=text))
+        raise refuse(Unsupported(f"the function name `{clip(text)}` cannot be read", name=text))
     return parts

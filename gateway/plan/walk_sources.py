@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from gateway.model.table_formats import DELTA, SPARK_FORMATS
 from gateway.plan.walk_state import refuse
-from gateway.sql.scope import shown
+from gateway.sql.scope import clip
 from gateway.sql.storage import OPTIONS, PROVIDERS
 
 FILE_FORMATS = SPARK_FORMATS | {DELTA.name}
@@ -92,7 +92,7 @@ def is_registrable(file_format: str) -> bool:
     return bool(_REGISTRABLE.fullmatch(file_format)) and file_format.lower() not in _OF_SPARK
 
 
-def written_paths(
+def list_written_paths(
     file_format: str | None, options: Mapping[str, str], path: str | None, *, streaming: bool
 ) -> tuple[str, ...]:
     """Return the paths that a write of rows names; a sink's checkpoint is one of them."""
@@ -114,7 +114,7 @@ def plain_path(path: str) -> str:
     Delta's in it."""
     if not path.strip() or _PATTERN.search(path):  # RULE (path-patterns)
         raise refuse(
-            f"the path `{shown(path)}` is empty or has `..`, signs of patterns, backslashes or a version "
+            f"the path `{clip(path)}` is empty or has `..`, signs of patterns, backslashes or a version "
             "(`@v1`) in it, so it could mean other places than policies check; write out the path"
         )
     return path
@@ -128,12 +128,12 @@ def _split_paths(options: Mapping[str, str], named: set[str]) -> tuple[dict[str,
 
 def _check_format(file_format: str, allowed: frozenset[str]) -> None:
     if file_format.lower() not in allowed:
-        raise refuse(unknown_format(file_format))
+        raise refuse(explain_unknown_format(file_format))
 
 
-def unknown_format(file_format: str) -> str:
+def explain_unknown_format(file_format: str) -> str:
     return (
-        f"the data source `{shown(file_format)}` can reach other systems, or tables by another way than "
+        f"the data source `{clip(file_format)}` can reach other systems, or tables by another way than "
         "their names; read and write tables, or files of the formats " + ", ".join(sorted(FILE_FORMATS))
     )
 
@@ -142,6 +142,6 @@ def _check(options: Mapping[str, str], allowed: frozenset[str], what: str) -> No
     for key in options:
         if key.lower() not in allowed:
             raise refuse(
-                f"the option `{shown(key)}` ({shown(what)}) is not one of those that Sluice lets pass here, "
+                f"the option `{clip(key)}` ({clip(what)}) is not one of those that Sluice lets pass here, "
                 "since an option can point at other data"
             )

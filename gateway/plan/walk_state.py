@@ -42,7 +42,7 @@ class PlanWalk:
         other = self.references.setdefault(key, message)
         if other is message:
             return
-        self.reading.by_id = True  # what is within has ids, too
+        self.reading.references_plan_ids = True  # what is within has ids, too
         if serialize(other) != serialize(message):
             what = f"the name `{key}`" if isinstance(key, str) else f"the id {key}"
             raise refuse(f"{what} is bound by two DataFrames of the plan")

@@ -33,13 +33,13 @@ class Auditing:
     def __init__(self, service: CompiledService) -> None:
         self._service = service
         self._rules = service.model.audit
-        self._filters = _compiled(self._rules.filters, service.definition, service)
+        self._filters = _compile(self._rules.filters, service.definition, service)
         tags = service.model.tags
         self._tag_filters: Sequence[_Filter] = ()
         if tags is not None:
-            self._tag_filters = _compiled(tags.audit.filters, tags.definition, service)
+            self._tag_filters = _compile(tags.audit.filters, tags.definition, service)
 
-    def audited(
+    def is_audited(
         self,
         question: ResourceQuestion,
         zones: Sequence[str],
@@ -61,16 +61,16 @@ class Auditing:
             here = not one.rule.resources or (known and _speaks_of(one, question))
             if here and self._matches(one, question, result):
                 return one.rule.audited
-        settled = self._settled(question)
+        settled = self._find_settled(question)
         if settled is not None:
             return settled
         if not self._service.policy_index.compiled and self._service.model.tags is None:
             return True
         sharing, anything = self._service.sharing, wants_any(question.access)
         return known and any(
-            _flagged(question, zone)
+            _has_audit_flag(question, zone)
             # RULE (gds-audit)
-            or (sharing is not None and sharing.audited(question, zone, any_access=anything))
+            or (sharing is not None and sharing.is_audited(question, zone, any_access=anything))
             for zone in zones
         )
 
@@ -92,7 +92,7 @@ class Auditing:
             hits = [hit for hit in question.hits() if self._names(one, hit, question)]
             if not hits:
                 continue
-            settled = self._settled(question)  # RULE (audit-settled)
+            settled = self._find_settled(question)  # RULE (audit-settled)
             if settled is not None:
                 return settled
             # In doubt whether the resource has the tag, it is audited.
@@ -110,7 +110,7 @@ class Auditing:
         type_ = fold(hit.tag.type) if tags.definition.resources[0].ignore_case else hit.tag.type
         return one.entry.match((type_,), question) in HERE
 
-    def _settled(self, question: ResourceQuestion) -> bool | None:
+    def _find_settled(self, question: ResourceQuestion) -> bool | None:
         """Return what holds whatever the policies say; None when there is nothing such."""
         rules, subject = self._rules, question.subject
         if (
@@ -130,7 +130,7 @@ class Auditing:
         if rule.actions:
             question.note(_ACTION)
         if rule.accesses or rule.actions:
-            wanted = self._service.bits.wanted(question.access)
+            wanted = self._service.bits.find_bit(question.access)
             listed = ANY_ACCESS in rule.accesses if wants_any(question.access) else bool(one.bits & wanted)
             if not (listed or question.context.action in rule.actions):
                 return False
@@ -146,15 +146,13 @@ class Auditing:
         )
 
 
-def _compiled(
-    rules: Iterable[AuditFilter], definition: ServiceDef, service: CompiledService
-) -> list[_Filter]:
+def _compile(rules: Iterable[AuditFilter], definition: ServiceDef, service: CompiledService) -> list[_Filter]:
     hierarchies = hierarchies_of(definition.resources)
     return [
         _Filter(
             rule,
             compile_entry(rule, rule.resources, hierarchies),
-            sum({service.bits.wanted(access) for access in rule.accesses}),
+            sum({service.bits.find_bit(access) for access in rule.accesses}),
         )
         for rule in rules
     ]
@@ -171,10 +169,10 @@ def _on_way(levels: tuple[str, ...], asked: tuple[str, ...]) -> bool:
     return levels == asked[: len(levels)] or asked == levels[: len(asked)]
 
 
-def _flagged(question: ResourceQuestion, zone: str) -> bool:
+def _has_audit_flag(question: ResourceQuestion, zone: str) -> bool:
     """Say whether some policy that matches, whoever its items are about, wants a record."""
     index = question.service.policy_index.index(zone, PolicyType.ACCESS)
-    for policy, *_ in question.applying(index, None):
+    for policy, *_ in question.find_applicable(index, None):
         if _wants_record(policy, question, question):
             return True
     on_tags = question.on_tags(PolicyType.ACCESS, zone, None)

@@ -23,7 +23,7 @@ from gateway.model.policy import (
     Service,
     SharedResource,
 )
-from gateway.policy.unusable import broken, closing
+from gateway.policy.unusable import build_closing_policy, build_invalid_policy
 
 _SCRIPTED = re.compile(r"role|\bUR_?NAMES", re.IGNORECASE)
 """How scripts speak of roles; rather too much than too little."""
@@ -40,16 +40,16 @@ def close_dependents(policies: PolicySet) -> PolicySet:
     return _without_people(policies)
 
 
-def broken_roles(roles: Iterable[Role]) -> list[Policy]:
+def build_invalid_role_policies(roles: Iterable[Role]) -> list[Policy]:
     """Return a policy at fault for each role that is, to be told of; none of them closes anything."""
     return [
-        replace(closing(told_as(role), (), role.broken, service=ROLES), enabled=False)
+        replace(build_closing_policy(describe_role(role), (), role.broken, service=ROLES), enabled=False)
         for role in roles
         if role.broken
     ]
 
 
-def told_as(role: Role) -> str:
+def describe_role(role: Role) -> str:
     """Say which role it is."""
     return f"role {role.name}" if role.name else "a role without a name"
 
@@ -58,7 +58,7 @@ def told_as(role: Role) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Faulty:
+class _InvalidRoles:
     """Roles whose members cannot be determined."""
 
     known: frozenset[str]
@@ -78,11 +78,11 @@ def _without_roles(policies: PolicySet) -> PolicySet:
         return policies
     known = frozenset(role.name for role in policies.roles if role.name)
     unnamed = any(not role.name for role in at_fault)
-    first = _Faulty(known, frozenset(role.name for role in at_fault if role.name), unnamed)
+    first = _InvalidRoles(known, frozenset(role.name for role in at_fault if role.name), unnamed)
     names = set(first.faulty)
     while True:
         # Who is in a role that holds one at fault cannot be told either.
-        now = _Faulty(known, frozenset(names), unnamed)
+        now = _InvalidRoles(known, frozenset(names), unnamed)
         # RULE (broken-role-members)
         more = {role.name for role in policies.roles if now.among(role.roles)} - names
         if not more:
@@ -91,7 +91,7 @@ def _without_roles(policies: PolicySet) -> PolicySet:
     told = tuple(fault for role in at_fault for fault in role.broken)
 
     def fitted(found: Sequence[Policy]) -> tuple[Policy, ...]:
-        return tuple(_fitted(policy, now, told) for policy in found)
+        return tuple(_drop_invalid_roles(policy, now, told) for policy in found)
 
     services = {
         name: replace(
@@ -112,7 +112,7 @@ def _without_roles(policies: PolicySet) -> PolicySet:
     return replace(policies, services=services, roles=kept)
 
 
-def _fitted(policy: Policy, roles: _Faulty, told: tuple[str, ...]) -> Policy:
+def _drop_invalid_roles(policy: Policy, roles: _InvalidRoles, told: tuple[str, ...]) -> Policy:
     """Return a policy without roles at fault; one at fault where these may close something by it."""
     asks = _asks_for_roles(policy)  # RULE (broken-role-policies)
     named = roles.among(name for item in policy.items for name in item.roles)
@@ -130,7 +130,7 @@ def _fitted(policy: Policy, roles: _Faulty, told: tuple[str, ...]) -> Policy:
         at = str(policy.place or f"{policy.service}, policy {policy.id}")
         faults = (f"{at}: it rests on {which}, which cannot be read", *told[:1])
         excepts = any(roles.among(item.roles) for item in policy.allow_exceptions)
-        return broken(
+        return build_invalid_policy(
             policy,
             faults,
             service=policy.service,
@@ -147,7 +147,7 @@ def _fitted(policy: Policy, roles: _Faulty, told: tuple[str, ...]) -> Policy:
     )
 
 
-def _rid(items: tuple[Item, ...], roles: _Faulty) -> tuple[Item, ...]:
+def _rid(items: tuple[Item, ...], roles: _InvalidRoles) -> tuple[Item, ...]:
     """Return items without roles at fault; one that names nobody else is gone."""
     found: list[Item] = []
     for item in items:
@@ -175,7 +175,7 @@ def _ask(conditions: Iterable[Condition]) -> bool:
     return any(_SCRIPTED.search(value) for condition in conditions for value in condition.values)
 
 
-def _without_shares(service: Service, roles: _Faulty, told: tuple[str, ...]) -> Service:
+def _without_shares(service: Service, roles: _InvalidRoles, told: tuple[str, ...]) -> Service:
     """Return a service without what is shared with roles at fault. What is shared under masks or filters is
     closed then: nobody can tell for whom they hold."""
     sharing = service.sharing
@@ -200,7 +200,7 @@ def _without_shares(service: Service, roles: _Faulty, told: tuple[str, ...]) -> 
         projects=tuple(replace(one, policies=kept(one.policies)) for one in sharing.projects),
     )
     holders = any(rests(p) for one in (*sharing.datasets, *sharing.projects) for p in one.policies)
-    closed = closing_shares(sharing.shares if holders else shares, told, service.name)
+    closed = close_shares(sharing.shares if holders else shares, told, service.name)
     return replace(service, sharing=made, policies=(*service.policies, *closed))
 
 
@@ -209,10 +209,10 @@ def _conditions_in(resources: Iterable[SharedResource]) -> Iterator[Condition]:
         yield from one.conditions
 
 
-def closing_shares(shares: Iterable[DataShare], faults: tuple[str, ...], service: str) -> list[Policy]:
+def close_shares(shares: Iterable[DataShare], faults: tuple[str, ...], service: str) -> list[Policy]:
     """Return what closes what is shared under masks or filters."""
     return [
-        closing(f"shared resource {one.name or one.id}", [one.above], faults, service=service)
+        build_closing_policy(f"shared resource {one.name or one.id}", [one.above], faults, service=service)
         for share in shares
         for one in share.resources
         if one.masks or one.rows is not None  # RULE (broken-role-shares)
@@ -235,7 +235,10 @@ def _without_people(policies: PolicySet) -> PolicySet:
                 service,
                 policies=(
                     *service.policies,
-                    *(closing(called, (), faults, service=name, who=one) for called, one, faults in who),
+                    *(
+                        build_closing_policy(called, (), faults, service=name, who=one)
+                        for called, one, faults in who
+                    ),
                 ),
             )
             for name, service in policies.services.items()

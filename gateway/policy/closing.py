@@ -34,7 +34,7 @@ _LEVELS = ("database", "table", "column")
 _PROMOTE = "promote"
 
 
-def closed(service: Service, sources: Iterable[FileSource]) -> Service:
+def close_tables(service: Service, sources: Iterable[FileSource]) -> Service:
     """Return the service that speaks for Spark's session catalog with the tables of sources closed in it.
 
     Raises Faults where policies of its kind cannot deny, or know no tables.
@@ -51,11 +51,11 @@ def closed(service: Service, sources: Iterable[FileSource]) -> Service:
             ]
         )
     zones = (UNZONED, *(zone.name for zone in service.zones))
-    made = [_closing(service, source, zone) for source in sources for zone in zones]
+    made = [_build_closing_policy(service, source, zone) for source in sources for zone in zones]
     return replace(service, policies=(*service.policies, *made)) if made else service
 
 
-def opened(policies: PolicySet) -> frozenset[tuple[str, str, str]]:
+def list_opened_tables(policies: PolicySet) -> frozenset[tuple[str, str, str]]:
     """Return the tables that policies have taken out, behind what had closed them and their zone."""
     return frozenset(
         (policy.name, policy.zone, table)
@@ -65,9 +65,9 @@ def opened(policies: PolicySet) -> frozenset[tuple[str, str, str]]:
     )
 
 
-def opening(policies: PolicySet) -> Callable[[Policy], bool]:
+def build_opening_test(policies: PolicySet) -> Callable[[Policy], bool]:
     """Return what says whether a policy is one by which tables are taken out; it errs on the side of yes."""
-    tables = {(zone, table) for _, zone, table in opened(policies)}
+    tables = {(zone, table) for _, zone, table in list_opened_tables(policies)}
     return lambda policy: (
         policy.type is PolicyType.ACCESS
         and any(
@@ -79,8 +79,8 @@ def opening(policies: PolicySet) -> Callable[[Policy], bool]:
     )
 
 
-def _closing(service: Service, source: FileSource, zone: str) -> Policy:
-    named = sorted(set(_named(service.policies, source, zone)))
+def _build_closing_policy(service: Service, source: FileSource, zone: str) -> Policy:
+    named = sorted(set(_list_named_tables(service.policies, source, zone)))
     below: ResourceSet = {"database": ResourceValues(values=(source.database,))}
     if any(level.name == "catalog" for level in service.definition.resources):
         below = {"catalog": ResourceValues(values=(SESSION_CATALOG,)), **below}
@@ -107,7 +107,7 @@ def _closing(service: Service, source: FileSource, zone: str) -> Policy:
     )
 
 
-def _named(policies: Iterable[Policy], source: FileSource, zone: str) -> Iterator[str]:
+def _list_named_tables(policies: Iterable[Policy], source: FileSource, zone: str) -> Iterator[str]:
     """Yield the tables of a source that policies of a zone name and let somebody see."""
     for policy in policies:
         opens = policy.type is PolicyType.ACCESS and policy.enabled and policy.zone == zone

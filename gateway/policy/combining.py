@@ -75,12 +75,13 @@ def all_effects(
     index = question.service.policy_index.index(zone, PolicyType.ACCESS)
     # RULE (tag-policies-first)
     found += [
-        effect_of(question, None, one, ignore_below=ignore_below) for one in question.applying(index, subject)
+        effect_of(question, None, one, ignore_below=ignore_below)
+        for one in question.find_applicable(index, subject)
     ]
-    return [*found, *_shared(question, zone)]  # RULE (gds-grants)
+    return [*found, *_combine_shared(question, zone)]  # RULE (gds-grants)
 
 
-def _shared(question: ResourceQuestion, zone: str) -> list[PolicyEffect]:
+def _combine_shared(question: ResourceQuestion, zone: str) -> list[PolicyEffect]:
     """Return what datasets and projects grant; their priority is below that of all that policies say."""
     sharing = question.service.sharing
     if sharing is None:
@@ -165,10 +166,10 @@ def all_of(said: Sequence[PolicyEffect], groups: Iterable[int]) -> CombinedDecis
     return min(answers, key=_place)
 
 
-def denied_above(question: ResourceQuestion) -> tuple[int, PolicyEffect | None]:
+def find_denied_above(question: ResourceQuestion) -> tuple[int, PolicyEffect | None]:
     """Return the access types that are denied in a namespace above, and what denies the first of them."""
     bits, first = 0, None
-    for one in question.above():
+    for one in question.build_questions_above():
         for zone in candidate_zones(one, any_access=False):
             said = all_effects(one, zone, one.subject)
             for bit in (*one.service.bits.names, one.service.bits.admin):
@@ -191,9 +192,9 @@ def sees(question: ResourceQuestion, zone: str, bits: int) -> bool:
         for tag, one in question.on_tags(PolicyType.ACCESS, zone, subject)
     ]
     index = question.service.policy_index.index(zone, PolicyType.ACCESS)
-    here = question.applying(index, subject, below=False)
+    here = question.find_applicable(index, subject, below=False)
     said += [effect_of(question, None, one, ignore_below=True) for one in here]
-    said += _shared(question, zone)
+    said += _combine_shared(question, zone)
     if any_of(said, bits).allowed:
         return True
     for one in question.each_below(index, subject):

@@ -32,7 +32,7 @@ from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC, Subject
 __all__ = ["AccessBits", "CompiledItem", "CompiledPolicy", "MatchType", "evaluation_score", "hierarchy_to"]
 
 
-class Circumstances(Protocol):
+class EvaluationContext(Protocol):
     """Facts about one access that a policy's conditions can read."""
 
     subject: Subject
@@ -64,7 +64,7 @@ class AccessBits:
         }
         self._aliases = {k.lower(): v.lower() for k, v in definition.access_aliases.items()}
 
-    def wanted(self, access: str) -> int:
+    def find_bit(self, access: str) -> int:
         """Return the bit of a requested access type, 0 when the service does not know it."""
         bit = self._bit.get(access)
         if bit is not None:
@@ -78,9 +78,9 @@ class AccessBits:
 
     def means_any(self, access: str) -> bool:
         """Say whether the service takes an access type that it does not know for any access at all."""
-        return not self.wanted(access) and self._aliases.get(access.lower()) == ANY_ACCESS
+        return not self.find_bit(access) and self._aliases.get(access.lower()) == ANY_ACCESS
 
-    def granted(self, accesses: Iterable[str]) -> int:
+    def compute_granted_bits(self, accesses: Iterable[str]) -> int:
         """Return the bits of what an item lists, implied grants included."""
         bits = 0
         for access in accesses:
@@ -97,7 +97,7 @@ class CompiledItem:
     def __init__(self, item: PolicyItem, bits: AccessBits, tests: tuple[Test, ...]) -> None:
         self.item = item
         # RULE (delegated-admin, admin-no-access)
-        self.bits = bits.granted(item.accesses) | (bits.admin if item.delegate_admin else 0)
+        self.bits = bits.compute_granted_bits(item.accesses) | (bits.admin if item.delegate_admin else 0)
         self.users, self.groups, self.roles = item.users, item.groups, item.roles
         self.everyone = CURRENT_USER in item.users or PUBLIC in item.groups  # RULE (current-user)
         self.owner = OWNER in item.users  # RULE (owner-item)
@@ -113,25 +113,25 @@ class CompiledItem:
             or (self.owner and owner is not None and owner == subject.user)
         )
 
-    def holds(self, asked: Circumstances) -> bool | None:
+    def holds(self, asked: EvaluationContext) -> bool | None:
         """Say whether the item speaks of the subject now; None when a condition cannot be told."""
         if not self.covers(asked.subject, asked.owner):
             return False
         return all_hold(self.tests, asked) if self.tests else True
 
 
-def all_hold(tests: Sequence[Test], asked: Circumstances) -> bool | None:
+def all_hold(tests: Sequence[Test], asked: EvaluationContext) -> bool | None:
     """Return whether every test holds: False when one does not, None when one cannot be told."""
     facts = asked.facts()
-    answers = [told(test, facts) for test in tests]
+    answers = [evaluate_test(test, facts) for test in tests]
     if False in answers:  # RULE (all-conditions)
         return False
     return None if None in answers else True
 
 
-def told(test: Test, facts: Facts) -> bool | None:
+def evaluate_test(test: Test, facts: Facts) -> bool | None:
     """Return what a test answers; None also where it asks for tags that are in doubt."""
-    return test(facts) if facts.can_tell(test.context_dependencies) else None
+    return test(facts) if facts.is_determined(test.context_dependencies) else None
 
 
 class _Indeterminate:
@@ -240,7 +240,7 @@ class CompiledPolicy:
     def denies(self) -> bool:
         return bool(self._deny or self._else_bits)
 
-    def in_force(self, asked: Circumstances) -> bool | None:
+    def in_force(self, asked: EvaluationContext) -> bool | None:
         """Say whether schedules and conditions let the policy count; None when that cannot be told."""
         if not (self._applies or self._tests):
             return True
@@ -251,7 +251,7 @@ class CompiledPolicy:
                 return applies
         return held
 
-    def out_of_schedule(self, asked: Circumstances) -> bool:
+    def out_of_schedule(self, asked: EvaluationContext) -> bool:
         """Say whether the policy does not hold at the time of the access."""
         return self._applies is not None and self._applies(asked.facts().context.time) is False
 
@@ -259,7 +259,7 @@ class CompiledPolicy:
         """Return the policy's own conditions with their tests."""
         return list(zip(self.policy.conditions, self._tests, strict=True))
 
-    def effect(self, asked: Circumstances, *, doubted: bool = False) -> tuple[int, int, int]:
+    def effect(self, asked: EvaluationContext, *, doubted: bool = False) -> tuple[int, int, int]:
         """Return the access bits that this policy denies, allows, and denies as "everything else".
 
         `doubted`: it could not be told whether the policy speaks of this resource at all.
@@ -283,7 +283,7 @@ class CompiledPolicy:
         allow &= ~deny  # RULE (denial-first-in-policy)
         return deny, allow, self._else_bits & ~allow & ~deny
 
-    def _conditional_effect(self, asked: Circumstances, doubted: bool) -> tuple[int, int, int]:
+    def _conditional_effect(self, asked: EvaluationContext, doubted: bool) -> tuple[int, int, int]:
         force = self.in_force(asked)
         if force is False:
             return 0, 0, 0
@@ -305,7 +305,7 @@ class CompiledPolicy:
             allow = 0
         return deny, allow, self._else_bits & ~allow & ~deny
 
-    def may_allow(self, asked: Circumstances) -> int:
+    def may_allow(self, asked: EvaluationContext) -> int:
         """Return the access bits that this policy allows, or may as far as can be told."""
         if not self.conditional:
             return self.effect(asked)[1]
@@ -316,7 +316,7 @@ class CompiledPolicy:
         return bits
 
     def obligation(
-        self, asked: Circumstances, bit: int, *, doubted: bool = False
+        self, asked: EvaluationContext, bit: int, *, doubted: bool = False
     ) -> tuple[PolicyItem, bool] | None:
         """Return the first mask or filter item, in the listed order, that speaks of the subject.
 
@@ -335,7 +335,7 @@ class CompiledPolicy:
                     return item.item, bool(held and force and not doubted)
         return None
 
-    def item_named(self, kind: str, asked: Circumstances, bit: int, types: int) -> str:
+    def item_named(self, kind: str, asked: EvaluationContext, bit: int, types: int) -> str:
         """Return which item of a kind (`allow` or `deny`) settles an access type, as `allow[0]`."""
         items = self._deny if kind == "deny" else self._allow
         # RULE (item-order)

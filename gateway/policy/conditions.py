@@ -199,7 +199,7 @@ def _context_attribute(*, inside: bool) -> Callable[[_Values, Options], Test]:
             return _HOLDS
 
         def answer(facts: Facts) -> _Answer:
-            held = _held(facts, name)
+            held = _list_attribute_values(facts, name)
             return not held or wanted.isdisjoint(held) is not inside  # RULE (context-attribute-missing)
 
         return _test(answer, "attributes")
@@ -207,7 +207,7 @@ def _context_attribute(*, inside: bool) -> Callable[[_Values, Options], Test]:
     return make
 
 
-def _held(facts: Facts, name: str) -> _Values:
+def _list_attribute_values(facts: Facts, name: str) -> _Values:
     return next((values for key, values in facts.context.attributes if key == name), ())
 
 
@@ -219,7 +219,7 @@ def _simple(values: _Values, options: Options) -> Test:
         return _HOLDS
 
     def answer(facts: Facts) -> _Answer:
-        held = _held(facts, name)
+        held = _list_attribute_values(facts, name)
         return any(_like(pattern, value) for pattern in values for value in held) if held else None
 
     return _test(answer, "attributes")

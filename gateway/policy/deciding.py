@@ -32,22 +32,22 @@ from gateway.policy.combining import (
     all_of,
     any_of,
     candidate_zones,
-    denied_above,
+    find_denied_above,
     sees,
     wants_any,
 )
 from gateway.policy.descendants import (
-    denied_below,
+    find_denied_below,
     may_be_denied_below,
     may_be_hidden_below,
     other_zone_below,
 )
-from gateway.policy.explaining import consider, speaking
+from gateway.policy.explaining import consider, find_policies_about
 from gateway.policy.masks import DEFAULT_MASKED_DATE
 from gateway.policy.matching import NO_CONTEXT_DEPENDENCIES, fold
 from gateway.policy.nesting import in_other_zone
 from gateway.policy.obligations import ObligationItem, column_mask, find, obligation_item, row_filter
-from gateway.policy.renaming import guards_escaped, renaming_opens
+from gateway.policy.renaming import guards_escaped, would_rename_widen_access
 from gateway.policy.resource_names import DEFAULT_SERVICE
 from gateway.policy.service import COLUMN, CompiledService, ResourceQuestion
 from gateway.policy.subjects import RoleGraph, Subject
@@ -216,7 +216,7 @@ class PolicyEngine:
         found = {
             (id(policy), tag): (policy, tag)
             for type_ in PolicyType
-            for policy, tag in speaking(question, type_, zones)
+            for policy, tag in find_policies_about(question, type_, zones)
         }
         return tuple(found.values())
 
@@ -251,7 +251,7 @@ class PolicyEngine:
             allowed = view.allowed
             if (
                 isinstance(allowed, Decisions)
-                and (now := allowed.within(context, view.context_dependencies)) is not allowed
+                and (now := allowed.with_context(context, view.context_dependencies)) is not allowed
             ):
                 return replace(view, allowed=now)
             return view
@@ -261,7 +261,7 @@ class PolicyEngine:
 
     def explain(self, request: AccessRequest) -> Explanation:
         """Say what every policy of the service had to say; looks at each of them, so it takes its time."""
-        question = self._asked(request)
+        question = self._build_question(request)
         decision = self.decide(request)
         if isinstance(question, str):
             return Explanation(decision=decision, mask=None, row_filter=None, considered=())
@@ -302,16 +302,20 @@ class PolicyEngine:
         while resource.elements and resource.elements[-1][1] == "*":
             resource = Resource(resource.elements[:-1])
         question = self._question(_NOBODY, resource, ANY_ACCESS, NO_CONTEXT)
-        return isinstance(question, str) or any(said(one) for one in (question, *question.above()))
+        return isinstance(question, str) or any(
+            said(one) for one in (question, *question.build_questions_above())
+        )
 
-    def renaming_opens(self, old: Resource, new: Resource) -> bool:
+    def would_rename_widen_access(self, old: Resource, new: Resource) -> bool:
         """Say whether somebody may do more with a table under another name in its database; errs on the side
         of yes."""
         was, becomes = (self._question(_NOBODY, name, ANY_ACCESS, NO_CONTEXT) for name in (old, new))
         if isinstance(was, str) or isinstance(becomes, str):
             return True
-        pairs = zip((was, *was.above()), (becomes, *becomes.above()), strict=True)
-        return any(renaming_opens(one, other) for one, other in pairs)
+        pairs = zip(
+            (was, *was.build_questions_above()), (becomes, *becomes.build_questions_above()), strict=True
+        )
+        return any(would_rename_widen_access(one, other) for one, other in pairs)
 
     def guards_escaped(self, new: Resource, old: Resource, *, beginning: bool = False) -> bool:
         """Say whether somebody may see rows by a new name past what masks, filters and denials say of an old
@@ -368,7 +372,7 @@ class PolicyEngine:
             return self._catalogs.get(fold(resource.elements[0][1]))
         return service
 
-    def _audited_nowhere(self, request: AccessRequest) -> bool:
+    def _is_unmatched_access_audited(self, request: AccessRequest) -> bool:
         """Say whether an access to a resource that no policy can speak of is audited."""
         name = self._service_of(request.resource, request.service) or DEFAULT_SERVICE
         service = self._services.get(name)
@@ -378,29 +382,29 @@ class PolicyEngine:
         nowhere = Resource((), request.resource.owner)
         question = ResourceQuestion(service, (), (), subject, nowhere, request.access, request.context)
         rules = self._auditing[name]
-        return rules.audited(question, (UNZONED,), allowed=False, determined=False, known=False)
+        return rules.is_audited(question, (UNZONED,), allowed=False, determined=False, known=False)
 
-    def _asked(self, request: AccessRequest) -> ResourceQuestion | str:
+    def _build_question(self, request: AccessRequest) -> ResourceQuestion | str:
         below = wants_any(request.access) or request.scope is Scope.SELF_OR_DESCENDANTS
         who, what, context = request.principal, request.resource, request.context
         question = self._question(who, what, request.access, context, service=request.service, below=below)
         if isinstance(question, str):
             return question
         if request.element_scopes:
-            question.widen(request.element_scopes)
+            question.set_element_scopes(request.element_scopes)
         if request.alternatives:
-            question.vary(request.alternatives)
+            question.set_alternatives(request.alternatives)
         return question
 
     def _decide(self, request: AccessRequest, groups: Sequence[frozenset[str]] | None) -> Decision:
-        question = self._asked(request)
+        question = self._build_question(request)
         if isinstance(question, str):
             return Decision(
                 request=request,
                 allowed=False,
                 reason=question,
                 determined=False,
-                audited=self._audited_nowhere(request),  # RULE (audit-nowhere)
+                audited=self._is_unmatched_access_audited(request),  # RULE (audit-nowhere)
             )
         if groups is None and question.service.bits.means_any(request.access):
             return replace(self.decide(replace(request, access=ANY_ACCESS)), request=request)
@@ -415,7 +419,7 @@ class PolicyEngine:
                 tag = said.tag.hit.tag.type
         any_access = wants_any(request.access)
         zones = (answer.zone,) if answer.zone else candidate_zones(question, any_access=any_access)
-        audited = self._auditing[question.service.model.name].audited(
+        audited = self._auditing[question.service.model.name].is_audited(
             question, zones, allowed=answer.allowed, determined=answer.determined
         )
         datasets, projects = question.containers(bits, any_access=any_access)
@@ -442,17 +446,17 @@ class PolicyEngine:
         any_access = wants_any(request.access)
         if question.service.is_super(question.subject):
             zone = candidate_zones(question, any_access=any_access)[0]
-            return CombinedDecision(SUPER_USER, allowed=True, zone=zone), bits.wanted(request.access)
+            return CombinedDecision(SUPER_USER, allowed=True, zone=zone), bits.find_bit(request.access)
         if question.deviates():
             return CombinedDecision(DEVIATES, determined=False), 0
         wanted: list[int] = []
         if groups is None:
-            wanted = [bits.all if any_access else bits.wanted(request.access)]
+            wanted = [bits.all if any_access else bits.find_bit(request.access)]
         elif groups:
-            wanted = [sum({bits.wanted(access) for access in group}) for group in groups]
+            wanted = [sum({bits.find_bit(access) for access in group}) for group in groups]
             for group in groups:
                 for access in group:
-                    if not bits.wanted(access):
+                    if not bits.find_bit(access):
                         return _unknown_access(question, access), 0
         else:
             wanted = list(bits.names)  # any access, and every one of them
@@ -462,7 +466,7 @@ class PolicyEngine:
             # INVARIANT (nesting escapes nothing): what a namespace is denied, those in it are.
             if in_other_zone(question):
                 return CombinedDecision(OTHER_ZONE_ABOVE, determined=False), bits.all
-            denied, by = denied_above(question)
+            denied, by = find_denied_above(question)
             wanted = [bit & ~denied for bit in wanted]
             if not all(wanted):
                 return CombinedDecision(DENIED_ABOVE, said=by), denied
@@ -476,7 +480,7 @@ class PolicyEngine:
             for single in question.single():
                 if other_zone_below(single, answer.zone):
                     return CombinedDecision(OTHER_ZONE, determined=False, zone=answer.zone), wanted[0]
-                below = denied_below(single, answer.zone, sum(set(wanted)), answer.priority)
+                below = find_denied_below(single, answer.zone, sum(set(wanted)), answer.priority)
                 if below is not None:
                     return CombinedDecision(DENIED_BELOW, said=below, zone=answer.zone), wanted[0]
         return answer, wanted[0] if len(wanted) == 1 else bits.all
@@ -514,11 +518,11 @@ class PolicyEngine:
         if question.nested:
             if in_other_zone(question):
                 return False
-            bits &= ~denied_above(question)[0]
+            bits &= ~find_denied_above(question)[0]
         return any(sees(question, zone, bits) for zone in self._zones(question, any_access=True))
 
     def _obligation_item(self, request: AccessRequest, type_: PolicyType) -> ObligationItem | None:
-        question = self._asked(request)
+        question = self._build_question(request)
         if isinstance(question, str):
             return None
         found = find(question, type_, any_access=wants_any(request.access))
@@ -547,7 +551,7 @@ class PolicyEngine:
             hidden = frozenset([name for name in names if not decisions[name].allowed])
             return TableView(decisions, {}, None, hidden, context_dependencies)
         viewing = Viewing(question, columns, self._masked_date)
-        hidden = viewing.hidden(self._allows)
+        hidden = viewing.list_hidden_columns(self._allows)
         masks = viewing.masks()
         rows = viewing.rows(self._filters)
         decisions = Decisions(self.decide, request, names, viewing.alike)

@@ -15,14 +15,14 @@ from gateway.policy.service import DATABASE, ResourceQuestion
 from gateway.policy.zones import UNZONED
 
 
-def denied_below(question: ResourceQuestion, zone: str, bit: int, priority: int) -> PolicyEffect | None:
+def find_denied_below(question: ResourceQuestion, zone: str, bit: int, priority: int) -> PolicyEffect | None:
     """Return a policy of at least `priority` that denies something which reading the path may reach."""
     tags = question.service.tag_policy_index
     if tags is not None and tags.denying:
         for value in question.service.tagged_paths:
             if _may_reach(question, value):
-                further = question.instead(value)
-                said = _denied_by_tags(further, zone, bit, priority)
+                further = question.with_value(value)
+                said = _find_denied_by_tags(further, zone, bit, priority)
                 question.note(further.context_dependencies)
                 if said is not None:
                     return said
@@ -35,7 +35,9 @@ def denied_below(question: ResourceQuestion, zone: str, bit: int, priority: int)
     return None
 
 
-def _denied_by_tags(question: ResourceQuestion, zone: str, bit: int, priority: int) -> PolicyEffect | None:
+def _find_denied_by_tags(
+    question: ResourceQuestion, zone: str, bit: int, priority: int
+) -> PolicyEffect | None:
     for tag, applying in question.on_tags(PolicyType.ACCESS, zone, question.subject):
         said = effect_of(question, tag, applying)
         if said.policy.priority >= priority and (said.deny | said.rest) & bit:
@@ -71,7 +73,7 @@ def may_be_denied_below(question: ResourceQuestion) -> bool:
     if UNZONED in question.zones():
         return True
     if levels[-1:] == (DATABASE,):
-        zoned = service.zones.beginning(levels, _inside(question))
+        zoned = service.zones.entries_with_prefix(levels, _inside(question))
         if frozenset(entry.of for entry in zoned) - {*question.zones()}:
             return True
     denying = (entry for found in service.policy_index.denying.values() for entry in found)
@@ -83,11 +85,11 @@ def may_be_hidden_below(question: ResourceQuestion) -> bool:
     """Say whether a mask or a row filter, on tags or on resources, whoever it is for, may hide something in a
     database, or in a namespace that lies in it."""
     index, tags = question.service.policy_index, question.service.tag_policy_index
-    on_tags = tags is not None and any(_obliging(tags))
-    return _may_speak_below(question, _obliging(index), on_tags=on_tags)
+    on_tags = tags is not None and any(_list_obligation_policies(tags))
+    return _may_speak_below(question, _list_obligation_policies(index), on_tags=on_tags)
 
 
-def _obliging(policies: PolicyIndex) -> Iterable[ResourceEntry]:
+def _list_obligation_policies(policies: PolicyIndex) -> Iterable[ResourceEntry]:
     return (
         entry
         for policy, found in policies.compiled.values()
@@ -109,7 +111,7 @@ def _may_speak_below(question: ResourceQuestion, entries: Iterable[ResourceEntry
         return True
     return on_tags and (
         taggings.may_tag_in(levels, values)
-        or (inside is not None and bool(taggings.beginning(levels, inside)))
+        or (inside is not None and bool(taggings.entries_with_prefix(levels, inside)))
     )
 
 

@@ -53,7 +53,7 @@ class Diagnostics:
     def add(self, path: Path, message: str) -> None:
         """Note what makes the document unusable."""
         self.noted += 1
-        key = self._told(path, message)
+        key = self._format_fault(path, message)
         self.faults.append((path, message))
         self._keys.append(key)
         self._faults[key] = None
@@ -61,13 +61,13 @@ class Diagnostics:
     def warn(self, path: Path, message: str) -> None:
         """Note what is taken and does not mean what its author may think."""
         self.noted += 1
-        self._warnings[self._told(path, message)] = None
+        self._warnings[self._format_fault(path, message)] = None
 
-    def _told(self, path: Path, message: str) -> tuple[int, str]:
+    def _format_fault(self, path: Path, message: str) -> tuple[int, str]:
         if self._document is not None:
             line = self._document.line(path)
             return line, f"{self._file}:{line}: {message}"
-        where = ": ".join(part for part in (self._file, spelled(path)) if part)
+        where = ": ".join(part for part in (self._file, format_path(path)) if part)
         return len(self._faults) + len(self._warnings), f"{where}: {message}" if where else message
 
     def withdraw(self, first: int) -> tuple[str, ...]:
@@ -111,7 +111,7 @@ class Diagnostics:
             raise Faults(self.texts())
 
 
-def spelled(path: Path) -> str:
+def format_path(path: Path) -> str:
     """Return a path as one writes it: `policies[3].name`."""
     text = ""
     for step in path:
@@ -129,7 +129,7 @@ def hint(name: str, options: Iterable[str]) -> str:
     return f" (did you mean `{folded[near[0]]}`?)" if near else ""
 
 
-def unknown_keys(
+def list_unknown_keys(
     data: Mapping[str, object], allowed: Iterable[str], path: Path, faults: Diagnostics, what: str = ""
 ) -> None:
     """Note each key of `data` that is not allowed, with the nearest allowed one."""

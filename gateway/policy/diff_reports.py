@@ -12,14 +12,14 @@ from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.policy import PolicySet, ServiceDef
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
-from gateway.policy.differences import Pair, depends_on_circumstances, pairs_of, principals_of, unprobed
+from gateway.policy.differences import Pair, depends_on_context, list_unprobed, pairs_of, principals_of
 from gateway.policy.diffing import (
     NOWHERE,
     Comparison,
     Group,
     compare,
     filter_levels,
-    grouped,
+    group_changes,
     is_column,
     questions_of,
 )
@@ -67,11 +67,11 @@ def diff(
     pairs = [pair for pair in pairs_of(old, new) if pair.policies or pair.everything]
     asked_people = list(people) or principals_of(pairs)
     speaking = {**old.catalog_services, **new.catalog_services}
-    probes = _given(pairs, resources, speaking) if resources else None
+    probes = _list_given_resources(pairs, resources, speaking) if resources else None
     comparison = Comparison()
     looked_at = 0
     groups: list[Group] = []
-    roles = [name for pair in pairs for name in unprobed(pair)] if not resources else []
+    roles = [name for pair in pairs for name in list_unprobed(pair)] if not resources else []
     for i, pair in enumerate(pairs):
         found = probes[i] if probes is not None else list(resources_of(pair, asked_people))
         looked_at += len(found)
@@ -84,7 +84,7 @@ def diff(
             engine_for(old), engine_for(new), questions_of(pair, found, asked_people, context), told
         )
         comparison.asked += compared.asked
-        groups += grouped(compared.changes, (access.name for access in pair.definition.access_types))
+        groups += group_changes(compared.changes, (access.name for access in pair.definition.access_types))
     return DiffReport(
         groups=tuple(groups),
         people=len(asked_people),
@@ -94,7 +94,9 @@ def diff(
     )
 
 
-def _given(pairs: Sequence[Pair], resources: Iterable[str], speaking: Mapping[str, str]) -> list[list[Probe]]:
+def _list_given_resources(
+    pairs: Sequence[Pair], resources: Iterable[str], speaking: Mapping[str, str]
+) -> list[list[Probe]]:
     """Return the resources that were given, for each service that knows such a thing; `speaking` says which
     service speaks for which catalog."""
     found: list[list[Probe]] = [[] for _ in pairs]
@@ -133,15 +135,15 @@ def diff_recorded(
     """
     replayed = _Replayed(old, new, people or {})
     for one in events:
-        replayed.take(one)
-    questions = [replace(asked, count=count) for asked, count in replayed.questions()]
+        replayed.note_accesses(one)
+    questions = [replace(asked, count=count) for asked, count in replayed.list_questions()]
     found = compare(engine_for(old), engine_for(new), questions, progress)
     accesses = {a.name for s in new.services.values() for a in s.definition.access_types}
     notes = []
     if replayed.unreadable:
         notes.append(f"{replayed.unreadable} recorded accesses name resources that neither side knows")
     return DiffReport(
-        groups=tuple(grouped(found.changes, accesses)),
+        groups=tuple(group_changes(found.changes, accesses)),
         people=len({asked.principal for asked in questions}),
         resources=len({asked.resource for asked in questions}),
         asked=found.asked,
@@ -154,11 +156,11 @@ class _Replayed:
 
     def __init__(self, old: PolicySet, new: PolicySet, people: Mapping[str, Principal]) -> None:
         self._old, self._new, self._people = old, new, people
-        self._circumstances = any(map(depends_on_circumstances, (old, new)))
+        self._context = any(map(depends_on_context, (old, new)))
         self._counts: dict[tuple[Principal, Resource, str, AccessContext], int] = {}
         self.unreadable = 0
 
-    def take(self, event: AuditEvent) -> None:
+    def note_accesses(self, event: AuditEvent) -> None:
         """Note every access that one statement asked for."""
         body = event.body
         principal = Principal(
@@ -170,7 +172,7 @@ class _Replayed:
         address = str(body.get("cliIP") or "")
         # Without conditions and periods a thousand accesses at different times are one question.
         context = NO_CONTEXT
-        if self._circumstances:
+        if self._context:
             context = AccessContext(
                 time=datetime.fromisoformat(event.time), client_ip=_without_port(address) or None
             )
@@ -197,7 +199,7 @@ class _Replayed:
                     return
         self.unreadable += 1
 
-    def questions(self) -> Iterator[tuple[Asked, int]]:
+    def list_questions(self) -> Iterator[tuple[Asked, int]]:
         """Yield each question with how often it was asked."""
         for (principal, resource, access, context), count in self._counts.items():
             definition = self._definition(resource)

@@ -102,13 +102,13 @@ def _by_content(service: Service | None) -> dict[object, Policy]:
     tags = service.tags.policies if service.tags is not None else ()
     return {
         (kind, _content(policy)): policy
-        for kind, policies in ((0, service.policies), (1, tags), (2, shared_of(service)))
+        for kind, policies in ((0, service.policies), (1, tags), (2, list_shared(service)))
         for policy in policies
         if policy.enabled
     }
 
 
-def shared_of(service: Service) -> tuple[Policy, ...]:
+def list_shared(service: Service) -> tuple[Policy, ...]:
     """Return what is shared of a service as policies on its resources."""
     sharing = service.sharing
     return () if sharing is None else (*sharing.grants(), *sharing.obligations())
@@ -164,11 +164,11 @@ def key_of(found: ResourceSet) -> SetKey:
     return frozenset(found.items())
 
 
-def depends_on_circumstances(policies: PolicySet) -> bool:
+def depends_on_context(policies: PolicySet) -> bool:
     """Say whether an answer may depend on when and from where it is asked."""
     tags = (tag for service in policies.services.values() for t in service.tagged for tag in t.tags)
     shared = (s.sharing for s in policies.services.values() if s.sharing is not None)
-    if any(sharing.depends_on_circumstances for sharing in shared):
+    if any(sharing.depends_on_context for sharing in shared):
         return True
     return any(tag.validity for tag in tags) or any(
         policy.conditions
@@ -222,7 +222,7 @@ def principals_of(pairs: Iterable[Pair]) -> list[Principal]:
     ]
 
 
-def unprobed(pair: Pair) -> list[str]:
+def list_unprobed(pair: Pair) -> list[str]:
     """Return the names of changed policies with values that stand for nothing in particular: roles."""
     return sorted(
         policy.name
@@ -232,10 +232,10 @@ def unprobed(pair: Pair) -> list[str]:
 
 
 def _tags_differ(pair: Pair) -> bool:
-    return pair.old is None or pair.new is None or tagged_of(pair.old) != tagged_of(pair.new)
+    return pair.old is None or pair.new is None or list_tagged(pair.old) != list_tagged(pair.new)
 
 
-def tagged_of(service: Service) -> set[tuple[SetKey, str]]:
+def list_tagged(service: Service) -> set[tuple[SetKey, str]]:
     """Return the tagged resources of a service in a form that can be compared."""
     return {(key_of(each.resources), repr(each.tags)) for each in service.tagged}
 

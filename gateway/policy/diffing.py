@@ -156,8 +156,8 @@ def _changes(old: Engine, new: Engine, question: AccessQuestion) -> Iterator[Acc
         return AccessChange(kind, who, question.label, level, accesses, before, after, question.count)
 
     for accesses in question.accesses:
-        one, before = _decided(old, question, accesses[0], question.old_service)
-        two, after = _decided(new, question, accesses[0], question.new_service)
+        one, before = _decide(old, question, accesses[0], question.old_service)
+        two, after = _decide(new, question, accesses[0], question.new_service)
         if one != two:
             yield change(GAINED if two else LOST, accesses, before, after)
     if question.masks and _both_read(old, new, question, Scope.SELF):
@@ -176,7 +176,7 @@ def _changes(old: Engine, new: Engine, question: AccessQuestion) -> Iterator[Acc
             yield change(FILTER, (SELECT,), before, after)
 
 
-def _decided(engine: Engine, question: AccessQuestion, access: str, service: str | None) -> tuple[bool, Side]:
+def _decide(engine: Engine, question: AccessQuestion, access: str, service: str | None) -> tuple[bool, Side]:
     if service == NOWHERE:
         return False, Side("denied: there is no such service")
     decision = engine.decide(_request(question, access, service))
@@ -234,7 +234,7 @@ def filter_side(engine: Engine, question: AccessQuestion, service: str | None) -
     return Side(f"rows where {bound}" if bound is not None else "no row", settled.policy)
 
 
-def grouped(changes: Iterable[AccessChange], all_accesses: Iterable[str] = ()) -> list[Group]:
+def group_changes(changes: Iterable[AccessChange], all_accesses: Iterable[str] = ()) -> list[Group]:
     """Return the changes in groups, merged by access types, then by people, then by resources."""
     accesses: dict[tuple[Cause, str, tuple[str, str]], set[str]] = defaultdict(set)
     counts: dict[tuple[Cause, str, tuple[str, str]], int] = defaultdict(int)

@@ -202,7 +202,7 @@ class _Builder:
         self._nodes += 1
         if not self._stack:
             self.root = node
-            self._bound(node, line or node.line)
+            self._check_bounds(node, line or node.line)
             return
         parent = self._stack[-1]
         if parent.expects_key:
@@ -225,9 +225,9 @@ class _Builder:
         parent.children[key] = node
         parent.size += node.size
         parent.height = max(parent.height, node.height + 1)
-        self._bound(parent, line or node.line)
+        self._check_bounds(parent, line or node.line)
 
-    def _bound(self, node: _YamlNode, line: int) -> None:
+    def _check_bounds(self, node: _YamlNode, line: int) -> None:
         if max(self._nodes, node.size) > self._max_nodes:
             self._stop(line, f"more than {self._max_nodes} values when aliases are expanded")
 

@@ -23,7 +23,7 @@ from gateway.policy.deciding import PolicyEngine
 from gateway.policy.masks import DEFAULT_MASKED_DATE, null_of
 from gateway.policy.obligations import NO_ROWS, ObligationItem
 from gateway.policy.resource_names import DEFAULT_SERVICE
-from gateway.policy.views import Decisions, TableView, all_filters, both_masks, together
+from gateway.policy.views import Decisions, TableView, all_filters, both_masks, merge_table_views
 
 __all__ = [
     "ALLOWED",
@@ -136,7 +136,7 @@ class Engine(PolicyEngine):
         if rows is not None and before.row_filter is not None:
             rows = _filter_of_both(rows, before.row_filter)
         return replace(
-            together(view.hidden | before.hidden, (view, before)),  # RULE (failing-case-columns)
+            merge_table_views(view.hidden | before.hidden, (view, before)),  # RULE (failing-case-columns)
             allowed=Decisions(self.decide, request, names, lambda: {name: name for name in names}),
             masks={**before.masks, **masks},  # RULE (failing-case-masks)
             row_filter=rows or before.row_filter,  # RULE (failing-case-filters)
@@ -165,9 +165,11 @@ class Engine(PolicyEngine):
             before is not None and before.may_be_hidden_below(resource)
         )
 
-    def renaming_opens(self, old: Resource, new: Resource) -> bool:
+    def would_rename_widen_access(self, old: Resource, new: Resource) -> bool:
         before = self._before
-        return super().renaming_opens(old, new) or (before is not None and before.renaming_opens(old, new))
+        return super().would_rename_widen_access(old, new) or (
+            before is not None and before.would_rename_widen_access(old, new)
+        )
 
     def guards_escaped(self, new: Resource, old: Resource, *, beginning: bool = False) -> bool:
         before = self._before

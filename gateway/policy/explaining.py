@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from gateway.model.decision import Considered, Decision, PolicyRef
 from gateway.model.policy import Policy, PolicyType, ResourceSet, ResourceValues
 from gateway.policy.combining import DEVIATES, OTHER_ZONE, SUPER_USER, wants_any
-from gateway.policy.compiled import CompiledItem, CompiledPolicy, told
+from gateway.policy.compiled import CompiledItem, CompiledPolicy, evaluate_test
 from gateway.policy.hierarchy import HERE, MatchType, compile_entry
 from gateway.policy.obligations import ObligationItem
 from gateway.policy.policy_index import PolicyIndex
@@ -51,7 +51,7 @@ def consider(
     told: list[Considered] = []
     asked: set[tuple[CompiledPolicy, str]] = set()
     for type_, outcome in outcomes.items():
-        for policy, asking in _asked(question, type_, zones):
+        for policy, asking in _list_asked(question, type_, zones):
             tag = asking.hit.tag.type if isinstance(asking, TagQuestion) else ""
             if (policy, tag) in asked:
                 continue
@@ -62,10 +62,10 @@ def consider(
             elif type_ is PolicyType.ACCESS and decision.reason in (DEVIATES, OTHER_ZONE):
                 why = decision.reason
             elif settled:
-                why = _settled(outcome, type_)
+                why = _explain_settled(outcome, type_)
             else:
-                why = _lost(policy, asking, question, outcome, type_)
-            told.append(_considered(policy.policy, why, tag=tag, settled=settled))
+                why = _explain_overruled(policy, asking, question, outcome, type_)
+            told.append(_build_considered(policy.policy, why, tag=tag, settled=settled))
     heard = {policy for policy, _ in asked}
     rest = []
     for policy_index, on_tags in ((service.tag_policy_index, True), (service.policy_index, False)):
@@ -73,18 +73,22 @@ def consider(
             compiled = policy_index.compiled.get(id(policy_)) if policy_index is not None else None
             if policy_index is not None and (compiled is None or compiled[0] not in heard):
                 rest.append(
-                    _considered(policy_, _unasked(policy_, policy_index, question, zones, on_tags=on_tags))
+                    _build_considered(
+                        policy_, _explain_unasked(policy_, policy_index, question, zones, on_tags=on_tags)
+                    )
                 )
-    return (*told, *_shared(question, outcomes), *rest)
+    return (*told, *_list_shared(question, outcomes), *rest)
 
 
-def _shared(question: ResourceQuestion, outcomes: Mapping[PolicyType, _Outcome]) -> Iterator[Considered]:
+def _list_shared(question: ResourceQuestion, outcomes: Mapping[PolicyType, _Outcome]) -> Iterator[Considered]:
     """Yield what the policies of datasets and projects say that the resource is shared in."""
     sharing = question.service.sharing
     if sharing is None:
         return
-    wanted = _wanted(question, PolicyType.ACCESS)
-    for where, policy, bits in sharing.speaking(question, wanted, any_access=wants_any(question.access)):
+    wanted = _list_wanted(question, PolicyType.ACCESS)
+    for where, policy, bits in sharing.find_holder_policies(
+        question, wanted, any_access=wants_any(question.access)
+    ):
         settled = {type_ for type_, outcome in outcomes.items() if outcome.settled_by == policy.ref}
         if PolicyType.ACCESS in settled:
             why = "it grants access"
@@ -93,20 +97,20 @@ def _shared(question: ResourceQuestion, outcomes: Mapping[PolicyType, _Outcome])
             why = f"policy `{by.name}` came earlier and decided" if by else "it says nothing else"
         else:
             why = f"it does not grant `{question.access}` to user {question.subject.user}"
-        yield _considered(
+        yield _build_considered(
             policy.policy, f"{where} holds the resource; {why}", settled=PolicyType.ACCESS in settled
         )
         for type_ in settled - {PolicyType.ACCESS}:
             told = f"what {where} shares {_WHAT[type_]}"
-            yield replace(_considered(policy.policy, told, settled=True), type=type_)
+            yield replace(_build_considered(policy.policy, told, settled=True), type=type_)
 
 
-def _considered(policy: Policy, why: str, *, tag: str = "", settled: bool = False) -> Considered:
+def _build_considered(policy: Policy, why: str, *, tag: str = "", settled: bool = False) -> Considered:
     ref = PolicyRef(id=policy.id, name=policy.name, version=policy.version)
     return Considered(policy=ref, type=policy.type, settled=settled, why=why, tag=tag, zone=policy.zone)
 
 
-def _asked(
+def _list_asked(
     question: ResourceQuestion, type_: PolicyType, zones: Sequence[str]
 ) -> Iterator[tuple[CompiledPolicy, ResourceQuestion | TagQuestion]]:
     for zone in zones:
@@ -114,15 +118,15 @@ def _asked(
         on_tags.sort(key=lambda one: one[1][0].sort_key)
         for tag, (policy, *_) in on_tags:
             yield policy, tag
-        for policy, *_ in question.applying(question.service.policy_index.index(zone, type_), None):
+        for policy, *_ in question.find_applicable(question.service.policy_index.index(zone, type_), None):
             yield policy, question
 
 
-def speaking(
+def find_policies_about(
     question: ResourceQuestion, type_: PolicyType, zones: Sequence[str]
 ) -> Iterator[tuple[Policy, str]]:
     """Yield the policies of a type that speak of the resource, with the tag by which they do."""
-    for policy, asking in _asked(question, type_, zones):
+    for policy, asking in _list_asked(question, type_, zones):
         yield policy.policy, asking.hit.tag.type if isinstance(asking, TagQuestion) else ""
 
 
@@ -146,7 +150,7 @@ def _priority(question: ResourceQuestion, ref: PolicyRef, *, tag: bool) -> int:
     return max((policy.priority for policy, _ in found if policy.ref == ref), default=0)
 
 
-def _settled(outcome: _Outcome, type_: PolicyType) -> str:
+def _explain_settled(outcome: _Outcome, type_: PolicyType) -> str:
     if type_ is not PolicyType.ACCESS:
         return f"its `{outcome.item}` holds"
     if not outcome.item:
@@ -154,15 +158,15 @@ def _settled(outcome: _Outcome, type_: PolicyType) -> str:
     return f"its `{outcome.item}` {'denies' if outcome.denied else 'allows'} it"
 
 
-def _wanted(question: ResourceQuestion, type_: PolicyType) -> int:
+def _list_wanted(question: ResourceQuestion, type_: PolicyType) -> int:
     service = question.service
-    bits = service.bits.all if wants_any(question.access) else service.bits.wanted(question.access)
+    bits = service.bits.all if wants_any(question.access) else service.bits.find_bit(question.access)
     if type_ is PolicyType.MASK:
         return service.mask_bits & bits
     return service.filter_bits & bits if type_ is PolicyType.ROW_FILTER else bits
 
 
-def _lost(
+def _explain_overruled(
     policy: CompiledPolicy,
     asking: ResourceQuestion | TagQuestion,
     question: ResourceQuestion,
@@ -173,7 +177,7 @@ def _lost(
     force = policy.in_force(asking)
     if force is False:
         return _out_of_force(policy, asking)
-    bits = _wanted(question, type_)
+    bits = _list_wanted(question, type_)
     if type_ is PolicyType.ACCESS:
         deny, allow, rest = policy.effect(asking)
         denies, speaks = bool((deny | rest) & bits), bool((deny | rest | allow) & bits)
@@ -194,7 +198,7 @@ def _lost(
 def _out_of_force(policy: CompiledPolicy, asking: ResourceQuestion | TagQuestion) -> str:
     if policy.policy.schedules and policy.out_of_schedule(asking):
         return "it is out of its schedule"
-    false = [c.type for c, test in policy.conditions() if told(test, asking.facts()) is False]
+    false = [c.type for c, test in policy.conditions() if evaluate_test(test, asking.facts()) is False]
     return f"its condition {_names(false)} is false"
 
 
@@ -211,7 +215,9 @@ def _silence(
     if not listing:
         return f"no item for user {user} lists `{access}`"
     if force is None:
-        indeterminate = [c.type for c, test in policy.conditions() if told(test, asking.facts()) is None]
+        indeterminate = [
+            c.type for c, test in policy.conditions() if evaluate_test(test, asking.facts()) is None
+        ]
         if indeterminate:
             return f"its condition {_names(indeterminate)} is indeterminate, which counts against access"
         lacking = "without a time its schedule" if asking.facts().context.time is None else "its schedule"
@@ -243,7 +249,7 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in dict.fromkeys(names))
 
 
-def _unasked(
+def _explain_unasked(
     policy: Policy,
     policy_index: PolicyIndex,
     question: ResourceQuestion,

@@ -37,6 +37,6 @@ class Facts:
     tag: Tag | None = None
     """The tag whose policy is being asked; None for policies on resources."""
 
-    def can_tell(self, context_dependencies: frozenset[str]) -> bool:
+    def is_determined(self, context_dependencies: frozenset[str]) -> bool:
         """Say whether what depends on these fields of the context can be told."""
         return not (self.doubted_tags and "tags" in context_dependencies)

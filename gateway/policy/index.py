@@ -6,8 +6,8 @@ begin with. A lookup visits one file for each shape that occurs, a handful, howe
 INVARIANT (complete): every policy whose resources match and that says anything about the subject is among the
 candidates; the linear evaluator in the tests checks it.
 
-An index does not change. `changed` returns another one that shares with it all but the files concerned, so
-that ten policies of a hundred thousand are exchanged in milliseconds, and answers go on meanwhile.
+An index does not change. `with_changes` returns another one that shares with it all but the files concerned,
+so that ten policies of a hundred thousand are exchanged in milliseconds, and answers go on meanwhile.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class _File:
         if len(entries) > _SPLIT_AT:
             self._exchange((), entries)
 
-    def concerning(self, values: Sequence[str], subject: Subject) -> Iterable[ResourceEntry]:
+    def find_for_subject(self, values: Sequence[str], subject: Subject) -> Iterable[ResourceEntry]:
         """Return the entries that can say something about a subject; one may come more than once."""
         if self._wide is None:
             return self.all.find(values)
@@ -113,7 +113,7 @@ class _File:
             found += self._by_role[role].find(values)
         return found
 
-    def changed(self, gone: _Gone, new: list[ResourceEntry]) -> _File:
+    def with_changes(self, gone: _Gone, new: list[ResourceEntry]) -> _File:
         """Return the file with some entries exchanged."""
         entries = _without(self.all.entries, gone)
         entries += new
@@ -190,10 +190,10 @@ class _LevelIndex:
             elif subject is None:
                 found += file.all.find(values)
             else:
-                found += file.concerning(values, subject)
+                found += file.find_for_subject(values, subject)
         return found
 
-    def changed(
+    def with_changes(
         self, changes: dict[tuple[Shape, _Key], tuple[set[ResourceEntry], list[ResourceEntry]]]
     ) -> _LevelIndex:
         level_index = _LevelIndex(self.depth)
@@ -202,7 +202,7 @@ class _LevelIndex:
         for (shape, key), (gone, new) in changes.items():
             if shape not in copied:
                 key_of, files = level_index.files.get(shape) or (
-                    itemgetter(*shape) if shape else _nothing,
+                    itemgetter(*shape) if shape else _build_empty_key,
                     {},
                 )
                 level_index.files[shape] = (key_of, dict(files))
@@ -210,7 +210,7 @@ class _LevelIndex:
             files = level_index.files[shape][1]
             old = files.get(key)
             if isinstance(old, _File):
-                file = old.changed(gone, new)
+                file = old.with_changes(gone, new)
                 entries = file.all.entries
                 if len(entries) > 1:
                     files[key] = file
@@ -230,7 +230,7 @@ class _LevelIndex:
         return level_index
 
 
-def _nothing(_: Sequence[str]) -> tuple[str, ...]:
+def _build_empty_key(_: Sequence[str]) -> tuple[str, ...]:
     return ()
 
 
@@ -259,14 +259,14 @@ class Index:
             level_index = self._level_indexes[below][levels] = _LevelIndex(len(levels))
             for (shape, key), found in files.items():
                 if shape not in level_index.files:
-                    level_index.files[shape] = (itemgetter(*shape) if shape else _nothing, {})
+                    level_index.files[shape] = (itemgetter(*shape) if shape else _build_empty_key, {})
                 file = found[0] if len(found) == 1 else _File(len(levels), shape, found)
                 level_index.files[shape][1][key] = file
 
     def __bool__(self) -> bool:
         return bool(self._level_indexes[0] or self._level_indexes[1])
 
-    def changed(self, gone: Iterable[ResourceEntry], new: Iterable[ResourceEntry]) -> Index:
+    def with_changes(self, gone: Iterable[ResourceEntry], new: Iterable[ResourceEntry]) -> Index:
         """Return the index with some entries taken out and others put in."""
         changes: dict[
             tuple[bool, tuple[str, ...]],
@@ -284,50 +284,54 @@ class Index:
         index._level_indexes = (dict(self._level_indexes[0]), dict(self._level_indexes[1]))
         for (below, levels), files in changes.items():
             level_index = self._level_indexes[below].get(levels) or _LevelIndex(len(levels))
-            level_index = index._level_indexes[below][levels] = level_index.changed(files)
+            level_index = index._level_indexes[below][levels] = level_index.with_changes(files)
             if not level_index.files:
                 del index._level_indexes[below][levels]
         return index
 
-    def at(
+    def find_at(
         self, levels: tuple[str, ...], values: Sequence[str], subject: Subject | None
     ) -> list[ResourceEntry]:
         """Return candidates that can match the resource itself (SELF or with all its descendants)."""
         level_index = self._level_indexes[0].get(levels)
         return level_index.find(values, subject) if level_index is not None else []
 
-    def below(
+    def find_below(
         self, levels: tuple[str, ...], values: Sequence[str], subject: Subject | None
     ) -> list[ResourceEntry]:
         """Return candidates that can match something below the resource only."""
         level_index = self._level_indexes[1].get(levels)
         return level_index.find(values, subject) if level_index is not None else []
 
-    def everything(self, subject: Subject | None) -> list[ResourceEntry]:
+    def find_all(self, subject: Subject | None) -> list[ResourceEntry]:
         """Return every entry that can say something about a subject, or without one about anybody."""
-        return [*self.at((), (), subject), *self.below((), (), subject)]
+        return [*self.find_at((), (), subject), *self.find_below((), (), subject)]
 
-    def along(self, levels: tuple[str, ...]) -> list[ResourceEntry]:
+    def find_along_path(self, levels: tuple[str, ...]) -> list[ResourceEntry]:
         """Return the entries of resources on the same way down: above these levels, here or below."""
         return [
             entry
-            for entry in self.everything(None)
+            for entry in self.find_all(None)
             if all(one == other for one, other in zip(entry.levels, levels, strict=False))
         ]
 
-    def beginning(self, levels: tuple[str, ...], values: Sequence[str]) -> list[ResourceEntry]:
+    def entries_with_prefix(self, levels: tuple[str, ...], values: Sequence[str]) -> list[ResourceEntry]:
         """Return the entries that may speak of something whose deepest name begins as here, of what it lies
         in or of what lies in it."""
         reach = levels[:-1], values[:-1]
-        listed = (*self.at(*reach, None), *self.below(*reach, None), *self.above(levels, values))
+        listed = (
+            *self.find_at(*reach, None),
+            *self.find_below(*reach, None),
+            *self.find_above(levels, values),
+        )
         return [entry for entry in dict.fromkeys(listed) if entry.may_begin(levels, values)]
 
-    def above(self, levels: tuple[str, ...], values: Sequence[str]) -> list[ResourceEntry]:
+    def find_above(self, levels: tuple[str, ...], values: Sequence[str]) -> list[ResourceEntry]:
         """Return candidates that can match something above the resource."""
         return [
             entry
             for depth in range(1, len(levels))
-            for entry in self.at(levels[:depth], values[:depth], None)
+            for entry in self.find_at(levels[:depth], values[:depth], None)
             if len(entry.levels) == depth
         ]
 

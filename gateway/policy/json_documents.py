@@ -269,7 +269,7 @@ class _Parser:
 
     def _tell_repeated(self, part: bytes, places: list[tuple[int, int]]) -> None:
         scan, lines = _Scan(part, {}), _Lines(self.content)
-        for key, offset, first in scan.repeated():
+        for key, offset, first in scan.list_repeated_keys():
             line, earlier = lines.of(_place(offset, places)), lines.of(_place(first, places))
             self.faults.append((line, f"key `{key}` is repeated here (first in line {earlier})"))
 
@@ -337,14 +337,14 @@ class _Scan:
         if (listed := self._lists.get(start)) is not None:
             if not isinstance(step, int) or not 0 <= step < len(listed.entries):
                 return None
-            begin = self._listed(listed, step)
+            begin = self._list_entries(listed, step)
             return begin, begin
         branch = self._branches.get(start)
         if branch is None:
             branch = self._branches[start] = self._branch(start)
         return None if step not in branch.starts else (branch.starts[step], branch.values[step])
 
-    def repeated(self) -> list[tuple[str, int, int]]:
+    def list_repeated_keys(self) -> list[tuple[str, int, int]]:
         """Return (key, its offset, that of its first) for every key that repeats, anywhere in the text."""
         found, waiting = [], [self.skip(0)]
         while waiting:
@@ -360,7 +360,7 @@ class _Scan:
         blank = _BLANK.match(self._text, offset)
         return blank.end() if blank else offset
 
-    def _listed(self, listed: _LongList, position: int) -> int:
+    def _list_entries(self, listed: _LongList, position: int) -> int:
         first, begin, end = listed.slice_of(position)
         if self._slice[0] != begin:
             text = self._text[begin:end].decode()

@@ -34,7 +34,7 @@ class Reader:
     def warn(self, path: Path, message: str) -> None:
         self.findings.warn(path, self.label + message)
 
-    def mapping(self, value: object, path: Path, what: str = "") -> Mapping[str, Any]:
+    def read_mapping(self, value: object, path: Path, what: str = "") -> Mapping[str, Any]:
         """Return an object; nothing for null, and for anything else, which is a fault."""
         if type(value) is dict or isinstance(value, Mapping):  # an abstract class is slow to ask
             return value
@@ -44,9 +44,9 @@ class Reader:
 
     def field(self, data: Mapping[str, Any], key: str, path: Path) -> Mapping[str, Any]:
         """Return the object under a key."""
-        return self.mapping(data.get(key), (*path, key))
+        return self.read_mapping(data.get(key), (*path, key))
 
-    def listed(self, data: Mapping[str, Any], key: str, path: Path) -> list[Any]:
+    def read_list(self, data: Mapping[str, Any], key: str, path: Path) -> list[Any]:
         """Return the list under a key."""
         value = data.get(key)
         if isinstance(value, list):
@@ -61,7 +61,7 @@ class Reader:
     def entries(self, data: Mapping[str, Any], key: str, path: Path) -> list[tuple[Mapping[str, Any], Path]]:
         """Return the objects of the list under a key, each with its path."""
         found = []
-        for i, entry in enumerate(self.listed(data, key, path)):
+        for i, entry in enumerate(self.read_list(data, key, path)):
             where = (*path, key, i)
             if type(entry) is dict or isinstance(entry, Mapping):
                 found.append((entry, where))
@@ -82,7 +82,7 @@ class Reader:
         """Return the first character of a text, as Ranger does; absent and empty are the default."""
         return self.text(data, key, path)[:1] or default
 
-    def required(self, data: Mapping[str, Any], key: str, path: Path) -> str:
+    def read_required(self, data: Mapping[str, Any], key: str, path: Path) -> str:
         """Return a text that must be there and say something."""
         value = data.get(key)
         if isinstance(value, str) and value.strip():
@@ -131,7 +131,7 @@ class Reader:
     def texts(self, data: Mapping[str, Any], key: str, path: Path) -> tuple[str, ...]:
         """Return the texts in the list under a key, less the blank ones."""
         found = []
-        for i, entry in enumerate(self.listed(data, key, path)):
+        for i, entry in enumerate(self.read_list(data, key, path)):
             if isinstance(entry, str):
                 if entry.strip():
                     found.append(entry)
@@ -142,7 +142,7 @@ class Reader:
     def literals(self, data: Mapping[str, Any], key: str, path: Path) -> list[str]:
         """Return the list under a key as texts; numbers and booleans are spelled as JSON does."""
         found = []
-        for i, entry in enumerate(self.listed(data, key, path)):
+        for i, entry in enumerate(self.read_list(data, key, path)):
             text = literal(entry)
             if text is None:
                 self.fault((*path, key, i), f"`{key}` must hold texts, not {kind_of(entry)}")

@@ -85,14 +85,14 @@ class Sights:
             rows = "" if view.row_filter is None else view.row_filter.expression
             for name in names:
                 if name in view.hidden:
-                    found[name].append(ColumnSight(self._hidden(principal, resource, name)))
+                    found[name].append(ColumnSight(self._is_hidden(principal, resource, name)))
                 elif name in view.masks:
                     found[name].append(ColumnSight(Protection.MASKED, rows))
                 else:
                     found[name].append(ColumnSight(Protection.FILTERED if rows else None, rows))
         return found
 
-    def _hidden(self, principal: Principal, table: Resource, column: str) -> Protection:
+    def _is_hidden(self, principal: Principal, table: Resource, column: str) -> Protection:
         if self._decide(principal, table.child("column", column)).determined:
             return Protection.DENIED
         some = AccessRequest(
@@ -104,7 +104,7 @@ class Sights:
         )
         return Protection.DENIED if self.engine.decide(some).allowed else Protection.UNGRANTED
 
-    def weaker(
+    def list_weaker(
         self,
         source: tuple[TablePath, str],
         target: tuple[TablePath, str],
@@ -127,7 +127,10 @@ class Sights:
             # Who sees the same rows here as there sees no more of them.
             if why is Protection.FILTERED and after.rows == before.rows:
                 continue
-            there, here = self._told(principal, source, before), self._told(principal, target, after)
+            there, here = (
+                self._explain_sight(principal, source, before),
+                self._explain_sight(principal, target, after),
+            )
             found.append(Weaker(principal.user, why, there, here))
         return found
 
@@ -151,7 +154,9 @@ class Sights:
             decision = self.engine.decide(request)
             if decision.allowed:
                 here = f"files are read as they are{_by(decision.policy.name)}"
-                found.append(Weaker(principal.user, why, self._told(principal, source, before), here))
+                found.append(
+                    Weaker(principal.user, why, self._explain_sight(principal, source, before), here)
+                )
         return found
 
     def _decide(self, principal: Principal, resource: Resource) -> Decision:
@@ -159,7 +164,7 @@ class Sights:
             AccessRequest(principal=principal, resource=resource, access=SELECT, context=self.context)
         )
 
-    def _told(self, principal: Principal, of: tuple[TablePath, str], sight: ColumnSight) -> str:
+    def _explain_sight(self, principal: Principal, of: tuple[TablePath, str], sight: ColumnSight) -> str:
         """Say how a column is seen, and which policies have it so."""
         table = Resource.table(*of[0])
         column = table.child("column", of[1])
@@ -190,7 +195,7 @@ def _by(policy: str) -> str:
     return f" (policy `{policy}`)" if policy else ""
 
 
-def named_principals(policies: PolicySet, people: Mapping[str, Principal]) -> list[Principal]:
+def list_named_principals(policies: PolicySet, people: Mapping[str, Principal]) -> list[Principal]:
     """Return whom to ask for: the known people, somebody for each user, group and role that policies name,
     and one who is in none."""
     made = principals_of(pairs_of(PolicySet(version=0), policies))

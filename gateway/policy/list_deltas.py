@@ -23,7 +23,7 @@ class ListDelta(Generic[T]):
     """Elements that are equal and have the same number, but are another object now."""
 
 
-def exchanged(old: Sequence[T], new: Sequence[T]) -> ListDelta[T]:
+def list_delta(old: Sequence[T], new: Sequence[T]) -> ListDelta[T]:
     """Compare two lists by identity, and what is left by number and equality; see `unlike`."""
     went, turned_up = unlike(old, new)
     gone = {ident: old[i] for ident, i in went.items()}

@@ -14,7 +14,7 @@ from gateway.policy.facts import Facts
 from gateway.policy.script import PolicyScript, parse
 from gateway.policy.script.names import ScriptScope
 from gateway.policy.script.tokens import Untranslatable
-from gateway.policy.script.values import AttributeValues, CannotTell, ScriptValue, is_nothing, to_text
+from gateway.policy.script.values import AttributeValues, Indeterminate, ScriptValue, is_nothing, to_text
 
 OPENING = "${{"
 MAX_TEMPLATE = 16_384
@@ -73,12 +73,14 @@ class Template:
     def render(self, facts: Facts) -> str | None:
         """Return the text with every result in its place (null as nothing); None when one cannot be told."""
         try:
-            return "".join([part if isinstance(part, str) else _shown(part, facts) for part in self.parts])
-        except CannotTell:
+            return "".join(
+                [part if isinstance(part, str) else _expand_macro(part, facts) for part in self.parts]
+            )
+        except Indeterminate:
             return None
 
 
-def _shown(script: PolicyScript, facts: Facts) -> str:
+def _expand_macro(script: PolicyScript, facts: Facts) -> str:
     value = script.value(facts)
     return "" if is_nothing(value) else to_text(value)
 

@@ -111,27 +111,25 @@ def _text(masking: Masking, c: str, type_: ColumnType, b: str) -> str | None:
         case "mask_hash":
             return _hash(c, type_, b)
         case "mask_show_last_n" if n > 0:
-            hidden = _crossed_out(masking, f"SUBSTRING({c} FROM 1 FOR {length} - {n})", b)
+            hidden = _cross_out(masking, f"SUBSTRING({c} FROM 1 FOR {length} - {n})", b)
             return f"CASE WHEN {length} <= {n} THEN {c} ELSE {hidden} || SUBSTRING({c} FROM -{n}) END"
         case "mask_show_first_n" if n > 0:
-            hidden = _crossed_out(masking, f"SUBSTRING({c} FROM {n + 1})", b)
+            hidden = _cross_out(masking, f"SUBSTRING({c} FROM {n + 1})", b)
             return f"SUBSTRING({c} FROM 1 FOR {n}) || {hidden}"
         case "mask_first_n" if n > 0:
-            hidden = _crossed_out(masking, f"SUBSTRING({c} FROM 1 FOR {n})", b)
+            hidden = _cross_out(masking, f"SUBSTRING({c} FROM 1 FOR {n})", b)
             return f"{hidden} || SUBSTRING({c} FROM {n + 1})"
         case "mask_last_n" if n > 0:
-            hidden = _crossed_out(masking, f"SUBSTRING({c} FROM -{n})", b)
+            hidden = _cross_out(masking, f"SUBSTRING({c} FROM -{n})", b)
             shown = f"SUBSTRING({c} FROM 1 FOR {length} - {n})"
-            return (
-                f"CASE WHEN {length} <= {n} THEN {_crossed_out(masking, c, b)} ELSE {shown} || {hidden} END"
-            )
+            return f"CASE WHEN {length} <= {n} THEN {_cross_out(masking, c, b)} ELSE {shown} || {hidden} END"
         case "mask_first_n" | "mask_last_n":
             return c
         case _:
-            return _crossed_out(masking, c, b)
+            return _cross_out(masking, c, b)
 
 
-def _crossed_out(masking: Masking, text: str, b: str) -> str:
+def _cross_out(masking: Masking, text: str, b: str) -> str:
     kinds = (masking.upper, masking.lower, masking.digit, masking.other)
     written = ", ".join("NULL" if character is None else f"'{character}'" for character in kinds)
     return f"{b}mask({text}, {written})"
@@ -178,17 +176,17 @@ def _date(masking: Masking, c: str, masked_date: str, b: str) -> str | None:
     if all(kept):
         return c
     if not any(kept):
-        return f"CASE WHEN {c} IS NOT NULL THEN DATE'{_fixed_date(masking, masked_date)}' END"
+        return f"CASE WHEN {c} IS NOT NULL THEN DATE'{_compute_fixed_date(masking, masked_date)}' END"
     if (masking.year, masking.month, masking.day) == (KEEP, 0, 1):
         # Spark's earliest year began before its earliest date: its first of January would overflow.
         return f"CASE WHEN {c} >= DATE'-5877640-01-01' THEN {b}trunc({c}, 'YEAR') END"
-    year = f"{b}year({c})" if masking.year == KEEP else _fixed_date(masking, masked_date)[:4]
+    year = f"{b}year({c})" if masking.year == KEEP else _compute_fixed_date(masking, masked_date)[:4]
     month = f"{b}month({c})" if masking.month == KEEP else str(masking.month + 1)
     made = f"{b}make_date({year}, {month}, {_day(masking, c, b)})"
     return f"CASE WHEN {c} BETWEEN DATE'-5877640-01-01' AND DATE'5881579-12-31' THEN {made} END"
 
 
-def _fixed_date(masking: Masking, masked_date: str) -> str:
+def _compute_fixed_date(masking: Masking, masked_date: str) -> str:
     """Return the date that replaces all of a date; the year 0 is that of `masked_date`."""
     if (masking.year, masking.month, masking.day) == (0, 0, 1):
         return masked_date

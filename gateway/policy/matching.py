@@ -57,7 +57,7 @@ def _fold_character(character: str) -> str:
 
 def comparison(level: ResourceDef) -> Callable[[str], str]:
     """Return what makes of a requested value at a level the text that matchers compare."""
-    folded = _folding(level)
+    folded = _choose_folding(level)
     if not is_file_path(level):
         return folded
     return lambda value: folded(canonical(value))
@@ -68,7 +68,7 @@ def is_file_path(level: ResourceDef) -> bool:
     return level.is_path and level.separator == "/"
 
 
-def _folding(level: ResourceDef) -> Callable[[str], str]:
+def _choose_folding(level: ResourceDef) -> Callable[[str], str]:
     if not level.ignore_case:  # RULE (case-sensitive-values)
         return str
     quotes = level.quote_characters
@@ -251,7 +251,7 @@ class _Value:
             live = self._wild and part.script is None
             if part.script is not None:
                 facts = asker.facts()
-                known = part.script is not _LOST and facts.can_tell(part.script.context_dependencies)
+                known = part.script is not _LOST and facts.is_determined(part.script.context_dependencies)
                 text = part.script.render(facts) if known else None
             elif part.token:
                 known_as = _token(part.token, asker)
@@ -287,7 +287,7 @@ class _Value:
             return None
         if self._recursive and self._wild:
             # RULE (recursion-by-segment)
-            return any(pattern.fullmatch(part) for part in leading_paths(value, self._separator))
+            return any(pattern.fullmatch(part) for part in list_prefixes(value, self._separator))
         return pattern.fullmatch(value) is not None
 
     def reaches(self, value: str, asker: Asker, scope: ElementScope) -> bool:
@@ -305,7 +305,7 @@ class _Value:
         pattern = _pattern(tuple(above), "")
         if self._recursive and self._wild:
             # RULE (child-below-wildcard)
-            return any(pattern.fullmatch(part) for part in leading_paths(value, self._separator))
+            return any(pattern.fullmatch(part) for part in list_prefixes(value, self._separator))
         return pattern.fullmatch(value) is not None
 
 
@@ -321,7 +321,7 @@ def _token(name: str, asker: Asker) -> str | None:
     return next(iter(attributes.get(f"token:{name}", ())), "")
 
 
-def leading_paths(path: str, separator: str = "/") -> list[str]:
+def list_prefixes(path: str, separator: str = "/") -> list[str]:
     """Return the path's leading sub-paths, segment by segment, the whole path last."""
     scheme = path.find("://")
     start = scheme + 3 if scheme >= 0 else 1

@@ -16,7 +16,7 @@ from gateway.policy.tagging import TagHit
 
 def in_other_zone(question: ResourceQuestion) -> bool:
     """Say whether a namespace above lies in another security zone, and so under other policies."""
-    return any(one.zones() != question.zones() for one in question.above())
+    return any(one.zones() != question.zones() for one in question.build_questions_above())
 
 
 def grants(question: ResourceQuestion, policy: CompiledPolicy, hit: TagHit | None) -> bool:
@@ -30,5 +30,6 @@ def grants(question: ResourceQuestion, policy: CompiledPolicy, hit: TagHit | Non
         return True
     index = question.service.policy_index.index(policy.policy.zone, PolicyType.ACCESS)
     return all(
-        any(found is policy for found, *_ in one.applying(index, one.subject)) for one in question.above()
+        any(found is policy for found, *_ in one.find_applicable(index, one.subject))
+        for one in question.build_questions_above()
     )

@@ -61,7 +61,7 @@ def find(question: ResourceQuestion, type_: PolicyType, *, any_access: bool = Fa
     found = _find(question, type_, any_access=any_access)
     if not question.nested:
         return found
-    for one in question.above():
+    for one in question.build_questions_above():
         further = _find(one, type_, any_access=any_access)
         question.note(one.context_dependencies)
         if further is None:
@@ -81,29 +81,29 @@ def _find(question: ResourceQuestion, type_: PolicyType, *, any_access: bool) ->
             question,
             type_,
             question.on_tags(type_, zone, question.subject),
-            question.applying(question.service.policy_index.index(zone, type_), question.subject),
+            question.find_applicable(question.service.policy_index.index(zone, type_), question.subject),
         )
         if found is not None:
             return found
-    return _shared(question, type_, any_access=any_access)  # RULE (gds-obligations)
+    return _find_shared(question, type_, any_access=any_access)  # RULE (gds-obligations)
 
 
-def _shared(question: ResourceQuestion, type_: PolicyType, *, any_access: bool) -> MatchedItem | None:
+def _find_shared(question: ResourceQuestion, type_: PolicyType, *, any_access: bool) -> MatchedItem | None:
     """Return the mask or filter of what is shared with the subject: it holds where no policy has one."""
     sharing = question.service.sharing
     if sharing is None:
         return None
-    found = sharing.obligation(question, type_, _wanted(question, type_), any_access=any_access)
+    found = sharing.obligation(question, type_, _list_wanted(question, type_), any_access=any_access)
     if found is None or not isinstance(found[1], (MaskItem, FilterItem)):
         return None
     return MatchedItem(found[0], found[1], found[2], question)
 
 
-def _wanted(question: ResourceQuestion, type_: PolicyType) -> int:
+def _list_wanted(question: ResourceQuestion, type_: PolicyType) -> int:
     """Return the access types for which there are obligations of a kind, and that are asked for."""
     bits = question.service.mask_bits if type_ is PolicyType.MASK else question.service.filter_bits
     # RULE (mask-access-types)
-    return bits if wants_any(question.access) else bits & question.service.bits.wanted(question.access)
+    return bits if wants_any(question.access) else bits & question.service.bits.find_bit(question.access)
 
 
 def find_in(
@@ -113,7 +113,7 @@ def find_in(
     applying: Iterable[Applying],
 ) -> MatchedItem | None:
     """Return the first item of the first policy, where a policy on a tag yields to a higher priority only."""
-    bits = _wanted(question, type_)
+    bits = _list_wanted(question, type_)
     first: MatchedItem | None = None
     if on_tags:
         if len(on_tags) > 1:
@@ -189,7 +189,7 @@ def column_mask(
     else:
         text, facts = item.text, found.asked.facts()
         _note_text(question, text)
-        text = text if facts.can_tell(context_dependencies_of(text)) else ""
+        text = text if facts.is_determined(context_dependencies_of(text)) else ""
         expression = mask_expression(
             mask_type,
             column,
@@ -251,7 +251,7 @@ def row_filter(
     if SCRIPT_START in text:
         _note_text(question, text)
         facts = found.asked.facts()
-        bound = bind(text, facts, {}) if facts.can_tell(context_dependencies_of(text)) else None
+        bound = bind(text, facts, {}) if facts.is_determined(context_dependencies_of(text)) else None
     else:
         key = (text, question.subject)
         bound = memory.get(key)

@@ -17,7 +17,7 @@ from gateway.model.policy import (
     TaggedResource,
     UserStore,
 )
-from gateway.policy.closing import closed
+from gateway.policy.closing import close_tables
 from gateway.policy.engine import DEFAULT_SERVICE
 from gateway.policy.matching import fold
 
@@ -149,7 +149,7 @@ def _add(services: dict[str, Service], part: Part, faults: list[str]) -> None:
         elif all(level.name != "catalog" for level in service.definition.resources):
             faults.append(f"service `{name}` does not know catalogs: {part.name} can have no policies in it")
         else:
-            fitted = (_fitted(policy, service.definition) for policy in policies)
+            fitted = (_fit_policy(policy, service.definition) for policy in policies)
             services[name] = replace(service, policies=(*service.policies, *fitted))
 
 
@@ -164,12 +164,12 @@ def _close(
     service = services.get(name)
     if service is not None:
         try:
-            services[name] = closed(service, sources)
+            services[name] = close_tables(service, sources)
         except Faults as error:
             faults.extend(error.faults)
 
 
-def _fitted(policy: Policy, definition: ServiceDef) -> Policy:
+def _fit_policy(policy: Policy, definition: ServiceDef) -> Policy:
     """Return a policy in the access types of a definition. What it has no word for is not allowed; and where
     it is denied, so is everything."""
     known = frozenset(access.name for access in definition.access_types)
@@ -187,7 +187,7 @@ def _fitted(policy: Policy, definition: ServiceDef) -> Policy:
     return replace(policy, allow=allow, deny=tuple(map(denying, policy.deny)))
 
 
-def closed_part(sources: Iterable[FileSource]) -> Part:
+def build_closing_part(sources: Iterable[FileSource]) -> Part:
     """Return the part of the settings that closes tables of files."""
     return Part(name="`files`", services={}, closed=tuple(source for source in sources if source.closed))
 

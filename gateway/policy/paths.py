@@ -44,7 +44,7 @@ def deviates(path: str) -> bool:
     )
 
 
-def fixed_part(path: str) -> str:
+def cut_at_glob(path: str) -> str:
     """Return the path up to its first glob character: everything it can name starts so."""
     found = _GLOB.search(path)
     return path[: found.start()] if found else path
@@ -57,7 +57,7 @@ def may_reach(path: str, value: str) -> bool:
     """
     if not has_scheme(path):
         return True  # whose default file system?
-    path_part, value_part = fixed_part(path), fixed_part(value.split("{", 1)[0])
+    path_part, value_part = cut_at_glob(path), cut_at_glob(value.split("{", 1)[0])
     if path_part != path:
         return value_part.startswith(path_part) or path_part.startswith(value_part)
     bare = path.rstrip("/")

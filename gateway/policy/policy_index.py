@@ -10,7 +10,7 @@ from gateway.policy import paths
 from gateway.policy.compiled import AccessBits, CompiledPolicy
 from gateway.policy.hierarchy import Hierarchies, ResourceEntry, compile_entry, hierarchies_of
 from gateway.policy.index import Index
-from gateway.policy.list_deltas import exchanged
+from gateway.policy.list_deltas import list_delta
 from gateway.policy.matching import SCRIPT_START, is_file_path
 
 _Section = tuple[str, PolicyType]
@@ -75,11 +75,11 @@ class PolicyIndex:
     def hierarchies(self, type_: PolicyType) -> Hierarchies:
         return self._hierarchies[type_]
 
-    def changed(self, policies: Sequence[Policy]) -> PolicyIndex:
+    def rebuild(self, policies: Sequence[Policy]) -> PolicyIndex:
         """Return the index of another list of policies, sharing what has not changed."""
         if policies is self.policies:
             return self
-        change = exchanged(self.policies, policies)
+        change = list_delta(self.policies, policies)
         policy_index = PolicyIndex((), self.definition, self.bits)
         policy_index._hierarchies = self._hierarchies
         policy_index.policies = policies
@@ -104,7 +104,9 @@ class PolicyIndex:
         policy_index.indexes = dict(self.indexes)
         for section in {**out, **new}:
             index = self.indexes.get(section, _NOTHING)
-            index = policy_index.indexes[section] = index.changed(out.get(section, ()), new.get(section, ()))
+            index = policy_index.indexes[section] = index.with_changes(
+                out.get(section, ()), new.get(section, ())
+            )
             if not index:
                 del policy_index.indexes[section]
         return policy_index
@@ -169,7 +171,7 @@ class PathDenials:
         # Where a script or a token begins, anything may follow.
         script = SCRIPT_START in value
         written = value.partition(SCRIPT_START)[0] if script else paths.canonical(value)
-        fixed = paths.fixed_part(written.split("{", 1)[0])
+        fixed = paths.cut_at_glob(written.split("{", 1)[0])
         if script or fixed != written:
             self._open.setdefault(len(fixed), {}).setdefault(fixed, []).append(policy)
         self._sorted.append((fixed, len(self._fixed)))
@@ -181,20 +183,20 @@ class PathDenials:
             yield from dict.fromkeys(policy for policy, _ in self._fixed)
             yield from self._excluding
             return
-        fixed = paths.fixed_part(path)
+        fixed = paths.cut_at_glob(path)
         if fixed != path:
             yield from self._excluding
-            yield from self._starting(fixed)
+            yield from self._list_with_prefix(fixed)
             yield from {p: None for p, part in self._fixed if fixed.startswith(part)}
             return
         bare = path.rstrip("/")
         if bare != path:  # to Hadoop `x/` is `x`, also where that is a file
             yield from self._between(bare, bare + "\0")
-        yield from self._starting(bare + "/")
+        yield from self._list_with_prefix(bare + "/")
         for length, parts in self._open.items():
             yield from parts.get(path[:length], ())
 
-    def _starting(self, prefix: str) -> Iterator[CompiledPolicy]:
+    def _list_with_prefix(self, prefix: str) -> Iterator[CompiledPolicy]:
         yield from self._between(prefix, prefix + _LAST)
 
     def _between(self, first: str, last: str) -> Iterator[CompiledPolicy]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from gateway.model.policy import ResourceDef, ResourceSet, ResourceValues, ServiceDef, TaggedResource
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
-from gateway.policy.differences import THE_OWNER, Pair, SetKey, key_of, sets_of, shared_of, tagged_of
+from gateway.policy.differences import THE_OWNER, Pair, SetKey, key_of, list_shared, list_tagged, sets_of
 from gateway.policy.facts import Facts
 from gateway.policy.globs import LOST_STAR
 from gateway.policy.macros import compile_template
@@ -62,7 +62,7 @@ def _sets_of(pair: Pair) -> list[_Found]:
     changed_keys = {key_of(found) for policy in pair.changed for found in sets_of(policy)}
     sets: dict[tuple[int, SetKey], _Found] = {}
     for service in pair.sides:
-        for policy in (*service.policies, *shared_of(service)):
+        for policy in (*service.policies, *list_shared(service)):
             for resources in sets_of(policy):
                 if resources and policy.enabled:
                     key = key_of(resources)
@@ -72,13 +72,13 @@ def _sets_of(pair: Pair) -> list[_Found]:
             for resources in zone.resources:
                 found = _Found(resources, changed=pair.everything, reaches_below=True)
                 sets.setdefault((1, key_of(resources)), found)
-    for tagged, is_changed in _tagged(pair):
+    for tagged, is_changed in _list_tagged(pair):
         found = sets.setdefault((2, key_of(tagged.resources)), _Found(tagged.resources, reaches_below=True))
         found.changed = found.changed or is_changed
     return list(sets.values())
 
 
-def _tagged(pair: Pair) -> Iterator[tuple[TaggedResource, bool]]:
+def _list_tagged(pair: Pair) -> Iterator[tuple[TaggedResource, bool]]:
     """Yield the tagged resources of both sides, with whether a difference can concern what they tag."""
     tags = {
         value
@@ -87,7 +87,7 @@ def _tagged(pair: Pair) -> Iterator[tuple[TaggedResource, bool]]:
         if "tag" in found and pair.definition.resource("tag") is None
         for value in found["tag"].values
     }
-    sides = [tagged_of(service) for service in pair.sides]
+    sides = [list_tagged(service) for service in pair.sides]
     both = sides[0] & sides[-1] if len(sides) == 2 else set()
     for service in pair.sides:
         for each in service.tagged:
@@ -146,9 +146,9 @@ class _ProbeWalk:
             level = self._levels[name]
             values = self._values(level, here)
             if inherited:
-                values.samples.setdefault(_folded(OTHER, level), "*")
+                values.samples.setdefault(_fold(OTHER, level), "*")
             for value, label in self._candidates(values):
-                matching = self._matching(values, value, level)
+                matching = self._list_matching(values, value, level)
                 changed = [i for i in matching if self._found[i].changed]
                 if not changed and not inherited:
                     continue
@@ -177,20 +177,20 @@ class _ProbeWalk:
         values = _Values()
         for i in here:
             written = self._found[i].levels[level.name]
-            for text in self._substituted(written):
+            for text in self._substitute_tokens(written):
                 self._take(values, level, written, text, i)
             if written.excludes:
-                values.samples.setdefault(_folded(OTHER, level), "*")
+                values.samples.setdefault(_fold(OTHER, level), "*")
         wild = sorted(values.wild)[:MAX_CROSSED]
         for one, other in itertools.combinations(wild, 2):
-            both = meeting(one, other)
+            both = find_common_match(one, other)
             if both:
                 values.samples.setdefault(both, both)
         return values
 
     def _take(self, values: _Values, level: ResourceDef, written: ResourceValues, text: str, i: int) -> None:
         text = LOST_STAR.sub("", text) if level.wildcard else text
-        folded = _folded(text, level)
+        folded = _fold(text, level)
         pattern = level.wildcard and ("*" in text or "?" in text)
         below = level.is_path and written.recursive
         if pattern or written.excludes or below:
@@ -199,23 +199,23 @@ class _ProbeWalk:
             values.named[folded].append(i)
         if pattern:
             values.wild.add(folded)
-            values.samples.setdefault(_folded(_sample(text), level), text)
+            values.samples.setdefault(_fold(_sample(text), level), text)
             return
         values.spelt.setdefault(folded, text)
         if below:
             sample = f"{text.rstrip('/')}/{OTHER}"
-            values.samples.setdefault(_folded(sample, level), f"{text.rstrip('/')}/…")
+            values.samples.setdefault(_fold(sample, level), f"{text.rstrip('/')}/…")
 
-    def _substituted(self, values: ResourceValues) -> Iterator[str]:
+    def _substitute_tokens(self, values: ResourceValues) -> Iterator[str]:
         """Yield the values, those with tokens once for each person; what cannot be told is left out."""
         for text in values.values:
             if "{" not in text:
                 yield text
             elif "{ROLES}" not in text:
-                yield from dict.fromkeys(filter(None, (_rendered(text, one) for one in self._principals)))
+                yield from dict.fromkeys(filter(None, (_render(text, one) for one in self._principals)))
 
-    def _matching(self, values: _Values, value: str, level: ResourceDef) -> list[int]:
-        folded = _folded(value, level)
+    def _list_matching(self, values: _Values, value: str, level: ResourceDef) -> list[int]:
+        folded = _fold(value, level)
         found = set(values.named.get(folded, ()))
         hit = defaultdict[int, bool](bool)
         excluding = set[int]()
@@ -227,11 +227,11 @@ class _ProbeWalk:
         return sorted(found)
 
 
-def _folded(text: str, level: ResourceDef) -> str:
+def _fold(text: str, level: ResourceDef) -> str:
     return fold(text) if level.ignore_case else text
 
 
-def meeting(one: str, other: str) -> str | None:
+def find_common_match(one: str, other: str) -> str | None:
     """Return the shortest text that both patterns of `*` and `?` match, or None when there is none."""
     ways: deque[tuple[int, int, str]] = deque([(0, 0, "")])
     seen = {(0, 0)}
@@ -272,7 +272,7 @@ def _pattern(text: str, level: ResourceDef, recursive: bool) -> re.Pattern[str]:
     return re.compile(body + end, re.DOTALL)
 
 
-def _rendered(text: str, principal: Principal) -> str | None:
+def _render(text: str, principal: Principal) -> str | None:
     attributes: dict[str, tuple[str, ...]] = {}
     for name, value in principal.attributes:
         attributes[name] = (*attributes.get(name, ()), value)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gateway.model.procedures import Procedure, Procedures
-from gateway.policy.diagnostics import Diagnostics, Path, unknown_keys
+from gateway.policy.diagnostics import Diagnostics, Path, list_unknown_keys
 from gateway.policy.documents import parse_document
 
 PROCEDURE_KEYS = frozenset({"format", "namespace", "procedures"})
@@ -28,7 +28,7 @@ def load_procedures(texts: Mapping[str, str], accesses: frozenset[str]) -> Proce
             faults.add((), "a file of procedures has `format`, `namespace` and `procedures`")
             faults.raise_any()
             continue
-        unknown_keys(data, PROCEDURE_KEYS, (), faults, "a file of procedures")
+        list_unknown_keys(data, PROCEDURE_KEYS, (), faults, "a file of procedures")
         namespace = data.get("namespace")
         if not isinstance(namespace, str) or not namespace:
             faults.add(("namespace",), "`namespace` says which one the procedures are in, such as `system`")
@@ -44,15 +44,15 @@ def _procedure(value: Any, path: Path, faults: Diagnostics, accesses: frozenset[
     if not isinstance(value, dict):
         faults.add(path, "a procedure has `arguments` and what is wanted of them, or `refused`")
         return Procedure()
-    unknown_keys(value, _KEYS, path, faults, "a procedure")
+    list_unknown_keys(value, _KEYS, path, faults, "a procedure")
     refused = value.get("refused", "")
     if not isinstance(refused, str) or (refused and len(value) > 1):
         faults.add(path, "`refused` is a reason, and excludes other keys")
     if refused:
         return Procedure(refused=str(refused))
     arguments = _names(value.get("arguments"), (*path, "arguments"), faults)
-    table = _wanted(value.get("table", {}), (*path, "table"), faults, accesses)
-    url = _wanted(value.get("url", {}), (*path, "url"), faults, URL_ACCESSES)
+    table = _read_wanted(value.get("table", {}), (*path, "table"), faults, accesses)
+    url = _read_wanted(value.get("url", {}), (*path, "url"), faults, URL_ACCESSES)
     condition = _names(value.get("condition", []), (*path, "condition"), faults)
     for name in (*table, *url, *condition):
         if name not in arguments:
@@ -69,7 +69,7 @@ def _names(value: Any, path: Path, faults: Diagnostics) -> tuple[str, ...]:
     return tuple(name.lower() for name in value)
 
 
-def _wanted(
+def _read_wanted(
     value: Any, path: Path, faults: Diagnostics, accesses: frozenset[str]
 ) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, dict):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from gateway.model.tags import FLOWS, Propagation, PropagationRules
-from gateway.policy.diagnostics import Diagnostics, Path, hint, section, unknown_keys
+from gateway.policy.diagnostics import Diagnostics, Path, hint, list_unknown_keys, section
 from gateway.policy.documents import parse_document
 
 _WORDS = {"carry": Propagation.CARRY, "ask": Propagation.ASK, "drop": Propagation.DROP}
@@ -28,7 +28,7 @@ def load_propagation(text: str, file: str, aggregates: Collection[str]) -> Propa
         faults.add((), "the rules are a mapping with `flows`")
         data = {}
     else:
-        unknown_keys(data, PROPAGATION_KEYS, (), faults, "the rules of tag propagation")
+        list_unknown_keys(data, PROPAGATION_KEYS, (), faults, "the rules of tag propagation")
     flows = reading.flows(data, ())
     for flow in FLOWS:
         if flow not in flows and isinstance(data.get("flows"), dict | None):
@@ -40,7 +40,7 @@ def load_propagation(text: str, file: str, aggregates: Collection[str]) -> Propa
         if not isinstance(own, dict):
             faults.add(path, "the rules of a tag are a mapping with `flows` or `aggregates`")
             continue
-        unknown_keys(own, _TAG_KEYS, path, faults, "the rules of a tag")
+        list_unknown_keys(own, _TAG_KEYS, path, faults, "the rules of a tag")
         # What is said of all aggregations of a tag is said of every function that it does not name itself.
         own_flows = reading.flows(own, path)
         inherited = {} if "AGGREGATION" in own_flows else functions

@@ -19,7 +19,7 @@ from gateway.policy.service import COLUMN, ResourceQuestion
 from gateway.policy.zones import UNZONED
 
 
-def renaming_opens(old: ResourceQuestion, new: ResourceQuestion) -> bool:
+def would_rename_widen_access(old: ResourceQuestion, new: ResourceQuestion) -> bool:
     """Say whether somebody may do or see more with a table named as in `new` than as in `old`."""
     service = old.service
     zones = old.zones()
@@ -97,7 +97,7 @@ def _guards(
     """Return the entries that may mask, filter or deny something by the name, or by one that begins so."""
     if beginning:
         reach = _reach(asked, beginning=True)
-        listed = (*index.at(*reach, None), *index.below(*reach, None))
+        listed = (*index.find_at(*reach, None), *index.find_below(*reach, None))
         deep = (one for one in listed if len(one.levels) >= len(asked.levels))
         found: Collection[ResourceEntry] = [one for one in deep if one.may_begin(asked.levels, asked.values)]
     else:
@@ -120,7 +120,7 @@ def _zones(asked: ResourceQuestion, *, beginning: bool) -> tuple[frozenset[str],
     if not beginning:
         found = asked.zones()
         return frozenset(found) - {UNZONED}, bool(found) and UNZONED not in found
-    entries = asked.service.zones.beginning(asked.levels, asked.values)
+    entries = asked.service.zones.entries_with_prefix(asked.levels, asked.values)
     covered = any(entry.last_specific < len(asked.levels) - 1 and not entry.dynamic for entry in entries)
     return frozenset(entry.of for entry in entries), covered
 
@@ -131,15 +131,20 @@ def _tags_of(asked: ResourceQuestion, *, beginning: bool) -> frozenset[ResourceE
     if service.tag_policy_index is None or not service.tag_policy_index.indexes:
         return frozenset()
     if beginning:
-        return frozenset(service.taggings.beginning(asked.levels, asked.values))
-    return frozenset(entry for entry, _ in service.taggings.on(asked.levels, asked.values, asked, below=True))
+        return frozenset(service.taggings.entries_with_prefix(asked.levels, asked.values))
+    return frozenset(
+        entry for entry, _ in service.taggings.find_tagged(asked.levels, asked.values, asked, below=True)
+    )
 
 
 class _Speaking:
     """The entries that speak of a table or of what is in it: of whom it may be so, and of whom it is."""
 
     def __init__(self, index: Index, asked: ResourceQuestion) -> None:
-        found = (*index.at(asked.levels, asked.values, None), *index.below(asked.levels, asked.values, None))
+        found = (
+            *index.find_at(asked.levels, asked.values, None),
+            *index.find_below(asked.levels, asked.values, None),
+        )
         self.maybe = frozenset(entry for entry in found if _may_match(entry, asked.values))
         self.surely = frozenset(entry for entry in self.maybe if not _in_doubt(entry))
 
@@ -159,7 +164,7 @@ def _in_doubt(entry: ResourceEntry) -> bool:
 
 def _tags(asked: ResourceQuestion) -> frozenset[tuple[ResourceEntry, object]]:
     """Return what tags the table or its columns get, and how; never equal when it depends on who asks."""
-    found = asked.service.taggings.on(asked.levels, asked.values, asked, below=True)
+    found = asked.service.taggings.find_tagged(asked.levels, asked.values, asked, below=True)
     if any(entry.dynamic for entry, _ in found):
         return frozenset({(entry, asked) for entry, _ in found})
     return frozenset(found)

@@ -46,7 +46,7 @@ class ReservedPlace:
 
     url: str
 
-    def reached_by(self, url: str) -> bool:
+    def may_be_reached_by(self, url: str) -> bool:
         """Whether the URL could lead to this place, to something in it, or to a directory that it is in.
 
         What is at or below this place's path counts wherever it is, since a server has more names than one;
@@ -57,7 +57,7 @@ class ReservedPlace:
         return not readings or any(_leads(path, own) for reading in readings for path in _paths(reading))
 
 
-def reserved_place(url: str) -> ReservedPlace:
+def parse_reserved_place(url: str) -> ReservedPlace:
     """Return the place. Raises ValueError when the URL is not plainly that of one directory, or is that of a
     whole file system."""
     path = _path(url)
@@ -95,7 +95,7 @@ def _readings(url: str) -> Iterator[str]:
     """Yield what the URL says, as it stands and without its percent-encoding, which not everything takes off;
     nothing when there is no end to it."""
     found = [url]
-    while (decoded := _decoded(found[-1])) != found[-1]:
+    while (decoded := _decode(found[-1])) != found[-1]:
         found.append(decoded)
         if len(found) > MAX_DECODINGS:
             return
@@ -105,7 +105,7 @@ def _readings(url: str) -> Iterator[str]:
             yield reading.partition("#")[0]
 
 
-def _decoded(url: str) -> str:
+def _decode(url: str) -> str:
     return _ENCODED.sub(lambda run: bytes.fromhex(run[0].replace("%", "")).decode(errors="replace"), url)
 
 

@@ -113,7 +113,9 @@ def faults_of_schedule(schedule: ValiditySchedule) -> list[str]:
     if schedule.start is None and schedule.end is None and not schedule.recurrences:
         faults.append("a validity schedule needs a start, an end or a recurrence")
     if schedule.start is not None and schedule.end is not None and schedule.start >= schedule.end:
-        faults.append(f"the start {_shown(schedule.start)} is not before the end {_shown(schedule.end)}")
+        faults.append(
+            f"the start {_format_time(schedule.start)} is not before the end {_format_time(schedule.end)}"
+        )
     if zone_of(schedule.zone) is None or schedule.zone.strip() in _SHORT_ZONES:
         faults.append(f"`{schedule.zone}` is not a time zone of the IANA database, such as `Europe/Berlin`")
     for recurrence in schedule.recurrences:
@@ -121,7 +123,7 @@ def faults_of_schedule(schedule: ValiditySchedule) -> list[str]:
     return faults
 
 
-def _shown(time: datetime) -> str:
+def _format_time(time: datetime) -> str:
     return f"{time:%Y/%m/%d %H:%M:%S}"
 
 
@@ -251,10 +253,10 @@ def _second(time: datetime | None, zone: tzinfo) -> int | None:
 
 def is_sound(schedule: ValiditySchedule) -> bool:
     """Say whether it can be told when the schedule holds. Ranger's validator refuses some that are sound."""
-    return _compiled(schedule) is not None
+    return _compile(schedule) is not None
 
 
-def _compiled(schedule: ValiditySchedule) -> _Schedule | None:
+def _compile(schedule: ValiditySchedule) -> _Schedule | None:
     zone = None if schedule.invalid else zone_of(schedule.zone)
     if zone is None:
         return None
@@ -273,7 +275,7 @@ def compile_schedules(schedules: Sequence[ValiditySchedule]) -> Applies:
     """
     if not schedules:
         return lambda _: True
-    compiled = [found for found in map(_compiled, schedules) if found is not None]
+    compiled = [found for found in map(_compile, schedules) if found is not None]
     otherwise = False if len(compiled) == len(schedules) else None
 
     def applies(time: datetime | None) -> bool | None:

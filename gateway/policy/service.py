@@ -35,8 +35,8 @@ class CompiledService:
         self.model: model.Service = service
         self.definition = definition = service.definition
         self.bits: AccessBits = AccessBits(definition) if base is None else base.bits
-        self.mask_bits = self.bits.granted(definition.mask_accesses)
-        self.filter_bits = self.bits.granted(definition.filter_accesses)
+        self.mask_bits = self.bits.compute_granted_bits(definition.mask_accesses)
+        self.filter_bits = self.bits.compute_granted_bits(definition.filter_accesses)
         self.hierarchies = {
             way.names[-1]: way.names for way in hierarchies_of(definition.resources).values() if way.names
         }
@@ -69,18 +69,18 @@ class CompiledService:
             self.policy_index = PolicyIndex(service.policies, definition, self.bits)
             self.zones = Zones(service.zones, definition.resources)
             self.taggings = Taggings(service.tagged, definition.resources)
-            self.sharing = _sharing(service)
+            self.sharing = _build_sharing(service)
         else:
-            self.policy_index = base.policy_index.changed(service.policies)
+            self.policy_index = base.policy_index.rebuild(service.policies)
             kept = base.zones.zones == service.zones
             self.zones = base.zones if kept else Zones(service.zones, definition.resources)
-            self.taggings = base.taggings.changed(service.tagged)
+            self.taggings = base.taggings.rebuild(service.tagged)
             same = base.model.sharing == service.sharing
-            self.sharing = base.sharing if same else _sharing(service)
+            self.sharing = base.sharing if same else _build_sharing(service)
         self.tag_policy_index: PolicyIndex | None = None
         if service.tags is not None:
             if base is not None and base.tag_policy_index is not None and base.model.tags is not None:
-                self.tag_policy_index = base.tag_policy_index.changed(service.tags.policies)
+                self.tag_policy_index = base.tag_policy_index.rebuild(service.tags.policies)
             else:
                 self.tag_policy_index = PolicyIndex(service.tags.policies, service.tags.definition, self.bits)
 
@@ -95,7 +95,7 @@ class CompiledService:
             return self.compare([(level, dict(elements)[level]) for level in order])
         return levels, tuple([same(value) for same, (_, value) in zip(compared, elements, strict=True)])
 
-    def compared(self, level: str, values: Iterable[str]) -> list[str]:
+    def fold_values(self, level: str, values: Iterable[str]) -> list[str]:
         """Return values of one level as they are compared."""
         same = self._compared[self.hierarchies[level]][-1]
         return [same(value) for value in values]
@@ -108,7 +108,7 @@ class CompiledService:
         )
 
 
-def _sharing(service: model.Service) -> SharedResources | None:
+def _build_sharing(service: model.Service) -> SharedResources | None:
     return None if service.sharing is None else SharedResources(service.sharing, service.definition)
 
 
@@ -189,7 +189,7 @@ class ResourceQuestion(SharingQuestion):
             for level, value in zip(self.levels, self.values, strict=True)
         )
 
-    def above(self) -> list[ResourceQuestion]:
+    def build_questions_above(self) -> list[ResourceQuestion]:
         """Return the same question about each namespace that the one asked about lies in, the outermost
         first; none where no database is nested."""
         if not self.nested:
@@ -202,7 +202,7 @@ class ResourceQuestion(SharingQuestion):
             elements[place] = (DATABASE, namespace)
             values = (
                 *self.values[:at],
-                *self.service.compared(DATABASE, [namespace]),
+                *self.service.fold_values(DATABASE, [namespace]),
                 *self.values[at + 1 :],
             )
             resource = Resource(tuple(elements), self.owner)
@@ -228,10 +228,10 @@ class ResourceQuestion(SharingQuestion):
     def single(self) -> list[ResourceQuestion]:
         """Return the question about each of the deepest level's values."""
         last = self.values[-1]
-        return [self.instead(value) for value in last.each] if isinstance(last, AnyOf) else [self]
+        return [self.with_value(value) for value in last.each] if isinstance(last, AnyOf) else [self]
 
     @property
-    def _varied(self) -> bool:
+    def _get_varied(self) -> bool:
         return any(isinstance(value, AnyOf) for value in self.values)
 
     def facts(self) -> Facts:
@@ -269,7 +269,7 @@ class ResourceQuestion(SharingQuestion):
                 found = [(Made(given), MatchType.SELF, False)]
             elif self.service.model.tagged:
                 # RULE (tag-scopes)
-                tagged = self.service.taggings.on(
+                tagged = self.service.taggings.find_tagged(
                     self.levels, self.values, self, below=self.below, scopes=self.element_scopes
                 )
                 found = [(entry.of, match, entry.doubtful(self.values, self)) for entry, match in tagged]
@@ -280,24 +280,24 @@ class ResourceQuestion(SharingQuestion):
                 self._hits += made.hits(match, self.context.time, doubted=doubted)
             if given is None and self.service.model.tagged and self.nested:
                 own = {hit.tag for hit in self._hits if not hit.doubted}
-                for one in self.above():
+                for one in self.build_questions_above():
                     inherited = [hit for hit in one.hits() if hit.tag not in own]
                     self._inherited |= frozenset(inherited)
                     self._hits += inherited
                     self.note(one.context_dependencies)
         return self._hits
 
-    def widen(self, scopes: Sequence[tuple[str, ElementScope]]) -> None:
+    def set_element_scopes(self, scopes: Sequence[tuple[str, ElementScope]]) -> None:
         """Match the values of some levels more widely."""
         given = dict(scopes)
         self.element_scopes = tuple([given.get(level, ElementScope.SELF) for level in self.levels])
 
-    def vary(self, alternatives: Sequence[tuple[str, tuple[str, ...]]]) -> None:
+    def set_alternatives(self, alternatives: Sequence[tuple[str, tuple[str, ...]]]) -> None:
         """Match any of several values of a level; without values, only what matches everything."""
         given = dict(alternatives)
         self.values = tuple(
             [
-                AnyOf.of(tuple(self.service.compared(level, given[level]))) if level in given else value
+                AnyOf.of(tuple(self.service.fold_values(level, given[level]))) if level in given else value
                 for level, value in zip(self.levels, self.values, strict=True)
             ]
         )
@@ -311,26 +311,28 @@ class ResourceQuestion(SharingQuestion):
 
     def zones(self) -> tuple[str, ...]:
         # RULE (zones-of-several)
-        return self.service.zones.of(self.levels, self.values, self, varied=self._varied)
+        return self.service.zones.of(self.levels, self.values, self, varied=self._get_varied)
 
-    def instead(self, value: str) -> ResourceQuestion:
+    def with_value(self, value: str) -> ResourceQuestion:
         """Return the same question about another value of the deepest level."""
         *above, (level, _) = self.resource.elements
         resource = Resource((*above, (level, value)), self.owner)
-        values = (*self.values[:-1], *self.service.compared(level, [value]))
+        values = (*self.values[:-1], *self.service.fold_values(level, [value]))
         return ResourceQuestion(
             self.service, self.levels, values, self.subject, resource, self.access, self.context
         )
 
-    def applying(self, index: Index, subject: Subject | None, *, below: bool | None = None) -> list[Applying]:
+    def find_applicable(
+        self, index: Index, subject: Subject | None, *, below: bool | None = None
+    ) -> list[Applying]:
         """Return the policies of an index that apply, in Ranger's order."""
         if self.element_scopes:
             depth = len(self.levels)
-            entries = [e for e in index.everything(subject) if e.levels[:depth] == self.levels]
+            entries = [e for e in index.find_all(subject) if e.levels[:depth] == self.levels]
         else:
-            entries = index.at(self.levels, self.values, subject)
+            entries = index.find_at(self.levels, self.values, subject)
             if self.below if below is None else below:
-                entries += index.below(self.levels, self.values, subject)
+                entries += index.find_below(self.levels, self.values, subject)
         found: list[Applying] = []
         for entry in entries:
             if entry.context_dependencies:
@@ -344,7 +346,7 @@ class ResourceQuestion(SharingQuestion):
 
     def each_below(self, index: Index, subject: Subject) -> Iterator[Applying]:
         """Yield the policies that apply to something below only, in no order."""
-        for entry in index.below(self.levels, self.values, subject):
+        for entry in index.find_below(self.levels, self.values, subject):
             if entry.context_dependencies:
                 self.note(entry.context_dependencies)
             if entry.match(self.values, self) is MatchType.DESCENDANT:
@@ -356,8 +358,8 @@ class ResourceQuestion(SharingQuestion):
         found = [
             entry
             for entry in (
-                *index.at(self.levels, self.values, subject),
-                *index.below(self.levels, self.values, subject),
+                *index.find_at(self.levels, self.values, subject),
+                *index.find_below(self.levels, self.values, subject),
             )
             if len(entry.levels) == depth + 1
             and entry.levels[depth] == COLUMN
@@ -376,7 +378,7 @@ class ResourceQuestion(SharingQuestion):
         if not index:
             return []
         asked = [TagQuestion(self, hit) for hit in self.hits()]
-        return [(tag, found) for tag in asked for found in tag.applying(policy_index, index, subject)]
+        return [(tag, found) for tag in asked for found in tag.find_applicable(policy_index, index, subject)]
 
 
 def _each(value: str) -> tuple[str, ...]:
@@ -408,13 +410,15 @@ class TagQuestion(Asker):
             self._facts = replace(self.question.facts(), tag=self.hit.tag)
         return self._facts
 
-    def applying(self, policy_index: PolicyIndex, index: Index, subject: Subject | None) -> list[Applying]:
+    def find_applicable(
+        self, policy_index: PolicyIndex, index: Index, subject: Subject | None
+    ) -> list[Applying]:
         """Return the policies on the tag that apply, in Ranger's order."""
         root = policy_index.definition.resources[0]
         values = (fold(self.hit.tag.type) if root.ignore_case else self.hit.tag.type,)  # RULE (tag-case)
         below, doubted = self.hit.match is MatchType.DESCENDANT, self.hit.doubted
         found: list[Applying] = []
-        for entry in index.at((root.name,), values, subject):
+        for entry in index.find_at((root.name,), values, subject):
             if entry.context_dependencies:
                 self.question.note(entry.context_dependencies)
             if entry.match(values, self) is not MatchType.NONE:

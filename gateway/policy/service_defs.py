@@ -66,17 +66,17 @@ def definition_of(document: JsonDocument | Document) -> ServiceDef:
     definition = read_service_def(document.data, Reader(findings), (), strict=True)
     findings.raise_any()
     if not document.data.get("markerAccessTypes"):
-        definition = replace(definition, markers=computed_markers(definition.access_types))
+        definition = replace(definition, markers=compute_markers(definition.access_types))
     return definition
 
 
-def computed_markers(accesses: Iterable[AccessTypeDef]) -> tuple[AccessTypeDef, ...]:
+def compute_markers(accesses: Iterable[AccessTypeDef]) -> tuple[AccessTypeDef, ...]:
     """Return Ranger's marker access types: those of a category with what they imply, and `_all`."""
-    granted = granted_by_markers((access.name, access.category, access.implied) for access in accesses)
+    granted = expand_markers((access.name, access.category, access.implied) for access in accesses)
     return tuple(AccessTypeDef(name=name.lower(), implied=implied) for name, implied in granted.items())
 
 
-def granted_by_markers(accesses: Iterable[tuple[str, str, Iterable[str]]]) -> dict[str, frozenset[str]]:
+def expand_markers(accesses: Iterable[tuple[str, str, Iterable[str]]]) -> dict[str, frozenset[str]]:
     """Return marker (`_READ`, …, `_ALL`) → what it grants, for name, category and implied of accesses."""
     accesses = tuple(accesses)
     granted = {
@@ -95,7 +95,7 @@ def read_service_def(data: Mapping[str, Any], reader: Reader, path: Path, *, str
     type that is implied and unknown, a transformer that is not understood) is warned of and left out.
     """
     found = _Definition(reader, strict)
-    name = reader.required(data, "name", path)
+    name = reader.read_required(data, "name", path)
     resources = tuple(
         found.resource(entry, where) for entry, where in reader.entries(data, "resources", path)
     )
@@ -110,7 +110,7 @@ def read_service_def(data: Mapping[str, Any], reader: Reader, path: Path, *, str
         name=name,
         id=reader.number(data, "id", path),
         resources=resources,
-        access_types=found.known_implied(accesses, names, (*path, "accessTypes")),
+        access_types=found.drop_unknown_implied(accesses, names, (*path, "accessTypes")),
         mask_types=tuple(
             found.mask_type(entry, where) for entry, where in reader.entries(masks, "maskTypes", mask_path)
         ),
@@ -150,7 +150,7 @@ class _Definition:
         # Marks that cannot be told apart mark nothing, as in Ranger.
         marked = escape not in (start, end) and not {start, end, escape} & set(prefix)
         return ResourceDef(
-            name=base.name if base else reader.required(entry, "name", path),
+            name=base.name if base else reader.read_required(entry, "name", path),
             parent=reader.text(entry, "parent", path) or default.parent,
             level=reader.number(entry, "level", path, default.level),
             wildcard=reader.flag(options, "wildCard", where, default=default.wildcard),
@@ -204,7 +204,7 @@ class _Definition:
         by_name = {resource.name: resource for resource in base}
         levels = []
         for entry, where in self._reader.entries(data, "resources", path):
-            name = self._reader.required(entry, "name", where)
+            name = self._reader.read_required(entry, "name", where)
             resource = by_name.get(name)
             if resource is not None:
                 levels.append(self.resource(entry, where, resource))
@@ -227,7 +227,7 @@ class _Definition:
     def accesses(self, data: Mapping[str, Any], key: str, path: Path) -> tuple[AccessTypeDef, ...]:
         found: dict[str, AccessTypeDef] = {}
         for entry, where in self._reader.entries(data, key, path):
-            name = self._reader.required(entry, "name", where).lower()
+            name = self._reader.read_required(entry, "name", where).lower()
             if name in found:
                 self._complain((*where, "name"), f"access type `{name}` is defined a second time")
                 continue
@@ -239,7 +239,7 @@ class _Definition:
             )
         return tuple(found.values())
 
-    def known_implied(
+    def drop_unknown_implied(
         self, accesses: tuple[AccessTypeDef, ...], names: list[str], path: Path
     ) -> tuple[AccessTypeDef, ...]:
         """Return the access types without what they imply and nobody knows."""
@@ -253,7 +253,7 @@ class _Definition:
     def names(self, data: Mapping[str, Any], known: list[str], path: Path) -> frozenset[str]:
         """Return the access types that obligations of a kind are for."""
         found = frozenset(
-            self._reader.required(entry, "name", where).lower()
+            self._reader.read_required(entry, "name", where).lower()
             for entry, where in self._reader.entries(data, "accessTypes", path)
         )
         for name in sorted(found - set(known)):
@@ -262,7 +262,7 @@ class _Definition:
 
     def mask_type(self, entry: Mapping[str, Any], path: Path) -> MaskTypeDef:
         reader = self._reader
-        name = reader.required(entry, "name", path)
+        name = reader.read_required(entry, "name", path)
         transformer = reader.text(entry, "transformer", path)
         for fault in transformer_faults(transformer) if transformer else ():
             self._complain((*path, "transformer"), f"mask type `{name}`: {fault}")
@@ -273,7 +273,7 @@ class _Definition:
     ) -> tuple[ConditionDef, ...]:
         found: dict[str, ConditionDef] = {}
         for entry, where in self._reader.entries(data, "policyConditions", path):
-            name = self._reader.required(entry, "name", where)
+            name = self._reader.read_required(entry, "name", where)
             evaluator = self._reader.text(entry, "evaluator", where).rpartition(".")[2]
             values = self._reader.scalars(entry, "evaluatorOptions", where)
             found.setdefault(name, ConditionDef(name=name, evaluator=evaluator, options=values))

@@ -54,7 +54,7 @@ class SharingQuestion(Asker):
         """Return the zones that the resource is in."""
 
     @abstractmethod
-    def applying(self, index: Index, subject: Subject | None) -> list[Applying]:
+    def find_applicable(self, index: Index, subject: Subject | None) -> list[Applying]:
         """Return the entries of an index that apply to the resource, in Ranger's order."""
 
 
@@ -66,7 +66,7 @@ class _Holder:
     ) -> None:
         self.id, self.name = model.id, model.name
         self.order = (model.name, model.id)
-        self.applies = _compiled(model.schedules)
+        self.applies = _compile(model.schedules)
         self.projects: list[tuple[Applies | None, _Holder]] = []
         self.policies: list[tuple[CompiledPolicy, list[ResourceEntry]]] = []
         for policy in model.policies:
@@ -78,7 +78,7 @@ class _Holder:
                 ]
                 self.policies.append((made, entries))
 
-    def speaking(self, question: SharingQuestion) -> list[CompiledPolicy]:
+    def find_policies_about(self, question: SharingQuestion) -> list[CompiledPolicy]:
         """Return the policies that are about this very dataset or project."""
         value = (str(self.id),)
         return [
@@ -87,11 +87,11 @@ class _Holder:
             if any(entry.match(value, question) in HERE for entry in entries)  # RULE (gds-policy-of-dataset)
         ]
 
-    def granted(self, question: SharingQuestion) -> tuple[list[tuple[CompiledPolicy, int]], int]:
+    def list_granted(self, question: SharingQuestion) -> tuple[list[tuple[CompiledPolicy, int]], int]:
         """Return what each policy grants, and what all of them may grant as far as can be told."""
         denied = possible = 0
         found = []
-        for policy in self.speaking(question):
+        for policy in self.find_policies_about(question):
             if policy.context_dependencies:
                 question.note(policy.context_dependencies)
             deny, allow, rest = policy.effect(question)
@@ -146,9 +146,9 @@ class SharedResources:
         shares = {one.id: _Share(one, _tests(one)) for one in sharing.shares}
         for dataset in sharing.datasets:
             made = _Holder(dataset, own, hierarchies, bits)
-            made.projects = [(_compiled(m.schedules), projects[m.id]) for m in dataset.projects]
+            made.projects = [(_compile(m.schedules), projects[m.id]) for m in dataset.projects]
             for member in dataset.shares:
-                shares[member.id].datasets.append((_compiled(member.schedules), made))
+                shares[member.id].datasets.append((_compile(member.schedules), made))
         self._levels = {type_: hierarchies_of(definition.levels(type_)) for type_ in PolicyType}
         found: dict[PolicyType, dict[str, list[ResourceEntry]]] = {type_: {} for type_ in PolicyType}
         for share in shares.values():
@@ -175,7 +175,7 @@ class SharedResources:
                 masks.append((entry.matchers[-1], policy.masks[0]))
         return _Resource(
             share=share,
-            bits=self._bits.granted(model.accesses),
+            bits=self._bits.compute_granted_bits(model.accesses),
             tests=_tests(model),
             masks=tuple(masks),
             rows=model.rows.filters[0] if model.rows is not None else None,
@@ -187,7 +187,7 @@ class SharedResources:
     def may_concern(self, levels: tuple[str, ...], values: Sequence[str]) -> bool:
         """Say whether something is shared of the resource, or in it."""
         return any(
-            index.at(levels, values, None) or index.below(levels, values, None)
+            index.find_at(levels, values, None) or index.find_below(levels, values, None)
             for indexes in self._indexes.values()
             for index in indexes.values()
         )
@@ -198,7 +198,7 @@ class SharedResources:
             entry.of.masks or entry.of.rows is not None
             for indexes in self._indexes.values()
             for index in indexes.values()
-            for entry in (*index.at(levels, values, None), *index.below(levels, values, None))
+            for entry in (*index.find_at(levels, values, None), *index.find_below(levels, values, None))
         )
 
     def grants(
@@ -206,7 +206,9 @@ class SharedResources:
     ) -> list[tuple[CompiledPolicy, int]]:
         """Return the policies of datasets and projects, in order, with what they grant of the resource."""
         datasets: dict[_Holder, int] = {}
-        for one in self._held(question, (zone,), PolicyType.ACCESS, self._bits.all, any_access=any_access):
+        for one in self._list_held(
+            question, (zone,), PolicyType.ACCESS, self._bits.all, any_access=any_access
+        ):
             if one.certain:
                 datasets[one.dataset] = datasets.get(one.dataset, 0) | one.resource.bits
         projects: dict[_Holder, int] = {}
@@ -217,7 +219,7 @@ class SharedResources:
         return [
             (policy, allow & bits)  # RULE (gds-access-limit)
             for holder, bits in (*datasets.items(), *sorted(projects.items(), key=lambda one: one[0].order))
-            for policy, allow in holder.granted(question)[0]
+            for policy, allow in holder.list_granted(question)[0]
             if allow & bits
         ]
 
@@ -227,41 +229,41 @@ class SharedResources:
         """Return the names of the datasets and projects that hold the resource, whoever may use them."""
         datasets, projects = set[str](), set[str]()
         zones = question.zones() or (UNZONED,)
-        for one in self._held(question, zones, PolicyType.ACCESS, bits, any_access=any_access):
+        for one in self._list_held(question, zones, PolicyType.ACCESS, bits, any_access=any_access):
             datasets.add(one.dataset.name)
             projects.update(
                 p.name for applies, p in one.dataset.projects if _in_force(question, applies, p.applies)
             )
         return tuple(sorted(datasets)), tuple(sorted(projects))
 
-    def speaking(
+    def find_holder_policies(
         self, question: SharingQuestion, bits: int, *, any_access: bool
     ) -> list[tuple[str, CompiledPolicy, int]]:
         """Return the policies of what holds the resource: whose it is, and what it grants the subject."""
         found: dict[CompiledPolicy, tuple[str, CompiledPolicy, int]] = {}
         zones = question.zones() or (UNZONED,)
-        for one in self._held(question, zones, PolicyType.ACCESS, bits, any_access=any_access):
+        for one in self._list_held(question, zones, PolicyType.ACCESS, bits, any_access=any_access):
             inside = [
                 (f"project `{project.name}`", project)
                 for applies, project in one.dataset.projects
                 if _in_force(question, applies, project.applies)
             ]
             for where, holder in ((f"dataset `{one.dataset.name}`", one.dataset), *inside):
-                for policy, allow in holder.granted(question)[0]:
+                for policy, allow in holder.list_granted(question)[0]:
                     found.setdefault(policy, (where, policy, allow & bits & one.resource.bits))
         return list(found.values())
 
-    def audited(self, question: SharingQuestion, zone: str, *, any_access: bool) -> bool:
+    def is_audited(self, question: SharingQuestion, zone: str, *, any_access: bool) -> bool:
         """Say whether a dataset that holds the resource, or a project, wants a record of accesses."""
-        bits = self._bits.all if any_access else self._bits.wanted(question.access)
+        bits = self._bits.all if any_access else self._bits.find_bit(question.access)
         return any(
             policy.policy.audited and policy.in_force(question) is not False
-            for one in self._held(question, (zone,), PolicyType.ACCESS, bits, any_access=any_access)
+            for one in self._list_held(question, (zone,), PolicyType.ACCESS, bits, any_access=any_access)
             for holder in (
                 one.dataset,
                 *(p for applies, p in one.dataset.projects if _in_force(question, applies, p.applies)),
             )
-            for policy in holder.speaking(question)
+            for policy in holder.find_policies_about(question)
         )
 
     def obligation(
@@ -275,9 +277,9 @@ class SharedResources:
         told: dict[_Holder, tuple[CompiledPolicy | None, int, int]] = {}
         found: list[tuple[_Held, bool]] = []
         policy: CompiledPolicy | None = None
-        for one in self._held(question, zones, type_, bits, any_access=any_access):
+        for one in self._list_held(question, zones, type_, bits, any_access=any_access):
             if one.dataset not in told:
-                told[one.dataset] = self._granting(question, one.dataset)
+                told[one.dataset] = self._find_granting(question, one.dataset)
             first, sure, possible = told[one.dataset]
             if not possible & one.resource.bits & bits:  # RULE (gds-no-grant-no-mask)
                 continue
@@ -291,7 +293,7 @@ class SharedResources:
         rows = _rows(found)
         return None if rows is None else (policy, *rows)
 
-    def _granting(
+    def _find_granting(
         self, question: SharingQuestion, dataset: _Holder
     ) -> tuple[CompiledPolicy | None, int, int]:
         """Return the first policy that may grant a dataset, what is granted for sure, and what may be."""
@@ -303,7 +305,7 @@ class SharedResources:
             if (held := _in_force(question, applies, project.applies)) is not False
         ]
         for holder, held in ((dataset, True), *sorted(projects, key=lambda one: one[0].order)):
-            policies, may = holder.granted(question)
+            policies, may = holder.list_granted(question)
             for policy, allow in policies:
                 sure |= allow if held else 0
                 if first is None and (allow or policy.may_allow(question)):
@@ -311,7 +313,7 @@ class SharedResources:
             possible |= may
         return first, sure, possible
 
-    def _held(
+    def _list_held(
         self,
         question: SharingQuestion,
         zones: Iterable[str],
@@ -326,7 +328,7 @@ class SharedResources:
         found: list[_Held] = []
         for zone in zones:
             index = self._indexes[type_].get(zone, _NOTHING)
-            for applying in question.applying(index, None) if index else ():
+            for applying in question.find_applicable(index, None) if index else ():
                 resource: _Resource = applying[0]  # type: ignore[assignment]
                 if not resource.bits & bits:
                     continue
@@ -342,7 +344,7 @@ class SharedResources:
         return sorted(found, key=_order)  # RULE (gds-order)
 
 
-def _compiled(schedules: Sequence[ValiditySchedule]) -> Applies | None:
+def _compile(schedules: Sequence[ValiditySchedule]) -> Applies | None:
     return compile_schedules(schedules) if schedules else None
 
 

@@ -21,7 +21,7 @@ from gateway.policy.macros import MACRO, expression
 from gateway.policy.script import PolicyScript
 from gateway.policy.script.tokens import Untranslatable
 from gateway.policy.script.values import (
-    CannotTell,
+    Indeterminate,
     Joined,
     ScriptValue,
     is_nothing,
@@ -46,7 +46,7 @@ NO_VALUE = "NULL"  # RULE (empty-list)
 _PLACE = {"filter": "a row filter", "mask": "a custom mask"}
 
 
-def string_literal(text: str) -> str | None:
+def write_string_literal(text: str) -> str | None:
     """Return Spark SQL of exactly this string, or None when it is not Unicode text."""
     if _SIMPLE.match(text):
         return f"'{text}'"
@@ -66,7 +66,9 @@ def faults_of(text: str, kind: str) -> list[str]:
         return [f"{what} is longer than {MAX_EXPRESSION} characters"]
     faults: list[str] = []
     pieces = cut(text)
-    if any("${" in part for part in _fixed(pieces)) or any("${" in script for script in scripts(pieces)):
+    if any("${" in part for part in _list_fixed_texts(pieces)) or any(
+        "${" in script for script in scripts(pieces)
+    ):
         faults.append(f"{what} may not hold `${{`: Spark would substitute it")
     if any((ord(c) < 32 and c not in "\t\n\r") or 0xD800 <= ord(c) < 0xE000 for c in text):
         faults.append(f"{what} may not hold control characters")
@@ -75,9 +77,9 @@ def faults_of(text: str, kind: str) -> list[str]:
             case Plain():
                 faults += _plain_faults(piece.text, what, kind)
             case Quoted():
-                faults += _quoted_faults(piece.text)
+                faults += _find_quoted_faults(piece.text)
             case Composed():
-                faults += _composed_faults(piece)
+                faults += _find_composed_faults(piece)
             case _Placeholder() if kind == "filter":
                 faults.append(f"`{{{piece.name}}}` means something in a custom mask only")
             case _:
@@ -91,7 +93,7 @@ def faults_of(text: str, kind: str) -> list[str]:
     return list(dict.fromkeys(faults))
 
 
-def _fixed(pieces: list[_Piece]) -> list[str]:
+def _list_fixed_texts(pieces: list[_Piece]) -> list[str]:
     """Return the texts that Spark will see as they are written."""
     texts: list[str] = []
     for piece in pieces:
@@ -102,15 +104,15 @@ def _fixed(pieces: list[_Piece]) -> list[str]:
     return texts
 
 
-def _quoted_faults(text: str) -> list[str]:
+def _find_quoted_faults(text: str) -> list[str]:
     found = _TOKEN.search(text)
     if not found:
         return []
     return [f"token `{found.group()}` is inside quotes; write it without quotes, it becomes a literal"]
 
 
-def _composed_faults(piece: Composed) -> list[str]:
-    faults = [fault for part in piece.parts[::2] for fault in _quoted_faults(part)]
+def _find_composed_faults(piece: Composed) -> list[str]:
+    faults = [fault for part in piece.parts[::2] for fault in _find_quoted_faults(part)]
     if piece.quote not in _STRINGS:
         faults.append("`${{…}}` is inside a quoted name; names cannot be bound")
     if any("\\" in part for part in piece.parts[::2]):
@@ -140,7 +142,7 @@ def _plain_faults(text: str, what: str, kind: str) -> list[str]:
 def _neighbour_faults(pieces: list[_Piece]) -> list[str]:
     """Two string literals side by side are one string to Spark, so a token may not stand beside one."""
     # One character for each thing: S a string, N a quoted name, V a place for a value.
-    outline = "".join(map(_outlined, pieces))
+    outline = "".join(map(_outline, pieces))
     faults = []
     if re.search("\x01[SV]\\s*\x01V|\x01V\\s*\x01S", outline):
         faults.append("a token is next to another literal; Spark would join the two")
@@ -151,7 +153,7 @@ def _neighbour_faults(pieces: list[_Piece]) -> list[str]:
     return faults
 
 
-def _outlined(piece: _Piece) -> str:
+def _outline(piece: _Piece) -> str:
     match piece:
         case Plain():
             return piece.text
@@ -202,18 +204,18 @@ def _bindable(text: str) -> _Bindable:
                 context_dependencies = context_dependencies.union(
                     *(script.context_dependencies for script in inner)
                 )
-                parts.append(_composed_place(piece.parts[::2], inner))
+                parts.append(_find_composed_place(piece.parts[::2], inner))
     return _Bindable(tuple(parts), frozenset(context_dependencies))
 
 
 def _literal(text: str) -> str:
-    literal = string_literal(text)
+    literal = write_string_literal(text)
     if literal is None:
         raise _Missing
     return literal
 
 
-def _listed(literals: list[str], *, several: bool) -> str:
+def _join_literals(literals: list[str], *, several: bool) -> str:
     if several:
         return ",".join(literals) or NO_VALUE
     if len(literals) != 1:
@@ -229,16 +231,16 @@ def _user_place(attribute: str | None, *, several: bool) -> Callable[[Facts], st
         values = facts.user_attributes.get(attribute)
         if not values:
             raise _Missing
-        return _listed([_literal(value) for value in values], several=several)
+        return _join_literals([_literal(value) for value in values], several=several)
 
     return place
 
 
 def _macro_place(script: PolicyScript, *, several: bool) -> Callable[[Facts], str]:
-    return lambda facts: _written(script.value(facts), several=several)
+    return lambda facts: _write_value(script.value(facts), several=several)
 
 
-def _written(value: ScriptValue, *, several: bool) -> str:
+def _write_value(value: ScriptValue, *, several: bool) -> str:
     """Return a value as SQL: one literal, or several where a list may stand."""
     match value:
         case bool():
@@ -247,17 +249,17 @@ def _written(value: ScriptValue, *, several: bool) -> str:
             return number_text(value) if value >= 0 else f"({number_text(value)})"
         case Joined() if value.listed:
             quoted = value[:1] in _STRINGS
-            items = list(map(_literal, value.items)) if quoted else _unquoted(value.items, several=several)
-            return _listed(items, several=several)
+            items = list(map(_literal, value.items)) if quoted else _unquote(value.items, several=several)
+            return _join_literals(items, several=several)
         case str():
-            return _listed(_unquoted((value,), several=several), several=several)
+            return _join_literals(_unquote((value,), several=several), several=several)
         case list():
-            return _listed([_literal(to_text(item)) for item in value], several=several)
+            return _join_literals([_literal(to_text(item)) for item in value], several=several)
         case _:
             raise _Missing
 
 
-def _unquoted(items: tuple[str, ...], *, several: bool) -> list[str]:
+def _unquote(items: tuple[str, ...], *, several: bool) -> list[str]:
     """Return texts that stand without quotes: numbers stay numbers, as when Ranger pastes them."""
     numbers = items[0].split(",") if several and len(items) == 1 else items
     if all(map(_NUMBER.match, numbers)):
@@ -265,7 +267,7 @@ def _unquoted(items: tuple[str, ...], *, several: bool) -> list[str]:
     return [_literal(item) for item in items]
 
 
-def _composed_place(fixed: tuple[str, ...], inner: tuple[PolicyScript, ...]) -> Callable[[Facts], str]:
+def _find_composed_place(fixed: tuple[str, ...], inner: tuple[PolicyScript, ...]) -> Callable[[Facts], str]:
     def place(facts: Facts) -> str:
         text = fixed[0]
         for script, after in zip(inner, fixed[1:], strict=True):
@@ -293,7 +295,7 @@ def bind(text: str, facts: Facts, names: Mapping[str, str] | None = None) -> str
                 parts.append((names or {})[part.name])
             else:
                 parts.append(part(facts))
-    except (Untranslatable, CannotTell, _Missing, KeyError):
+    except (Untranslatable, Indeterminate, _Missing, KeyError):
         return None
     bound = "".join(parts)
     return bound if len(bound) <= MAX_BOUND else None
@@ -413,7 +415,7 @@ def _piece(text: str, found: re.Match[str]) -> _Piece | None:
         return UserMacro(found["attribute"], found.group())
     if found["name"]:
         return _Placeholder(found["name"])
-    return _quoted(text, found.start())
+    return _read_quoted(text, found.start())
 
 
 def _length(piece: _Piece) -> int:
@@ -427,7 +429,7 @@ def _length(piece: _Piece) -> int:
             return len(piece.text)
 
 
-def _quoted(text: str, start: int) -> Quoted | Composed | None:
+def _read_quoted(text: str, start: int) -> Quoted | Composed | None:
     quote, parts, begin, position = text[start], list[str](), start + 1, start + 1
     while position < len(text):
         character = text[position]

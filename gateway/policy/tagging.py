@@ -11,7 +11,7 @@ from gateway.model.resource import ElementScope
 from gateway.model.tags import Tag
 from gateway.policy.hierarchy import Hierarchies, MatchType, ResourceEntry, compile_entry, hierarchies_of
 from gateway.policy.index import Index
-from gateway.policy.list_deltas import exchanged
+from gateway.policy.list_deltas import list_delta
 from gateway.policy.matching import Asker
 from gateway.policy.schedules import compile_schedules
 
@@ -60,11 +60,11 @@ class Taggings:
         """Id of the tagged resource → its entry. `tagged` keeps those objects, and so their ids."""
         self._index = Index(self._file(tagged))
 
-    def changed(self, tagged: Sequence[TaggedResource]) -> Taggings:
+    def rebuild(self, tagged: Sequence[TaggedResource]) -> Taggings:
         """Return the taggings of another list, sharing what has not changed."""
         if tagged is self.tagged:
             return self
-        change = exchanged(self.tagged, tagged)
+        change = list_delta(self.tagged, tagged)
         taggings = Taggings((), ())
         taggings.tagged, taggings._hierarchies, taggings._entries = (
             tagged,
@@ -75,7 +75,7 @@ class Taggings:
         for twin, item in change.unchanged:
             if id(twin) in self._entries:
                 taggings._entries[id(item)] = taggings._entries.pop(id(twin))
-        taggings._index = self._index.changed(out, taggings._file(change.came))
+        taggings._index = self._index.with_changes(out, taggings._file(change.came))
         return taggings
 
     def _file(self, tagged: Sequence[TaggedResource]) -> list[ResourceEntry]:
@@ -87,7 +87,7 @@ class Taggings:
                 entries.append(entry)
         return entries
 
-    def on(
+    def find_tagged(
         self,
         levels: tuple[str, ...],
         values: Sequence[str],
@@ -98,12 +98,12 @@ class Taggings:
     ) -> list[tuple[ResourceEntry, MatchType]]:
         """Return the tagged resources that concern a resource; with `below` those further down as well."""
         if scopes:
-            candidates = self._index.along(levels)
+            candidates = self._index.find_along_path(levels)
         else:
             # RULE (tags-reach-down)
-            candidates = [*self._index.at(levels, values, None), *self._index.above(levels, values)]
+            candidates = [*self._index.find_at(levels, values, None), *self._index.find_above(levels, values)]
             if below:  # RULE (tags-below-any-access)
-                candidates += self._index.below(levels, values, None)
+                candidates += self._index.find_below(levels, values, None)
         found: list[tuple[ResourceEntry, MatchType]] = []
         for entry in dict.fromkeys(candidates):
             if entry.context_dependencies:
@@ -113,14 +113,14 @@ class Taggings:
                 found.append((entry, match))
         return found
 
-    def beginning(self, levels: tuple[str, ...], values: Sequence[str]) -> list[ResourceEntry]:
+    def entries_with_prefix(self, levels: tuple[str, ...], values: Sequence[str]) -> list[ResourceEntry]:
         """Return the tagged resources that may concern something whose deepest name begins as here."""
-        return self._index.beginning(levels, values)
+        return self._index.entries_with_prefix(levels, values)
 
     def may_tag_in(self, levels: tuple[str, ...], values: Sequence[str]) -> bool:
         """Say whether something in the resource, or the resource, may have a tag."""
         return bool(
-            self._index.at(levels, values, None)
-            or self._index.below(levels, values, None)
-            or self._index.above(levels, values)
+            self._index.find_at(levels, values, None)
+            or self._index.find_below(levels, values, None)
+            or self._index.find_above(levels, values)
         )

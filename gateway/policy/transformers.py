@@ -130,10 +130,10 @@ def _call(tokens: list[_Part]) -> Masking | None:
         return None
     if not isinstance(arguments[0], _ColumnPlaceholder):
         return None
-    return _masking(function, arguments[1:])
+    return _build_masking(function, arguments[1:])
 
 
-def _masking(function: str, arguments: list[_Part]) -> Masking | None:
+def _build_masking(function: str, arguments: list[_Part]) -> Masking | None:
     if function == "mask_hash":
         return None if arguments else Masking(function)
     characters = 4
@@ -151,7 +151,7 @@ def _masking(function: str, arguments: list[_Part]) -> Masking | None:
         return None
     upper, lower, digit, other = [*letters, *("X", "x", "n", None)[len(letters) :]]
     number, day, month, year = [*numbers, *(1, 1, 0, 0)[len(numbers) :]]
-    return _dated(
+    return _check_date(
         Masking(
             function=function,
             characters=characters,
@@ -167,7 +167,7 @@ def _masking(function: str, arguments: list[_Part]) -> Masking | None:
     )
 
 
-def _dated(masking: Masking) -> Masking | None:
+def _check_date(masking: Masking) -> Masking | None:
     """Return the masking when its date exists in every year that it can meet; None otherwise."""
     if not (masking.year == KEEP or 0 <= masking.year <= 9999):
         return None

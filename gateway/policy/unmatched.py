@@ -76,7 +76,7 @@ class NamedResources:
             for level, compared, matcher in self.levels
         )
 
-    def missing(self, names: Sequence[str]) -> Iterator[ColumnValue]:
+    def find_missing(self, names: Sequence[str]) -> Iterator[ColumnValue]:
         """Yield the columns that are none of these names, of a table that it speaks of."""
         for value in self.columns:
             if not value.is_there(names):
@@ -110,7 +110,7 @@ class ResourceNames:
         written = found[1].by_table.get(fold(table.table), ())
         return found[1], [one for one in written if one.speaks_of(table)]
 
-    def unmatched(
+    def find_unmatched(
         self, table: TableName, columns: Sequence[Column]
     ) -> tuple[NamedResources, ColumnValue] | None:
         """Return a mask, a denial or a tag on a column that the table does not have, and the column; None:
@@ -122,10 +122,10 @@ class ResourceNames:
         names: Sequence[str] | None = None
         for one in named:
             if one.guards and one.columns:
-                names = service.compared(columns) if names is None else names
-                for value in one.missing(names):
+                names = service.fold_columns(columns) if names is None else names
+                for value in one.find_missing(names):
                     return one, value
-        return None if self._before is None else self._before.unmatched(table, columns)
+        return None if self._before is None else self._before.find_unmatched(table, columns)
 
 
 class ServiceNames:
@@ -176,7 +176,7 @@ class ServiceNames:
             yield from made
         yield from self._tags
 
-    def compared(self, columns: Iterable[Column]) -> tuple[str, ...]:
+    def fold_columns(self, columns: Iterable[Column]) -> tuple[str, ...]:
         """Return names of columns as they are compared."""
         return tuple([self._compare(column.name) for column in columns])
 
@@ -188,7 +188,7 @@ class ServiceNames:
             key = (service.name, kind, policy.id)
             levels = service.definition.levels(policy.type)
             guards = _guards(policy, resources)
-            named = _named(resources, levels, owner, key, policy.place, self._shared, guards=guards)
+            named = _list_named(resources, levels, owner, key, policy.place, self._shared, guards=guards)
             if named is not None:
                 yield named
 
@@ -197,7 +197,7 @@ class ServiceNames:
             owner = "tag " + ", ".join(f"`{tag.type}`" for tag in tagged.tags)
             key = (service.name, "tag", tagged.id)
             levels = service.definition.resources
-            named = _named(tagged.resources, levels, owner, key, tagged.place, self._shared, guards=True)
+            named = _list_named(tagged.resources, levels, owner, key, tagged.place, self._shared, guards=True)
             if named is not None:
                 yield named
 
@@ -240,7 +240,7 @@ def _guards(policy: Policy, resources: ResourceSet) -> bool:
     return policy.type is PolicyType.MASK
 
 
-def _named(
+def _list_named(
     resources: ResourceSet,
     definition: Sequence[ResourceDef],
     owner: str,

@@ -39,7 +39,7 @@ _EVERY = ResourceValues(values=())
 """Levels without values match whatever is there, also those that know no wildcards."""
 
 
-def broken(
+def build_invalid_policy(
     policy: Policy | None,
     faults: tuple[str, ...],
     *,
@@ -71,15 +71,17 @@ def broken(
     )
 
 
-def twin(policy: Policy, faults: tuple[str, ...]) -> Policy:
+def build_duplicate_policy(policy: Policy, faults: tuple[str, ...]) -> Policy:
     """Return what a policy is about that has the name or the id of another one, and the faults."""
     if policy.broken:
         return replace(policy, broken=(*policy.broken, *faults))
     guards = bool(policy.deny or policy.deny_all_else or policy.masks or policy.filters)
-    return broken(policy, faults, service=policy.service, zone=policy.zone, guards=guards, named=True)
+    return build_invalid_policy(
+        policy, faults, service=policy.service, zone=policy.zone, guards=guards, named=True
+    )
 
 
-def broken_policies(policies: PolicySet) -> list[Policy]:
+def list_invalid_policies(policies: PolicySet) -> list[Policy]:
     """Return the policies that could not be read, also those that are switched off."""
     return [policy for policy in policies.policies() if policy.broken]
 
@@ -125,11 +127,14 @@ def with_closed(policies: PolicySet, unusable: Collection[Policy]) -> PolicySet:
                 made.append(one)
                 continue
             if can_deny(one, service):  # RULE (closing-without-denial)
-                put = [_denial(one, definition, accesses), _hidden(one, service)]  # RULE (closing-hides)
+                put = [  # RULE (closing-hides)
+                    _denial(one, definition, accesses),
+                    _build_hiding(one, service),
+                ]
             elif one.broken:  # RULE (broken-mask-hides)
-                put = _hiding_all(one, service.definition, definition)
+                put = _build_hiding_all(one, service.definition, definition)
             else:
-                put = [hiding(one, service.definition)]
+                put = [build_hiding_policy(one, service.definition)]
             # RULE (closing-every-zone)
             zones = ("", *(zone.name for zone in service.zones)) if one.every_zone else (one.zone,)
             made += [replace(policy, zone=zone, every_zone=False) for zone in zones for policy in put]
@@ -142,13 +147,13 @@ def with_closed(policies: PolicySet, unusable: Collection[Policy]) -> PolicySet:
             tags = replace(tags, policies=closed(service, tags.policies, tags.definition))
         sharing = service.sharing
         if sharing is not None and any(id(one) in ids for one in sharing.obligations()):
-            sharing = _shared(sharing, ids, service.definition)
+            sharing = _build_shared(sharing, ids, service.definition)
         own = closed(service, service.policies, service.definition)
         services[name] = replace(service, policies=own, tags=tags, sharing=sharing)
     return replace(policies, services=services)
 
 
-def closing(
+def build_closing_policy(
     name: str,
     sets: Sequence[ResourceSet],
     faults: tuple[str, ...],
@@ -174,7 +179,7 @@ def closing(
     )
 
 
-def _hiding_all(policy: Policy, accesses: ServiceDef, definition: ServiceDef) -> list[Policy]:
+def _build_hiding_all(policy: Policy, accesses: ServiceDef, definition: ServiceDef) -> list[Policy]:
     """Return what hides all that something at fault may be about where no denial does. Of one about access
     nobody can tell whether it was to be."""
     types = (PolicyType.MASK, PolicyType.ROW_FILTER) if policy.type is PolicyType.ACCESS else (policy.type,)
@@ -188,22 +193,28 @@ def _hiding_all(policy: Policy, accesses: ServiceDef, definition: ServiceDef) ->
             for one in _sets({name: v for name, v in resources.items() if name in names}, levels)
         ]
         wide = replace(policy, type=type_, resources=first, additional_resources=tuple(others))
-        made.append(hiding(wide, accesses))
+        made.append(build_hiding_policy(wide, accesses))
     return made
 
 
-def _closed_to(policy: Policy) -> PolicyItem:
+def _list_closed_to(policy: Policy) -> PolicyItem:
     """Return to whom something at fault is closed."""
     return policy.deny[0] if policy.broken and policy.deny else PolicyItem(groups=_EVERYBODY)
 
 
-def hiding(policy: Policy, definition: ServiceDef) -> Policy:
+def build_hiding_policy(policy: Policy, definition: ServiceDef) -> Policy:
     """Return a policy of the same type on the same resources that hides all: NULL, or no row. One that is
     about access allows nothing."""
     made = replace(
-        policy, name=_named(policy), priority=OVERRIDE, broken=(), conditions=(), schedules=(), deny=()
+        policy,
+        name=_describe_policy(policy),
+        priority=OVERRIDE,
+        broken=(),
+        conditions=(),
+        schedules=(),
+        deny=(),
     )
-    who = _closed_to(policy)
+    who = _list_closed_to(policy)
     if policy.type is PolicyType.MASK:
         null = MaskItem(
             users=who.users,
@@ -223,7 +234,7 @@ def hiding(policy: Policy, definition: ServiceDef) -> Policy:
     return made
 
 
-def _hidden(policy: Policy, service: Service) -> Policy:
+def _build_hiding(policy: Policy, service: Service) -> Policy:
     """Return what hides all that a denial closes, from those, too, whom another's access shows it.
 
     Of what cannot be read it is not known whether it was a mask or a filter. What names columns could have
@@ -231,8 +242,8 @@ def _hidden(policy: Policy, service: Service) -> Policy:
     """
     if _on_tags(policy, service):
         type_ = PolicyType.MASK if policy.type is PolicyType.ACCESS else policy.type
-        return hiding(replace(policy, type=type_), service.definition)
-    sets = _closed_sets(policy, service.definition.resources)
+        return build_hiding_policy(replace(policy, type=type_), service.definition)
+    sets = _list_closed_sets(policy, service.definition.resources)
     if policy.type is PolicyType.ACCESS:
         named = all(_COLUMN in one and one[_COLUMN].values for one in sets)
         type_ = PolicyType.MASK if named else PolicyType.ROW_FILTER
@@ -244,12 +255,12 @@ def _hidden(policy: Policy, service: Service) -> Policy:
         ]
     first, *others = sets
     made = replace(policy, type=type_, resources=first, additional_resources=tuple(others))
-    return hiding(made, service.definition)
+    return build_hiding_policy(made, service.definition)
 
 
-def _shared(sharing: Sharing, ids: Collection[int], definition: ServiceDef) -> Sharing:
+def _build_shared(sharing: Sharing, ids: Collection[int], definition: ServiceDef) -> Sharing:
     def hidden(policy: Policy) -> Policy:
-        return hiding(policy, definition) if id(policy) in ids else policy
+        return build_hiding_policy(policy, definition) if id(policy) in ids else policy
 
     return replace(
         sharing,
@@ -270,17 +281,17 @@ def _shared(sharing: Sharing, ids: Collection[int], definition: ServiceDef) -> S
     )
 
 
-def _named(policy: Policy) -> str:
+def _describe_policy(policy: Policy) -> str:
     why = "it cannot be loaded" if policy.broken else "its text cannot be used"
     return f"{policy.name} (closed: {why})"
 
 
 def _denial(policy: Policy, definition: ServiceDef, accesses: frozenset[str]) -> Policy:
-    first, *others = _closed_sets(policy, definition.resources)
-    who = _closed_to(policy)
+    first, *others = _list_closed_sets(policy, definition.resources)
+    who = _list_closed_to(policy)
     return Policy(
         id=policy.id,
-        name=_named(policy),
+        name=_describe_policy(policy),
         service=policy.service,
         type=PolicyType.ACCESS,
         resources=first,
@@ -295,7 +306,7 @@ def _denial(policy: Policy, definition: ServiceDef, accesses: frozenset[str]) ->
     )
 
 
-def _closed_sets(policy: Policy, levels: Sequence[ResourceDef]) -> list[ResourceSet]:
+def _list_closed_sets(policy: Policy, levels: Sequence[ResourceDef]) -> list[ResourceSet]:
     given = (policy.resources, *policy.additional_resources)
     return [one for resources in given for one in _sets(resources, levels)]
 

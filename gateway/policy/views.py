@@ -73,7 +73,7 @@ class Decisions(Mapping[str, Decision]):
                 self._alike = self._sort()
             asked = self._alike[name]
             request = self._on(name)
-            decision = self._decide(request) if asked == name else _moved(self[asked], request)
+            decision = self._decide(request) if asked == name else _move_decision(self[asked], request)
             self._built[name] = decision
         return decision
 
@@ -86,7 +86,7 @@ class Decisions(Mapping[str, Decision]):
             context=table.context,
         )
 
-    def within(self, context: AccessContext, context_dependencies: frozenset[str]) -> Decisions:
+    def with_context(self, context: AccessContext, context_dependencies: frozenset[str]) -> Decisions:
         """Return the same for requests in another context, which has these fields in common with this one.
 
         A decision that depends on nothing else is the same there, and is not made again.
@@ -97,7 +97,7 @@ class Decisions(Mapping[str, Decision]):
         def decide(request: AccessRequest) -> Decision:
             known = self[request.resource.elements[-1][1]]
             return (
-                _moved(known, request)
+                _move_decision(known, request)
                 if known.context_dependencies <= context_dependencies
                 else self._decide(request)
             )
@@ -112,7 +112,7 @@ class Decisions(Mapping[str, Decision]):
         return len(self._names)
 
 
-def _moved(decision: Decision, request: AccessRequest) -> Decision:
+def _move_decision(decision: Decision, request: AccessRequest) -> Decision:
     return Decision(
         request=request,
         allowed=decision.allowed,
@@ -175,7 +175,8 @@ def sort_columns(
     if not on_tags or not service.model.tagged:
         return Sorting(entries, (), plain)
     tagged = [
-        entry for entry, _ in service.taggings.on(question.levels, question.values, question, below=True)
+        entry
+        for entry, _ in service.taggings.find_tagged(question.levels, question.values, question, below=True)
     ]
     changing = policy_index.conditional or any(
         e.of.temporal or e.context_dependencies or e.scripted for e in tagged
@@ -194,7 +195,7 @@ class Viewing:
         self._names = [column.name for column in columns]
         service = question.service
         self._compared: dict[str, str] | None = None
-        self._bit = service.bits.wanted(question.access)
+        self._bit = service.bits.find_bit(question.access)
         self._super = service.is_super(question.subject)
         sharing = service.sharing
         shared = sharing is not None and sharing.may_concern(question.levels, question.values)
@@ -211,7 +212,7 @@ class Viewing:
         if self._shared:
             return False
         table = self._table()
-        return all(self._uniform(one, uniform_zone(one)) for one in (table, *table.above()))
+        return all(self._uniform(one, uniform_zone(one)) for one in (table, *table.build_questions_above()))
 
     def _uniform(self, question: ResourceQuestion, zone: str | None) -> bool:
         if zone is None:
@@ -237,7 +238,7 @@ class Viewing:
     def _as_compared(self) -> Mapping[str, str]:
         """The columns' names as they are compared."""
         if self._compared is None:
-            same = self._question.service.compared(COLUMN, self._names)
+            same = self._question.service.fold_values(COLUMN, self._names)
             self._compared = dict(zip(self._names, same, strict=True))
         return self._compared
 
@@ -267,7 +268,7 @@ class Viewing:
         sorting = sort_columns(question, PolicyType.ACCESS, zone, None)
         return sorting.groups(names, self._as_compared, question)
 
-    def hidden(self, allows: Callable[[ResourceQuestion], bool]) -> frozenset[str]:
+    def list_hidden_columns(self, allows: Callable[[ResourceQuestion], bool]) -> frozenset[str]:
         """Return the columns that may not be accessed."""
         names, question, zone = self._names, self._question, self._zone
         if not names or self._super:
@@ -275,12 +276,12 @@ class Viewing:
         if not self._bit:
             return frozenset(names)
         if zone is None:
-            return self._hidden({name: name for name in names}, allows)
+            return self._list_hidden({name: name for name in names}, allows)
         sorting = sort_columns(question, PolicyType.ACCESS, zone, question.subject)
         if not sorting.plain or sorting.tagged:
             alike = sorting.groups(names, self._as_compared, question)
             self.context_dependencies |= question.context_dependencies
-            return self._hidden(alike, allows)
+            return self._list_hidden(alike, allows)
         self.context_dependencies |= question.context_dependencies
         said = [(e.matchers[-1], effect_of(question, None, (e.of, False, False))) for e in sorting.entries]
         some = [m for m, _ in said if not m.any]
@@ -296,7 +297,9 @@ class Viewing:
         }
         return frozenset([name for name in names if alike[name] in hidden]) if hidden else NO_NAMES
 
-    def _hidden(self, alike: Mapping[str, str], allows: Callable[[ResourceQuestion], bool]) -> frozenset[str]:
+    def _list_hidden(
+        self, alike: Mapping[str, str], allows: Callable[[ResourceQuestion], bool]
+    ) -> frozenset[str]:
         hidden = set()
         for name in dict.fromkeys(alike.values()):
             question = self._column(name)
@@ -383,7 +386,7 @@ def uniform_zone(question: ResourceQuestion) -> str | None:
     return zones[0] if len(zones) == 1 else UNZONED
 
 
-def together(hidden: frozenset[str], views: Sequence[TableView]) -> TableView:
+def merge_table_views(hidden: frozenset[str], views: Sequence[TableView]) -> TableView:
     """Return what all of several may see of one table, without the columns `hidden`.
 
     Rows pass every filter. A column that several mask by different expressions is NULL: the mask of a mask

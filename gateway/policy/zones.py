@@ -45,12 +45,12 @@ class Zones:
         scopes: Sequence[ElementScope] = ()
         if varied:
             scopes = (ElementScope.SELF,) * len(levels)
-            entries = self._index.along(levels)
+            entries = self._index.find_along_path(levels)
         else:
             entries = [
-                *self._index.at(levels, values, None),
-                *self._index.below(levels, values, None),
-                *self._index.above(levels, values),  # RULE (zone-reaches-below)
+                *self._index.find_at(levels, values, None),
+                *self._index.find_below(levels, values, None),
+                *self._index.find_above(levels, values),  # RULE (zone-reaches-below)
             ]
         for entry in entries:
             if entry.context_dependencies:
@@ -62,10 +62,10 @@ class Zones:
         zones = sorted(found, key=self._order.__getitem__)
         return (*zones, UNZONED) if below else tuple(zones)
 
-    def beginning(self, levels: tuple[str, ...], values: Sequence[str]) -> list[ResourceEntry]:
+    def entries_with_prefix(self, levels: tuple[str, ...], values: Sequence[str]) -> list[ResourceEntry]:
         """Return the entries, each of a zone's name, in whose zone something may lie, wholly or in part, the
         deepest name of which begins as here."""
-        return self._index.beginning(levels, values)
+        return self._index.entries_with_prefix(levels, values)
 
     def tag_zone(self, zone: str) -> str:
         """Return the zone whose tag policies hold for resources of a zone."""

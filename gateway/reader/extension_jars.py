@@ -19,7 +19,7 @@ def places_of(one: TableFormat, minor: Minor, kept: Path) -> tuple[Path, ...]:
     return tuple(directory / artifact.file for artifact in one.artifacts_for(minor))
 
 
-def kept_jars(one: TableFormat, minor: Minor, kept: Path) -> tuple[Path, ...]:
+def find_cached_jars(one: TableFormat, minor: Minor, kept: Path) -> tuple[Path, ...]:
     """Return the jars of a format in `kept`; none unless all are there. Raises UnsupportedFormat."""
     jars = places_of(one, minor, kept)
     return jars if all(jar.is_file() for jar in jars) else ()
@@ -48,7 +48,7 @@ def find_extension_jars(
             continue
         if named:
             raise JavaNotFound(f"Spark runs `{one.extension}`, and {_without(one, minor, (*own, *others))}")
-        jars = kept_jars(one, minor, kept)
+        jars = find_cached_jars(one, minor, kept)
         if not jars:
             raise JavaNotFound(
                 f"Spark runs `{one.extension}`, and {_without(one, minor, own)}: "

@@ -23,7 +23,7 @@ from gateway.model.reading import (
     UnnamedColumn,
 )
 from gateway.model.spark_configuration import ParserConfiguration
-from gateway.model.spark_minors import minor_of, supported_minor
+from gateway.model.spark_minors import find_supported_minor, minor_of
 from gateway.reader.java_runtime import find_java, find_spark_home, spark_version
 from gateway.reader.limits import ReaderLimits, refuse
 from gateway.reader.parsers import Parsers
@@ -31,12 +31,12 @@ from gateway.reader.process import ParserGone, ParserProcess
 from gateway.reader.replies import (
     Hello,
     JsonReply,
+    build_reading,
     column_names_of,
     proof_of,
     proof_request,
-    reading_of,
 )
-from gateway.reader.splicing import applied
+from gateway.reader.splicing import apply_splices
 
 log = structlog.get_logger(__name__)
 
@@ -113,7 +113,7 @@ class ReaderPool(Closing):
             spark_home=find_spark_home(self._spark_home), extensions=self._extensions, jars=self._jars
         )
         self._version = spark_version(parsers.spark_home)
-        supported_minor(self._version)
+        find_supported_minor(self._version)
         launched = await asyncio.gather(
             *(self._launch(java, parsers) for _ in range(self._size)), return_exceptions=True
         )
@@ -162,12 +162,12 @@ class ReaderPool(Closing):
 
     @property
     def spark_version(self) -> str:
-        return self._known.spark_version
+        return self._get_hello.spark_version
 
     @property
     def configuration(self) -> ParserConfiguration:
         """What the parser is, which a Spark's has to be as well."""
-        hello = self._known
+        hello = self._get_hello
         return ParserConfiguration(
             version=hello.spark_version, extensions=hello.extensions, parsers=hello.parsers
         )
@@ -175,12 +175,12 @@ class ReaderPool(Closing):
     @property
     def keywords(self) -> tuple[str, ...]:
         """Every word of Spark's grammar."""
-        return self._known.keywords
+        return self._get_hello.keywords
 
     @property
     def builtin_functions(self) -> frozenset[str]:
         """Names in Spark's built-in scalar and aggregate registry, lower case."""
-        return self._known.functions
+        return self._get_hello.functions
 
     async def read(self, text: str) -> ReadingAnswer:
         return await self._read("read", text)
@@ -193,7 +193,7 @@ class ReaderPool(Closing):
         self, text: str, *, expression: bool = False
     ) -> tuple[UnnamedColumn, ...] | NotRead:
         key = ("names", text, expression)
-        known = self._known_answer(key)
+        known = self._find_known_answer(key)
         if isinstance(known, tuple):
             return known
         if refusal := refuse(text, self.limits):
@@ -219,13 +219,13 @@ class ReaderPool(Closing):
         expression: bool = False,
     ) -> Proof:
         key = (original, rewritten, tuple(splices), frozenset(allowed), expression)
-        known = self._known_answer(key)
+        known = self._find_known_answer(key)
         if isinstance(known, Proof):
             return known
         for text in (original, rewritten, *(splice.query for splice in splices)):
             if refusal := refuse(text, self.limits, growth=2):
                 return Proof(holds=False, why=refusal.message, not_read=refusal)
-        if applied(original, splices) != rewritten:
+        if apply_splices(original, splices) != rewritten:
             return Proof(holds=False, why="the rewritten statement is not the original with its splices")
         request = proof_request(original, rewritten, splices, allowed, expression=expression)
 
@@ -254,14 +254,14 @@ class ReaderPool(Closing):
         return found
 
     @property
-    def _known(self) -> Hello:
+    def _get_hello(self) -> Hello:
         if self._hello is None:
             raise BackendUnavailable("the reader has not been started")
         return self._hello
 
     async def _read(self, operation: str, text: str) -> ReadingAnswer:
         key = (operation, text)
-        known = self._known_answer(key)
+        known = self._find_known_answer(key)
         if isinstance(known, Reading):
             return known
         if refusal := refuse(text, self.limits):
@@ -271,14 +271,14 @@ class ReaderPool(Closing):
             reply = await self._ask(operation, {"text": text})
             if isinstance(reply, NotRead):
                 return reply
-            answer = reading_of(reply, self._known)
+            answer = build_reading(reply, self._get_hello)
             if isinstance(answer, Reading):
                 self._keep_answer(key, answer, len(text))
             return answer
 
         return await self._once(key, ask)
 
-    def _known_answer(self, key: Hashable) -> _Kept | None:
+    def _find_known_answer(self, key: Hashable) -> _Kept | None:
         """Return what the parser said to the same question; its answers depend on nothing else."""
         known = self._kept.get(key)
         if known is not None:

@@ -69,7 +69,7 @@ def hello_of(reply: JsonReply) -> Hello:
     )
 
 
-def reading_of(reply: JsonReply, hello: Hello) -> ReadingAnswer:
+def build_reading(reply: JsonReply, hello: Hello) -> ReadingAnswer:
     kind = reply["kind"]
     if kind == "rejected":
         parameters = tuple(sorted(reply["parameters"].items()))
@@ -81,7 +81,7 @@ def reading_of(reply: JsonReply, hello: Hello) -> ReadingAnswer:
             tuple(reply["exceptions"]),
         )
     if kind == "answer":
-        return _reading(reply, hello)
+        return _build_reading(reply, hello)
     return not_read_of(reply)
 
 
@@ -136,7 +136,7 @@ def not_read_of(reply: JsonReply) -> NotRead:
     raise KeyError(kind)
 
 
-def _reading(reply: JsonReply, hello: Hello) -> Reading:
+def _build_reading(reply: JsonReply, hello: Hello) -> Reading:
     return Reading(
         root=reply["root"],
         nodes=frozenset(reply["nodes"]),
@@ -163,7 +163,7 @@ def _reading(reply: JsonReply, hello: Hello) -> Reading:
         ),
         identities=tuple(_identity(told) for told in reply["identities"]),
         printed=reply["printed"],
-        told_tree=reply["tree"],
+        tree_json=reply["tree"],
         brought=reply["brought"],
         view_text=_view_text(reply["view_text"]),
         written=reply["written"],

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from gateway.model.reading import Splice
 
 
-def applied(text: str, splices: Sequence[Splice]) -> str | None:
+def apply_splices(text: str, splices: Sequence[Splice]) -> str | None:
     """Return `text` with each span replaced, or None when spans are empty, overlap or lie outside it."""
     pieces: list[str] = []
     at = 0

@@ -10,15 +10,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gateway.model.catalog import TableName, joined, levels, split_name, unquoted
+from gateway.model.catalog import TableName, join_namespace, levels, split_name, unquote
 from gateway.model.reading_settings import is_of_catalog, is_servers_own
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule
 from gateway.session.descriptions import (
     HARMLESS_DETAILS,
     HARMLESS_PROPERTIES,
-    reduced_information,
-    reduced_json,
+    reduce_information,
+    reduce_json,
     type_line,
 )
 
@@ -38,7 +38,7 @@ class UnknownShape(Exception):
     """The rows are not what Spark is known to answer; nothing of them may be shown."""
 
 
-def listed_tables(rule: AnswerRule, rows: Sequence[_Row], visible: Visible) -> list[TableName]:
+def list_extended_tables(rule: AnswerRule, rows: Sequence[_Row], visible: Visible) -> list[TableName]:
     """Return the tables and views in a list that tells more of them than their names: of these `filter_rows`
     has to be given what DESCRIBE would show. Raises UnknownShape."""
     if rule.filter is not AnswerFilter.TABLE_EXTENDED:
@@ -62,7 +62,7 @@ def filter_rows(
         case AnswerFilter.RELAY:
             return list(rows)
         case AnswerFilter.CATALOGS:
-            return [row for row in rows if visible(Resource.catalog(unquoted(_text(row, 0, 1))))]
+            return [row for row in rows if visible(Resource.catalog(unquote(_text(row, 0, 1))))]
         case AnswerFilter.DATABASES:
             return _databases(rule, rows, visible)
         case AnswerFilter.TABLES | AnswerFilter.VIEWS:
@@ -99,17 +99,17 @@ def _sees_setting(key: str, visible: Visible) -> bool:
 
 
 def _databases(rule: AnswerRule, rows: Sequence[_Row], visible: Visible) -> list[_Row]:
-    catalog = _known(rule.catalog)
+    catalog = _require_known(rule.catalog)
     above = () if rule.database is None else levels(rule.database)
     shown = []
     for row in rows:
-        database = _nested_in(above, _text(row, 0, 1))
+        database = _find_nested_namespace(above, _text(row, 0, 1))
         if database is not None and visible(Resource.database(catalog, database)):
             shown.append(row)
     return shown
 
 
-def _nested_in(above: Sequence[str], written: str) -> str | None:
+def _find_nested_namespace(above: Sequence[str], written: str) -> str | None:
     """Return the namespace of a list of those in another, None for one that cannot be governed: it has a
     level with a dot, or is none of these."""
     parts = split_name(written)
@@ -122,7 +122,7 @@ def _nested_in(above: Sequence[str], written: str) -> str | None:
 
 def one_name(parts: Sequence[str]) -> str | None:
     """Return the levels of a namespace as one name; None for one with a dot in a level, or without any."""
-    return joined(parts) if parts and not any("." in level or not level for level in parts) else None
+    return join_namespace(parts) if parts and not any("." in level or not level for level in parts) else None
 
 
 def _database(written: str) -> str | None:
@@ -139,8 +139,8 @@ def _sees_table(rule: AnswerRule, row: _Row, visible: Visible) -> bool:
     namespace, name, temporary = _text(row, 0), _text(row, 1), _flag(row[2])
     if temporary:
         return namespace == ""
-    catalog, database = _known(rule.catalog), _database(namespace)
-    return database is not None and visible(Resource.table(catalog, database, unquoted(name)))
+    catalog, database = _require_known(rule.catalog), _database(namespace)
+    return database is not None and visible(Resource.table(catalog, database, unquote(name)))
 
 
 def _tables_extended(
@@ -158,9 +158,9 @@ def _tables_extended(
             continue
         information = _text(row, 3)
         if _flag(row[2]):
-            information = reduced_information(information, None)
+            information = reduce_information(information, None)
         else:
-            information = _information(information, described.get(_table(rule, row).folded()))
+            information = _information(information, described.get(_table(rule, row).fold()))
         shown.append([row[0], row[1], row[2], information])
     return shown
 
@@ -173,12 +173,12 @@ def _information(information: str, told: AnswerRule | None) -> str:
         return type_line(information)
     hides = not {c.lower() for c in _SCHEMA_LINE.findall(information)} <= told.columns
     if hides or not told.details:
-        return reduced_information(information, told.columns)
+        return reduce_information(information, told.columns)
     return information
 
 
 def _table(rule: AnswerRule, row: _Row) -> TableName:
-    return TableName(_known(rule.catalog), _database(_text(row, 0)) or "", unquoted(_text(row, 1)))
+    return TableName(_require_known(rule.catalog), _database(_text(row, 0)) or "", unquote(_text(row, 1)))
 
 
 def _sees_function(rule: AnswerRule, name: str, visible: Visible) -> bool:
@@ -188,7 +188,7 @@ def _sees_function(rule: AnswerRule, name: str, visible: Visible) -> bool:
         case [_]:
             return True
         case [database, function]:
-            return visible(Resource.udf(_known(rule.catalog), database, function))
+            return visible(Resource.udf(_require_known(rule.catalog), database, function))
         case [catalog, *namespace, function]:
             inside = one_name(namespace)
             return inside is not None and visible(Resource.udf(catalog, inside, function))
@@ -258,7 +258,7 @@ def _json(rule: AnswerRule, row: _Row) -> _Row:
     if rule.details:
         return row
     try:
-        return [reduced_json(text, rule.columns)]
+        return [reduce_json(text, rule.columns)]
     except ValueError as fault:
         raise UnknownShape(f"a description as JSON that is not understood: {fault}") from None
 
@@ -271,7 +271,7 @@ def _describe_column(rule: AnswerRule, rows: Sequence[_Row]) -> list[_Row]:
     """Filter DESCRIBE of one column: rows of (info_name, info_value); statistics follow the first three."""
     if _text(rows[0], 0, 2) != "col_name":
         raise UnknownShape("DESCRIBE of a column that does not begin with its name")
-    if not _shows_column(rule, unquoted(_text(rows[0], 1, 2)).split(".")[0]):
+    if not _shows_column(rule, unquote(_text(rows[0], 1, 2)).split(".")[0]):
         return []
     return list(rows) if rule.details else list(rows[:3])
 
@@ -302,9 +302,9 @@ def _connect_tables(rule: AnswerRule, rows: Sequence[_Row], visible: Visible) ->
             # The session's own views; those of `global_temp` were judged for somebody else.
             if not namespace:
                 shown.append(row)
-        elif (database := one_name([unquoted(level) for level in namespace])) is not None:
+        elif (database := one_name([unquote(level) for level in namespace])) is not None:
             catalog = _catalog(rule, row, 1)
-            if visible(Resource.table(catalog, database, unquoted(name))):
+            if visible(Resource.table(catalog, database, unquote(name))):
                 shown.append(row if rule.details else _blank(row, 3))
     return shown
 
@@ -319,9 +319,9 @@ def _connect_functions(rule: AnswerRule, rows: Sequence[_Row], visible: Visible)
         name, namespace = _name(row, 0), _namespace(row, 2)
         if _flag(row[5]):
             shown.append(row)
-        elif (database := one_name([unquoted(level) for level in namespace])) is not None:
+        elif (database := one_name([unquote(level) for level in namespace])) is not None:
             catalog = _catalog(rule, row, 1)
-            if visible(Resource.udf(catalog, database, unquoted(name))):
+            if visible(Resource.udf(catalog, database, unquote(name))):
                 shown.append(row if rule.details else _blank(row, 3, 4))
     return shown
 
@@ -341,7 +341,7 @@ def _name(row: _Row, index: int) -> str:
 
 
 def _catalog(rule: AnswerRule, row: _Row, index: int) -> str:
-    return _text(row, index) or _known(rule.catalog)
+    return _text(row, index) or _require_known(rule.catalog)
 
 
 def _namespace(row: _Row, index: int) -> list[str]:
@@ -358,7 +358,7 @@ def _blank(row: _Row, *indexes: int) -> _Row:
 
 
 def _shows_column(rule: AnswerRule, name: str) -> bool:
-    return rule.columns is None or unquoted(name).lower() in rule.columns
+    return rule.columns is None or unquote(name).lower() in rule.columns
 
 
 def _wide(rows: Iterable[_Row], width: int) -> Iterable[_Row]:
@@ -389,7 +389,7 @@ def _flag(value: object) -> bool:
     raise UnknownShape("isTemporary that is neither true nor false")
 
 
-def _known(name: str | None) -> str:
+def _require_known(name: str | None) -> str:
     if name is None:
         raise UnknownShape("an answer whose catalog is not known")
     return name

@@ -32,10 +32,10 @@ def of_client(client: Client) -> dict[str, Any]:
 def ranger_summary(verdict: Verdict) -> dict[str, Any]:
     """Name the one decision that Ranger's single-access format would show: the first that says no, else
     the first."""
-    return deciding(verdict.decisions, refused=isinstance(verdict, Refused))
+    return build_decision_fields(verdict.decisions, refused=isinstance(verdict, Refused))
 
 
-def deciding(decisions: Sequence[Decision], *, refused: bool) -> dict[str, Any]:
+def build_decision_fields(decisions: Sequence[Decision], *, refused: bool) -> dict[str, Any]:
     deciding = next((d for d in decisions if not d.allowed), None) if refused else None
     if deciding is None and decisions:
         deciding = decisions[0]

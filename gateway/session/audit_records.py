@@ -60,10 +60,10 @@ def _uuid7(timestamp: bytes, rest: bytes) -> str:
     raw = bytearray(timestamp + rest[:10])
     raw[6] = 0x70 | raw[6] & 0x0F
     raw[8] = 0x80 | raw[8] & 0x3F
-    return written(raw)
+    return format_uuid(raw)
 
 
-def written(raw: bytes | bytearray) -> str:
+def format_uuid(raw: bytes | bytearray) -> str:
     """Return sixteen bytes as a UUID is written."""
     text = raw.hex()
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
@@ -85,7 +85,7 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def decided(
+def build_decided(
     stamp: Stamp,
     verdict: Verdict,
     *,
@@ -144,7 +144,7 @@ def decided(
     return _event(stamp, "decided", statement.principal, body)
 
 
-def completed(
+def build_completed(
     *,
     statement_id: str,
     time: str,
@@ -252,7 +252,7 @@ def call_decided(
     of its files, `Config.set` with keys."""
     text = f"{call}({', '.join(names)})"
     body: dict[str, Any] = {
-        **parts.deciding(decisions, refused=refusal is not None),
+        **parts.build_decision_fields(decisions, refused=refusal is not None),
         "repo": REPOSITORY,
         "enforcer": ENFORCER,
         "sess": session,
@@ -271,7 +271,7 @@ def call_decided(
     return _event(stamp, "decided", principal, body)
 
 
-def reattached(
+def build_reattached(
     stamp: Stamp,
     principal: Principal,
     client: Client,
@@ -296,7 +296,7 @@ def reattached(
     return _event(stamp, "reattached", principal, body)
 
 
-def promoted(
+def build_promoted(
     stamp: Stamp,
     principal: Principal,
     *,

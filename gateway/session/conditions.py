@@ -168,16 +168,22 @@ def sentence(
     known = conditions().get(name)
     if known is None or not re.search(r"\w", _PARAMETER.sub("", known.text)):
         return None
-    values = given if given is not None else _found(known.text, message)
+    values = given if given is not None else _find_parameters(known.text, message)
 
     def told(found: re.Match[str]) -> str:
         value = values.get(found[1])
-        return value if value is not None and shown(name, found[1], value, exception, own) else STARS
+        return (
+            value
+            if value is not None and may_show_parameter(name, found[1], value, exception, own)
+            else STARS
+        )
 
     return " ".join(_PARAMETER.sub(told, known.text).split())
 
 
-def shown(name: str, parameter: str, value: str, exception: str, own: Own = NO_PARAMETERS_SHOWN) -> bool:
+def may_show_parameter(
+    name: str, parameter: str, value: str, exception: str, own: Own = NO_PARAMETERS_SHOWN
+) -> bool:
     """Whether a parameter of a condition may be told under obligations.
 
     INVARIANT (no values under obligations): what is not listed, does not look as it should, or could have
@@ -187,7 +193,7 @@ def shown(name: str, parameter: str, value: str, exception: str, own: Own = NO_P
     kind = known.kinds.get(parameter, "values") if known is not None else "values"
     if kind == "values" or len(value) > MAX_PARAMETER_CHARS:
         return False  # RULE (parameter-values-untold)
-    plain = _unquoted(value)
+    plain = _unquote(value)
     if kind in ("own", "arguments") and plain in own.literals:
         return True
     # INVARIANT (no values under obligations): an argument may be a value of a row. A statement has as many
@@ -201,12 +207,12 @@ def shown(name: str, parameter: str, value: str, exception: str, own: Own = NO_P
     return _SHAPES[kind].fullmatch(value) is not None
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     found = _QUOTED.fullmatch(value)
     return found[2] if found is not None else value
 
 
-def _found(text: str, message: str) -> Mapping[str, str]:
+def _find_parameters(text: str, message: str) -> Mapping[str, str]:
     """Find the parameters in a message: each ends where Spark's next words begin.
 
     A value may hold those words too, and then what is found is another piece of it: so each is looked at.

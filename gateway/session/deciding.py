@@ -18,12 +18,12 @@ from gateway.session.endpoint import (
     EndpointSession,
     changes_names,
 )
-from gateway.session.failures import StatementRefused, overtaken
+from gateway.session.failures import StatementRefused, build_overtaken_error
 from gateway.session.freshness import Freshness, RunsStatements
 from gateway.session.identifiers import new_event_id
 from gateway.session.locks import NO_LOCKS, HeldLocks, LockRequest
 from gateway.session.session import NameResolution
-from gateway.session.view_rules import refused
+from gateway.session.view_rules import build_refusal
 
 E = TypeVar("E", bound=EndpointOperation)
 E_contra = TypeVar("E_contra", bound=EndpointOperation, contravariant=True)
@@ -93,7 +93,7 @@ class Deciding(Generic[S, E]):
         try:
             return await self._judge_and_record(session, asked, inside=True)
         except ViewsMoved:
-            raise overtaken("") from None
+            raise build_overtaken_error("") from None
 
     async def _judge_and_record(
         self, session: S, asked: AskedStatement, *, inside: bool = False
@@ -158,7 +158,9 @@ class Deciding(Generic[S, E]):
         """Judge a statement by tables that Spark's session knows as they are, and by what the session
         forbids it."""
         verdict = await self._freshness.judge_with_fresh_tables(session, statement, client)
-        verdict = self._verdicts.without_streams(verdict, session.judged_by)  # RULE (stream-of-walked-files)
+        verdict = self._verdicts.without_streams(  # RULE (stream-of-walked-files)
+            verdict, session.collect_dependencies
+        )
         return await self._endpoint.restrict(session, verdict, client)
 
     async def let_others_end(self, session: S) -> None:
@@ -196,7 +198,7 @@ class Deciding(Generic[S, E]):
         """
         until = _now() + self._limits.catalog_wait_s
         while isinstance(verdict, Cleared):
-            request = LockRequest.of(verdict, session.judged_by(verdict))
+            request = LockRequest.of(verdict, session.collect_dependencies(verdict))
             # RULE (names-held)
             locks = await self._locks.acquire(request, until=until, by=session.number)
             if locks is None:
@@ -210,7 +212,7 @@ class Deciding(Generic[S, E]):
                     verdict = await self.judge_with_fresh_tables(session, statement, client)
                     if isinstance(verdict, Refused):
                         return verdict, NO_LOCKS
-                    request = LockRequest.of(verdict, session.judged_by(verdict))
+                    request = LockRequest.of(verdict, session.collect_dependencies(verdict))
                     if not (locks.request.covers(request) and self._is_current(session, verdict, request)):
                         if _now() >= until:
                             return _busy(verdict, request), NO_LOCKS
@@ -239,10 +241,10 @@ class Deciding(Generic[S, E]):
             if is_as_recorded(verdict, earlier):  # RULE (lost-files-connect-policies)
                 return
             if earlier.ran_again:
-                await self._recorder.completed(earlier, "failed", RUN_AGAIN)
+                await self._recorder.record_completed(earlier, "failed", RUN_AGAIN)
             else:
-                await self._recorder.completed(earlier, "not_forwarded", JUDGED_ANEW)
-        await self._recorder.decided(
+                await self._recorder.record_completed(earlier, "not_forwarded", JUDGED_ANEW)
+        await self._recorder.record_decided(
             verdict,
             statement_id=statement_id,
             client=asked.client,
@@ -297,4 +299,4 @@ def _busy(cleared: Cleared, request: LockRequest) -> Refused:
             "a table or view that the statement reads or is on, by itself or through a view or policy, is "
             "being changed by another statement; run it again when that one has ended"
         )
-    return refused(cleared, "CATALOG_BUSY", "55P03", why)
+    return build_refusal(cleared, "CATALOG_BUSY", "55P03", why)

@@ -77,7 +77,7 @@ _COLUMN = re.compile(r" \|-- (.+): ([a-z][\w (),]*) \(nullable = (?:true|false)\
 """A column of the tree that SHOW TABLE EXTENDED prints; no type that it prints has a colon."""
 
 
-def reduced_information(information: str, columns: frozenset[str] | None) -> str:
+def reduce_information(information: str, columns: frozenset[str] | None) -> str:
     """Return of the `information` of SHOW TABLE EXTENDED what tells no value, bound or path, and of its
     columns those that may be seen (lower case; None for all).
 
@@ -100,7 +100,7 @@ def type_line(information: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def reduced_json(text: str, columns: frozenset[str] | None) -> str:
+def reduce_json(text: str, columns: frozenset[str] | None) -> str:
     """Return the same of DESCRIBE EXTENDED AS JSON. Raises ValueError for what is not understood."""
     told = json.loads(text)
     if not isinstance(told, dict) or not isinstance(told.get("columns"), list):

@@ -28,7 +28,7 @@ from gateway.model.statement import (
 from gateway.session.identifiers import new_event_id
 from gateway.session.locks import NO_LOCKS, HeldLocks
 from gateway.session.session import Basis, NameResolution
-from gateway.session.states import Life
+from gateway.session.states import OperationStateMachine
 
 
 @dataclass(eq=False, kw_only=True)
@@ -97,7 +97,7 @@ class EndpointOperation(RecordedCall):
         self.policies_version = -1
         self.hold = NO_LOCKS
         """The names of the catalog that it needs as they are, or changes."""
-        self.life = Life()
+        self.life = OperationStateMachine()
         self.ran_again = False
         """Whether it has failed once, for files that are gone, and was run again."""
         self.used_at = self.started
@@ -116,12 +116,12 @@ class EndpointOperation(RecordedCall):
         if cleared is None:
             return True
         if finished:
-            session.finished(cleared, self.policies_version, self.statement_id)
+            session.apply_finished(cleared, self.policies_version, self.statement_id)
             return True
         if stopped:
             for effect in cleared.effects:
                 if isinstance(effect, ChangeSetting):
-                    session.setting_changed(effect.key, own=False)
+                    session.note_setting_changed(effect.key, own=False)
         # A view that was being replaced may be the old one or the new one now.
         uncertain = (UseNamespace, CreateTempView)
         return not (stopped and any(isinstance(effect, uncertain) for effect in cleared.effects))
@@ -143,7 +143,9 @@ class EndpointOperation(RecordedCall):
         """Whether all that Spark says of it may be told, with plans, stacks and counts."""
         cleared = self.cleared
         return (
-            cleared is not None and cleared.plain and not (self.has_obligations or self.session.views_guarded)
+            cleared is not None
+            and cleared.shows_errors
+            and not (self.has_obligations or self.session.views_guarded)
         )
 
 

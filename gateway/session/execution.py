@@ -17,7 +17,7 @@ from gateway.session.conditions import NO_PARAMETERS_SHOWN, Own
 from gateway.session.deciding import Deciding
 from gateway.session.dependencies import Dependencies
 from gateway.session.endpoint import AskedStatement, DecidedStatement
-from gateway.session.failures import StatementFailed, StatementRefused, overtaken
+from gateway.session.failures import StatementFailed, StatementRefused, build_overtaken_error
 from gateway.session.identifiers import new_handle
 from gateway.session.locks import NO_LOCKS
 from gateway.session.operation import (
@@ -30,12 +30,12 @@ from gateway.session.operation import (
     ThriftOperation,
 )
 from gateway.session.ports import BackendError, BackendFull, BackendOperation, OperationState
-from gateway.session.raised import lost_files
-from gateway.session.redact import redact, told_sqlstate
+from gateway.session.raised import has_lost_files
+from gateway.session.redact import parse_sqlstate, redact
 from gateway.session.states import Event, State
 from gateway.session.waiting import WaitingStatements
 from gateway.session.watches import Watches
-from gateway.session.whole_errors import shown_whole, whole_failure
+from gateway.session.whole_errors import may_show_whole, whole_failure
 
 _log = structlog.get_logger(__name__)
 
@@ -89,7 +89,7 @@ class Execution:
         except StatementRefused as refused:
             if wait:
                 raise
-            operation = self._refused(session, refused)
+            operation = self._build_refused_operation(session, refused)
         finally:
             if not waits:
                 session.lock.release()
@@ -97,14 +97,14 @@ class Execution:
             await self._wait(operation)
         return operation
 
-    def _refused(self, session: Session, refused: StatementRefused) -> ThriftOperation:
+    def _build_refused_operation(self, session: Session, refused: StatementRefused) -> ThriftOperation:
         """Return a refusal, which is on record, as the operation that Spark has of a statement in the
         background, also of one that it does not parse."""
         session.require_open()
         operation = ThriftOperation(session, new_handle(), refused.statement_id, EXECUTE_STATEMENT)
         operation.completed = True  # what is refused has no end on record
         operation.error = refused
-        operation.life.on(Event.FAIL)
+        operation.life.apply(Event.FAIL)
         session.operations[operation.handle.guid] = operation  # RULE (refused-operations-count)
         return operation
 
@@ -123,7 +123,7 @@ class Execution:
         try:
             session.require_open()
             await self._ask_settings(session)
-            statement = self.own(session, text)
+            statement = self.build_own_statement(session, text)
             asked = AskedStatement(statement=statement, client=session.client, earlier=waited)
             decided = await self._deciding.decide(session, asked)
             return await self._start(session, decided, timeout_s, waited=waited)
@@ -178,7 +178,7 @@ class Execution:
         if session.closed:
             self._deregister(operation)
             operation.hold.release()
-            await self._recorder.completed(operation, "not_forwarded", "the session was closed")
+            await self._recorder.record_completed(operation, "not_forwarded", "the session was closed")
             session.require_open()
         has_room = inside or session.slot is not None
         if not (has_room and await self._forward(operation, decided.cleared, timeout_s, wait=inside)):
@@ -205,26 +205,26 @@ class Execution:
         False when Spark has no room for it after all, and it is as it was before."""
         session = operation.session
         before = session.names_in_force()
-        session.forwarding(cleared)
-        operation.hold.forwarding()
-        operation.life.on(Event.FORWARD)
+        session.prepare_to_forward(cleared)
+        operation.hold.forget_before_forwarding()
+        operation.life.apply(Event.FORWARD)
         try:
             if not operation.tended:
-                await self._verdicts.tend(cleared, session.client)
+                await self._verdicts.maintain_dataset(cleared, session.client)
                 operation.tended = True
             upstream = await session.backend.execute(cleared, run_async=not wait, timeout_s=timeout_s)
             operation.upstream = upstream
             operation.has_result_set = upstream.has_result_set
-            operation.life.on(Event.TAKE)
+            operation.life.apply(Event.TAKE)
             operation.hold.follow(lambda: self._watch(operation))
             if not wait:
                 # The slot is that of the statement around it, when it is one of the gateway's own.
-                self._waiting.taken(operation, lambda: self._watch(operation))
+                self._waiting.note_taken(operation, lambda: self._watch(operation))
             return True
         except BackendFull:
             session.restore(before)
-            operation.life.on(Event.REFUSE)
-            self._waiting.refused(session)
+            operation.life.apply(Event.REFUSE)
+            self._waiting.note_refused(session)
             return False
         except BackendError as fault:
             operation.error = self.failure(operation, fault)
@@ -234,13 +234,13 @@ class Execution:
             raise
         finally:
             if operation.life.state is State.FORWARDED:
-                operation.life.on(Event.FAIL)
+                operation.life.apply(Event.FAIL)
                 self._deregister(operation)
                 self._settle(operation)
                 known = isinstance(operation.error, StatementFailed | InvalidRequest)
                 operation.hold.release(0 if known else self._limits.unsettled_s)
                 reason = "" if operation.error is not None else "the gateway gave the statement up"
-                await self._recorder.completed(operation, "failed", reason)
+                await self._recorder.record_completed(operation, "failed", reason)
                 if not known:
                     # Whether Spark has the statement is not known; ending the session ends it there.
                     await self.abort(session, "a statement was given up in the middle")
@@ -250,7 +250,7 @@ class Execution:
     async def poll(self, operation: ThriftOperation, progress: bool = False) -> None:
         """Ask Spark once how the operation stands, at most for its own long poll, and note the answer."""
         if operation.not_with_spark_yet:
-            await self._waiting.moved(operation)
+            await self._waiting.wait_for_progress(operation)
             return
         async with operation.lock:
             if not operation.running or operation.upstream is None:
@@ -270,7 +270,7 @@ class Execution:
                 if operation.changes_names:
                     await self.abort(operation.session, "the outcome of a statement could not be learnt")
             except BackendUnavailable as fault:
-                await self.lost(operation, fault)
+                await self.handle_lost_session(operation, fault)
                 raise
             failed = known and state.state == ERROR
             if not (failed and await self._run_again(operation, state.error_message or "")):
@@ -281,7 +281,7 @@ class Execution:
         has been run again instead, and ended."""
         upstream = operation.upstream
         # RULE (lost-files-relayed)
-        if upstream is None or operation.relayed_rows or not lost_files(fault.message, fault.details):
+        if upstream is None or operation.relayed_rows or not has_lost_files(fault.message, fault.details):
             return False
         told = await _schema(upstream)
         if not operation.terminal:
@@ -297,17 +297,17 @@ class Execution:
         # RULE (lost-files-schema)
         if operation.state == FINISHED and again is not None and await _schema(again) != told:
             # The client may have been told of other columns.
-            operation.life.on(Event.FAIL)
-            operation.error = overtaken(operation.statement_id)
+            operation.life.apply(Event.FAIL)
+            operation.error = build_overtaken_error(operation.statement_id)
         return True
 
     async def _run_again(self, operation: ThriftOperation, message: str, details: Sequence[str] = ()) -> bool:
         """Have a statement run once more that failed because files of a policy's table are gone: its session
         looks at those tables before. Returns whether that was begun."""
         cleared, session, upstream = operation.cleared, operation.session, operation.upstream
-        if cleared is None or upstream is None or not lost_files(message, details):
+        if cleared is None or upstream is None or not has_lost_files(message, details):
             return False
-        session.look_again_at(cleared.policy_tables)
+        session.schedule_refresh(cleared.policy_tables)
         # RULE (lost-files-again, lost-files-reads-only)
         again = cleared.read_only and not cleared.effects and bool(cleared.policy_tables)
         ended = operation.closed or (operation.terminal and operation.state != FINISHED)
@@ -320,12 +320,12 @@ class Execution:
         await self._release(upstream, running=False, with_session=False)
         return True
 
-    async def lost(self, operation: ThriftOperation, fault: BackendUnavailable) -> None:
+    async def handle_lost_session(self, operation: ThriftOperation, fault: BackendUnavailable) -> None:
         """Spark's session is gone, and with it the client's."""
         operation.error = fault
         await self.abort(operation.session, "Spark went away")
 
-    async def noticed_finished(self, operation: ThriftOperation) -> None:
+    async def notice_finished(self, operation: ThriftOperation) -> None:
         """Note that rows came: then Spark has finished it."""
         if operation.running:
             await self._note(operation, OperationState(state=FINISHED))
@@ -340,7 +340,7 @@ class Execution:
             # INVARIANT (a name is judged as it will be resolved, across sessions): nothing of it is shown.
             state = OperationState(state=ERROR)
         if state.terminal:
-            operation.life.on(ENDS[state.state])
+            operation.life.apply(ENDS[state.state])
         else:
             operation.sparks_state = state.state
         if state.has_result_set is not None:
@@ -350,19 +350,25 @@ class Execution:
         operation.answered = time.monotonic()
         operation.release_slot()
         certain = self._settle(operation)
-        self._let_go(operation, self._held_after(state) if known else self._limits.unsettled_s)
+        self._release_names_later(
+            operation, self._compute_hold_time(state) if known else self._limits.unsettled_s
+        )
         if state.state != FINISHED:
-            operation.error = overtaken(operation.statement_id) if changed else self._ending(operation, state)
-            await self._recorder.completed(operation, operation.life.outcome)
+            operation.error = (
+                build_overtaken_error(operation.statement_id)
+                if changed
+                else self._handle_ending(operation, state)
+            )
+            await self._recorder.record_completed(operation, operation.life.outcome)
         if not certain:
             await self.abort(operation.session, "a statement that changes names was stopped half-way")
 
-    def _held_after(self, state: OperationState) -> float:
+    def _compute_hold_time(self, state: OperationState) -> float:
         """Seconds for which an operation that has ended may still be at work: Spark says at once that it
         stopped."""
         return 0 if state.state in (FINISHED, ERROR) else self._limits.stopped_s
 
-    def _let_go(self, operation: ThriftOperation, after_s: float) -> None:
+    def _release_names_later(self, operation: ThriftOperation, after_s: float) -> None:
         """Let go of an operation's names after some seconds, those of its session too.
 
         INVARIANT (names are judged as Spark will resolve them): a cancel that comes while Spark plans is
@@ -426,7 +432,7 @@ class Execution:
         await self._wait(operation)
         await self.close(operation)
 
-    def own(self, session: Session, text: str) -> Statement:
+    def build_own_statement(self, session: Session, text: str) -> Statement:
         return Statement(text=text, principal=session.principal, context=session.context)
 
     # -- its end -----------------------------------------------------------------------------------------
@@ -464,7 +470,7 @@ class Execution:
         self._deregister(operation)
         if operation.closed and operation.completed:
             return
-        if not self._waiting.let_go(operation):
+        if not self._waiting.withdraw(operation):
             operation.closed = True
             return
         operation.closed = True
@@ -472,12 +478,12 @@ class Execution:
         stopped = not operation.terminal
         held_s = self._limits.unsettled_s
         if stopped:
-            operation.life.on(Event.CLOSE)
+            operation.life.apply(Event.CLOSE)
             self._settle(operation)
             self._keep_names(operation, self._limits.close_timeout_s + held_s)
         try:
             outcome: StatementOutcome = "failed" if operation.error is not None else operation.life.outcome
-            await self._recorder.completed(operation, outcome, reason)
+            await self._recorder.record_completed(operation, outcome, reason)
             freed = upstream is None or (with_session and not stopped)
             if upstream is not None and not freed:
                 freed = await self._release(upstream, stopped, with_session)
@@ -510,7 +516,7 @@ class Execution:
     def _deregister(self, operation: ThriftOperation) -> None:
         operation.session.operations.pop(operation.handle.guid, None)
 
-    def _ending(self, operation: ThriftOperation, state: OperationState) -> StatementFailed:
+    def _handle_ending(self, operation: ThriftOperation, state: OperationState) -> StatementFailed:
         if state.state in ENDINGS:
             message, sqlstate = ENDINGS[state.state]
             return StatementFailed(message, sqlstate, state.error_code or 0, operation.statement_id)
@@ -521,7 +527,7 @@ class Execution:
     def failure(self, operation: ThriftOperation, fault: BackendError) -> StatementFailed:
         """Return what the client may read of an error of Spark."""
         cleared = operation.cleared
-        if cleared is not None and operation.plain and shown_whole(fault.message, cleared):
+        if cleared is not None and operation.plain and may_show_whole(fault.message, cleared):
             return whole_failure(fault, cleared, operation.statement_id)
         message = redact(
             fault.message,
@@ -533,7 +539,7 @@ class Execution:
             details=fault.details,
             own=Own.of((cleared.statement.text,)) if cleared is not None else NO_PARAMETERS_SHOWN,
         )
-        sqlstate = fault.sqlstate or told_sqlstate(message) or "HY000"
+        sqlstate = fault.sqlstate or parse_sqlstate(message) or "HY000"
         return StatementFailed(message, sqlstate, fault.error_code, operation.statement_id)
 
 

@@ -107,7 +107,7 @@ class NotFinished(SluiceError):
     sqlstate = "HY010"
 
 
-def overtaken(statement_id: str) -> StatementFailed:
+def build_overtaken_error(statement_id: str) -> StatementFailed:
     """Return the end of a statement whose names changed before Spark was known to have analysed it."""
     message = (
         "[SLUICE_CATALOG_CHANGED] a table or view that the statement reads was changed while Spark took "

@@ -18,10 +18,10 @@ from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.session import CachedRelation, JudgedStatement, NameResolution, TempView
 from gateway.session.view_rules import (
     as_made,
+    explain_ended_view,
+    refuse_ended_views,
     statement_of,
-    why_ended,
     without_dangling_views,
-    without_ended_views,
 )
 
 _log = structlog.get_logger(__name__)
@@ -49,7 +49,7 @@ class JudgesStatements(Protocol):
 class RunsStatements(Protocol[N_contra]):
     """An endpoint, as far as it is needed here."""
 
-    def own(self, session: N_contra, text: str) -> Statement:
+    def build_own_statement(self, session: N_contra, text: str) -> Statement:
         """Return a text of the gateway's own as a statement of the session."""
 
     async def run_inside(self, session: N_contra, statement: Statement, client: Client) -> object:
@@ -85,16 +85,14 @@ class Freshness(Generic[S]):
             generation = self._changed.generation
             verdict = await self._verdicts.judge(statement, client)
             if not isinstance(verdict, Cleared):
-                return without_ended_views(session, verdict)
+                return refuse_ended_views(session, verdict)
             # What was looked at for this very statement is fresh, should the period have ended meanwhile.
             stale = [
-                table
-                for table in session.stale_tables(verdict, self._changed)
-                if table.folded() not in looked
+                table for table in session.stale_tables(verdict, self._changed) if table.fold() not in looked
             ]
             if not stale:
-                session.judged(verdict, generation, looked)
-                return without_dangling_views(session, without_ended_views(session, verdict))
+                session.note_judged(verdict, generation, looked)
+                return without_dangling_views(session, refuse_ended_views(session, verdict))
             try:
                 await self._refresh(session, stale, statement, verdict, client)
             except BackendUnavailable:
@@ -104,12 +102,12 @@ class Freshness(Generic[S]):
                 continue  # what is looked at was changed or dropped meanwhile
             for table in stale:
                 session.looked_at[table] = verdict.period
-                looked[table.folded()] = generation
+                looked[table.fold()] = generation
 
     async def _refresh(
         self, session: S, stale: Sequence[TableName], statement: Statement, verdict: Cleared, client: Client
     ) -> None:
-        tables = {table.name.folded() for table in verdict.tables if table.kind is TableKind.TABLE}
+        tables = {table.name.fold() for table in verdict.tables if table.kind is TableKind.TABLE}
         for table in stale:
             own = replace(statement, text="", plan=None, refreshes=table)
             try:
@@ -117,7 +115,7 @@ class Freshness(Generic[S]):
             except (StatementRefused, StatementFailed) as error:
                 # What is no table now a session has kept, or does not know. Of one that was dropped outside
                 # since it was described Spark says so when the statement itself is run.
-                is_read = table.folded() in tables and not _is_gone(error)
+                is_read = table.fold() in tables and not _is_gone(error)
                 if is_read or table in verdict.policy_tables:
                     raise BackendUnavailable(f"Spark could not {_purpose(own)}") from None
 
@@ -170,12 +168,14 @@ class Freshness(Generic[S]):
     async def _renew(self, session: S, view: TempView, version: int, client: Client) -> None:
         generation = self._changed.generation
         statement = as_made(session, view)
-        verdict = without_ended_views(session, await self._verdicts.judge(statement, client))
+        verdict = refuse_ended_views(session, await self._verdicts.judge(statement, client))
         if isinstance(verdict, Cleared) and not view.inlined:
             # Spark looks the names in it up again whenever it is read, by what its session knows.
-            stale = session.changed_tables(verdict, self._changed)  # RULE (text-view-renewed)
+            stale = session.find_changed_tables(verdict, self._changed)  # RULE (text-view-renewed)
             await self._refresh(session, stale, statement, verdict, client)
-            session.judged(verdict, generation, dict.fromkeys((name.folded() for name in stale), generation))
+            session.note_judged(
+                verdict, generation, dict.fromkeys((name.fold() for name in stale), generation)
+            )
         origin = CachedRelation(
             basis=view.basis,
             policies_version=view.policies_version,
@@ -183,9 +183,9 @@ class Freshness(Generic[S]):
             sources=view.sources,
         )
         # RULE (plan-view-renewed)
-        same = view.made.same(verdict) and not session.is_outdated(view, self._changed)
+        same = view.made.is_same(verdict) and not session.is_outdated(view, self._changed)
         if same and await self._is_current(origin, version, client):
-            session.view_still_right(view, version)
+            session.confirm_view(view, version)
             return
         # INVARIANT (no dangling reader): what reads a view ends with it. Spark keeps the text of a temporary
         # view: a reader left behind would find a table where its view was.
@@ -195,10 +195,10 @@ class Freshness(Generic[S]):
         for ended in reversed(chain):
             # The view leaves the context whatever comes of its drop: from then on its name is pinned to the
             # catalog and cannot reach the old view.
-            drop = self._endpoint.own(session, f"DROP VIEW IF EXISTS {quote(ended.name)}")
+            drop = self._endpoint.build_own_statement(session, f"DROP VIEW IF EXISTS {quote(ended.name)}")
             with contextlib.suppress(StatementRefused, StatementFailed):
                 await self._endpoint.run_inside(session, drop, client)
-            session.end_view(ended.name, why_ended(ended.name, view.name, verdict))
+            session.end_view(ended.name, explain_ended_view(ended.name, view.name, verdict))
         for ended in again:
             with contextlib.suppress(StatementRefused, StatementFailed):
                 await self._endpoint.run_inside(session, statement_of(session, ended), client)
@@ -218,7 +218,7 @@ async def gives_the_same(
 ) -> bool:
     """Whether judging gives again what Spark was handed, for each of the statements."""
     for judged in basis:
-        if not judged.same(await verdicts.judge(judged.statement, client)):
+        if not judged.is_same(await verdicts.judge(judged.statement, client)):
             return False
     return True
 

@@ -7,7 +7,7 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from gateway.session.audit_records import format_time, new_id, written
+from gateway.session.audit_records import format_time, format_uuid, new_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Handle:
     secret: bytes
 
     def __str__(self) -> str:
-        return written(self.guid) if len(self.guid) == 16 else self.guid.hex()
+        return format_uuid(self.guid) if len(self.guid) == 16 else self.guid.hex()
 
 
 def new_handle() -> Handle:

@@ -68,7 +68,7 @@ class LockRequest:
             shared=frozenset(read | within) - exclusive,
             exclusive=exclusive,
             changes=changes,
-            rewritten=() if cleared.read_only else tuple(_rewritten(cleared.decisions)),
+            rewritten=() if cleared.read_only else tuple(_rewrite(cleared.decisions)),
             read_only=cleared.read_only and not changes,
         )
 
@@ -97,7 +97,7 @@ class HeldLocks(Followed):
         self._locks = locks
         self._expiry: asyncio.TimerHandle | None = None
 
-    def forwarding(self) -> None:
+    def forget_before_forwarding(self) -> None:
         """Forget what was known of the names that are about to change."""
         self._invalidate(before=True)
 
@@ -119,7 +119,7 @@ class HeldLocks(Followed):
         self._cancel_expiry()
         self.over = True
         if self._locks is not None:
-            self._locks.let_go(self)
+            self._locks.release_hold(self)
 
     def _cancel_expiry(self) -> None:
         if self._expiry is not None:
@@ -178,7 +178,7 @@ class _Requests:
                 if not index[key]:
                     del index[key]
 
-    def conflicting(self, request: LockRequest) -> Iterator[HeldLocks]:
+    def find_conflicts(self, request: LockRequest) -> Iterator[HeldLocks]:
         """Yield those that conflict with a request; one with several of its names more than once."""
         for key in request.exclusive:
             yield from self._exclusive.get(key, ())
@@ -188,7 +188,7 @@ class _Requests:
 
     def conflict(self, request: LockRequest) -> bool:
         """Whether any conflicts with a request."""
-        return next(self.conflicting(request), None) is not None
+        return next(self.find_conflicts(request), None) is not None
 
     def _of(
         self, request: LockRequest
@@ -234,7 +234,7 @@ class CatalogLocks:
             return hold if hold in self._holds else None
         except BaseException:  # also a caller that is cancelled: it holds nothing, and lets the next one in
             hold.over = True
-            self.let_go(hold)
+            self.release_hold(hold)
             raise
         finally:
             waiter.stop_timer()
@@ -244,7 +244,7 @@ class CatalogLocks:
                     self._serve()
         return hold
 
-    def let_go(self, hold: HeldLocks) -> None:
+    def release_hold(self, hold: HeldLocks) -> None:
         """Take out a hold and let in whoever waited for it."""
         if hold in self._holds:
             self._take_out(hold)
@@ -259,7 +259,7 @@ class CatalogLocks:
         Who only reads may pass a change that waits for a statement with effects: it holds the names for a
         moment only, and does not keep the change from its turn. `waits` is what is known of who does.
         """
-        for waiter in before.conflicting(request):
+        for waiter in before.find_conflicts(request):
             if not request.read_only:
                 return True
             if waiter not in waits:
@@ -268,11 +268,11 @@ class CatalogLocks:
                 return True
         return False
 
-    def _conflicting(self, request: LockRequest) -> list[HeldLocks]:
-        return list(dict.fromkeys(self._held.conflicting(request)))
+    def _find_conflicts(self, request: LockRequest) -> list[HeldLocks]:
+        return list(dict.fromkeys(self._held.find_conflicts(request)))
 
     def _waits_for_effects(self, request: LockRequest) -> bool:
-        return any(not hold.request.read_only for hold in self._held.conflicting(request))
+        return any(not hold.request.read_only for hold in self._held.find_conflicts(request))
 
     def _enter(self, hold: HeldLocks) -> None:
         self._holds[hold] = None
@@ -308,7 +308,7 @@ class CatalogLocks:
 
     def _wait(self, waiter: _Waiter, *, barred: bool) -> None:
         """Have the ends of those in the way found out, and overtake those that only read after a while."""
-        conflicting = self._conflicting(waiter.hold.request)
+        conflicting = self._find_conflicts(waiter.hold.request)
         for hold in conflicting:
             hold.ask_for_its_end()
         if barred or not all(hold.request.read_only for hold in conflicting):
@@ -320,7 +320,7 @@ class CatalogLocks:
     def _overtake(self, waiter: _Waiter) -> None:
         """Let a change in although statements that only read may not have been analysed yet."""
         waiter.timer = None
-        conflicting = self._conflicting(waiter.hold.request)
+        conflicting = self._find_conflicts(waiter.hold.request)
         if waiter.entered.done() or not all(hold.request.read_only for hold in conflicting):
             return
         for hold in conflicting:
@@ -330,7 +330,7 @@ class CatalogLocks:
         self._serve()
 
 
-def _rewritten(decisions: Iterable[Decision]) -> Iterator[TableName]:
+def _rewrite(decisions: Iterable[Decision]) -> Iterator[TableName]:
     for request in (decision.request for decision in decisions):
         if request.access in _REWRITING and request.resource.kind == "table":
             parts = [value for _, value in request.resource.elements]

@@ -136,7 +136,7 @@ class Patterns:
     table: str | None = None
     column: str | None = None
 
-    def written(self, types: Sequence[str] | None = None) -> dict[str, str]:
+    def list_given_arguments(self, types: Sequence[str] | None = None) -> dict[str, str]:
         """Return the arguments that were given, for the audit record."""
         given = {"catalog": self.catalog, "schema": self.schema, "table": self.table, "column": self.column}
         found = {name: value for name, value in given.items() if value is not None}

@@ -65,7 +65,7 @@ class MetadataCalls:
                 # The catalog does not list functions: the session's own SHOW FUNCTIONS, judged and filtered.
                 rows = await self._results.run_to_end(session, "SHOW ALL FUNCTIONS")
                 names = [str(row[0]) for row in rows]
-                described = await self._described_functions(session)
+                described = await self._describe_functions(session)
                 return metadata.function_rows(names, patterns.schema, patterns.table, described)
             case "GetTypeInfo":
                 return metadata.type_info()
@@ -88,12 +88,12 @@ class MetadataCalls:
             except BackendError:
                 return {}  # as what describes the tables has them
 
-    async def _described_functions(self, session: Session) -> Mapping[str, tuple[str, str]]:
+    async def _describe_functions(self, session: Session) -> Mapping[str, tuple[str, str]]:
         if not self._functions:
             async with session.lock:
                 session.require_open()
                 try:
-                    self._functions = await session.backend.described_functions()
+                    self._functions = await session.backend.describe_functions()
                 except BackendError:
                     return {}  # names are worth more than none
         return self._functions

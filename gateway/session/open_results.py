@@ -6,7 +6,7 @@ from gateway.model.statement import Client
 from gateway.session.endpoint import EndpointOperation
 from gateway.session.failures import StatementFailed
 from gateway.session.freshness import gives_the_same
-from gateway.session.session import judged_of
+from gateway.session.session import build_judged
 from gateway.session.verdicts import Verdicts
 
 
@@ -32,13 +32,13 @@ class OpenResults:
             return
         cleared, basis = result.cleared, result.basis
         if cleared is None or basis is None or filtered:
-            raise ended(result.statement_id)
-        if not await gives_the_same((judged_of(cleared), *basis), self._verdicts, client):
-            raise ended(result.statement_id)
+            raise explain_ended(result.statement_id)
+        if not await gives_the_same((build_judged(cleared), *basis), self._verdicts, client):
+            raise explain_ended(result.statement_id)
         result.policies_version = version
 
 
-def ended(statement_id: str) -> StatementFailed:
+def explain_ended(statement_id: str) -> StatementFailed:
     """Return what the client of a result is told that has ended."""
     message = (
         "[SLUICE_POLICIES_CHANGED] policies have changed since this result was computed, and it would be "

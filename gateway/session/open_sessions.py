@@ -62,7 +62,7 @@ class OpenSessions:
         # RULE (stopping-waits-answers)
         return max(sessions, sum(answering() for answering in self._answering))
 
-    def listed(self) -> list[OpenSession]:
+    def list_sessions(self) -> list[OpenSession]:
         """Return all of them, by user and then by age."""
         found = [
             OpenSession(
@@ -75,7 +75,7 @@ class OpenSessions:
                 statements=len(session.operations),
             )
             for endpoint in self._endpoints
-            for session in endpoint.opened()
+            for session in endpoint.list_open()
         ]
         return sorted(found, key=lambda one: (one.user, one.opened_at))
 
@@ -87,7 +87,7 @@ class OpenSessions:
         ended = await asyncio.gather(*(one.end_of(users, reason, by=by) for one in self._endpoints))
         return sum(ended)
 
-    async def removed(self, users: Collection[str]) -> None:
+    async def end_removed_users(self, users: Collection[str]) -> None:
         """End what users have open who may not log in any more, and the connections that they came by."""
         count = await self.end(users, REMOVED)
         for end in self._connections:

@@ -40,16 +40,16 @@ class BackendFull(BackendError):
 
 
 class FrameSink(Protocol):
-    """Where relayed bytes go. `write` never blocks; `drained` waits while the peer is slow."""
+    """Where relayed bytes go. `write` never blocks; `drain` waits while the peer is slow."""
 
     @property
     def slow(self) -> bool:
-        """Whether `drained` would wait, or say that the peer is gone."""
+        """Whether `drain` would wait, or say that the peer is gone."""
         ...
 
     def write(self, data: bytes) -> None: ...
 
-    async def drained(self) -> None: ...
+    async def drain(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +126,7 @@ class BackendSession(Protocol):
         BackendError when Spark refuses it at once, of these BackendFull when it has no room for it."""
         ...
 
-    async def described_functions(self) -> Mapping[str, tuple[str, str]]:
+    async def describe_functions(self) -> Mapping[str, tuple[str, str]]:
         """Return what Spark says of its built-in functions, by name: remarks and class. The question has
         nothing of a client's in it. Raises BackendError, BackendUnavailable."""
         ...
@@ -223,9 +223,9 @@ class PlanBackend(Protocol):
 
 
 class Ledger(Protocol):
-    """The audit record. `decided` returns only when the event is durable."""
+    """The audit record. `record_decided` returns only when the event is durable."""
 
-    async def decided(self, event: AuditEvent) -> None:
+    async def record_decided(self, event: AuditEvent) -> None:
         """Raises LedgerUnavailable: then nothing may be forwarded."""
         ...
 
@@ -306,7 +306,9 @@ class Promotion(Protocol):
         `asked`: also where the source makes none of what is only named."""
         ...
 
-    async def tend(self, action: DatasetAction, name: TableName, principal: Principal) -> str | None:
+    async def maintain_dataset(
+        self, action: DatasetAction, name: TableName, principal: Principal
+    ) -> str | None:
         """Look at the files of a table again, or drop it and forget them; say why that could not be done, or
         what is not as it was. Raises BackendUnavailable."""
         ...
@@ -357,19 +359,19 @@ class Visitor(Protocol):
         """Say how it is cut."""
         ...
 
-    def busy(self) -> None:
+    def begin_busy(self) -> None:
         """Something is being done for it now: it does not have to make room for others."""
         ...
 
-    def waiting(self) -> None:
-        """That is done; as often as `busy` was said."""
+    def end_busy(self) -> None:
+        """That is done; as often as `begin_busy` was said."""
         ...
 
     def due(self, within_s: float | None) -> None:
         """Have it cut in so many seconds, and no sooner; None: never."""
         ...
 
-    def admitted(self) -> None:
+    def mark_logged_in(self) -> None:
         """Somebody has logged in on it: it has no deadline, and counts with all others alone."""
         ...
 

@@ -46,7 +46,7 @@ class Raised:
     """Whether Spark says it of the statement, and not of a task, nor while rows are fetched."""
 
 
-def raised(text: str, details: Sequence[str] = ()) -> Raised:
+def find_raised(text: str, details: Sequence[str] = ()) -> Raised:
     """Return the exception that says why a statement failed: the first that has a condition, else the last
     within those that only say that a task or a wait for one failed.
 
@@ -65,9 +65,9 @@ def raised(text: str, details: Sequence[str] = ()) -> Raised:
     return told
 
 
-def lost_files(text: str, details: Sequence[str] = ()) -> bool:
+def has_lost_files(text: str, details: Sequence[str] = ()) -> bool:
     """Whether a statement failed because a file that a table had is gone."""
-    found = raised(text, details)
+    found = find_raised(text, details)
     return found.condition in LOST_FILES or found.exception == "java.io.FileNotFoundException"
 
 

@@ -52,7 +52,7 @@ class Recorder:
         self._gateway = gateway
         self._metrics = metrics
 
-    async def decided(
+    async def record_decided(
         self,
         verdict: Verdict,
         *,
@@ -69,7 +69,7 @@ class Recorder:
         `views` are the temporary views that the statement reads, `relations` the cached ones, by the
         statements that made them.
         """
-        event = audit_records.decided(
+        event = audit_records.build_decided(
             self._stamp(statement_id),
             verdict,
             client=client,
@@ -80,7 +80,7 @@ class Recorder:
                 self._lineage_input(verdict, views, relations) if isinstance(verdict, Cleared) else None
             ),
         )
-        await self._decided(event, verdict.code if isinstance(verdict, Refused) else None)
+        await self._record_decided(event, verdict.code if isinstance(verdict, Refused) else None)
 
     async def metadata_decided(
         self, call: str, arguments: Mapping[str, str], operation: RecordedCall, client: Client
@@ -94,7 +94,7 @@ class Recorder:
             client=client,
             session=operation.session_id,
         )
-        await self._decided(event, None)
+        await self._record_decided(event, None)
 
     async def call_decided(
         self,
@@ -117,9 +117,11 @@ class Recorder:
             decisions=decisions,
             refusal=refusal,
         )
-        await self._decided(event, refusal.code if refusal is not None else None)
+        await self._record_decided(event, refusal.code if refusal is not None else None)
 
-    async def completed(self, operation: RecordedCall, outcome: StatementOutcome, error: str = "") -> None:
+    async def record_completed(
+        self, operation: RecordedCall, outcome: StatementOutcome, error: str = ""
+    ) -> None:
         """Write the operation's one closing event; every call after the first does nothing."""
         # INVARIANT (one closing event): flag and write are not separated by an await.
         if operation.completed:
@@ -129,7 +131,7 @@ class Recorder:
         failure, ended = operation.error, time.monotonic()
         answered = ended if operation.answered is None else operation.answered
         await self._record(
-            audit_records.completed(
+            audit_records.build_completed(
                 statement_id=operation.statement_id,
                 time=now(),
                 gateway=self._gateway,
@@ -163,10 +165,10 @@ class Recorder:
     def _stamp(self, event_id: str = "") -> Stamp:
         return Stamp(event_id or new_event_id(), now(), self._gateway)
 
-    async def _decided(self, event: AuditEvent, refusal: str | None) -> None:
+    async def _record_decided(self, event: AuditEvent, refusal: str | None) -> None:
         """Make a verdict durable, and count it as what came of it: without a ledger nothing is forwarded."""
         try:
-            await self._ledger.decided(event)
+            await self._ledger.record_decided(event)
         except LedgerUnavailable:
             self._metrics.unrecorded.inc()
             raise

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gateway.session.conditions import NO_PARAMETERS_SHOWN, Own, sentence, sqlstate_of, sqlstates
-from gateway.session.raised import Raised, raised
+from gateway.session.raised import Raised, find_raised
 
 _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\] ?")
 _JAVA_CLASS = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z][\w$]*(?:Exception|Error)?: ")
 _THRIFT_PREFIX = re.compile(r"^(?:Error (?:running|operating) [\w ]*: ?)+")
-_TOLD_STATE = re.compile(r" SQLSTATE: ([0-9A-Z]{5})$")
+_SQLSTATE_SUFFIX = re.compile(r" SQLSTATE: ([0-9A-Z]{5})$")
 _SQLSTATE = re.compile(r"[ ,;]*SQLSTATE: ?([0-9A-Z]{5})\b")
 _POSITION = re.compile(r"[;,]? ?\(?line \d+,? pos(?:ition)? \d+\)?[;,]?")
 _END = re.compile(r"\r?\n|\t+at (?=[\w.$]+\()|== SQL|(?<=;) ?'?[A-Z]\w+ \[")
@@ -127,7 +127,7 @@ def redact(
     error_class, body = _head(message)
     text = body
     if kind is None:
-        first = raised(message, details)
+        first = find_raised(message, details)
         kind, text = _kind_of(first), first.message
     else:
         error_class = kind.error_class
@@ -154,9 +154,9 @@ def redact(
     return _tell(error_class, body, named_state.group(1) if named_state else "")
 
 
-def told_sqlstate(shown: str) -> str:
+def parse_sqlstate(shown: str) -> str:
     """Return the SQLSTATE that a text of `redact` ends with; empty when it has none."""
-    found = _TOLD_STATE.search(shown)
+    found = _SQLSTATE_SUFFIX.search(shown)
     return found[1] if found is not None else ""
 
 

@@ -107,7 +107,7 @@ class EndpointSessions(ABC, Generic[K, S]):
             await asyncio.sleep(pause)
             await self.expire()
 
-    def opened(self) -> list[S]:
+    def list_open(self) -> list[S]:
         """Return all open sessions."""
         return self._registry.all()
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.statement import AnswerFilter, Cleared
-from gateway.session.answers import UnknownShape, filter_rows, listed_tables
+from gateway.session.answers import UnknownShape, filter_rows, list_extended_tables
 from gateway.session.dependencies import Dependencies
 from gateway.session.execution import Execution
-from gateway.session.failures import NotFinished, StatementFailed, overtaken
+from gateway.session.failures import NotFinished, StatementFailed, build_overtaken_error
 from gateway.session.open_results import OpenResults
 from gateway.session.operation import FINISHED, LOG_SCHEMA, Batch, LocalRows, Session, ThriftOperation
 from gateway.session.ports import BackendError, FrameSink, RelayedFrame
@@ -69,10 +69,10 @@ class Results:
         except BackendError as fault:
             raise self._execution.failure(operation, fault) from fault
         except BackendUnavailable as fault:
-            await self._execution.lost(operation, fault)
+            await self._execution.handle_lost_session(operation, fault)
             raise
         if operation.hold.overtaken:
-            raise overtaken(operation.statement_id)
+            raise build_overtaken_error(operation.statement_id)
         if operation.closed:
             raise NotFinished("the operation has no result")
         return schema
@@ -117,7 +117,7 @@ class Results:
         try:
             frame = await operation.upstream.relay(orientation, max_rows, fetch_type, seqid, held or sink)
         except BackendUnavailable as fault:
-            await self._execution.lost(operation, fault)
+            await self._execution.handle_lost_session(operation, fault)
             raise
         operation.used_at = operation.session.used_at = time.monotonic()
         if frame.error is not None:
@@ -131,7 +131,7 @@ class Results:
                 operation.error = failure
             raise failure
         if not operation.terminal:
-            await self._execution.noticed_finished(operation)
+            await self._execution.notice_finished(operation)
         if held is not None:
             if operation.state != FINISHED:
                 raise operation.error or NotFinished("the operation has no result")
@@ -151,7 +151,7 @@ class Results:
         except StatementFailed as fault:
             operation.error = fault
             if operation.terminal:
-                operation.life.on(Event.FAIL)
+                operation.life.apply(Event.FAIL)
             await self._execution.abandon(operation, "policies changed while its result was open")
             raise
 
@@ -182,22 +182,22 @@ class Results:
             operation.error = self._execution.failure(operation, fault)
             raise operation.error from fault
         except BackendUnavailable as fault:
-            await self._execution.lost(operation, fault)
+            await self._execution.handle_lost_session(operation, fault)
             raise
         except UnknownShape as fault:
             raise self._cannot_filter(operation, fault) from fault
-        shown = await self._shown(operation, operation.cleared, rows)
+        shown = await self._filter_rows(operation, operation.cleared, rows)
         operation.answer = LocalRows(shown, schema)
         operation.relayed_rows = len(shown)
 
-    async def _shown(
+    async def _filter_rows(
         self, operation: ThriftOperation, cleared: Cleared, rows: Sequence[Sequence[Any]]
     ) -> list[Sequence[Any]]:
         client = operation.session.client
         visible = self._verdicts.visible_to(operation.session.principal, client)
         try:
-            listed = listed_tables(cleared.answer, rows, visible)
-            described = await self._verdicts.described(listed, cleared.statement, client)
+            listed = list_extended_tables(cleared.answer, rows, visible)
+            described = await self._verdicts.build_description_filters(listed, cleared.statement, client)
             return filter_rows(cleared.answer, rows, visible, described)
         except UnknownShape as fault:
             raise self._cannot_filter(operation, fault) from fault
@@ -219,7 +219,7 @@ class _BufferedFrame:
     def write(self, data: bytes) -> None:
         self.data += data
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         return
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 
 from gateway.errors import BackendUnavailable, InvalidHandle, SluiceError
-from gateway.model.catalog import dotted, quote
+from gateway.model.catalog import quote, quote_parts
 from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext
 from gateway.session.beginnings import bounded_login
@@ -92,7 +92,7 @@ class Sessions(EndpointSessions[bytes, Session]):
         try:
             async with bounded_login(self.limits):
                 backend = await self._backend.open_session(
-                    principal, protocol_version=protocol_version, settings=_beginning(first)
+                    principal, protocol_version=protocol_version, settings=_build_opening_settings(first)
                 )
         except BaseException as fault:
             self._registry.give_back(principal.user)
@@ -113,7 +113,7 @@ class Sessions(EndpointSessions[bytes, Session]):
         begun = False
         try:
             async with bounded_login(self.limits):
-                for text in _opening_statements(settings or {}, database):
+                for text in _write_opening_statements(settings or {}, database):
                     await self._results.run_to_end(session, text)
             begun = True
         finally:
@@ -126,7 +126,7 @@ class Sessions(EndpointSessions[bytes, Session]):
         session = await self._session(principal, handle)
         await self._close(session, "the session was closed by the client")
 
-    async def disconnected(self, handles: Sequence[Handle]) -> None:
+    async def close_disconnected(self, handles: Sequence[Handle]) -> None:
         """Close the sessions of a connection that is gone, and stop in Spark what runs in them."""
         found = [session for h in handles if (session := self._registry.get(h.guid)) is not None]
         await self._close_all(found, self.lifecycle.reason("the client went away"))
@@ -179,7 +179,7 @@ class Sessions(EndpointSessions[bytes, Session]):
         session.used_at = operation.used_at = self._clock()
         if not operation.closed:
             self._operations[operation.handle.guid] = operation
-        return _opened(operation)
+        return _build_handle(operation)
 
     async def status(
         self, principal: Principal, handle: Handle, kind: int = 0, *, progress: bool = False
@@ -237,25 +237,27 @@ class Sessions(EndpointSessions[bytes, Session]):
         session = await self._session(principal, handle)
         session.require_place(self.limits.operations_per_session)
         operation = ThriftOperation(session, new_handle(), new_event_id(), kind)
-        await self.recorder.metadata_decided(call, patterns.written(types), operation, session.client)
+        await self.recorder.metadata_decided(
+            call, patterns.list_given_arguments(types), operation, session.client
+        )
         operation.policies_version = self._verdicts.policies_version
         try:
             operation.answer = await self._metadata.answer(session, call, patterns, types)
-            operation.life.on(Event.FINISH)
+            operation.life.apply(Event.FINISH)
             operation.used_at = session.used_at = self._clock()
         except SluiceError as fault:
             operation.error = fault
             raise
         finally:
             if operation.answer is None:
-                await self.recorder.completed(operation, "failed")
+                await self.recorder.record_completed(operation, "failed")
         if session.closed:
-            await self.recorder.completed(operation, "finished")
+            await self.recorder.record_completed(operation, "finished")
             session.require_open()
         operation.relayed_rows = len(operation.answer.rows)
         session.operations[operation.handle.guid] = operation
         self._operations[operation.handle.guid] = operation
-        return _opened(operation)
+        return _build_handle(operation)
 
     async def statement_id(self, principal: Principal, handle: Handle, kind: int) -> str:
         """Return the id that the record has of an operation's statement."""
@@ -295,23 +297,23 @@ class Sessions(EndpointSessions[bytes, Session]):
         )
 
 
-def _opened(operation: ThriftOperation) -> Opened:
+def _build_handle(operation: ThriftOperation) -> Opened:
     return Opened(handle=operation.handle, kind=operation.kind, has_result_set=operation.has_result_set)
 
 
-def _beginning(context: SessionContext) -> dict[str, str]:
+def _build_opening_settings(context: SessionContext) -> dict[str, str]:
     """Return what Spark is told so that its session begins where ours does. Its own needs no telling."""
     if context == FIRST_CONTEXT:
         return {}
-    return {"use:database": dotted((context.catalog, *context.namespace))}
+    return {"use:database": quote_parts((context.catalog, *context.namespace))}
 
 
-def _opening_statements(settings: Mapping[str, str], database: str | None) -> list[str]:
+def _write_opening_statements(settings: Mapping[str, str], database: str | None) -> list[str]:
     """Write the statements that set a session up; names and values stand in backticks.
 
     A backtick inside is doubled, which is all that Spark's grammar needs to end the quote where we do.
     """
     statements = [f"SET {quote(key)}={quote(value)}" for key, value in settings.items()]
     if database and database.lower() != "default":
-        statements.append("USE " + dotted(database.split(".")))
+        statements.append("USE " + quote_parts(database.split(".")))
     return statements

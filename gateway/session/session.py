@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from gateway.model.catalog import Table, TableKind, TableName, kept_by_sessions
+from gateway.model.catalog import Table, TableKind, TableName, is_cached_by_sessions
 from gateway.model.changed_names import NOBODY, ChangedNames
 from gateway.model.handles import PERSISTED, HandleKind, SparkHandle
 from gateway.model.meaning_settings import may_change_meaning
@@ -55,7 +55,7 @@ class JudgedStatement:
     forwarded: str
     forwarded_plan: bytes
 
-    def same(self, verdict: Verdict) -> bool:
+    def is_same(self, verdict: Verdict) -> bool:
         """Whether the verdict is a clearance that would hand Spark the same once more."""
         if isinstance(verdict, Refused):
             return False
@@ -208,16 +208,16 @@ class NameResolution:
         ordered = sorted(cleared.policy_tables, key=str)
         # RULE (policy-tables-looked-at)
         read = [table for table in ordered if self.looked_at.get(table) != cleared.period]
-        return list(dict.fromkeys((*read, *self.changed_tables(cleared, changed))))
+        return list(dict.fromkeys((*read, *self.find_changed_tables(cleared, changed))))
 
-    def look_again_at(self, tables: Iterable[TableName]) -> None:
+    def schedule_refresh(self, tables: Iterable[TableName]) -> None:
         """Have Spark's session look at tables of policies before the next statement that they are for."""
         for table in tables:
             self.looked_at.pop(table, None)
 
-    def changed_tables(self, cleared: Cleared, changed: ChangedNames) -> list[TableName]:
+    def find_changed_tables(self, cleared: Cleared, changed: ChangedNames) -> list[TableName]:
         """Return the tables of a statement that are not, or may not be, as Spark's session knows them."""
-        now = {table.name.folded(): table for table in cleared.tables}
+        now = {table.name.fold(): table for table in cleared.tables}
         found = []
         began = changed.generation if self.began is None else self.began
         for name in cleared.names:
@@ -226,7 +226,7 @@ class NameResolution:
             # function in SQL. So a session may know any table since it began.
             unseen = _LONG_AGO if self.lived_on else KnownTable(table, began)  # RULE (lived-on-knows-nothing)
             was, since = self.known_tables.get(name, unseen)  # RULE (unread-known-table)
-            if was != table and any(one is not None and kept_by_sessions(one) for one in (was, table)):
+            if was != table and any(one is not None and is_cached_by_sessions(one) for one in (was, table)):
                 found.append(name)
                 continue
             is_table = table is not None and table.kind is TableKind.TABLE
@@ -234,11 +234,11 @@ class NameResolution:
                 found.append(name)
         return sorted(found, key=str)
 
-    def judged(self, cleared: Cleared, generation: int, looked: Mapping[TableName, int]) -> None:
+    def note_judged(self, cleared: Cleared, generation: int, looked: Mapping[TableName, int]) -> None:
         """Note what Spark's session may know from now on, having looked at what was stale: what it has seen
         for the first time as of `generation`, and what was `looked` at as of then. What somebody changed and
         is no table now stays as old as it is: should it be one again, it is looked at."""
-        now = {table.name.folded(): table for table in cleared.tables}
+        now = {table.name.fold(): table for table in cleared.tables}
         self.judged_in = generation
         self.began = generation if self.began is None else self.began
         for name in cleared.names:
@@ -246,7 +246,7 @@ class NameResolution:
             since = generation if known is None else known.since  # RULE (absent-stays-old)
             self.known_tables[name] = KnownTable(now.get(name), looked.get(name, since))
 
-    def judged_by(self, cleared: Cleared) -> frozenset[TableName]:
+    def collect_dependencies(self, cleared: Cleared) -> frozenset[TableName]:
         """Return what of the catalog a statement was judged by, and the temporary views that it reads."""
         return cleared.names.union(*(view.names for view in self._views_read(cleared)))
 
@@ -260,26 +260,27 @@ class NameResolution:
         return SavedNames(self.context, dict(self.views), dict(self.ended_views), self.views_have_obligations)
 
     def restore(self, saved: SavedNames) -> None:
-        """Undo `forwarding`: Spark has not taken the statement, and nobody has judged another since."""
+        """Undo `prepare_to_forward`: Spark has not taken the statement, and nobody has judged another
+        since."""
         self.context, self.views, self.ended_views, self.views_have_obligations = saved
 
-    def forwarding(self, cleared: Cleared) -> None:
+    def prepare_to_forward(self, cleared: Cleared) -> None:
         """Take out what a statement that is about to reach Spark may drop, and note what it may make."""
         for effect in cleared.effects:
             if isinstance(effect, CreateTempView):
-                self.computed_later(cleared)
+                self.note_lazy_reads(cleared)
             if isinstance(effect, DropTempView):
                 self._remove_view(effect.name)
                 self.ended_views.pop(effect.name.lower(), None)
 
-    def computed_later(self, cleared: Cleared) -> None:
+    def note_lazy_reads(self, cleared: Cleared) -> None:
         """Note that other statements may compute what a statement reads, and fail as it would."""
         if cleared.obligations:
             self.views_have_obligations = True
-        if not cleared.plain:
+        if not cleared.shows_errors:
             self.views_guarded = True
 
-    def finished(self, cleared: Cleared, policies_version: int, statement_id: str = "") -> None:
+    def apply_finished(self, cleared: Cleared, policies_version: int, statement_id: str = "") -> None:
         """Put in force what a statement that Spark has FINISHED changes."""
         for effect in cleared.effects:
             match effect:
@@ -293,20 +294,20 @@ class NameResolution:
                     self.add_handle(PERSISTED)
                 case ChangeSetting():
                     own = effect.value is None or effect.value == self.own_settings.get(effect.key)
-                    self.setting_changed(effect.key, own=own)
+                    self.note_setting_changed(effect.key, own=own)
                 case DropTempView() | CatalogChanged() | ResetSettings() | DropFunction():
                     pass
 
-    def setting_changed(self, key: str, *, own: bool) -> None:
+    def note_setting_changed(self, key: str, *, own: bool) -> None:
         """Note that a setting has another value than Spark's own, or, with `own`, that it has that."""
         if own:
             self.given_settings.discard(key)
             self.context = replace(self.context, settings=self.context.settings - {key})
         else:
             self.given_settings.add(key)
-            self.setting_may_change(key)
+            self.note_setting_may_change(key)
 
-    def setting_may_change(self, key: str) -> None:
+    def note_setting_may_change(self, key: str) -> None:
         """Note that a setting may get another value than Spark's own at any moment."""
         if may_change_meaning(key):
             self.context = replace(self.context, settings=self.context.settings | {key})
@@ -325,7 +326,7 @@ class NameResolution:
                 if reads:
                     yield reader
 
-        found = _reached(name.lower(), readers)
+        found = _list_reached(name.lower(), readers)
         return [view for folded, view in self.views.items() if folded in found]
 
     def can_be_made_again(self, view: TempView) -> bool:
@@ -342,7 +343,7 @@ class NameResolution:
         others may have deleted the files that are in the plan. For these alone no view ends."""
         if view.of != "frame":
             return False
-        if any(changed.replaced_since(name, view.judged_in) for name in view.names):
+        if any(changed.was_replaced_since(name, view.judged_in) for name in view.names):
             return True
         touched = any(changed.since(name, view.judged_in, by=self.number) for name in view.names)
         return touched and self.can_be_made_again(view)
@@ -352,10 +353,10 @@ class NameResolution:
         self._remove_view(name)
         self.ended_views[name.lower()] = why
 
-    def view_still_right(self, view: TempView, policies_version: int) -> None:
+    def confirm_view(self, view: TempView, policies_version: int) -> None:
         self.views[view.name.lower()] = replace(view, policies_version=policies_version)
 
-    def ended_view_in(self, cleared: Cleared) -> str | None:
+    def find_ended_view(self, cleared: Cleared) -> str | None:
         """Return the ended view that the statement mentions by its bare name, if it reads a table instead."""
         if not self.ended_views:
             return None
@@ -377,7 +378,7 @@ class NameResolution:
         """
         basis = self.basis_of(cleared)
         if basis is not None:
-            basis = (*basis, judged_of(cleared))
+            basis = (*basis, build_judged(cleared))
             if len(basis) > most:
                 basis = None
         self.relations[handle] = CachedRelation(
@@ -463,9 +464,9 @@ class NameResolution:
         for name in cleared.temp_views_read:
             if (view := self.views.get(name)) is not None:
                 yield view
-                yield from (self.views[n] for n in self._read_by(view))
+                yield from (self.views[n] for n in self._list_views_read_by(view))
 
-    def _read_by(self, view: TempView) -> set[str]:
+    def _list_views_read_by(self, view: TempView) -> set[str]:
         """Return the names of the views that a view reads, through others too."""
 
         def read(reader: str) -> Iterator[str]:
@@ -473,7 +474,7 @@ class NameResolution:
             if not (view := self.views[reader]).inlined:
                 yield from (name for name in self.views if name != reader and view.may_read(name))
 
-        return _reached(view.name.lower(), read)
+        return _list_reached(view.name.lower(), read)
 
     def _was_made_from(self, view: TempView, name: str) -> bool:
         """Whether an inlined view has in it what the temporary view `name` (lower case) is now."""
@@ -488,10 +489,10 @@ class NameResolution:
             name=made.name,
             of=made.of,
             text=_words(cleared),
-            made=judged_of(cleared),
+            made=build_judged(cleared),
             policies_version=policies_version,
             reads=cleared.temp_views_read,
-            names=self.judged_by(cleared),
+            names=self.collect_dependencies(cleared),
             sources=self._sources_of(cleared),
             statement_id=statement_id,
             judged_in=self.judged_in,
@@ -509,7 +510,7 @@ class NameResolution:
         self.context = replace(
             self.context,
             temp_views=self.context.temp_views | {folded},
-            varying_views=varying | {folded} if cleared.varying else varying,
+            varying_views=varying | {folded} if cleared.uncacheable_reason else varying,
         )
 
     def _remove_view(self, name: str) -> None:
@@ -522,7 +523,7 @@ class NameResolution:
         )
 
 
-def _reached(start: str, step: Callable[[str], Iterable[str]]) -> set[str]:
+def _list_reached(start: str, step: Callable[[str], Iterable[str]]) -> set[str]:
     """Return the names that one leads to, step by step, without itself."""
     found, pending = set[str](), [start]
     while pending:
@@ -532,7 +533,7 @@ def _reached(start: str, step: Callable[[str], Iterable[str]]) -> set[str]:
     return found
 
 
-def judged_of(cleared: Cleared) -> JudgedStatement:
+def build_judged(cleared: Cleared) -> JudgedStatement:
     """Return what is needed to see whether a statement would be handed over as it was."""
     statement = cleared.statement
     if statement.plan is not None:

@@ -11,7 +11,7 @@ MAX_SETTLING = 25
 """As often it is waited for files that are written to again and again; then they are read as they are."""
 
 
-async def settled(stamp: Callable[[], object], known: object) -> None:
+async def wait_until_settled(stamp: Callable[[], object], known: object) -> None:
     """Wait until files whose `stamp` is not the `known` one stay as they are.
 
     INVARIANT (fail closed): a file that is written in parts, or beside others, is not taken before its end:

@@ -39,7 +39,7 @@ class Slot(Followed):
         """Give the slot to the next one; every call after the first does nothing."""
         if not self.over:
             self.over = True
-            self._slots.released(self)
+            self._slots.release(self)
 
 
 class _SlotWaiter:
@@ -109,7 +109,7 @@ class Slots:
                 waiter.granted.result().release()
         return slot
 
-    def refused(self, slot: Slot) -> None:
+    def note_refused(self, slot: Slot) -> None:
         """Note that Spark had no room although we thought so, and take the slot back."""
         self._trying = False
         if self._resume is None:
@@ -118,13 +118,13 @@ class Slots:
         slot.over = True
         self._take_out(slot)
 
-    def taken(self) -> None:
+    def note_taken(self) -> None:
         """Note that Spark has taken a statement: there is room."""
         self._trying, self._pause_s = False, 0.0
         self._cancel_pause()
         self._serve()
 
-    def released(self, slot: Slot) -> None:
+    def release(self, slot: Slot) -> None:
         """Note that a statement has ended: with it a thread of Spark's is free."""
         self._take_out(slot)
         self._trying = False

@@ -106,7 +106,7 @@ OUTCOMES: Mapping[State, StatementOutcome] = {
 """The states that are ends, as the audit log has them."""
 
 
-class Life:
+class OperationStateMachine:
     """Where one operation is in the table, and how far it came."""
 
     __slots__ = ("analysed", "forwarded", "state")
@@ -114,11 +114,11 @@ class Life:
     def __init__(self) -> None:
         self.state = State.DECIDED
         self.forwarded = False
-        """Whether Spark may have, or have had, it."""
+        """True from the moment the statement may have reached Spark, even if Spark then rejected it."""
         self.analysed = False
         """Whether Spark has said that it looked up its names."""
 
-    def on(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:
         """Go on to the next state. Raises WrongEvent."""
         following = TABLE[self.state].get(event)
         if following is None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from gateway.errors import InvalidRequest, LedgerUnavailable, PoliciesStale
-from gateway.model.catalog import CatalogSnapshot, TableName, dotted
+from gateway.model.catalog import CatalogSnapshot, TableName, quote_parts
 from gateway.model.context import AccessContext
 from gateway.model.decision import Decision
 from gateway.model.metalakes import ListedCatalogs
@@ -33,7 +33,7 @@ from gateway.model.statement import (
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Authority, Catalog, Judge, Promotion
-from gateway.session.view_rules import refused
+from gateway.session.view_rules import build_refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class _Cached:
 
     made: float
     cleared: Cleared
-    circumstances: tuple[object, ...]
+    context_values: tuple[object, ...]
     numbered: NumberedQuery | None = None
     """The query that it is of, where the same with other ids may have it."""
 
@@ -148,18 +148,18 @@ class Verdicts:
         context = self._context(client, "METADATA OPERATION", "")
         return lambda database, tables: authority.visible_tables(principal, database, tables, context)
 
-    def deciding_for(self, principal: Principal, client: Client, action: str) -> Callable[..., Decision]:
+    def build_decider(self, principal: Principal, client: Client, action: str) -> Callable[..., Decision]:
         """Return `decide(resource, access)`, under the policies of this instant. Raises PoliciesStale."""
-        return _deciding(self._authority_in_force(), principal, self._context(client, action, ""))
+        return _build_decider(self._authority_in_force(), principal, self._context(client, action, ""))
 
-    async def described(
+    async def build_description_filters(
         self, names: Iterable[TableName], statement: Statement, client: Client
     ) -> Mapping[TableName, AnswerRule]:
         """Return how answers to DESCRIBE EXTENDED of tables and views (folded) would be filtered for the
         principal, in the session of `statement`; of those alone that it would be let pass for."""
         described: dict[TableName, AnswerRule] = {}
         for name in names:
-            parts = dotted(name.parts)
+            parts = quote_parts(name.parts)
             asked = Statement(
                 text=f"DESCRIBE TABLE EXTENDED {parts}",
                 principal=statement.principal,
@@ -167,7 +167,7 @@ class Verdicts:
             )
             verdict = await self.judge(asked, client)
             if isinstance(verdict, Cleared) and verdict.answer.columns is not None:
-                described[name.folded()] = verdict.answer
+                described[name.fold()] = verdict.answer
         return described
 
     async def judge(self, statement: Statement, client: Client) -> Verdict:
@@ -211,7 +211,7 @@ class Verdicts:
         found = self._find((statement, False, *versions), context) if cacheable else None
         cached = None if found is None else found.cleared
         if cached is None and cacheable and statement.plan is not None:
-            numbered = _numbered(statement.plan)
+            numbered = _extract_ids(statement.plan)
             cached = self._find_renewed(statement, numbered, versions, context)
         if cached is not None and _still_rests(cached, catalog, principals):
             self._metrics.judge_cached.observe(time.perf_counter() - begun)
@@ -236,7 +236,7 @@ class Verdicts:
             needed.update(dict.fromkeys(answer.tables))
             if answer.anew:
                 await self._catalog.describe_anew(answer.tables)
-                anew |= {name.folded() for name in answer.tables}
+                anew |= {name.fold() for name in answer.tables}
             catalog = await self._catalog.look_up(tuple(needed))
             named = answer.tables if answer.promotes else ()
             refused = await self._promote(named, statement, snapshot, catalog, asked=answer.asked)
@@ -268,7 +268,7 @@ class Verdicts:
         if promotion is None:
             return None
         authority = self._authority(snapshot.policies)
-        decide = _deciding(authority, statement.principal, snapshot.context)
+        decide = _build_decider(authority, statement.principal, snapshot.context)
         for name in names:
             if not promotion.covers(name):
                 continue
@@ -297,11 +297,11 @@ class Verdicts:
             return verdict
         if any(isinstance(effect, TendDataset) for effect in verdict.effects):
             return verdict  # it looks by itself, or forgets them
-        locations = {table.name.folded(): table.location for table in verdict.tables}
+        locations = {table.name.fold(): table.location for table in verdict.tables}
         for name in filter(promotion.covers, {name.current for name in verdict.names}):
-            why = await promotion.trouble(name, locations.get(name.folded()))
+            why = await promotion.trouble(name, locations.get(name.fold()))
             if why is not None:  # RULE (link-come-meanwhile)
-                return refused(verdict, "NOT_GOVERNABLE", "0A000", why)
+                return build_refusal(verdict, "NOT_GOVERNABLE", "0A000", why)
         return verdict
 
     async def can_be_read(self, names: Iterable[TableName]) -> bool:
@@ -325,9 +325,9 @@ class Verdicts:
         if not any(promotion.looks_through(name.current) for name in judged_by(verdict)):
             return verdict
         why = "a stream over local files also reads later files, which are not checked for links"
-        return refused(verdict, "NOT_GOVERNABLE", "0A000", why)
+        return build_refusal(verdict, "NOT_GOVERNABLE", "0A000", why)
 
-    async def tend(self, cleared: Cleared, client: Client) -> None:
+    async def maintain_dataset(self, cleared: Cleared, client: Client) -> None:
         """Do what a statement that is on record wants of datasets, before it is forwarded.
 
         Raises InvalidRequest, in words for the client, and BackendUnavailable.
@@ -347,7 +347,7 @@ class Verdicts:
             try:
                 authority = self._authority_in_force()
                 context = self._context(client, "QUERY", statement.text)
-                decide = _deciding(authority, statement.principal, context)
+                decide = _build_decider(authority, statement.principal, context)
                 refused = await promotion.promote(
                     effect.table, statement.principal, decide, authority.guards_escaped, asked=True
                 )
@@ -355,7 +355,7 @@ class Verdicts:
                 return why.message
             if refused is not None:
                 return refused.message
-        return await promotion.tend(effect.action, effect.table, statement.principal)
+        return await promotion.maintain_dataset(effect.action, effect.table, statement.principal)
 
     def _context(self, client: Client, action: str, text: str) -> AccessContext:
         now = self._now()
@@ -381,9 +381,9 @@ class Verdicts:
         found = self._find((replace(statement, plan=numbered.plan), True, *versions), context)
         if found is None or found.numbered is None:
             return None
-        from gateway.pipeline.renewing import renewed
+        from gateway.pipeline.renewing import renew_clearance
 
-        return renewed(found.cleared, found.numbered, statement, numbered)
+        return renew_clearance(found.cleared, found.numbered, statement, numbered)
 
     def _find(self, key: _Key, context: AccessContext) -> _Cached | None:
         found = self._cached.get(key)
@@ -392,7 +392,7 @@ class Verdicts:
         if self._clock() - found.made > self._limits.verdict_age_s:
             del self._cached[key]
             return None
-        if found.circumstances and found.circumstances != _circumstances(found.cleared, context):
+        if found.context_values and found.context_values != _read_context_values(found.cleared, context):
             return None
         self._cached.move_to_end(key)
         return found
@@ -405,13 +405,13 @@ class Verdicts:
     def _store(
         self, key: _Key, cleared: Cleared, context: AccessContext, numbered: NumberedQuery | None = None
     ) -> None:
-        self._cached[key] = _Cached(self._clock(), cleared, _circumstances(cleared, context), numbered)
+        self._cached[key] = _Cached(self._clock(), cleared, _read_context_values(cleared, context), numbered)
         self._cached.move_to_end(key)
         while len(self._cached) > self._limits.verdicts_cached:
             self._cached.popitem(last=False)
 
 
-def _deciding(
+def _build_decider(
     authority: Authority, principal: Principal, context: AccessContext
 ) -> Callable[[Resource, str], Decision]:
     """Return `decide(resource, access)` of one user."""
@@ -424,11 +424,11 @@ def _deciding(
     return decide
 
 
-def _numbered(request: PlanRequest) -> NumberedQuery | None:
+def _extract_ids(request: PlanRequest) -> NumberedQuery | None:
     # pyspark's protobuf classes take seconds to import: only gateways that get plans pay for them.
-    from gateway.pipeline.renewing import numbered
+    from gateway.pipeline.renewing import extract_ids
 
-    return numbered(request)
+    return extract_ids(request)
 
 
 def _still_rests(cleared: Cleared, catalog: CatalogSnapshot, principals: Mapping[str, Principal]) -> bool:
@@ -439,5 +439,5 @@ def _still_rests(cleared: Cleared, catalog: CatalogSnapshot, principals: Mapping
     )
 
 
-def _circumstances(cleared: Cleared, context: AccessContext) -> tuple[object, ...]:
+def _read_context_values(cleared: Cleared, context: AccessContext) -> tuple[object, ...]:
     return context.values(sorted(cleared.context_dependencies - _TEXTS_OWN))

@@ -41,28 +41,28 @@ def as_made(session: NameResolution, view: TempView) -> Statement:
     return replace(statement, context=replace(statement.context, settings=settings))
 
 
-def without_ended_views(session: NameResolution, verdict: Verdict) -> Verdict:
+def refuse_ended_views(session: NameResolution, verdict: Verdict) -> Verdict:
     """Refuse a statement that would read a table where its sender means a view that has ended; and where one
     is refused for the table of that name, say what became of the view."""
     if isinstance(verdict, Refused):
-        return _told_of_ended(session, verdict)
-    if (name := session.ended_view_in(verdict)) is None:
+        return _may_mention_ended_view(session, verdict)
+    if (name := session.find_ended_view(verdict)) is None:
         return verdict
-    return refused(verdict, "VIEW_ENDED", "42P01", _ended(session, name))
+    return build_refusal(verdict, "VIEW_ENDED", "42P01", _refuse_ended_view(session, name))
 
 
-def _ended(session: NameResolution, name: str) -> str:
+def _refuse_ended_view(session: NameResolution, name: str) -> str:
     return f"{session.ended_views[name]}; create it again, or write the table's name with its database"
 
 
-def _told_of_ended(session: NameResolution, verdict: Refused) -> Verdict:
+def _may_mention_ended_view(session: NameResolution, verdict: Refused) -> Verdict:
     """Nobody had a table of that name in mind, so that none is found, or may be read, tells him nothing."""
     if not session.ended_views:
         return verdict
     wanted = dict(verdict.parameters).get("relationName", "")
     for name in session.ended_views:
         if wanted.lower() == quote(name):
-            said = _ended(session, name)
+            said = _refuse_ended_view(session, name)
             return replace(verdict, code="VIEW_ENDED", sqlstate="42P01", message=said, parameters=())
     here = (session.context.catalog.lower(), ".".join(session.context.namespace).lower())
     wants = (one.request.resource for one in verdict.decisions if not one.allowed)
@@ -77,7 +77,7 @@ def _told_of_ended(session: NameResolution, verdict: Refused) -> Verdict:
     return replace(verdict, message=f"{verdict.message} ({ended[0]})")
 
 
-def why_ended(name: str, first: str, verdict: Verdict) -> str:
+def explain_ended_view(name: str, first: str, verdict: Verdict) -> str:
     """Say why a temporary view ended: it is the `first`, of whose statement this is the verdict now, or it
     reads that one."""
     if name.lower() != first.lower():
@@ -107,7 +107,7 @@ def without_dangling_views(session: NameResolution, verdict: Verdict) -> Verdict
         return verdict
     for effect in verdict.effects:
         if isinstance(effect, DropTempView) and (readers := session.readers_of(effect.name, by_name=True)):
-            return refused(
+            return build_refusal(
                 verdict,
                 "VIEW_IN_USE",
                 "2BP01",
@@ -116,7 +116,7 @@ def without_dangling_views(session: NameResolution, verdict: Verdict) -> Verdict
     return verdict
 
 
-def refused(cleared: Cleared, code: str, sqlstate: str, message: str) -> Refused:
+def build_refusal(cleared: Cleared, code: str, sqlstate: str, message: str) -> Refused:
     """Return the refusal of a statement that policies would let pass."""
     return Refused(
         statement=cleared.statement,

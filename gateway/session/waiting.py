@@ -62,26 +62,26 @@ class WaitingStatements:
         if slot is not None:
             slot.release()
 
-    def taken(self, operation: ThriftOperation, watch: Callable[[], None]) -> None:
+    def note_taken(self, operation: ThriftOperation, watch: Callable[[], None]) -> None:
         """Note that Spark has taken an operation, with the session's slot; `watch` finds out how it ends."""
         slot, operation.session.slot = operation.session.slot, None
         if slot is not None:
             operation.slot = slot
-            self.slots.taken()
+            self.slots.note_taken()
             slot.follow(watch)
 
-    def refused(self, session: Session) -> None:
+    def note_refused(self, session: Session) -> None:
         """Note that Spark had no room after all."""
         slot, session.slot = session.slot, None
         if slot is not None:
-            self.slots.refused(slot)
+            self.slots.note_refused(slot)
         self._metrics.spark_full.inc()
 
     # -- waiting -----------------------------------------------------------------------------------------
 
     def enqueue(self, operation: ThriftOperation) -> None:
         """Make an operation one that waits. It holds no names from here on."""
-        operation.life.on(Event.QUEUE)
+        operation.life.apply(Event.QUEUE)
         if not operation.arrived:
             operation.arrived = asyncio.get_running_loop().time()
             held, waiting = self.slots.held, self.slots.waiting
@@ -93,25 +93,25 @@ class WaitingStatements:
 
         The session is not locked: what is judged there meanwhile goes first.
         """
-        operation.life.on(Event.AGAIN)
+        operation.life.apply(Event.AGAIN)
         operation.ran_again = True
         operation.upstream = None
         operation.arrived = asyncio.get_running_loop().time()
         operation.moved.clear()
         operation.taking = asyncio.create_task(self._lock(operation))
         self._tasks.add(operation.taking)
-        operation.taking.add_done_callback(lambda task: self._given_up(operation, task))
+        operation.taking.add_done_callback(lambda task: self._handle_given_up(operation, task))
 
     async def _lock(self, operation: ThriftOperation) -> None:
         await operation.session.lock.acquire()
         self.begin(operation, 0)
 
-    def _given_up(self, operation: ThriftOperation, task: asyncio.Task[None]) -> None:
+    def _handle_given_up(self, operation: ThriftOperation, task: asyncio.Task[None]) -> None:
         """Note the end of a wait for the session's lock; without the lock, it is that of the operation."""
         self._tasks.discard(task)
         if operation.taking is task:
             if operation.running:
-                operation.life.on(Event.FAIL)
+                operation.life.apply(Event.FAIL)
                 operation.error = BackendUnavailable("the statement was given up")
             operation.moved.set()
 
@@ -125,7 +125,7 @@ class WaitingStatements:
         # Not within the task: one that is cancelled before it ran does nothing.
         operation.taking.add_done_callback(lambda task: self._over(operation, task))
 
-    async def moved(self, operation: ThriftOperation) -> None:
+    async def wait_for_progress(self, operation: ThriftOperation) -> None:
         """Wait until something becomes of an operation that waits, at most for a long poll."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.poll_s):
@@ -142,7 +142,7 @@ class WaitingStatements:
         else:
             await asyncio.wait({operation.taking})
 
-    def let_go(self, operation: ThriftOperation) -> bool:
+    def withdraw(self, operation: ThriftOperation) -> bool:
         """Take an operation out that is being closed. False when it is just being handed over: whoever does
         that ends it."""
         if operation.taking is not None and operation.not_with_spark_yet:
@@ -171,7 +171,7 @@ class WaitingStatements:
                 session.slot = await self.slots.wait(
                     session.principal.user, until=until, arrived=operation.arrived
                 )
-                operation.life.on(Event.ADMIT)
+                operation.life.apply(Event.ADMIT)
                 if session.slot is None:
                     await self._end(operation, Event.TIME_OUT if times_out else Event.DROP, self._no_room())
                     return
@@ -180,14 +180,14 @@ class WaitingStatements:
             if operation.unwanted and not operation.life.forwarded:
                 await self._end(operation, Event.CANCEL)
             elif operation.closed:
-                await self._recorder.completed(operation, "canceled", LET_GO)
+                await self._recorder.record_completed(operation, "canceled", LET_GO)
         except SluiceError as fault:
             await self._end(operation, Event.DROP, fault)
 
     def _over(self, operation: ThriftOperation, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if operation.running and operation.upstream is None:
-            operation.life.on(Event.FAIL)
+            operation.life.apply(Event.FAIL)
             operation.error = BackendUnavailable("the statement was given up")
         self.give_back(operation.session)
         operation.session.lock.release()
@@ -199,12 +199,12 @@ class WaitingStatements:
     async def _end(self, operation: ThriftOperation, event: Event, error: SluiceError | None = None) -> None:
         """End an operation that Spark never had."""
         if not operation.terminal:
-            operation.life.on(event)
+            operation.life.apply(event)
             if operation.state in ENDINGS:
                 error = StatementFailed(*ENDINGS[operation.state], 0, operation.statement_id)
             operation.error = error
         why = LET_GO if event is Event.CANCEL else ""
-        await self._recorder.completed(operation, operation.life.outcome, why)
+        await self._recorder.record_completed(operation, operation.life.outcome, why)
 
     def _no_room(self) -> LimitExceeded:
         return LimitExceeded(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from gateway.model.catalog import dotted, split_name
+from gateway.model.catalog import quote_parts, split_name
 from gateway.model.definers import PREFIX
 from gateway.model.statement import Cleared, RewrittenText
 from gateway.session.failures import StatementFailed
@@ -56,7 +56,7 @@ _VIEW = re.compile(r"^[ :|+-]*'?CreateView[^\n]*", re.MULTILINE)
 _DEFINER = re.compile(rf"{re.escape(PREFIX)}[0-9a-f]+=[0-9a-f]*(?:, )?")
 
 
-def shown_whole(message: str, cleared: Cleared) -> bool:
+def may_show_whole(message: str, cleared: Cleared) -> bool:
     """Whether a message of Thrift Server may be told whole, of a statement in which nothing is guarded."""
     return not cleared.missing or _NOT_FOUND.match(message) is not None
 
@@ -90,7 +90,7 @@ def as_written(message: str, texts: Sequence[RewrittenText], missing: Missing, *
     pairs = dict.fromkeys((*_pins(texts), *missing))
     if named:
         for full, written in pairs:
-            message = message.replace(dotted(full), dotted(written))
+            message = message.replace(quote_parts(full), quote_parts(written))
     message = _in_plan(message, pairs)
     return _VIEW.sub(lambda line: _view(line[0], pairs), message) if texts else message
 
@@ -164,5 +164,5 @@ def _view(line: str, pairs: Iterable[_Pair]) -> str:
     """Return a line of a plan about a new view with its text as it was written, and without its definer."""
     line = _DEFINER.sub("", line).replace("[], ", "")
     for full, written in pairs:
-        line = line.replace(f"FROM {dotted(full)}", f"FROM {'.'.join(written)}")
+        line = line.replace(f"FROM {quote_parts(full)}", f"FROM {'.'.join(written)}")
     return line

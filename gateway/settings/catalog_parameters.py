@@ -27,7 +27,7 @@ _PLAIN_HEADERS = frozenset(
 """Headers that no server takes for a login; of any other nobody here knows."""
 
 
-def checked_parameters(
+def check_parameters(
     given: Any, at: Path, faults: Diagnostics, kind: CatalogKind | None
 ) -> dict[str, str | dict[str, str]]:
     """Return parameters as they stand, and note all their faults; `kind` is None where the type has one."""
@@ -54,8 +54,8 @@ def checked_parameters(
         return made
     if kind.lists:
         check_metalake(made, at, faults)
-    for missing in kind.missing(made):
-        faults.add(at, f"{_called(kind, made)} needs the parameter {missing}")
+    for missing in kind.list_missing(made):
+        faults.add(at, f"{_describe_kind(kind, made)} needs the parameter {missing}")
     for key in sound:
         told = _wrong_value(key, made, kind)
         if told:
@@ -66,9 +66,9 @@ def checked_parameters(
     return made
 
 
-def _called(kind: CatalogKind, given: Mapping[str, Any]) -> str:
+def _describe_kind(kind: CatalogKind, given: Mapping[str, Any]) -> str:
     """Return what a kind is called in messages: with its variant, where that says what it needs."""
-    chosen = kind.chosen(given)
+    chosen = kind.choose_variants(given)
     return f"type `{kind.name}`" + (f" with `{kind.chosen_by}: {chosen}`" if chosen in kind.variants else "")
 
 
@@ -78,10 +78,10 @@ def _wrong_value(key: str, given: Mapping[str, Any], kind: CatalogKind) -> str:
     value, folded = given[key], key.lower()
     if not isinstance(value, str):
         return ""
-    form = kind.form(folded, given) or (GIVEN if folded in kind.needed(given) else None)
+    form = kind.form(folded, given) or (GIVEN if folded in kind.list_needed(given) else None)
     if form is not None and not form.pattern.fullmatch(value):
-        return f"`{key}` is {form.told}" if value.strip() else f"`{key}` is empty"
-    if folded == kind.chosen_by and kind.chosen(given) not in kind.variants:
+        return f"`{key}` is {form.spark_class}" if value.strip() else f"`{key}` is empty"
+    if folded == kind.chosen_by and kind.choose_variants(given) not in kind.variants:
         return f"`{key}` is {', '.join(kind.variants)}{hint(value, kind.variants)}"
     return ""
 

@@ -16,7 +16,7 @@ from pydantic import Field
 from gateway.catalog.kinds import ALIASES, KINDS, SESSION_CATALOG, CatalogKind, kind_named
 from gateway.catalog.providers import CATALOG_NAME, RESERVED_NAMES
 from gateway.policy.diagnostics import Diagnostics, Path, hint
-from gateway.settings.catalog_parameters import checked_parameters
+from gateway.settings.catalog_parameters import check_parameters
 from gateway.settings.files import FileSourceSettings
 from gateway.settings.section import Name, Secret, Section
 
@@ -82,7 +82,7 @@ class Normalized:
     _places: dict[Path, Path] = field(default_factory=dict)
     """Where a key of a source was written, by its place in the models."""
 
-    def written(self, location: Path) -> Path:
+    def find_written(self, location: Path) -> Path:
         """Return where the value at a place in the models stands in the document."""
         for depth in range(len(location), 0, -1):
             if location[:depth] in self._places:
@@ -102,7 +102,7 @@ class Normalized:
         self._places.update({("files", name, key): place for key, place in places.items()})
 
 
-def normalized(entries: Any, faults: Diagnostics) -> Normalized:
+def normalize_section(entries: Any, faults: Diagnostics) -> Normalized:
     """Return the section in the models' spelling, and note every fault of it."""
     good = Normalized()
     if entries is None:
@@ -136,7 +136,7 @@ def _entry(entry: Any, at: Path, faults: Diagnostics, parameters: dict[str, Path
     if not isinstance(entry, dict):
         faults.add(at, "an entry of `catalogs` is a mapping with `name` and `catalog`")
         return {}
-    made, places = _folded(entry, _ENTRY_KEYS, at, faults)
+    made, places = _fold_keys(entry, _ENTRY_KEYS, at, faults)
     for key in ("name", "catalog"):
         if key not in made:
             faults.add(at, f"key `{key}` is missing")
@@ -183,7 +183,7 @@ def _catalog(
     if not isinstance(section, dict):
         faults.add(at, "`catalog` is a mapping with `type`")
         return {}
-    made, places = _folded(section, _CATALOG_KEYS, at, faults)
+    made, places = _fold_keys(section, _CATALOG_KEYS, at, faults)
     kind = None
     if "type" not in made:
         faults.add(at, "key `type` is missing")
@@ -211,7 +211,7 @@ def _catalog(
             faults.add(places["default_db"], "`default-db`: tables of files are in `database`, a parameter")
         made["connection_params"] = _source(given, place, faults, kind, parameters)
     else:
-        made["connection_params"] = checked_parameters(given, place, faults, kind)
+        made["connection_params"] = check_parameters(given, place, faults, kind)
     return made
 
 
@@ -222,14 +222,14 @@ def _source(
     if given is not None and not isinstance(given, dict):
         faults.add(at, "`connection-params` is a mapping")
         return {}
-    made, written = _folded(given or {}, tuple(FileSourceSettings.model_fields), at, faults)
+    made, written = _fold_keys(given or {}, tuple(FileSourceSettings.model_fields), at, faults)
     places.update(written)
-    for missing in kind.missing(made):
+    for missing in kind.list_missing(made):
         faults.add(at, f"type `{kind.name}` needs the parameter {missing}")
     return made
 
 
-def _folded(
+def _fold_keys(
     given: Mapping[str, Any], keys: tuple[str, ...], at: Path, faults: Diagnostics
 ) -> tuple[dict[str, Any], dict[str, Path]]:
     """Return values by the models' keys, and where each was written; repeated and unknown keys are noted."""
@@ -256,7 +256,7 @@ def check_names(policies: Any, faults: Diagnostics) -> None:
             _check_case(name, ("policies", "catalogs", name), faults)
 
 
-def spoken_for(read: Normalized, policies: Any, faults: Diagnostics) -> dict[str, Any]:
+def add_catalog_services(read: Normalized, policies: Any, faults: Diagnostics) -> dict[str, Any]:
     """Return `policies` with the services of the entries among its `catalogs`."""
     section = dict(policies) if isinstance(policies, dict) else {}
     named = section.get("catalogs", {SESSION_CATALOG: DEFAULT_SERVICE})

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from gateway.files.places import overlap, place
+from gateway.files.places import overlap, parse_place
 from gateway.model.files import FileSource, require_root
 from gateway.settings.section import Count, Section
 
@@ -55,7 +55,7 @@ class FileSourceSettings(Section):
     """Glob of the names of files that count, such as `*.{csv,csv.gz}`; others are hidden, like those that
     Spark hides. Empty: all count."""
 
-    def made(self, name: str) -> FileSource:
+    def make_source(self, name: str) -> FileSource:
         """Return the source of that name."""
         return FileSource(
             name=name.lower(),
@@ -77,7 +77,7 @@ class FileSourceSettings(Section):
 
 def clashes(sources: Mapping[str, FileSourceSettings], catalogs: Mapping[str, str]) -> str:
     """Say which sources cannot be told apart from each other or from catalogs; empty when all can."""
-    made = [source.made(name) for name, source in sources.items()]
+    made = [source.make_source(name) for name, source in sources.items()]
     taken = {catalog.lower() for catalog in catalogs} | {
         "system",
         "session",
@@ -94,7 +94,7 @@ def clashes(sources: Mapping[str, FileSourceSettings], catalogs: Mapping[str, st
         if len(set(found)) != len(found):
             return f"two sources of `files` have the same {words}"
     for one, other in combinations(made, 2):
-        if overlap(place(one.root), place(other.root)):
+        if overlap(parse_place(one.root), parse_place(other.root)):
             return f"the sources `{one.name}` and `{other.name}` of `files` lie in each other"
     databases = {source.database: source.name for source in made}
     for source in made:

@@ -12,7 +12,13 @@ from pydantic_core import ErrorDetails
 from gateway.errors import Faults
 from gateway.policy.diagnostics import Diagnostics, hint
 from gateway.policy.documents import Document, parse_document
-from gateway.settings.catalogs import Normalized, check_names, normalized, secrets_of, spoken_for
+from gateway.settings.catalogs import (
+    Normalized,
+    add_catalog_services,
+    check_names,
+    normalize_section,
+    secrets_of,
+)
 from gateway.settings.models import Settings
 from gateway.settings.section import MADE, Secret, Section
 
@@ -39,8 +45,8 @@ def parse_settings(text: str | bytes, file: str, directory: Path) -> Settings:
     check_names(data.get("policies"), faults)
     read = Normalized()
     if "catalogs" in data:
-        read = normalized(data["catalogs"], faults)
-        policies = spoken_for(read, data.get("policies"), faults)
+        read = normalize_section(data["catalogs"], faults)
+        policies = add_catalog_services(read, data.get("policies"), faults)
         data = {**data, "catalogs": read.entries, "policies": policies}
     if read.sources:
         data = {**data, "files": _with_sources(data.get("files"), read, faults)}
@@ -48,7 +54,7 @@ def parse_settings(text: str | bytes, file: str, directory: Path) -> Settings:
         settings = Settings.model_validate(data)
     except ValidationError as error:
         for detail in error.errors(include_url=False, include_input=False):
-            location = read.written(tuple(detail["loc"]))
+            location = read.find_written(tuple(detail["loc"]))
             faults.add(location, _in_our_words(detail, location, document))
         faults.raise_any()
         raise
@@ -65,7 +71,7 @@ def _with_sources(files: Any, read: Normalized, faults: Diagnostics) -> Any:
     folded = {name.lower() for name in given if isinstance(name, str)}
     for name in read.sources:
         if name.lower() in folded:
-            faults.add(read.written(("files", name)), f"`files` has a source `{name}` as well")
+            faults.add(read.find_written(("files", name)), f"`files` has a source `{name}` as well")
     return {**given, **read.sources}
 
 
@@ -76,11 +82,11 @@ def check_settings(path: Path) -> list[str]:
     except Faults as error:
         return list(error.faults)
     faults = Diagnostics(parse_document(path.read_bytes(), str(path)))
-    missing_files(settings, faults)
+    check_files_exist(settings, faults)
     return faults.texts()
 
 
-def missing_files(settings: Settings, faults: Diagnostics) -> None:
+def check_files_exist(settings: Settings, faults: Diagnostics) -> None:
     """Note the files that settings name and that are not there."""
     for location, value in paths_in(settings):
         if not value.exists():

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from gateway.model.files import FileSource
-from gateway.policy.reserved import reserved_place
+from gateway.policy.reserved import parse_reserved_place
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.connections import ConnectionSettings
 from gateway.settings.files import FileSourceSettings, SourceName, clashes
@@ -35,7 +35,7 @@ from gateway.settings.section import (
     Section,
 )
 
-_Directory = Annotated[str, AfterValidator(lambda url: reserved_place(url).url)]
+_Directory = Annotated[str, AfterValidator(lambda url: parse_reserved_place(url).url)]
 """The URL of a directory, written plainly."""
 
 
@@ -437,7 +437,7 @@ class Settings(Section):
 
     def file_sources(self) -> tuple[FileSource, ...]:
         """Return the sources of files by their names."""
-        return tuple(source.made(name) for name, source in self.files.items())
+        return tuple(source.make_source(name) for name, source in self.files.items())
 
     @property
     def serves_thrift(self) -> bool:

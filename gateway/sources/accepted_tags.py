@@ -39,7 +39,7 @@ class AcceptedTag:
     attributes: tuple[Mapping[str, str], ...] = ()
     """Each set of attributes that it has there; none is one empty set."""
 
-    def tagged(self) -> TaggedResource:
+    def build_tagged(self) -> TaggedResource:
         """Return it as policies know it."""
         levels = {"catalog": self.catalog, "database": self.database, "table": self.table}
         if self.column != _ALL_COLUMNS:
@@ -109,7 +109,7 @@ class AcceptedTags:
             return
         try:
             if self._cache.exists():
-                await offer(await asyncio.to_thread(kept, self._cache))
+                await offer(await asyncio.to_thread(load_cached_list, self._cache))
                 self._known = True
         except Faults as error:
             self.trouble = f"{self.trouble}; {'; '.join(error.faults)}"
@@ -156,7 +156,7 @@ class AcceptedTags:
             _log.error("accepted_tags_not_kept", trouble=error.message)
 
 
-def kept(path: Path) -> AcceptedList:
+def load_cached_list(path: Path) -> AcceptedList:
     """Return the list in a gateway's file; it is empty without the file. Raises Faults."""
     try:
         found = read_file(path)
@@ -171,16 +171,16 @@ def from_file(path: Path) -> _Fetch:
     """Return what reads the list from a gateway's file."""
 
     async def fetch(known: int | None) -> AcceptedList | None:
-        return await asyncio.to_thread(kept, path)
+        return await asyncio.to_thread(load_cached_list, path)
 
     return fetch
 
 
 def _write(path: Path, found: AcceptedList) -> None:
-    replace_file(path, (orjson.dumps(_written(found)),))
+    replace_file(path, (orjson.dumps(_build_document(found)),))
 
 
-def _written(found: AcceptedList) -> dict[str, Any]:
+def _build_document(found: AcceptedList) -> dict[str, Any]:
     return {
         "number": found.number,
         "tags": [

@@ -20,12 +20,12 @@ class Backoff:
         self._random = random
         self._failures = 0
 
-    def succeeded(self) -> float:
+    def record_success(self) -> float:
         """Return the seconds until the next question after an answer."""
         self._failures = 0
         return self._interval_s * self._random.uniform(1 - SPREAD, 1)
 
-    def failed(self) -> float:
+    def record_failure(self) -> float:
         """Return the seconds until the next try: 1, 2, 4, … up to 120, each less up to half of it."""
         # 2**10 seconds are beyond the limit already; the exponent must not grow for days.
         delay = min(MAX_S, FIRST_S * 2.0 ** min(self._failures, 10))

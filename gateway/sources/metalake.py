@@ -87,7 +87,7 @@ class MetalakeSource:
         self._wait = Backoff(options.poll_s, random or Random())  # noqa: S311  # spreads questions, no secret
         self._offer: _Offer | None = None
         self._confirmed: float | None = None
-        self._told_stale = False
+        self._reported_stale = False
         self.held: Metalake | None = None
         """What is in force; None before anything was."""
         self.trouble = ""
@@ -126,7 +126,7 @@ class MetalakeSource:
     async def run(self) -> None:
         """Ask whenever it is time, until cancelled."""
         while True:
-            await self._sleep(self._wait.failed() if self.trouble else self._wait.succeeded())
+            await self._sleep(self._wait.record_failure() if self.trouble else self._wait.record_success())
             await self.look()
 
     async def look(self, within_s: float | None = None) -> bool:
@@ -137,17 +137,17 @@ class MetalakeSource:
                 found = await self._fetch()
             await self._put(found)
         except Faults as error:
-            self._failed("; ".join(error.faults))
+            self._handle_failure("; ".join(error.faults))
         except SluiceError as error:
-            self._failed(error.message)
+            self._handle_failure(error.message)
         except TimeoutError:
-            self._failed(f"not all was answered within {limit:g} s")
+            self._handle_failure(f"not all was answered within {limit:g} s")
         except Exception as error:  # noqa: BLE001 - a source's root: nothing from there ends the gateway
-            self._failed(f"what it answers cannot be used ({type(error).__name__})")
+            self._handle_failure(f"what it answers cannot be used ({type(error).__name__})")
         else:
             if self.trouble:
                 _log.info("metalake_well_again", metalake=self.name)
-            self.trouble, self._told_stale = "", False
+            self.trouble, self._reported_stale = "", False
             self._confirmed = self._clock()
             await self._keep(found)
             return True
@@ -158,13 +158,13 @@ class MetalakeSource:
             await self._offer(found)
             self.held = found
 
-    def _failed(self, why: str) -> None:
+    def _handle_failure(self, why: str) -> None:
         if why != self.trouble:
             _log.warning("metalake_not_read", metalake=self.name, trouble=why, age_s=self.age_s)
         self.trouble = why
         stale = self.stale()
-        if stale is not None and not self._told_stale:
-            self._told_stale = True
+        if stale is not None and not self._reported_stale:
+            self._reported_stale = True
             _log.error("metalake_stale", metalake=self.name, age_s=self.age_s, catalogs="refused")
 
     # -- the file --------------------------------------------------------------------------------------------
@@ -174,7 +174,7 @@ class MetalakeSource:
         if path is None:
             return
         try:
-            found = await asyncio.to_thread(kept, path)
+            found = await asyncio.to_thread(load_cached_metalake, path)
             if found is None:
                 return
             if found.asked != self._options.asked:
@@ -237,16 +237,23 @@ class CachedMetalake:
 
 def keep(path: Path, own: CachedMetalake) -> None:
     """Replace the file, whole or not at all, for its owner alone. Raises CacheTrouble."""
-    told = {"confirmed": own.confirmed, "asked": own.asked, "minor": own.minor, **_written(own.metalake)}
+    told = {
+        "confirmed": own.confirmed,
+        "asked": own.asked,
+        "minor": own.minor,
+        **_build_document(own.metalake),
+    }
     replace_file(path, (orjson.dumps(told),))
 
 
 def digest(metalake: Metalake) -> str:
     """Return twelve hexadecimal digits that are others when anything that is told is."""
-    return hashlib.sha256(orjson.dumps(_written(metalake), option=orjson.OPT_SORT_KEYS)).hexdigest()[:12]
+    return hashlib.sha256(orjson.dumps(_build_document(metalake), option=orjson.OPT_SORT_KEYS)).hexdigest()[
+        :12
+    ]
 
 
-def kept(path: Path) -> CachedMetalake | None:
+def load_cached_metalake(path: Path) -> CachedMetalake | None:
     """Return what a file holds, None when there is none. Raises CacheTrouble."""
     found = read_file(path)
     if found is None:
@@ -264,7 +271,7 @@ def kept(path: Path) -> CachedMetalake | None:
         raise CacheTrouble(f"{path}: holds something else than a metalake") from None
 
 
-def _written(metalake: Metalake) -> dict[str, Any]:
+def _build_document(metalake: Metalake) -> dict[str, Any]:
     return {
         "form": _FORM,
         "catalogs": [

@@ -84,7 +84,7 @@ def rules_of(
     """Return what the tags and, with `privileges`, roles and owners mean for the catalogs that were taken."""
     catalogs = {catalog.lower(): catalog for catalog in taken}
     lost: Counter[str] = Counter()
-    tagged = tuple(_tagged(metalake, catalogs, lost))
+    tagged = tuple(_build_tagged(metalake, catalogs, lost))
     policies: tuple[Policy, ...] = ()
     hidden: tuple[str, ...] = ()
     if privileges:
@@ -95,7 +95,9 @@ def rules_of(
     )
 
 
-def _tagged(metalake: Metalake, catalogs: Mapping[str, str], lost: Counter[str]) -> Iterator[TaggedResource]:
+def _build_tagged(
+    metalake: Metalake, catalogs: Mapping[str, str], lost: Counter[str]
+) -> Iterator[TaggedResource]:
     for tag in metalake.tags:
         made = Tag(type=tag.name, attributes=dict(tag.properties))
         for one in tag.objects:
@@ -136,7 +138,7 @@ def _readings(one: MetadataObject) -> list[NamePattern]:
     return []
 
 
-def _denied_in(one: MetadataObject, catalogs: Mapping[str, str]) -> Iterator[NamePattern]:
+def _list_denied_places(one: MetadataObject, catalogs: Mapping[str, str]) -> Iterator[NamePattern]:
     """Yield where a denial on an object holds: there, of a column in its table, and in the whole catalog for
     what is no name of its type, or of a type that nobody here has heard of."""
     if one.type in _HOLD_NO_TABLES:
@@ -178,7 +180,7 @@ class _Grants:
                 # INVARIANT (deny is the ground state): what a role that is not seen denies is not known.
                 for catalog in self._catalogs.values():
                     self._deny_all((catalog,), who)
-            self._granted([self._roles[role] for role in sorted(names) if role in self._roles], who)
+            self._list_granted([self._roles[role] for role in sorted(names) if role in self._roles], who)
         for owned, owner in self._metalake.owners.items():
             for (catalog,) in _in(owned.parts, self._catalogs):
                 for place in _all_of((catalog,)):
@@ -189,12 +191,12 @@ class _Grants:
             if items.allowed or items.denied
         )
 
-    def _granted(self, roles: list[MetalakeRole], who: set[tuple[str, bool]]) -> None:
+    def _list_granted(self, roles: list[MetalakeRole], who: set[tuple[str, bool]]) -> None:
         given: defaultdict[str, set[NamePattern]] = defaultdict(set)
         for role in roles:
             for one, privileges in role.grants:
                 for privilege in (privilege for privilege in privileges if privilege.denied):
-                    for place in _denied_in(one, self._catalogs):
+                    for place in _list_denied_places(one, self._catalogs):
                         self._deny(privilege, place, who)
                 if one.level is None or one.level is Level.COLUMN:
                     continue
@@ -212,30 +214,30 @@ class _Grants:
         for place in usable:
             self._allow(place, _USES, who)
         for place in schemas:
-            self._allow(_filled(place, 2), _USES, who)
+            self._allow(_fill(place, 2), _USES, who)
         for place in given["CREATE_SCHEMA"]:
             if place in usable:
-                self._allow(_filled(place, 2), frozenset({"create"}), who)
+                self._allow(_fill(place, 2), frozenset({"create"}), who)
         for named, accesses in _TABLE_ALLOWS.items():
             for place in given[named]:
                 # In as much of the place as there is USE_SCHEMA for.
                 for schema in schemas:
                     narrower = max(place, schema, key=len)
                     if narrower[: len(schema)] == schema and narrower[: len(place)] == place:
-                        self._allow(_filled(narrower, 3), accesses, who)
+                        self._allow(_fill(narrower, 3), accesses, who)
 
     def _deny(self, privilege: MetalakePrivilege, place: NamePattern, who: set[tuple[str, bool]]) -> None:
         if privilege.name in _OF_OTHERS:
             return
         accesses = _DENIES.get(privilege.name)
         if privilege.name == "CREATE_SCHEMA":
-            self._items(_filled(place[:2], 2)).denied.setdefault(frozenset({"create"}), set()).update(who)
+            self._items(_fill(place[:2], 2)).denied.setdefault(frozenset({"create"}), set()).update(who)
         elif accesses is not None:
-            self._items(_filled(place, 3)).denied.setdefault(accesses, set()).update(who)
+            self._items(_fill(place, 3)).denied.setdefault(accesses, set()).update(who)
         else:
             # USE_CATALOG, USE_SCHEMA, and whatever nobody here has heard of.
             if privilege.name == "USE_SCHEMA" and len(place) == 1:
-                place = _filled(place, 2)
+                place = _fill(place, 2)
             self._deny_all(place, who)
 
     def _deny_all(self, place: NamePattern, who: set[tuple[str, bool]]) -> None:
@@ -261,14 +263,14 @@ class _Grants:
                     self._lost[f"{word} {privilege.name} on {one.type}"] += 1
 
 
-def _filled(place: NamePattern, length: int) -> NamePattern:
+def _fill(place: NamePattern, length: int) -> NamePattern:
     return (*place, *("*" for _ in range(length - len(place))))
 
 
 def _all_of(place: NamePattern) -> Iterator[NamePattern]:
     """Yield the place, and everything at each level below it; tables bring their columns along."""
     for length in range(len(place), 4):
-        yield _filled(place, length)
+        yield _fill(place, length)
 
 
 def _policy(place: NamePattern, items: _Items, name: str, service: str) -> Policy:

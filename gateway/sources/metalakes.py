@@ -30,7 +30,7 @@ from gateway.catalog.spark_settings import NamedCatalog
 from gateway.errors import SluiceError
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.metalakes import NONE_LISTED, RELATIONAL, ListedCatalogs, MetadataObject, Metalake
-from gateway.model.secret_values import HIDDEN, ToldSecrets
+from gateway.model.secret_values import HIDDEN, RevealedSecrets
 from gateway.model.spark_minors import Minor
 from gateway.policy.parts import Part
 from gateway.sources.metalake import MetalakeSource, digest, without_secrets
@@ -46,7 +46,7 @@ OwnCatalogs = Callable[[], Awaitable[Mapping[str, str]]]
 
 SPARK_POLL_S = 30.0
 """Seconds between questions for these: a Spark that was started anew may have others."""
-MAX_TOLD = 20
+MAX_REPORTED = 20
 """Catalogs and privileges that one log line names."""
 OWNERS_KEPT = 50_000
 GONE_KEPT = 10_000
@@ -102,15 +102,15 @@ class PolledMetalake:
     """What is taken of it."""
     held: Metalake = field(default_factory=Metalake)
     left_out: tuple[LeftOut, ...] = ()
-    not_told: Counter[str] = field(default_factory=Counter)
-    """Properties that Spark is not told, though they are meant for it."""
+    unforwarded: Counter[str] = field(default_factory=Counter)
+    """Properties meant for Spark that are not forwarded → how often."""
     rules: MetalakeRules = field(default_factory=MetalakeRules)
     part: Part | None = None
 
     @property
     def unmapped_privileges(self) -> Mapping[str, int]:
-        """What of it cannot mean here what it means there → how often."""
-        return {**self.rules.unmapped_privileges, **dict(sorted(self.not_told.items()))}
+        """Returns how often something of the metalake has no meaning here."""
+        return {**self.rules.unmapped_privileges, **dict(sorted(self.unforwarded.items()))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +155,11 @@ class Metalakes:
             NONE_LISTED,
         )
         self._owners: OrderedDict[TableName, str | None] = OrderedDict()
-        self._secrets = ToldSecrets()
+        self._secrets = RevealedSecrets()
 
     # -- what others ask -------------------------------------------------------------------------------------
 
-    def listed(self) -> ListedCatalogs:
+    def list_catalogs(self) -> ListedCatalogs:
         """Return the catalogs that can be used now, and those that cannot; the same object while nothing
         changes."""
         stale = {lake.name: why for lake in self._lakes if (why := lake.source.stale()) is not None}
@@ -175,10 +175,10 @@ class Metalakes:
             self._shown = (self._listed, frozenset(stale), shown)
         return shown
 
-    def named(self) -> list[NamedCatalog]:
+    def reveal_catalogs(self) -> list[NamedCatalog]:
         """Return the catalogs as Spark is told of them now, secrets revealed. Raises Faults."""
-        usable = self.listed().revisions
-        return [self._revealed(one) for name, one in self._in_force.items() if name in usable]
+        usable = self.list_catalogs().revisions
+        return [self._reveal_catalog(one) for name, one in self._in_force.items() if name in usable]
 
     def secrets(self) -> Sequence[str]:
         """Return the values that no client may read, of now and of before."""
@@ -203,7 +203,7 @@ class Metalakes:
             for lake in self._lakes
         ]
 
-    async def told(self) -> str | None:
+    async def report_trouble(self) -> str | None:
         """Say what is wrong with the metalakes, None when nothing is."""
         said = []
         for state in self.states():
@@ -214,10 +214,10 @@ class Metalakes:
                 said.append(f"metalake `{state.name}`: {state.trouble}; an older list is in force")
             skipped = [one for one in state.left_out if not one.expected]
             if skipped:
-                names = ", ".join(f"`{one.name}` ({one.why})" for one in skipped[:MAX_TOLD])
+                names = ", ".join(f"`{one.name}` ({one.why})" for one in skipped[:MAX_REPORTED])
                 said.append(f"metalake `{state.name}`: {len(skipped)} catalogs are left out: {names}")
             if state.hidden_roles:
-                roles = ", ".join(f"`{role}`" for role in state.hidden_roles[:MAX_TOLD])
+                roles = ", ".join(f"`{role}`" for role in state.hidden_roles[:MAX_REPORTED])
                 why = f"{len(state.hidden_roles)} roles that the server does not show is denied everything"
                 said.append(f"metalake `{state.name}`: whoever has one of {why}: {roles}")
             if state.unmapped_privileges:
@@ -236,7 +236,7 @@ class Metalakes:
         lake = next((one for one in self._lakes if found is not None and one.name == found.lake), None)
         if found is None or lake is None or not lake.owners:
             return table.owner
-        name = table.name.folded()
+        name = table.name.fold()
         if lake.client is not None and not lake.source.trouble:
             kind = "TABLE" if table.kind is TableKind.TABLE else "VIEW"
             parts = (found.catalog.name, table.name.database, table.name.table)
@@ -266,10 +266,10 @@ class Metalakes:
         cannot, none of theirs is in force; without it all other names are free.
         """
         self._take, self._own = take, own
-        self._of_spark = await self._asked_spark(own) if own is not None and self._lakes else {}
+        self._of_spark = await self._ask_spark(own) if own is not None and self._lakes else {}
         # One after the other: of two with the same catalog it is the first one's.
         for lake in self._lakes:
-            await lake.source.start(partial(self._offered, lake))
+            await lake.source.start(partial(self._offer_catalogs, lake))
 
     async def run(self) -> None:
         """Poll until cancelled."""
@@ -286,7 +286,7 @@ class Metalakes:
 
     async def look_at_spark(self) -> None:
         """Ask Spark for its own catalogs once: one that was started anew may have others. Does not raise."""
-        found = await self._asked_spark(self._own) if self._own is not None else None
+        found = await self._ask_spark(self._own) if self._own is not None else None
         if found is None or found == self._of_spark:
             return
         async with self._changing:
@@ -297,7 +297,7 @@ class Metalakes:
                 self._of_spark = before
                 log.warning("own_catalogs_not_taken", trouble=type(error).__name__)
 
-    async def _asked_spark(self, own: OwnCatalogs) -> Mapping[str, str] | None:
+    async def _ask_spark(self, own: OwnCatalogs) -> Mapping[str, str] | None:
         try:
             return {name.lower(): kind for name, kind in (await own()).items()}
         except SluiceError as error:
@@ -320,7 +320,7 @@ class Metalakes:
 
     # -- one change at a time --------------------------------------------------------------------------------
 
-    async def _offered(self, lake: PolledMetalake, metalake: Metalake) -> None:
+    async def _offer_catalogs(self, lake: PolledMetalake, metalake: Metalake) -> None:
         """Put in force what a metalake holds now. Raises Faults, and then all is as before."""
         async with self._changing:
             before = lake.held
@@ -332,9 +332,9 @@ class Metalakes:
                 raise
 
     async def _settle(self) -> None:
-        before = [(lake, lake.part, lake.rules, lake.left_out, lake.not_told) for lake in self._lakes]
-        chosen, left_out = self._chosen()
-        new = {name: self._numbered(name, lake, catalog) for name, (lake, catalog) in chosen.items()}
+        before = [(lake, lake.part, lake.rules, lake.left_out, lake.unforwarded) for lake in self._lakes]
+        chosen, left_out = self._choose_catalogs()
+        new = {name: self._number_catalog(name, lake, catalog) for name, (lake, catalog) in chosen.items()}
         old = self._in_force
         same = {name for name, one in new.items() if old.get(name) == one}
         earlier = self._listed
@@ -352,7 +352,7 @@ class Metalakes:
                     await self._put(part)
                     lake.part = part
         except BaseException:
-            for lake, part_before, lake.rules, lake.left_out, lake.not_told in before:
+            for lake, part_before, lake.rules, lake.left_out, lake.unforwarded in before:
                 changed, lake.part = lake.part, part_before
                 if part_before is not None and changed is not part_before:
                     await self._put(part_before)
@@ -380,7 +380,7 @@ class Metalakes:
         if self._take is not None:
             await self._take(part.name, part)
 
-    def _chosen(self) -> tuple[dict[str, tuple[str, NamedCatalog]], dict[str, list[LeftOut]]]:
+    def _choose_catalogs(self) -> tuple[dict[str, tuple[str, NamedCatalog]], dict[str, list[LeftOut]]]:
         """Return which metalake's catalog each name means, and what every metalake has to do without."""
         offers: dict[str, dict[str, NamedCatalog]] = {}
         left_out: dict[str, list[LeftOut]] = {}
@@ -406,22 +406,22 @@ class Metalakes:
     def _offers(self, lake: PolledMetalake) -> tuple[dict[str, NamedCatalog], list[LeftOut]]:
         offers: dict[str, NamedCatalog] = {}
         left_out: list[LeftOut] = []
-        lake.not_told = Counter()
+        lake.unforwarded = Counter()
         for one in lake.held.catalogs:
             name = one.name.lower()
             made = spark_catalog(one, self._providers, self._minor, lake.wishes)
-            if isinstance(made, ForSpark) and (why := self._taken(name, made.catalog)):
+            if isinstance(made, ForSpark) and (why := self._explain_taken(name, made.catalog)):
                 made = NotForSpark(why)
             if isinstance(made, ForSpark):
                 offers[name] = made.catalog
-                lake.not_told.update(f"property {key} of {one.name}" for key in made.left_out)
+                lake.unforwarded.update(f"property {key} of {one.name}" for key in made.left_out)
             else:
                 left_out.append(
                     LeftOut(name=one.name, provider=one.provider, why=made.why, expected=made.expected)
                 )
         return offers, left_out
 
-    def _taken(self, name: str, catalog: NamedCatalog) -> str:
+    def _explain_taken(self, name: str, catalog: NamedCatalog) -> str:
         """Say why nobody may have a name, empty where it is free."""
         if name in self._reserved:
             return "its name is taken by the settings"
@@ -431,7 +431,7 @@ class Metalakes:
         own = self._of_spark.get(name)
         return "" if own in (None, catalog.parameters.get("class")) else "its name is taken by Spark"
 
-    def _numbered(self, name: str, lake: str, catalog: NamedCatalog) -> _InForce:
+    def _number_catalog(self, name: str, lake: str, catalog: NamedCatalog) -> _InForce:
         known = self._in_force.get(name)
         if known is not None and (known.lake, known.catalog) == (lake, catalog):
             return known
@@ -456,7 +456,7 @@ class Metalakes:
 
     # -- secrets ---------------------------------------------------------------------------------------------
 
-    def _revealed(self, one: _InForce) -> NamedCatalog:
+    def _reveal_catalog(self, one: _InForce) -> NamedCatalog:
         """Return a catalog with the secrets of the settings as they are now. Raises Faults."""
         lake = next(lake for lake in self._lakes if lake.name == one.lake)
         shown = lake.reveal(one.catalog.name)
@@ -482,18 +482,18 @@ class Metalakes:
                 "metalake_in_force",
                 metalake=lake.name,
                 catalogs=sum(1 for one in new.values() if one.lake == lake.name),
-                came=sorted(new.keys() - old.keys())[:MAX_TOLD],
-                went=sorted(old.keys() - new.keys())[:MAX_TOLD],
-                changed=sorted(changed)[:MAX_TOLD],
+                came=sorted(new.keys() - old.keys())[:MAX_REPORTED],
+                went=sorted(old.keys() - new.keys())[:MAX_REPORTED],
+                changed=sorted(changed)[:MAX_REPORTED],
                 left_out=len(left_out[lake.name]),
             )
-            for one in [one for one in lake.left_out if not one.expected][:MAX_TOLD]:
+            for one in [one for one in lake.left_out if not one.expected][:MAX_REPORTED]:
                 log.warning("metalake_catalog_left_out", metalake=lake.name, catalog=one.name, why=one.why)
             if hidden := lake.rules.hidden_roles:
                 log.error(
                     "metalake_roles_hidden",
                     metalake=lake.name,
-                    roles=hidden[:MAX_TOLD],
+                    roles=hidden[:MAX_REPORTED],
                     times=len(hidden),
                     told="whoever has one is denied everything",
                 )
@@ -502,7 +502,7 @@ class Metalakes:
                     "metalake_not_mapped",
                     metalake=lake.name,
                     times=sum(lost.values()),
-                    what=list(lost)[:MAX_TOLD],
+                    what=list(lost)[:MAX_REPORTED],
                 )
 
 

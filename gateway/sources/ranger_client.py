@@ -162,7 +162,7 @@ class RangerClient(Closing):
         try:
             async with (
                 asyncio.timeout(self._options.total_timeout_s),
-                self._connected().get(url, headers=self._headers(), allow_redirects=False) as response,
+                self._connect().get(url, headers=self._headers(), allow_redirects=False) as response,
             ):
                 return await self._answer(response)
         except TimeoutError:
@@ -234,7 +234,7 @@ class RangerClient(Closing):
     def _who(self) -> str:
         return "nobody" if self._options.user is None else f"`{self._options.user}`"
 
-    def _connected(self) -> aiohttp.ClientSession:
+    def _connect(self) -> aiohttp.ClientSession:
         if self._session is None:
             options = self._options
             self._session = aiohttp.ClientSession(

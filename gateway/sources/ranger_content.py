@@ -95,7 +95,7 @@ def read_answer(kind: DownloadKind, content: bytes, own: Copy, service: str) -> 
     return replace(copy, attributes=copy.attributes or own.attributes)
 
 
-def nothing_shared(service: str) -> Copy:
+def build_empty_sharing(service: str) -> Copy:
     """Return what stands for the data sharing of an Admin that has none; it has no version."""
     return Copy(content={"serviceName": service, _VERSION_KEYS[DownloadKind.SHARING]: NO_VERSION})
 
@@ -182,7 +182,7 @@ class Conversion:
         """Return the service without anything: nothing is allowed."""
         return CachedService(service=Service(name=self._name, definition=definition or self._definition))
 
-    def held(self, copies: Copies) -> CachedService:
+    def build_content(self, copies: Copies) -> CachedService:
         """Return what the copies mean together. Raises Faults with those of all of them."""
         said = {kind: copy for kind, copy in copies.items() if not _says_nothing(kind, copy)}
         contents = {kind: copy.content for kind, copy in said.items() if copy.content is not None}

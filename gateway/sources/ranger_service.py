@@ -34,9 +34,9 @@ from gateway.sources.ranger_content import (
     Copies,
     Copy,
     DeltaRefused,
+    build_empty_sharing,
     check_name,
     copy_of,
-    nothing_shared,
     read_answer,
     where,
 )
@@ -148,7 +148,7 @@ class RangerService:
     @property
     def contact_age_s(self) -> float | None:
         """Seconds since the Admin last confirmed all that is in force; None when it never has."""
-        confirmed = [self._confirmed.get(kind) for kind in self._needed()]
+        confirmed = [self._confirmed.get(kind) for kind in self._list_needed_kinds()]
         known = [at for at in confirmed if at is not None]
         return max(0.0, self._clock() - min(known)) if len(known) == len(confirmed) else None
 
@@ -158,7 +158,7 @@ class RangerService:
             return f"the Ranger Admin knows no service `{self.name}` any more"
         age, limit = self.contact_age_s, self._options.max_stale_s
         if age is None:
-            missing = " and ".join(k.value for k in self._needed() if k not in self._confirmed)
+            missing = " and ".join(k.value for k in self._list_needed_kinds() if k not in self._confirmed)
             return f"{missing} of service `{self.name}` have never been loaded from a Ranger Admin"
         if age <= limit:
             return None
@@ -191,8 +191,8 @@ class RangerService:
             log.exception("ranger_service_broke", service=self.name)
             for round_, wait in self._waits.items():
                 for kind in round_:
-                    self._failed(kind, (f"{self.name}: reading it failed; the log has the details",))
-                self._due[round_] = self._clock() + wait.failed()
+                    self._handle_failure(kind, (f"{self.name}: reading it failed; the log has the details",))
+                self._due[round_] = self._clock() + wait.record_failure()
 
     async def look(self) -> bool:
         """Ask for everything that is due; return whether something new is in force."""
@@ -209,7 +209,7 @@ class RangerService:
                 await self._keep(taken)
         for round_ in set(due) & set(self._rounds({})):
             wait = self._waits[round_]
-            after = wait.failed() if self._failing & set(round_) else wait.succeeded()
+            after = wait.record_failure() if self._failing & set(round_) else wait.record_success()
             self._due[round_] = self._clock() + after
         return new
 
@@ -226,11 +226,11 @@ class RangerService:
             except NoAnswer as error:
                 # Where nobody speaks the other kinds would only wait for the same silence.
                 for other in kinds[number:] if error.silent else (kind,):
-                    self._failed(other, (f"Ranger Admin of `{self.name}`: {error.message}",))
+                    self._handle_failure(other, (f"Ranger Admin of `{self.name}`: {error.message}",))
                 if error.silent:
                     break
             except Faults as error:
-                self._failed(kind, error.faults)
+                self._handle_failure(kind, error.faults)
             else:
                 changes |= {} if changed is None else {kind: changed}
         return {} if self._gone else changes
@@ -260,8 +260,8 @@ class RangerService:
                 return None
             case Gone() if kind is DownloadKind.SHARING and own.version == NO_VERSION:
                 # An older Admin has no such address: nothing is shared, and that is remembered.
-                self._succeeded(kind)
-                return None if own.content is not None else nothing_shared(self.name)
+                self._handle_success(kind)
+                return None if own.content is not None else build_empty_sharing(self.name)
             case Unchanged() if own.version == NO_VERSION and (
                 own.content is None or kind is DownloadKind.SHARING
             ):
@@ -271,7 +271,7 @@ class RangerService:
                 raise Faults([f"{at}: the Ranger Admin has them no longer (404)"])
             case Gone() if kind is DownloadKind.TAGS:
                 raise Faults([f"{at}: there are tag policies, but the Ranger Admin has no tags (404)"])
-        self._succeeded(kind)
+        self._handle_success(kind)
         return None
 
     async def _read(self, kind: DownloadKind, content: bytes, own: Copy) -> Copy | None:
@@ -282,7 +282,7 @@ class RangerService:
             self._whole_next.add(kind)
             raise
         if changed is None:
-            self._succeeded(kind)
+            self._handle_success(kind)
         return changed
 
     # -- taking ----------------------------------------------------------------------------------------------
@@ -295,13 +295,13 @@ class RangerService:
         if not faults:
             return list(changes)
         if len(changes) == 1:
-            self._refused(next(iter(changes)), faults)
+            self._handle_refused(next(iter(changes)), faults)
             return []
         taken = []
         for kind, copy in changes.items():
             faults = await self._take({kind: copy})
             if faults:
-                self._refused(kind, faults)
+                self._handle_refused(kind, faults)
             else:
                 taken.append(kind)
         return taken
@@ -311,14 +311,14 @@ class RangerService:
         copies = self._copies | dict(changes)
         try:
             with self._quiet():
-                held = await asyncio.to_thread(self._conversion.held, copies)
+                held = await asyncio.to_thread(self._conversion.build_content, copies)
                 await self._offer(held)
         except Faults as error:
             return error.faults
         self._copies, self.held = copies, held
         self._activated_ms = round(self._wall_clock() * 1000)
         for kind in changes:
-            self._succeeded(kind)
+            self._handle_success(kind)
         versions = {kind.value: version for kind, version in held.versions.items()}
         log.info("ranger_service_in_force", service=self.name, versions=versions)
         return ()
@@ -419,7 +419,7 @@ class RangerService:
             return [ROUNDS[0]]
         return [r for r in self._waits if DownloadKind.TAGS not in r or self._has_tag_policies(changes)]
 
-    def _needed(self) -> list[DownloadKind]:
+    def _list_needed_kinds(self) -> list[DownloadKind]:
         """Return the kinds without which nothing can be judged."""
         if self._gone:
             return [DownloadKind.POLICIES]
@@ -432,19 +432,19 @@ class RangerService:
         copy = changes.get(DownloadKind.POLICIES) or self._copies.get(DownloadKind.POLICIES)
         return copy is not None and bool((copy.content or {}).get("tagPolicies"))
 
-    def _succeeded(self, kind: DownloadKind) -> None:
+    def _handle_success(self, kind: DownloadKind) -> None:
         self._confirmed[kind] = self._clock()
         if self._troubles.pop(kind, None):
             log.info("ranger_well_again", service=self.name, kind=kind.value)
 
-    def _failed(self, kind: DownloadKind, faults: tuple[str, ...]) -> None:
+    def _handle_failure(self, kind: DownloadKind, faults: tuple[str, ...]) -> None:
         self._failing.add(kind)
         if self._troubles.get(kind) != faults:
             told = {"kind": kind.value, "faults": len(faults), "first": faults[0]}
             log.error("ranger_trouble", service=self.name, **told)
         self._troubles[kind] = faults
 
-    def _refused(self, kind: DownloadKind, faults: tuple[str, ...]) -> None:
+    def _handle_refused(self, kind: DownloadKind, faults: tuple[str, ...]) -> None:
         """What came cannot be taken; if it came as a delta, the whole may do."""
         self._whole_next.add(kind)
-        self._failed(kind, faults)
+        self._handle_failure(kind, faults)

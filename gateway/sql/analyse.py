@@ -28,9 +28,9 @@ from gateway.sql.analyse_scope import (
     Unfound,
     is_literal,
 )
-from gateway.sql.analyse_tree import bare_in, parsed, query_of
+from gateway.sql.analyse_tree import bare_in, parse_statement, query_of
 from gateway.sql.analyse_walk import CteOutputs, PipedQueries, SqlColumnWalk
-from gateway.sql.pipes import PIPE, Pipes, unused_prefix, with_tables_selected
+from gateway.sql.pipes import PIPE, Pipes, find_unused_prefix, with_tables_selected
 from gateway.sql.tokens import tokens_of
 
 MAX_LENGTH = 65_536
@@ -128,10 +128,10 @@ def read(text: str, limit: int = MAX_LENGTH) -> tuple[exp.Expr, PipedQueries]:
     tokens = tokens_of(text)
     written = with_tables_selected(text, tokens)  # RULE (table-statement-all-columns)
     if PIPE not in text:
-        return parsed(written, tokens if written is text else tokens_of(written)), {}
-    pipes = Pipes(unused_prefix(text))
+        return parse_statement(written, tokens if written is text else tokens_of(written)), {}
+    pipes = Pipes(find_unused_prefix(text))
     cut = pipes.cut(written)
-    return parsed(cut, tokens_of(cut)), pipes.operators
+    return parse_statement(cut, tokens_of(cut)), pipes.operators
 
 
 def sources(scans: Sequence[ScannedTable]) -> dict[Parts, ScopeSource]:
@@ -142,7 +142,7 @@ def sources(scans: Sequence[ScannedTable]) -> dict[Parts, ScopeSource]:
         if scan.name is None:
             found[written] = ScopeSource(written, [], None, complete=False)
             continue
-        folded = scan.name.folded()
+        folded = scan.name.fold()
         names = [(column.name.lower(),) * 2 for column in scan.columns]
         names += [(name, GUESSED + name) for name in sorted(scan.guessed - LITERAL_FUNCTIONS)]
         columns = [OutputColumn(name, frozenset({(scan.name, column)})) for name, column in names]
@@ -168,7 +168,7 @@ def agree(
     """Raise Unclear when Spark's parser saw a relation or a column reference that sqlglot did not see."""
     missing = {tuple(part.lower() for part in scan.parts) for scan in scans} - walk.relations
     if missing:  # RULE (usage-sees-relations)
-        raise Unclear(f"readers disagree: only Spark sees {_listed(missing)}")
+        raise Unclear(f"readers disagree: only Spark sees {_join_names(missing)}")
     if references is None:
         return
     seen = walk.references
@@ -180,10 +180,12 @@ def agree(
         and not (is_literal(parts) and _only_function(parts[0], scans, text))
     }
     if unseen:  # RULE (usage-sees-columns)
-        raise Unclear(f"readers disagree: only Spark sees the columns {_listed(unseen)}")
+        raise Unclear(f"readers disagree: only Spark sees the columns {_join_names(unseen)}")
     stars = {tuple(p.lower() for p in r.parts) for r in references if r.star} - walk.star_references
     if stars:
-        raise Unclear(f"readers disagree: only Spark sees the stars {_listed({(*s, '*') for s in stars})}")
+        raise Unclear(
+            f"readers disagree: only Spark sees the stars {_join_names({(*s, '*') for s in stars})}"
+        )
 
 
 def _only_function(name: str, scans: Sequence[ScannedTable], text: str) -> bool:
@@ -192,7 +194,7 @@ def _only_function(name: str, scans: Sequence[ScannedTable], text: str) -> bool:
     return name not in columns and text.lower().count(name) == 1
 
 
-def _listed(names: Collection[Parts]) -> str:
+def _join_names(names: Collection[Parts]) -> str:
     return ", ".join(f"`{'.'.join(name)}`" for name in sorted(names))
 
 

@@ -28,8 +28,8 @@ from gateway.sql.analyse_tree import (
     NOT_UNDERSTOOD,
     ORDERING,
     counts_outputs,
-    folded,
-    parsed,
+    fold_identifier,
+    parse_statement,
     parts_of,
     query_of,
 )
@@ -45,10 +45,10 @@ _UNWRITABLE = ""
 class PipedColumnWalk(SqlColumnWalk):
     """A walk that knows piped queries too."""
 
-    def piped(
+    def walk_pipe(
         self, operators: Sequence[str], outer: ColumnEnvironment | None, ctes: CteOutputs
     ) -> ColumnFrame:
-        first = query_of(_parsed(operators[0]))
+        first = query_of(_parse(operators[0]))
         scope = self.with_(first.args.get("with_"), outer, ctes)
         first.set("with_", None)
         self.star_references.add(())
@@ -59,7 +59,7 @@ class PipedColumnWalk(SqlColumnWalk):
             for part in parts_of_operator(text):
                 self.steps += 1
                 around = ColumnEnvironment(below, outer) if after else outer
-                applied = _PipeStep(self, part, frame, around, scope).applied()
+                applied = _PipeStep(self, part, frame, around, scope).apply()
                 below, frame, after = frame, applied, True
         return frame
 
@@ -80,9 +80,9 @@ class PipedColumnWalk(SqlColumnWalk):
             others = {name for name, value in node.args.items() if value} - FROM_PARTS
             if not others:
                 return frame
-        return _shown(self.selected(node, frame, outer, ctes), frame)
+        return _build_shown_frame(self.walk_select(node, frame, outer, ctes), frame)
 
-    def passed(self, parts: Parts, frame: ColumnFrame) -> OutputColumn | None:
+    def find_passed_column(self, parts: Parts, frame: ColumnFrame) -> OutputColumn | None:
         if not self.pipes:
             return None
         *qualifier, name = parts
@@ -95,17 +95,17 @@ class PipedColumnWalk(SqlColumnWalk):
         ]
         return found[0] if len(found) == 1 else None
 
-    def made_up(self, value: exp.Expr) -> str | None:
+    def infer_name(self, value: exp.Expr) -> str | None:
         if not self.pipes or isinstance(value, (exp.Cast, exp.Literal, exp.Null, exp.Anonymous, exp.UDTF)):
             return None
         return _UNWRITABLE
 
 
-def _parsed(text: str) -> exp.Expr:
-    return parsed(text, tokens_of(text))
+def _parse(text: str) -> exp.Expr:
+    return parse_statement(text, tokens_of(text))
 
 
-def _shown(output: Output, frame: ColumnFrame) -> ColumnFrame:
+def _build_shown_frame(output: Output, frame: ColumnFrame) -> ColumnFrame:
     """Return the columns of an operator's result as a frame, those that are passed on by their relations."""
     qualifiers = {id(column): source.qualifier for source in frame.sources for column in source.columns}
     by_relation: dict[Parts, list[OutputColumn]] = {}
@@ -137,7 +137,7 @@ class _PipeStep:
         self.kind, self.word, self.rest = operator.kind, operator.word, operator.rest
         self.place = ColumnEnvironment(frame, outer)
 
-    def applied(self) -> ColumnFrame:
+    def apply(self) -> ColumnFrame:
         """Return what the operator gives."""
         if self.kind in SET_OPERATORS:
             return self._set_operation()
@@ -145,8 +145,8 @@ class _PipeStep:
             return self._order()
         match self.word:
             case "SELECT":
-                output = self.walk.selected(_select(self.text), self.frame, self.outer, self.ctes)
-                return _shown(output, self.frame)
+                output = self.walk.walk_select(_select(self.text), self.frame, self.outer, self.ctes)
+                return _build_shown_frame(output, self.frame)
             case "EXTEND":
                 return self._extend()  # RULE (pipe-lateral-alias)
             case "SET":
@@ -169,7 +169,7 @@ class _PipeStep:
         raise Unclear(f"{NOT_UNDERSTOOD}the pipe operator {self.word}")
 
     def _query(self) -> exp.Select:
-        return _as_select(_parsed(f"{PIPED} {self.text}"))
+        return _as_select(_parse(f"{PIPED} {self.text}"))
 
     def _extend(self) -> ColumnFrame:
         select = _select(f"SELECT {self.rest}")
@@ -183,11 +183,13 @@ class _PipeStep:
         ]
         if len(columns) != len(output.columns):
             columns = output.columns
-        return self._replaced(self.frame.star, self.frame.sources, columns, complete=output.complete)
+        return self._replace_star(self.frame.star, self.frame.sources, columns, complete=output.complete)
 
     def _is_field(self, item: exp.Expr) -> bool:
         parts = parts_of(item)
-        return parts is not None and len(parts) > 1 and self.walk.passed(parts, self.frame) is None
+        return (
+            parts is not None and len(parts) > 1 and self.walk.find_passed_column(parts, self.frame) is None
+        )
 
     def _set(self) -> ColumnFrame:
         """Put each value in the place of its column; a later one sees the earlier ones."""
@@ -202,7 +204,7 @@ class _PipeStep:
             output, _ = self.walk.select_list(_select(f"SELECT {expression}").expressions, place, self.ctes)
             if len(output.columns) != 1:
                 raise Unclear("a SET of several values")
-            self._known(target, frame)
+            self._is_known(target, frame)
             new = OutputColumn(target, output.columns[0].origins)
             star = [StarColumn(new, None) if c.column.name == target else c for c in frame.star]
             kept = _without({target}, frame.sources)
@@ -214,16 +216,16 @@ class _PipeStep:
         names = {_name(item) for item in comma_items(self.rest)}
         self.walk.references |= {(name,) for name in names}
         for name in names:
-            self._known(name, self.frame)
+            self._is_known(name, self.frame)
         star = [c for c in self.frame.star if c.column.name not in names]
-        return self._replaced(star, _without(names, self.frame.sources), [], dropped=names)
+        return self._replace_star(star, _without(names, self.frame.sources), [], dropped=names)
 
     @staticmethod
-    def _known(name: str, frame: ColumnFrame) -> None:
+    def _is_known(name: str, frame: ColumnFrame) -> None:
         if frame.find((name,)) is None and not frame.open:
             raise Unfound(f"`{name}` is in no relation in scope")
 
-    def _replaced(
+    def _replace_star(
         self,
         star: Iterable[StarColumn],
         sources: Iterable[ScopeSource],
@@ -257,7 +259,7 @@ class _PipeStep:
         named: list[OutputColumn] = []
         for key in keys:
             if counts_outputs(exp.Group(expressions=[key.unalias()])):
-                named.append(self._numbered(key))
+                named.append(self._resolve_ordinal(key))
                 continue
             place = ColumnEnvironment(self.frame, self.outer, aliases)
             output, _ = self.walk.select_list([key], place, self.ctes)
@@ -266,9 +268,9 @@ class _PipeStep:
         self.walk.found.compute(named)
         around = ColumnEnvironment(self.frame, self.outer, dict.fromkeys(_aliases(keys), NO_ORIGINS))
         output, _ = self.walk.select_list(items, around, self.ctes)
-        return _shown(Output(named + output.columns, output.complete), self.frame)
+        return _build_shown_frame(Output(named + output.columns, output.complete), self.frame)
 
-    def _numbered(self, key: exp.Expr) -> OutputColumn:
+    def _resolve_ordinal(self, key: exp.Expr) -> OutputColumn:
         """Return a key that is a number: that of a column, of all that there are."""
         self.walk.show(self.frame.star)  # RULE (pipe-aggregate-ordinal)
         value = key.unalias()
@@ -283,7 +285,7 @@ class _PipeStep:
         table = self._query().args["from_"].this
         frame = self.frame
         for pivot in table.args.get("pivots") or ():
-            source = self.walk.pivoted(pivot, frame, (), self.ctes)
+            source = self.walk.apply_pivot(pivot, frame, (), self.ctes)
             frame = ColumnFrame()
             frame.add(source)
         if frame is self.frame:
@@ -296,19 +298,19 @@ class _PipeStep:
         joins = [*(source.args.get("joins") or ()), *(query.args.get("joins") or ())]
         if not joins or any(owner.args.get("laterals") for owner in (source, query)):
             raise Unclear(f"{NOT_UNDERSTOOD}the pipe operator {self.word}")
-        frame = self._replaced(self.frame.star, self.frame.sources, [])
+        frame = self._replace_star(self.frame.star, self.frame.sources, [])
         for join in joins:
             self.walk.join(join, frame, self.outer, self.ctes)
         return frame
 
     def _set_operation(self) -> ColumnFrame:
-        tree = _parsed(f"{PIPED} {self.text}")
+        tree = _parse(f"{PIPED} {self.text}")
         if not isinstance(tree, exp.SetOperation) or not isinstance(tree.this, exp.Select):
             raise Unclear("a pipe operator that sqlglot reads as another query")
         self.walk.show(self.frame.star)
         left = Output([shown.column for shown in self.frame.star], self.frame.complete)
         right = self.walk.query(tree.expression, self.outer, self.ctes)
-        both = self.walk.united(tree, left, right)
+        both = self.walk.unite_outputs(tree, left, right)
         qualifiers = {id(c): source.qualifier for source in self.frame.sources for c in source.columns}
         found = ColumnFrame()
         for mine, column in zip(left.columns, both.columns, strict=True):
@@ -329,7 +331,7 @@ class _PipeStep:
 
 
 def _select(text: str) -> exp.Select:
-    return _as_select(_parsed(text))
+    return _as_select(_parse(text))
 
 
 def _as_select(tree: exp.Expr) -> exp.Select:
@@ -340,11 +342,11 @@ def _as_select(tree: exp.Expr) -> exp.Select:
 
 def _name(written: str) -> str:
     """Return the one name that a text is, lower case."""
-    return folded(_select(f"SELECT 1 AS {written}").expressions[0].args["alias"])
+    return fold_identifier(_select(f"SELECT 1 AS {written}").expressions[0].args["alias"])
 
 
 def _aliases(items: Iterable[exp.Expr]) -> list[str]:
-    return [folded(item.args["alias"]) for item in items if isinstance(item, exp.Alias)]
+    return [fold_identifier(item.args["alias"]) for item in items if isinstance(item, exp.Alias)]
 
 
 def _without(names: set[str], sources: Iterable[ScopeSource]) -> list[ScopeSource]:

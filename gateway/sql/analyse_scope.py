@@ -129,7 +129,7 @@ class ScopeSource:
             else:
                 self.names[column.name] = self.names.get(column.name, NO_ORIGINS) | column.origins
 
-    def renamed(self, alias: str, columns: Sequence[str]) -> ScopeSource:
+    def rename(self, alias: str, columns: Sequence[str]) -> ScopeSource:
         """Return the relation under an alias, with its columns renamed by position if names are given."""
         if not columns:
             return ScopeSource((alias,), self.columns, self.table, self.complete)
@@ -156,9 +156,9 @@ class Output:
     def source(self, qualifier: Parts = ()) -> ScopeSource:
         return ScopeSource(qualifier, self.columns, None, self.complete)
 
-    def renamed(self, name: str, columns: Sequence[str]) -> Output:
+    def rename(self, name: str, columns: Sequence[str]) -> Output:
         """Return the output with its columns renamed by position if names are given."""
-        return Output(self.source().renamed(name, columns).columns) if columns else self
+        return Output(self.source().rename(name, columns).columns) if columns else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class ColumnFrame:
         self.complete = self.complete and source.complete
         self.open = self.open or source.open
 
-    def joined(self, right: ColumnFrame, using: Sequence[str], *, left_only: bool) -> None:
+    def join(self, right: ColumnFrame, using: Sequence[str], *, left_only: bool) -> None:
         """Bring the right side of a join into scope, or only its key names after a semi or anti join."""
         merged = {name: self.column(name) | right.column(name) for name in using}
         if left_only:

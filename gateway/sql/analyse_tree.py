@@ -36,7 +36,7 @@ PIVOT_PARTS = frozenset(
 LEAVES = (exp.Identifier, exp.Literal, exp.DataType, exp.Var, exp.Null, exp.Boolean, exp.Hint)
 
 
-def parsed(text: str, tokens: Sequence[Token]) -> exp.Expr:
+def parse_statement(text: str, tokens: Sequence[Token]) -> exp.Expr:
     """Return the tree of one statement without pipes; raise Unclear when sqlglot has none."""
     try:
         trees = SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(list(tokens), text)
@@ -73,21 +73,21 @@ def _with_outer_ctes(root: exp.Expr) -> exp.Expr:
     return query
 
 
-def only(node: exp.Expr, known: frozenset[str]) -> None:
+def reject_unread_parts(node: exp.Expr, known: frozenset[str]) -> None:
     """Raise Unclear when a node says something that the walk does not read."""
     for name, value in node.args.items():
         if value and name not in known:
             raise Unclear(f"{NOT_UNDERSTOOD}`{name.rstrip('_')}` of {type(node).__name__}")
 
 
-def folded(node: exp.Expr) -> str:
+def fold_identifier(node: exp.Expr) -> str:
     if not isinstance(node, exp.Identifier):
         raise Unclear(f"a name is a {type(node).__name__}")
     return str(node.this).lower()
 
 
 def names_of(nodes: Iterable[exp.Expr] | None) -> list[str]:
-    return [folded(node) for node in nodes or ()]
+    return [fold_identifier(node) for node in nodes or ()]
 
 
 def star_of(node: exp.Expr) -> exp.Star | None:
@@ -98,18 +98,18 @@ def star_of(node: exp.Expr) -> exp.Star | None:
 
 
 def qualifier_of(node: exp.Expr) -> Parts:
-    return tuple(folded(part) for part in node.parts[:-1]) if isinstance(node, exp.Column) else ()
+    return tuple(fold_identifier(part) for part in node.parts[:-1]) if isinstance(node, exp.Column) else ()
 
 
 def parts_of(node: exp.Expr) -> Parts | None:
     """Return the name parts of a column reference with its struct fields, or None for anything else."""
     fields: list[str] = []
     while isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
-        fields.append(folded(node.expression))
+        fields.append(fold_identifier(node.expression))
         node = node.this
     if not isinstance(node, exp.Column):
         return None
-    return (*(folded(part) for part in node.parts), *reversed(fields))
+    return (*(fold_identifier(part) for part in node.parts), *reversed(fields))
 
 
 def is_star_query(node: exp.Expr) -> bool:

@@ -40,12 +40,12 @@ from gateway.sql.analyse_tree import (
     VALUES_PARTS,
     bare_name,
     counts_outputs,
-    folded,
+    fold_identifier,
     is_star_query,
     names_of,
-    only,
     parts_of,
     qualifier_of,
+    reject_unread_parts,
     star_of,
     without_list,
 )
@@ -97,9 +97,9 @@ class SqlColumnWalk:
         if isinstance(node, exp.SetOperation):
             return self._set_operation(node, outer, scope)
         if isinstance(node, exp.Subquery):
-            only(node, SUBQUERY_PARTS - {"alias", "sample", "pivots", "joins", "laterals"})
+            reject_unread_parts(node, SUBQUERY_PARTS - {"alias", "sample", "pivots", "joins", "laterals"})
             output = self.query(node.this, outer, scope)
-            return self._modified(node, output, outer, scope)
+            return self._walk_modifiers(node, output, outer, scope)
         if isinstance(node, exp.Values):
             return Output(self._values(node, outer, scope).columns)
         raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__}")
@@ -111,25 +111,25 @@ class SqlColumnWalk:
         scope = dict(ctes)
         for cte in node.expressions:
             table_alias = cte.args["alias"]
-            name, columns = folded(table_alias.this), names_of(table_alias.args.get("columns"))
+            name, columns = fold_identifier(table_alias.this), names_of(table_alias.args.get("columns"))
             body = cte.this
             if node.args.get("recursive") and isinstance(body, exp.SetOperation):
                 # Within itself it begins with the columns of its first branch, and passes on more with every
                 # round: `SELECT x … UNION ALL SELECT ssn FROM r WHERE n = 1` compares ssn in the third.
                 before = self.query(body.this, outer, self.with_(body.args.get("with_"), outer, scope))
                 while (
-                    output := self.query(body, outer, {**scope, name: before.renamed(name, columns)})
+                    output := self.query(body, outer, {**scope, name: before.rename(name, columns)})
                 ) != before:
                     before = output
             else:
                 output = self.query(body, outer, scope)
-            scope[name] = output.renamed(name, columns)
+            scope[name] = output.rename(name, columns)
         return scope
 
     def _select(self, node: exp.Select, outer: ColumnEnvironment | None, ctes: CteOutputs) -> Output:
         frame = ColumnFrame()
         self.from_clause(node, frame, outer, ctes)
-        return self.selected(node, frame, outer, ctes)
+        return self.walk_select(node, frame, outer, ctes)
 
     def from_clause(
         self, node: exp.Select, frame: ColumnFrame, outer: ColumnEnvironment | None, ctes: CteOutputs
@@ -143,11 +143,11 @@ class SqlColumnWalk:
         for lateral in args.get("laterals") or ():
             frame.add(self.lateral(lateral, ColumnEnvironment(frame, outer), ctes))
 
-    def selected(
+    def walk_select(
         self, node: exp.Select, frame: ColumnFrame, outer: ColumnEnvironment | None, ctes: CteOutputs
     ) -> Output:
         """Walk what a SELECT says of the relations of a frame."""
-        only(node, SELECT_PARTS)
+        reject_unread_parts(node, SELECT_PARTS)
         args = node.args
         output, written = self.select_list(node.expressions, ColumnEnvironment(frame, outer), ctes)
         place = ColumnEnvironment(frame, outer)
@@ -184,7 +184,7 @@ class SqlColumnWalk:
                 columns += [OutputColumn(name, NO_ORIGINS) for name in names]
                 written.update(dict.fromkeys(names, NO_ORIGINS))  # RULE (generator-column-names)
                 continue
-            name = folded(item.args["alias"]) if isinstance(item, exp.Alias) else None
+            name = fold_identifier(item.args["alias"]) if isinstance(item, exp.Alias) else None
             value = item.this if isinstance(item, exp.Alias) else item
             while isinstance(value, exp.Paren):
                 value = value.this
@@ -199,23 +199,23 @@ class SqlColumnWalk:
                 parts = (bare,)
             if parts is not None:
                 origins = self._reference(parts, place, plain=True)
-                passed = self.passed(parts, place.frame) if name is None else None
+                passed = self.find_passed_column(parts, place.frame) if name is None else None
                 columns.append(passed or OutputColumn(name or parts[-1], origins))
             else:
                 origins = NO_ORIGINS
                 self.expression(value, place, ctes)
-                columns.append(OutputColumn(name if name is not None else self.made_up(value), NO_ORIGINS))
+                columns.append(OutputColumn(name if name is not None else self.infer_name(value), NO_ORIGINS))
                 # Without an alias a generator may make any number of columns.
                 complete = complete and not (name is None and isinstance(value, _MAY_BE_MANY))
             if name is not None:
                 written[name] = written.get(name, NO_ORIGINS) | origins
         return Output(columns, complete), ScopeSource((), columns).names
 
-    def passed(self, parts: Parts, frame: ColumnFrame) -> OutputColumn | None:
+    def find_passed_column(self, parts: Parts, frame: ColumnFrame) -> OutputColumn | None:
         """Return the very column that a name without an alias passes on, where somebody asks for it."""
         return None
 
-    def made_up(self, value: exp.Expr) -> str | None:
+    def infer_name(self, value: exp.Expr) -> str | None:
         """Return the name that Spark gives to a value without an alias, None where it is not known."""
         return None
 
@@ -224,11 +224,11 @@ class SqlColumnWalk:
     ) -> Output:
         left = self.query(node.this, outer, ctes)
         right = self.query(node.expression, outer, ctes)
-        return self._modified(node, self.united(node, left, right), outer, ctes)
+        return self._walk_modifiers(node, self.unite_outputs(node, left, right), outer, ctes)
 
-    def united(self, node: exp.SetOperation, left: Output, right: Output) -> Output:
+    def unite_outputs(self, node: exp.SetOperation, left: Output, right: Output) -> Output:
         """Return the columns of a set operation, by their positions."""
-        only(node, SET_OPERATION_PARTS)
+        reject_unread_parts(node, SET_OPERATION_PARTS)
         if not (left.complete and right.complete) or len(left.columns) != len(right.columns):
             raise Unclear("the columns of a set operation cannot be matched")
         if not isinstance(node, exp.Union) or node.args.get("distinct") is not False:
@@ -236,7 +236,7 @@ class SqlColumnWalk:
         pairs = zip(left.columns, right.columns, strict=True)
         return Output([OutputColumn(a.name, a.origins | b.origins) for a, b in pairs])
 
-    def _modified(
+    def _walk_modifiers(
         self, node: exp.Expr, output: Output, outer: ColumnEnvironment | None, ctes: CteOutputs
     ) -> Output:
         """Walk ORDER BY and LIMIT of a set operation or a bracketed query, which see its output only."""
@@ -269,21 +269,23 @@ class SqlColumnWalk:
     ) -> None:
         match node:
             case exp.Table():
-                only(node, TABLE_PARTS)
+                reject_unread_parts(node, TABLE_PARTS)
                 if (pipe := self.pipes.get(node.name.lower())) is not None and len(node.parts) == 1:
-                    frame.joined(self.piped(pipe, lateral.parent, ctes), (), left_only=False)
+                    frame.join(self.walk_pipe(pipe, lateral.parent, ctes), (), left_only=False)
                     return
                 self.clause(node.args.get("version"), lateral, ctes)
                 self.clause(node.args.get("when"), lateral, ctes)
                 source = self._table(node, lateral, ctes)
             case exp.Subquery(this=exp.Query()) | exp.Subquery(this=exp.Values()):
-                only(node, SUBQUERY_PARTS)
+                reject_unread_parts(node, SUBQUERY_PARTS)
                 # ORDER BY and the like belong to the query inside, the alias to the relation.
                 output = self.query(node.this, lateral.parent, self.with_(node.args.get("with_"), None, ctes))
-                source = self._modified(node, output, lateral.parent, ctes).source()
+                source = self._walk_modifiers(node, output, lateral.parent, ctes).source()
             case exp.Subquery():
-                only(node, frozenset({"this", "alias", "pivots", "sample", "joins", "laterals"}))
-                self._bracketed(node, frame, lateral, ctes)
+                reject_unread_parts(
+                    node, frozenset({"this", "alias", "pivots", "sample", "joins", "laterals"})
+                )
+                self._walk_brackets(node, frame, lateral, ctes)
                 return
             case exp.Values():
                 source = self._values(node, lateral, ctes)
@@ -293,10 +295,10 @@ class SqlColumnWalk:
                 raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__} in a FROM clause")
         self.clause(node.args.get("sample"), lateral, ctes)
         if not isinstance(node, exp.Lateral):
-            source = self._aliased(node, source, ctes)
+            source = self._apply_alias(node, source, ctes)
         frame.add(source)
 
-    def _bracketed(
+    def _walk_brackets(
         self, node: exp.Subquery, frame: ColumnFrame, lateral: ColumnEnvironment, ctes: CteOutputs
     ) -> None:
         """Bring `(a JOIN b …)` into scope: by its own names, or as one relation when it has an alias."""
@@ -306,7 +308,7 @@ class SqlColumnWalk:
         if node.args.get("alias") is None and not node.args.get("pivots"):
             if inner.merged and frame.sources:
                 raise Unclear("a bracketed join with merged columns")
-            frame.joined(inner, (), left_only=False)
+            frame.join(inner, (), left_only=False)
             return
         tables = {c.table for c in inner.star if c.table is not None}
         if len(inner.sources) == 1:
@@ -315,7 +317,7 @@ class SqlColumnWalk:
             source = ScopeSource((), [c.column for c in inner.star], None, inner.complete)
             # As one relation it no longer says which table a column is of, so a star is taken for granted.
             self.found.stars |= tables
-        frame.add(self._aliased(node, source, ctes))
+        frame.add(self._apply_alias(node, source, ctes))
 
     def _table(self, node: exp.Table, lateral: ColumnEnvironment, ctes: CteOutputs) -> ScopeSource:
         if not isinstance(node.this, exp.Identifier):
@@ -323,7 +325,7 @@ class SqlColumnWalk:
                 raise Unclear("a table function with a qualified name")
             self.expression(node.this, lateral, ctes)
             return ScopeSource((), [], None, complete=False)
-        parts = tuple(folded(part) for part in node.parts)
+        parts = tuple(fold_identifier(part) for part in node.parts)
         if len(parts) == 1 and parts[0] in ctes:
             return ctes[parts[0]].source(parts)
         self.relations.add(parts)
@@ -332,7 +334,7 @@ class SqlColumnWalk:
         return self.scans[parts]
 
     def _values(self, node: exp.Values, place: ColumnEnvironment | None, ctes: CteOutputs) -> ScopeSource:
-        only(node, VALUES_PARTS)
+        reject_unread_parts(node, VALUES_PARTS)
         width = 0
         place = place or ColumnEnvironment(ColumnFrame())
         for row in node.expressions:
@@ -341,7 +343,7 @@ class SqlColumnWalk:
         return ScopeSource((), [OutputColumn(f"col{i}", NO_ORIGINS) for i in range(1, width + 1)])
 
     def lateral(self, node: exp.Lateral, place: ColumnEnvironment, ctes: CteOutputs) -> ScopeSource:
-        only(node, LATERAL_PARTS)
+        reject_unread_parts(node, LATERAL_PARTS)
         this = node.this
         if isinstance(this, exp.Subquery):
             source = self.query(this, place, ctes).source()
@@ -353,9 +355,9 @@ class SqlColumnWalk:
             return source
         columns = names_of(alias.args.get("columns"))
         self.references |= {(name,) for name in columns}  # Spark's parser lists them as references
-        return source.renamed(folded(alias.this), columns)
+        return source.rename(fold_identifier(alias.this), columns)
 
-    def _aliased(self, node: exp.Expr, source: ScopeSource, ctes: CteOutputs) -> ScopeSource:
+    def _apply_alias(self, node: exp.Expr, source: ScopeSource, ctes: CteOutputs) -> ScopeSource:
         """Put the alias and the pivots of a relation on it, in the order in which Spark does."""
         alias = node.args.get("alias")
         if alias is not None and alias.this is not None:
@@ -363,7 +365,7 @@ class SqlColumnWalk:
             if columns and source.table is not None:
                 # RULE (alias-column-list)
                 self.found.stars.add(source.table)  # it gives each of them a name
-            source = source.renamed(folded(alias.this), columns)
+            source = source.rename(fold_identifier(alias.this), columns)
         for pivot in node.args.get("pivots") or ():
             source = self._pivot(pivot, source, ctes)
         return source
@@ -372,29 +374,31 @@ class SqlColumnWalk:
         """Walk PIVOT or UNPIVOT, which groups by or copies what it does not name: it uses every column."""
         frame = ColumnFrame()
         frame.add(source)
-        return self.pivoted(node, frame, source.qualifier, ctes)
+        return self.apply_pivot(node, frame, source.qualifier, ctes)
 
-    def pivoted(self, node: exp.Expr, frame: ColumnFrame, qualifier: Parts, ctes: CteOutputs) -> ScopeSource:
+    def apply_pivot(
+        self, node: exp.Expr, frame: ColumnFrame, qualifier: Parts, ctes: CteOutputs
+    ) -> ScopeSource:
         """Return what PIVOT or UNPIVOT makes of all that is in scope."""
         if not isinstance(node, exp.Pivot):
             raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__}")
-        only(node, PIVOT_PARTS)
+        reject_unread_parts(node, PIVOT_PARTS)
         for part in (*node.expressions, *node.args.get("fields", ())):
             self.expression(part, ColumnEnvironment(frame), ctes)
         if node.args.get("unpivot"):  # Spark's parser lists the names of its values, to drop nulls
             values = (name for part in node.expressions for name in part.find_all(exp.Identifier))
-            self.references |= {(folded(name),) for name in values}  # RULE (unpivot-names)
+            self.references |= {(fold_identifier(name),) for name in values}  # RULE (unpivot-names)
         self.show(frame.star)
         self.found.compute(c.column for c in frame.star)
         alias = node.args.get("alias")
         if alias is not None and alias.this is not None:
-            qualifier = (folded(alias.this),)
+            qualifier = (fold_identifier(alias.this),)
         return ScopeSource(qualifier, [], None, complete=False)
 
     def join(
         self, node: exp.Join, frame: ColumnFrame, outer: ColumnEnvironment | None, ctes: CteOutputs
     ) -> None:
-        only(node, JOIN_PARTS)
+        reject_unread_parts(node, JOIN_PARTS)
         args = node.args
         right = ColumnFrame()
         self.relation(node.this, right, ColumnEnvironment(frame, outer), ctes)
@@ -419,9 +423,9 @@ class SqlColumnWalk:
             both.open = frame.open or right.open
             self.expression(on, ColumnEnvironment(both, outer), ctes)
         kind = str(args.get("kind") or "").upper()
-        frame.joined(right, using, left_only=kind in ("SEMI", "ANTI"))
+        frame.join(right, using, left_only=kind in ("SEMI", "ANTI"))
 
-    def piped(
+    def walk_pipe(
         self, operators: Sequence[str], outer: ColumnEnvironment | None, ctes: CteOutputs
     ) -> ColumnFrame:
         """Return what a piped query brings into scope for what stands behind it."""
@@ -494,7 +498,7 @@ class SqlColumnWalk:
         self, star: exp.Star, qualifier: Parts, place: ColumnEnvironment
     ) -> tuple[list[StarColumn], bool]:
         """Expand a star, without the columns that its EXCEPT names."""
-        only(star, frozenset({"except_"}))
+        reject_unread_parts(star, frozenset({"except_"}))
         self.star_references.add(qualifier)
         if not place.frame.sources:
             raise Unclear("a star without a FROM clause")

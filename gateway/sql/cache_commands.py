@@ -13,12 +13,12 @@ from gateway.sql import storage
 from gateway.sql.names import Names, TempViewName
 from gateway.sql.required import Privilege, Required
 from gateway.sql.scope import CannotClassify, CommandScope, table_resource
-from gateway.sql.varying import not_cached, varying_view
+from gateway.sql.varying import find_varying_view, not_cached
 
 
 def cache_table(scope: CommandScope) -> Required:
     _check_options(scope)
-    existing = scope.existing("table")
+    existing = scope.resolve_existing("table")
     if isinstance(existing, TempViewName):
         check_cached_view(existing, scope.names)
         return Required()
@@ -27,12 +27,12 @@ def cache_table(scope: CommandScope) -> Required:
 
 def check_cached_view(view: TempViewName, names: Names) -> None:
     """Refuse to cache a temporary view whose rows change."""
-    if (why := varying_view(view, names)) is not None:
+    if (why := find_varying_view(view, names)) is not None:
         raise CannotClassify(not_cached(why))
 
 
 def uncache_table(scope: CommandScope) -> Required:
-    existing = scope.existing("table")
+    existing = scope.resolve_existing("table")
     if isinstance(existing, TempViewName):
         return Required()
     return Required(privileges=(Privilege(table_resource(existing.table), "refresh"),), pins=(existing,))

@@ -32,7 +32,7 @@ from gateway.sql.parameters import parameter_refusal
 from gateway.sql.required import Required, Unsupported, join
 from gateway.sql.schema_text import check_schema_argument, schema_argument
 from gateway.sql.scope import CannotClassify, CommandScope
-from gateway.sql.spark_words import unknown_function
+from gateway.sql.spark_errors import build_unknown_function_refusal
 
 _Handler = Callable[[CommandScope], Required]
 
@@ -312,7 +312,7 @@ def function_refusal(functions: Iterable[FunctionRef], names: Names) -> Unsuppor
         elif is_registered(function, names):
             continue
         elif function.table_valued:
-            return unknown_function(function, names.context)
+            return build_unknown_function_refusal(function, names.context)
         elif function.parts[0].lower() in ("session", "system", "builtin"):
             return Unsupported(f"the function `{written}` lies in a reserved namespace")
     return None

@@ -58,7 +58,7 @@ def replace_where(scope: CommandScope) -> Required:
     )
 
 
-def _created(scope: CommandScope, *, replacing: bool) -> Required:
+def _create_table(scope: CommandScope, *, replacing: bool) -> Required:
     spec = scope.node("tableSpec")
     location = storage.check_table_spec(spec)  # RULE (create-table-location)
     pin = scope.target("name")
@@ -71,26 +71,26 @@ def _created(scope: CommandScope, *, replacing: bool) -> Required:
 
 
 def create_table(scope: CommandScope) -> Required:
-    return _created(scope, replacing=False)
+    return _create_table(scope, replacing=False)
 
 
 def replace_table(scope: CommandScope) -> Required:
-    return _created(scope, replacing=True)
+    return _create_table(scope, replacing=True)
 
 
 def create_table_as(scope: CommandScope) -> Required:
     storage.check_options(storage.keys(scope.field("writeOptions"), "write options"))
-    return _created(scope, replacing=False)
+    return _create_table(scope, replacing=False)
 
 
 def replace_table_as(scope: CommandScope) -> Required:
     storage.check_options(storage.keys(scope.field("writeOptions"), "write options"))
-    return _created(scope, replacing=True)
+    return _create_table(scope, replacing=True)
 
 
 def drop(scope: CommandScope) -> Required:
     """DROP TABLE, DROP VIEW."""
-    existing = scope.existing("child")
+    existing = scope.resolve_existing("child")
     if isinstance(existing, TempViewName):
         return Required(effects=(DropTempView(existing.name),))
     return Required(
@@ -111,7 +111,7 @@ def truncate(scope: CommandScope) -> Required:
     )
 
 
-def _altered(scope: CommandScope, pin: Pin, *, tells: bool, meaning: Meaning = "changes") -> Required:
+def _alter_table(scope: CommandScope, pin: Pin, *, tells: bool, meaning: Meaning = "changes") -> Required:
     """`tells`: it names columns or values, and Spark says which of them there are."""
     # RULE (rename-column-raw)
     return Required(
@@ -130,14 +130,14 @@ def alter_table(scope: CommandScope) -> Required:
     """
     # RULE (alter-columns-changes-name)
     meaning: Meaning = "stays" if scope.command.node in _ON_PARTITIONS else "changes"
-    return _altered(scope, scope.target("table"), tells=True, meaning=meaning)
+    return _alter_table(scope, scope.target("table"), tells=True, meaning=meaning)
 
 
 _ON_PARTITIONS = ("DropPartitions", "RenamePartitions")
 
 
 def comment_on_table(scope: CommandScope) -> Required:
-    return _altered(scope, scope.target("table"), tells=False, meaning="stays")
+    return _alter_table(scope, scope.target("table"), tells=False, meaning="stays")
 
 
 def add_partitions(scope: CommandScope) -> Required:
@@ -148,12 +148,12 @@ def add_partitions(scope: CommandScope) -> Required:
         # RULE (partition-location)
         if not isinstance(part, Mapping) or "location" not in part or part["location"] is not None:
             raise CannotClassify("a partition's LOCATION makes Spark read another path and is not supported")
-    return _altered(scope, scope.target("table"), tells=True, meaning="stays")
+    return _alter_table(scope, scope.target("table"), tells=True, meaning="stays")
 
 
 def set_table_properties(scope: CommandScope) -> Required:
     storage.check_properties(storage.keys(scope.field("properties"), "table properties"))
-    return _altered(scope, scope.target("table"), tells=False)
+    return _alter_table(scope, scope.target("table"), tells=False)
 
 
 def _check_property_keys(scope: CommandScope, field: str) -> None:
@@ -165,32 +165,34 @@ def _check_property_keys(scope: CommandScope, field: str) -> None:
 
 def unset_table_properties(scope: CommandScope) -> Required:
     _check_property_keys(scope, "propertyKeys")
-    return _altered(scope, scope.target("table"), tells=False)
+    return _alter_table(scope, scope.target("table"), tells=False)
 
 
 def repair_table(scope: CommandScope) -> Required:
     """MSCK REPAIR TABLE and RECOVER PARTITIONS: the table's partitions as a whole."""
-    return _altered(scope, scope.target("child"), tells=False, meaning="stays")
+    return _alter_table(scope, scope.target("child"), tells=False, meaning="stays")
 
 
 def analyze_table(scope: CommandScope) -> Required:
     """ANALYZE TABLE: the count of its rows is kept and not told; whether there is a partition is."""
-    return _altered(scope, scope.target("child"), tells=bool(scope.node("partitionSpec")), meaning="stays")
+    return _alter_table(
+        scope, scope.target("child"), tells=bool(scope.node("partitionSpec")), meaning="stays"
+    )
 
 
 def analyze_column(scope: CommandScope) -> Required:
     """ANALYZE TABLE … FOR COLUMNS: it reads their values."""
-    return _altered(scope, scope.target("child"), tells=True, meaning="stays")
+    return _alter_table(scope, scope.target("child"), tells=True, meaning="stays")
 
 
 def set_view_properties(scope: CommandScope) -> Required:
     storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
-    return _altered(scope, scope.target("child"), tells=False)
+    return _alter_table(scope, scope.target("child"), tells=False)
 
 
 def unset_view_properties(scope: CommandScope) -> Required:
     _check_property_keys(scope, "propertyKeys")
-    return _altered(scope, scope.target("child"), tells=False)
+    return _alter_table(scope, scope.target("child"), tells=False)
 
 
 def create_table_like(scope: CommandScope) -> Required:
@@ -199,7 +201,7 @@ def create_table_like(scope: CommandScope) -> Required:
     storage.check_properties(storage.keys(scope.field("properties"), "table properties"))
     storage.check_serde(scope.field("serdeInfo"))
     location = scope.text("location")
-    source = scope.existing("source")
+    source = scope.resolve_existing("source")
     if isinstance(source, TempViewName):
         raise CannotClassify("a table cannot be made like a temporary view; use CREATE TABLE … AS")
     pin = scope.target("name")
@@ -218,7 +220,7 @@ def create_table_like(scope: CommandScope) -> Required:
 
 
 def rename_table(scope: CommandScope) -> Required:
-    existing = scope.existing("child")
+    existing = scope.resolve_existing("child")
     if isinstance(existing, TempViewName):
         raise CannotClassify("renaming a temporary view is not supported")
     value = scope.field("newName")
@@ -247,7 +249,7 @@ def rename_table(scope: CommandScope) -> Required:
 
 
 def refresh_table(scope: CommandScope) -> Required:
-    existing = scope.existing("child")
+    existing = scope.resolve_existing("child")
     if isinstance(existing, TempViewName):
         return Required()
     return Required(
@@ -301,11 +303,11 @@ def _rests_on_tables(scope: CommandScope) -> None:
 
 def alter_view_as(scope: CommandScope) -> Required:
     """ALTER VIEW … AS: as CREATE VIEW. The view is there for others, with what policies say of it."""
-    existing = scope.existing("child")
+    existing = scope.resolve_existing("child")
     if isinstance(existing, TempViewName):
         raise CannotClassify("a temporary view is changed by CREATE OR REPLACE TEMPORARY VIEW")
     _rests_on_tables(scope)
-    return replace(_altered(scope, existing, tells=False), shares=True)  # RULE (alter-view-shares)
+    return replace(_alter_table(scope, existing, tells=False), shares=True)  # RULE (alter-view-shares)
 
 
 def create_database(scope: CommandScope) -> Required:
@@ -321,11 +323,11 @@ def create_database(scope: CommandScope) -> Required:
             Privilege(Resource.url(str(location)), "write"),
         ]
     storage.check_properties(key for key in properties if key.lower() not in ("location", "comment"))
-    effects = (created_database(catalog, database),)
+    effects = (build_create_database_effect(catalog, database),)
     return Required(privileges=tuple(required), namespaces=scope.pin_database("name"), effects=effects)
 
 
-def created_database(catalog: str, database: str) -> CatalogChanged:
+def build_create_database_effect(catalog: str, database: str) -> CatalogChanged:
     """What making a database changes: of a table with the name of a nested one, what is named below it."""
     above = namespace_above(TableName(catalog, database, ""))
     if above is None:  # RULE (nested-namespace-created)
@@ -333,7 +335,7 @@ def created_database(catalog: str, database: str) -> CatalogChanged:
     return CatalogChanged((above,), databases=((catalog, database),))
 
 
-def dropped_with(catalog: str, database: str) -> Iterator[Privilege]:
+def list_cascade_privileges(catalog: str, database: str) -> Iterator[Privilege]:
     """What CASCADE wants: it drops every table of the database, and of those that lie in it where databases
     nest, so one must be allowed to drop any of them."""
     yield Privilege(Resource.table(catalog, database, "*"), "drop", and_below=True)
@@ -347,7 +349,7 @@ def drop_database(scope: CommandScope) -> Required:
     resource = Resource.database(catalog, database)
     required = [Privilege(resource, "drop")]
     if scope.flag("cascade"):
-        required += dropped_with(catalog, database)  # RULE (cascade-every-table)
+        required += list_cascade_privileges(catalog, database)  # RULE (cascade-every-table)
     return Required(
         privileges=tuple(required),
         namespaces=scope.pin_database("namespace"),
@@ -358,18 +360,18 @@ def drop_database(scope: CommandScope) -> Required:
 def alter_database(scope: CommandScope) -> Required:
     """COMMENT ON DATABASE, and its properties."""
     if scope.command.node == "CommentOnNamespace":
-        return _altered_database(scope, "child")
+        return _alter_database(scope, "child")
     keys = storage.keys(scope.field("properties"), "database properties")
     storage.check_properties(key for key in keys if key.lower() != "comment")
-    return _altered_database(scope, "namespace")
+    return _alter_database(scope, "namespace")
 
 
 def unset_database_properties(scope: CommandScope) -> Required:
     _check_property_keys(scope, "propKeys")
-    return _altered_database(scope, "ident")
+    return _alter_database(scope, "ident")
 
 
-def _altered_database(scope: CommandScope, field: str) -> Required:
+def _alter_database(scope: CommandScope, field: str) -> Required:
     catalog, database = scope.database(field)
     return Required(
         privileges=(Privilege(Resource.database(catalog, database), "alter"),),

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from gateway.model.catalog import TableName
-from gateway.model.files import decoded
+from gateway.model.files import decode_table_name
 from gateway.model.statement import CatalogChanged, DatasetAction, TendDataset
 from gateway.sql.required import Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
@@ -65,7 +65,7 @@ def dataset_privileges(
     which may be another one afterwards."""
     table = required.pins[0].table if len(required.pins) == 1 else None
     # RULE (dataset-statement-on-files)
-    if table is None or not any(_is_of(make, table.folded()) for make in sources.values()):
+    if table is None or not any(_is_of(make, table.fold()) for make in sources.values()):
         return Unsupported("PROMOTE, REFRESH and FORGET METADATA take the name of a table made of files")
     return replace(
         required,
@@ -76,7 +76,7 @@ def dataset_privileges(
 
 def _is_of(make: _Source, table: TableName) -> bool:
     """Say whether a table has the name of a path of the source."""
-    path = decoded(table.table)
+    path = decode_table_name(table.table)
     try:
         return path is not None and make(path) == table
     except ValueError:

@@ -55,23 +55,23 @@ def restore(scope: CommandScope) -> Required:
     held = scope.node("table")
     if held.get("node") == "TimeTravel":
         return Required()  # what it holds says it, below
-    return on_files(_named(scope, held), "alter", "insert", "delete")
+    return on_files(_resolve_name(scope, held), "alter", "insert", "delete")
 
 
 def time_travel(scope: CommandScope) -> Required:
     """The table of RESTORE, or the source of CLONE, at a version."""
     within = {command.node for command in scope.reading.commands} - {"TimeTravel"}
-    pin = _named(scope, scope.node("relation"))
+    pin = _resolve_name(scope, scope.node("relation"))
     if within == {"RestoreTableStatement"}:
         return on_files(pin, "alter", "insert", "delete")
     if within == {"CloneTableStatement"}:
-        return _cloned(pin)
+        return _clone(pin)
     raise CannotClassify("a table at a version stands where Sluice does not know it")
 
 
 def clone(scope: CommandScope) -> Required:
     """CLONE: a table with all rows of another one, which it may read from the same files."""
-    source, target = scope.node("source"), _named(scope, scope.node("target"))
+    source, target = scope.node("source"), _resolve_name(scope, scope.node("target"))
     storage.check_properties(storage.keys(scope.field("tablePropertyOverrides"), "table properties"))
     required = [Privilege(table_resource(target.table), "create")]
     if scope.flag("isReplaceCommand"):
@@ -82,7 +82,7 @@ def clone(scope: CommandScope) -> Required:
     made = Required(privileges=tuple(required), pins=(target,), effects=(CatalogChanged((target.table,)),))
     if source.get("node") == "TimeTravel":
         return made
-    read = _cloned(_named(scope, source))
+    read = _clone(_resolve_name(scope, source))
     return Required(
         privileges=(*made.privileges, *read.privileges),
         pins=(*made.pins, *read.pins),
@@ -131,7 +131,7 @@ def is_changes(function: FunctionRef) -> bool:
     return function.table_valued and len(function.parts) == 1 and function.parts[0].lower() == CHANGES
 
 
-def _cloned(pin: Pin) -> Required:
+def _clone(pin: Pin) -> Required:
     return Required(
         privileges=(Privilege(table_resource(pin.table), "select"),),
         pins=(pin,),
@@ -155,5 +155,5 @@ def on_files(
     )
 
 
-def _named(scope: CommandScope, held: Mapping[str, FieldValue]) -> Pin:
+def _resolve_name(scope: CommandScope, held: Mapping[str, FieldValue]) -> Pin:
     return scope.pin(name_parts(held, scope.command.node))

@@ -12,7 +12,7 @@ from gateway.model.catalog import (
     Table,
     TableKind,
     TableName,
-    dotted,
+    quote_parts,
 )
 from gateway.model.context import AccessContext
 from gateway.model.decision import ColumnMask, Decision, Obligation
@@ -30,9 +30,9 @@ from gateway.sql.delta_commands import is_changes
 from gateway.sql.names import MetadataTable, Names, TempViewName, Ungovernable
 from gateway.sql.required import ALL_TABLES, Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
-from gateway.sql.spark_words import unknown_function
-from gateway.sql.unmatched import closed_view
-from gateway.sql.versions import of_version, renamed_columns, version_of
+from gateway.sql.spark_errors import build_unknown_function_refusal
+from gateway.sql.unmatched import close_unmatched_view
+from gateway.sql.versions import list_renamed_columns, of_version, version_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Evaluation:
     unsure: set[TableName] = field(default_factory=set)
     """Tables that must be looked up first, because it matters who owns them."""
 
-    def denied(self) -> Denied | None:
+    def build_denial(self) -> Denied | None:
         """Return all missing privileges at once, or None when nothing is missing."""
         if not self.missing:
             return None
@@ -82,21 +82,21 @@ class Evaluation:
 
     def table_view(self, table: Table) -> TableView:
         """Return what the principal may see of a table that is there."""
-        view = closed_view(self._seen(table, self.context), table, self.catalog, self.names)
+        view = close_unmatched_view(self._find_view(table, self.context), table, self.catalog, self.names)
         self.context_dependencies |= view.context_dependencies
         return view
 
-    def _seen(self, table: Table, context: AccessContext) -> TableView:
+    def _find_view(self, table: Table, context: AccessContext) -> TableView:
         resource = table_resource(table.name, table.owner)
         view = self.engine.table_view(self.principal, resource, table.columns, "select", context)
         if not table.renamed:
             return view
-        now = [replace(c, name=one.now) for c, one in renamed_columns(table)]
+        now = [replace(c, name=one.now) for c, one in list_renamed_columns(table)]
         return of_version(
             table, view, self.engine.table_view(self.principal, resource, now, "select", context)
         )
 
-    def tells_columns_apart(self, name: TableName) -> bool:
+    def has_column_rules(self, name: TableName) -> bool:
         """Whether policies say something of some columns of a table alone, be it there or not."""
         if (table := self.catalog.table(name)) is not None:
             return not self.table_view(table).uniform()
@@ -114,15 +114,15 @@ class Evaluation:
             if privilege.access == "create" and self._is_of_files(privilege.resource):
                 self._keep_off(privilege.resource, privilege.access, OF_FILES)
                 continue
-            resource = self._owned(privilege.resource, privilege.access)
+            resource = self._add_owner(privilege.resource, privilege.access)
             # RULE (visible-is-enough)
             if resource is None or (privilege.visible_is_enough and self._visible(resource)):
                 continue
             decision = self._decide(resource, privilege.access)
             # RULE (missing-privilege, cascade-denied-below)
-            if not decision.allowed or (privilege.and_below and self._denied_below(privilege.resource)):
+            if not decision.allowed or (privilege.and_below and self._is_denied_below(privilege.resource)):
                 self.missing.append(f"{privilege.access} on {privilege.resource.kind} {privilege.resource}")
-            elif privilege.and_below and self._hidden_below(privilege.resource):
+            elif privilege.and_below and self._may_hide_below(privilege.resource):
                 by_name = self._decide(resource, privilege.access + BY_NAME)
                 if not by_name.allowed:  # RULE (drop-masked-database-by-name)
                     what = f"{privilege.access}{BY_NAME} on {privilege.resource.kind} {privilege.resource}"
@@ -134,7 +134,7 @@ class Evaluation:
         The answer is the same whether the table exists or not, so that refusals do not tell names.
         """
         for name in dict.fromkeys(names):
-            resource = self._owned(table_resource(name), ANY_ACCESS)
+            resource = self._add_owner(table_resource(name), ANY_ACCESS)
             if resource is not None and not self._visible(resource):  # RULE (invisible-is-absent)
                 self._decide(resource, "select")
                 self.missing.append(f"select on table {name}")
@@ -151,7 +151,7 @@ class Evaluation:
         be selected, so that one is not refused by its name: Spark does not find it, nor one that nobody has.
         `in_view`: the names are those of a view's text, which the client did not write.
         """
-        hidden = hidden_columns(table, view)
+        hidden = list_hidden_columns(table, view)
         if len(hidden) == len(table.columns):
             self._decide(table_resource(table.name, table.owner), "select")
             self.missing.append(f"select on table {table.name}")
@@ -169,7 +169,7 @@ class Evaluation:
                     f"shown, not compared, joined, grouped or sorted"
                 )
             return None
-        folded = table.name.folded()
+        folded = table.name.fold()
         used = usage.columns.get(folded, frozenset())
         # A view's star was every column when the view was made: it cannot mean fewer for one who reads it.
         if self.star_shows_visible and not in_view:  # RULE (star-in-view, star-visible-setting)
@@ -193,7 +193,7 @@ class Evaluation:
     def selectable(self, table: Table) -> tuple[Column, ...]:
         """Return the columns that the principal may select, or may in other company than they are in now:
         those that the principal may know of."""
-        view = self._seen(table, replace(self.context, accessed_together=frozenset()))
+        view = self._find_view(table, replace(self.context, accessed_together=frozenset()))
         self.context_dependencies |= view.context_dependencies
         if not view.hidden:
             return table.columns
@@ -220,14 +220,14 @@ class Evaluation:
         """Return the columns, lower case, that may be selected, of those tables that have others too; of none
         where a star means what may be selected, as then any name does."""
         found: dict[TableName, frozenset[str]] = {}
-        for name in () if self.star_shows_visible else dict.fromkeys(name.folded() for name in names):
+        for name in () if self.star_shows_visible else dict.fromkeys(name.fold() for name in names):
             table = self.catalog.table(name)
             shown = self.selectable(table) if table is not None else ()
             if table is not None and len(shown) < len(table.columns):
                 found[name] = frozenset(column.name.lower() for column in shown)
         return found
 
-    def tried(self, usage: Usage | Silent) -> None:
+    def record_denied_columns(self, usage: Usage | Silent) -> None:
         """Record the denial of every hidden column that a statement uses. `usage` is the word of a column
         analysis that knows all columns; nothing that the client sees may depend on it."""
         if isinstance(usage, Silent):
@@ -237,9 +237,11 @@ class Evaluation:
             if table is None or view is None:
                 continue
             used = usage.columns[name] if name not in usage.stars else usage.named.get(name, frozenset())
-            self.decisions.extend(view.allowed[c] for c in hidden_columns(table, view) if c.lower() in used)
+            self.decisions.extend(
+                view.allowed[c] for c in list_hidden_columns(table, view) if c.lower() in used
+            )
 
-    def absent(self, required: Required) -> TableName | None:
+    def find_missing_table(self, required: Required) -> TableName | None:
         """Return a table that the commands are about and that is not there.
 
         What policies say of its rows and columns cannot be asked, so the command must not reach one of the
@@ -255,7 +257,7 @@ class Evaluation:
         # RULE (command-needs-table)
         return next((name for name in about if self.catalog.table(name) is None), None)
 
-    def commanded(self, required: Required, obliged_views: frozenset[TableName]) -> Denied | None:
+    def deny_commands(self, required: Required, obliged_views: frozenset[TableName]) -> Denied | None:
         """Deny commands that would show or change rows and columns past masks and filters, and that would
         tell of columns which may not be selected.
 
@@ -263,7 +265,7 @@ class Evaluation:
         column must be selectable; of one that it changes, with no column granted at all, the command's own
         privilege decides.
         """
-        if (removed := self._removed(required)) is not None:
+        if (removed := self._deny_removals(required)) is not None:
             return removed
         read, past = {*required.read, *required.shown}, {*required.past}
         for name in dict.fromkeys((*required.raw, *required.read, *required.shown)):
@@ -272,7 +274,7 @@ class Evaluation:
                 continue
             if view.closed:  # RULE (closed-table-why)
                 return Denied(view.closed)
-            hidden = len(hidden_columns(table, view))
+            hidden = len(list_hidden_columns(table, view))
             if name in read:
                 self.decisions.extend(view.allowed.values())
                 if hidden == len(table.columns):
@@ -283,23 +285,25 @@ class Evaluation:
             barred = hidden > 0 if name in read else 0 < hidden < len(table.columns)
             barred = barred or (name in past and not view.uniform())
             # RULE (raw-command-masks, raw-command-filters, raw-command-hidden-columns, raw-command-views)
-            if view.masks or view.row_filter is not None or barred or name.folded() in obliged_views:
+            if view.masks or view.row_filter is not None or barred or name.fold() in obliged_views:
                 return Denied(
                     f"rows or columns of table {name} are hidden from or masked for user "
                     f"{self.principal.user}, so this kind of statement on it is refused"
                     + (f"; {required.instead}" if required.instead else "")
                 )
-        return self._named(required) or self._renamed(required)  # RULE (new-name-opens-nothing)
+        return self._deny_hidden_names(required) or self._deny_renames(  # RULE (new-name-opens-nothing)
+            required
+        )
 
-    def _removed(self, required: Required) -> Denied | None:
+    def _deny_removals(self, required: Required) -> Denied | None:
         """Deny to remove rows or columns of a table that the principal does not see, unless by name.
 
         Whoever sees a part of a table drops or replaces it by `drop` from a policy that lists it itself:
         `all` is given to see what masks and filters leave. Whoever sees nothing of it needs it likewise.
         """
         for name, removing in required.removed:
-            access = self._removing_access(name, removing)
-            resource = self._owned(table_resource(name), access) if access is not None else None
+            access = self._find_removal_privilege(name, removing)
+            resource = self._add_owner(table_resource(name), access) if access is not None else None
             if access is None or resource is None:
                 continue
             decision = self._decide(resource, access)
@@ -311,31 +315,31 @@ class Evaluation:
                 )
         return None
 
-    def _removing_access(self, name: TableName, access: str) -> str | None:
+    def _find_removal_privilege(self, name: TableName, access: str) -> str | None:
         """Return what removing rows of a table wants besides; None where the principal sees all of it."""
         table, view = self.catalog.table(name), self.view(name)
         if table is None or view is None:
             # It may be there before the statement: what policies say of the name tells then.
             filtered = self.engine.row_filter(self.principal, table_resource(name), self.context)
-            sees_all = filtered is None and self._allowed(table_resource(name), "select")
+            sees_all = filtered is None and self._is_allowed(table_resource(name), "select")
             return None if sees_all else access + BY_NAME
         if table.kind is TableKind.VIEW:
             return None  # no rows go with it
-        hidden = len(hidden_columns(table, view))
+        hidden = len(list_hidden_columns(table, view))
         if not hidden and not view.masks and view.row_filter is None:
             return None
         if hidden < len(table.columns) and access != "drop":
             return None  # in place: refused to whoever sees a part of it
         return access + BY_NAME
 
-    def _hidden_below(self, resource: Resource) -> bool:
+    def _may_hide_below(self, resource: Resource) -> bool:
         """Whether something in a database, or in one that lies in it, may be hidden from the principal: by a
         mask or a row filter, whoever it is for, or since not all of its columns may be selected."""
         every = [resource]
         catalog, database = (value for _, value in resource.elements[:2])
         if catalog.lower() != SESSION_CATALOG:
             every.append(Resource.table(catalog, f"{database}.*", ALL_TABLES))
-        sees_all = all(self._allowed(tables.child("column", "*"), "select") for tables in every)
+        sees_all = all(self._is_allowed(tables.child("column", "*"), "select") for tables in every)
         # RULE (cascade-hidden-below, cascade-hidden-columns)
         return not sees_all or self.engine.may_be_hidden_below(resource)
 
@@ -345,7 +349,7 @@ class Evaluation:
             view, table = self.view(written.table), self.catalog.table(written.table)
             if table is None or view is None:
                 # Should it appear meanwhile, its columns are those of somebody else's table.
-                if not self._allowed(table_resource(written.table), "select"):
+                if not self._is_allowed(table_resource(written.table), "select"):
                     return True
             elif view.hidden:
                 return True
@@ -353,17 +357,17 @@ class Evaluation:
 
     def shows_all(self, names: Iterable[TableName]) -> bool:
         """Whether nothing of the tables is hidden from the principal or masked: a plan may print them."""
-        for name in dict.fromkeys(name.folded() for name in names):
+        for name in dict.fromkeys(name.fold() for name in names):
             view, table = self.view(name), self.catalog.table(name)
             if table is None or view is None:
                 # Should it appear meanwhile, its columns are those of somebody else's table.
-                if not self._allowed(table_resource(name), "select"):
+                if not self._is_allowed(table_resource(name), "select"):
                     return False
             elif view.hidden or view.masks or view.row_filter is not None:
                 return False
         return True
 
-    def _named(self, required: Required) -> Denied | None:
+    def _deny_hidden_names(self, required: Required) -> Denied | None:
         """Deny to name hidden columns, in the words for those that the table does not have."""
         for named in required.named:
             table = self.catalog.table(named.table)
@@ -383,11 +387,11 @@ class Evaluation:
                 )
         return None
 
-    def _renamed(self, required: Required) -> Denied | None:
+    def _deny_renames(self, required: Required) -> Denied | None:
         for old, new in required.renamed:
             table = self.catalog.table(old)
             owner = table.owner if table is not None else None
-            if self.engine.renaming_opens(table_resource(old, owner), table_resource(new, owner)):
+            if self.engine.would_rename_widen_access(table_resource(old, owner), table_resource(new, owner)):
                 return Denied(
                     f"policies do not say the same of {old} and of {new}: under the new name somebody could "
                     f"do more with the table; copy it with CREATE TABLE … AS SELECT instead"
@@ -403,25 +407,25 @@ class Evaluation:
         if view is None or table is None:
             # It does not exist; should it appear meanwhile, nothing of it is shown.
             return replace(rule, columns=frozenset(), details=False)
-        hidden = {name.lower() for name in hidden_columns(table, view)}
+        hidden = {name.lower() for name in list_hidden_columns(table, view)}
         plain = not hidden and not view.masks and view.row_filter is None  # RULE (described-details)
         return replace(
             rule,
             columns=frozenset(c.name.lower() for c in table.columns) - hidden,  # RULE (described-columns)
             # RULE (described-view-details)
-            details=plain and required.described.folded() not in obliged_views,
+            details=plain and required.described.fold() not in obliged_views,
         )
 
     def holds(self, privilege: Privilege) -> bool:
         """Whether policies allow what would show more, without a record and without missing it."""
-        return self._allowed(privilege.resource, privilege.access)
+        return self._is_allowed(privilege.resource, privilege.access)
 
     def knows_of(self, resource: Resource) -> bool:
         """Whether the principal may know that a resource exists."""
-        owned = self._owned(resource, ANY_ACCESS)
+        owned = self._add_owner(resource, ANY_ACCESS)
         return owned is not None and self._visible(owned)
 
-    def _denied_below(self, resource: Resource) -> bool:
+    def _is_denied_below(self, resource: Resource) -> bool:
         """Whether some policy denies anything in the database to anybody: no statement touches all of it."""
         return self.engine.may_be_denied_below(resource)
 
@@ -442,7 +446,7 @@ class Evaluation:
 
     def _is_reserved(self, url: Resource) -> bool:
         """Whether a path could lead to where the gateway keeps the checkpoints of streams, or above it."""
-        return any(place.reached_by(url.elements[-1][1]) for place in self.reserved)
+        return any(place.may_be_reached_by(url.elements[-1][1]) for place in self.reserved)
 
     def _is_of_files(self, resource: Resource) -> bool:
         """Whether a table lies in a database that is for tables made of files."""
@@ -469,14 +473,14 @@ class Evaluation:
         return decision
 
     def _visible(self, resource: Resource) -> bool:
-        return self._allowed(resource, ANY_ACCESS)
+        return self._is_allowed(resource, ANY_ACCESS)
 
-    def _allowed(self, resource: Resource, access: str) -> bool:
+    def _is_allowed(self, resource: Resource, access: str) -> bool:
         allowed, context_dependencies = self.engine.allows(self.principal, resource, access, self.context)
         self.context_dependencies |= context_dependencies
         return allowed
 
-    def _owned(self, resource: Resource, access: str) -> Resource | None:
+    def _add_owner(self, resource: Resource, access: str) -> Resource | None:
         """Return a table with its owner; None when that is not known yet and makes a difference."""
         if resource.kind != "table" or resource.elements[-1][1] == "*":
             return resource
@@ -485,9 +489,9 @@ class Evaluation:
             table = self.catalog.table(name)
             return resource if table is None else replace(resource, owner=table.owner)  # RULE (table-owner)
         own = replace(resource, owner=self.principal.user)
-        if all(self._allowed(own, a) == self._allowed(resource, a) for a in {access, ANY_ACCESS}):
+        if all(self._is_allowed(own, a) == self._is_allowed(resource, a) for a in {access, ANY_ACCESS}):
             return resource
-        self.unsure.add(name.folded())  # RULE (unknown-owner)
+        self.unsure.add(name.fold())  # RULE (unknown-owner)
         return None
 
 
@@ -552,16 +556,16 @@ def function_privileges(
             continue
         name = names.new_table(function.parts)
         if isinstance(name, Ungovernable) and name.sqlstate:
-            return name.refusal(dotted(function.parts))
+            return name.refusal(quote_parts(function.parts))
         # RULE (function-full-name)
         if isinstance(name, Ungovernable) or len(function.parts) < 3 or name.parts != function.parts:
-            return unknown_function(function, names.context)
+            return build_unknown_function_refusal(function, names.context)
         # RULE (execute-persistent-function)
         required.append(Privilege(Resource.udf(name.catalog, name.database, name.table), "execute"))
     return tuple(required)
 
 
-def hidden_columns(table: Table, view: TableView) -> tuple[str, ...]:
+def list_hidden_columns(table: Table, view: TableView) -> tuple[str, ...]:
     """Return the columns that may not be selected, as the table writes them, in its order."""
     return tuple([c.name for c in table.columns if c.name in view.hidden])
 

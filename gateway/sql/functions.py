@@ -327,14 +327,14 @@ SINCE: Final[Mapping[Minor, frozenset[str]]] = {
 may have one."""
 
 
-def since(name: str) -> Minor | None:
+def find_first_minor(name: str) -> Minor | None:
     """Return the minor that a function of ours came with; None when all have it. `name` is lower case."""
     return next((minor for minor, names in SINCE.items() if name in names), None)
 
 
 def is_of(name: str, minor: Minor) -> bool:
     """Whether a Spark of this minor has this function of ours. `name` is lower case."""
-    came = since(name)
+    came = find_first_minor(name)
     return came is None or came <= minor
 
 

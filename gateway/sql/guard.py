@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from gateway.model.catalog import Table, TableKind, TableName, ViewBody, dotted, quote
+from gateway.model.catalog import Table, TableKind, TableName, ViewBody, quote, quote_parts
 from gateway.model.decision import ColumnMask, RowFilter
 from gateway.model.definers import definer_property
 from gateway.model.reading import ColumnRef, Reading, Relation, RelationForm, RelationRole, Span, Splice
 from gateway.model.statement import Definition, RewrittenText
 from gateway.policy.engine import TableView
 from gateway.policy.masks import QUALIFIER
-from gateway.sql.evaluate import hidden_columns, masks_of
-from gateway.sql.leakproof import Above, Passed
+from gateway.sql.evaluate import list_hidden_columns, masks_of
+from gateway.sql.leakproof import OuterConditions, Passed
 from gateway.sql.names import MetadataTable, Names, TempViewName
 from gateway.sql.required import Required, Unsupported
 
@@ -67,7 +67,7 @@ class GuardedRelation:
     """Whether it hides or masks something; a view may also be written out for what its text asks."""
 
 
-def guarded_query(
+def write_guarded_query(
     table: Table,
     *,
     visible: Sequence[str],
@@ -170,12 +170,12 @@ def view_source(table: Table, view: ViewBody, body: str) -> str | Unsupported:
     return f"(SELECT {columns} FROM ({body}\n) AS {alias}{places}) AS {alias}"  # RULE (view-end-comment)
 
 
-def above_view(table: Table, view: ViewBody, conditions: Sequence[Passed]) -> Above | None:
+def above_view(table: Table, view: ViewBody, conditions: Sequence[Passed]) -> OuterConditions | None:
     """Return what is asked of a view, for its text; None where its columns are found by their places."""
     if view.by_position or len(view.output) != len(table.columns):
         return None
     columns = tuple([(c.name, within, c.type) for c, within in zip(table.columns, view.output, strict=True)])
-    return Above(columns, tuple(conditions))
+    return OuterConditions(columns, tuple(conditions))
 
 
 def guard_scan(
@@ -194,7 +194,7 @@ def guard_scan(
     """Return what stands in for one scan.
 
     `body` is the text that a view is written out as; without one a view is a table. `within`: its sources
-    carry obligations. `barrier`, `below`, `bare`: as in `guarded_query`.
+    carry obligations. `barrier`, `below`, `bare`: as in `write_guarded_query`.
     """
     suffix = relation.suffix.of(text) if relation.suffix else ""
     within = within or (bool(suffix) and not _OPTIONS.match(suffix) and _is_narrowed(view))
@@ -226,10 +226,10 @@ def define_scan(
     """
     suffix = relation.suffix.of(text) if relation.suffix else ""
     query = None
-    if hidden := hidden_columns(table, view):  # RULE (stored-text-hidden-columns)
+    if hidden := list_hidden_columns(table, view):  # RULE (stored-text-hidden-columns)
         visible = [c.name for c in table.columns if c.name not in hidden]
-        source = named_source(table, suffix)
-        query = guarded_query(table, visible=visible, masks={}, row_filter=None, source=source)
+        source = write_table_name(table, suffix)
+        query = write_guarded_query(table, visible=visible, masks={}, row_filter=None, source=source)
     return GuardedRelation(
         relation=relation, table=table, query=query, has_obligations=within or has_obligations(table, view)
     )
@@ -237,7 +237,7 @@ def define_scan(
 
 def has_obligations(table: Table, view: TableView) -> bool:
     """Whether rows, columns or values of the table are not for the principal."""
-    return bool(hidden_columns(table, view)) or bool(masks_of(view)) or view.row_filter is not None
+    return bool(list_hidden_columns(table, view)) or bool(masks_of(view)) or view.row_filter is not None
 
 
 def _is_narrowed(view: TableView) -> bool:
@@ -274,9 +274,9 @@ def table_query(
         return Unsupported(
             f"{table.name} has policies that you read it under, and of this version {table.unfollowed}"
         )
-    hidden = hidden_columns(table, view)  # RULE (hidden-columns)
+    hidden = list_hidden_columns(table, view)  # RULE (hidden-columns)
     masks = masks_of(view)
-    source: str | Unsupported = named_source(table, suffix, stream=stream)
+    source: str | Unsupported = write_table_name(table, suffix, stream=stream)
     if body is not None and table.view is not None:  # RULE (view-bodies-guarded)
         source = view_source(table, table.view, body)
     elif table.renamed:  # RULE (version-names-of-now)
@@ -285,7 +285,7 @@ def table_query(
     if isinstance(source, Unsupported):
         return source
     gone = {name.lower() for name in hidden}
-    return guarded_query(
+    return write_guarded_query(
         table,
         visible=[c.name for c in table.columns if c.name.lower() not in gone],
         masks=masks,
@@ -303,14 +303,14 @@ def guard_missing(text: str, relation: Relation, name: TableName, *, bare: bool 
     """Let Spark say that a table does not exist, and fail on its first row should it appear meanwhile."""
     table = Table(name=name, kind=TableKind.TABLE, columns=())
     suffix = relation.suffix.of(text) if relation.suffix else ""
-    query = missing_query(table, suffix, bare=bare)
+    query = write_missing_query(table, suffix, bare=bare)
     return GuardedRelation(relation=relation, table=table, query=query, has_obligations=True)
 
 
-def missing_query(table: Table, suffix: str = "", *, stream: bool = False, bare: bool = False) -> str:
+def write_missing_query(table: Table, suffix: str = "", *, stream: bool = False, bare: bool = False) -> str:
     """Return the query that stands in for a table that does not exist: should it appear, not even its columns
     show."""
-    source = named_source(table, suffix, stream=stream)
+    source = write_table_name(table, suffix, stream=stream)
     # RULE (appearing-table)
     return f"SELECT NULL FROM {source} WHERE {_qualifier(bare)}raise_error('{_APPEARED}') IS NULL"
 
@@ -319,9 +319,9 @@ def _qualifier(bare: bool) -> str:
     return "" if bare else QUALIFIER
 
 
-def named_source(table: Table, suffix: str = "", *, stream: bool = False) -> str:
+def write_table_name(table: Table, suffix: str = "", *, stream: bool = False) -> str:
     """Write what stands after FROM for a table by its full name."""
-    name = f"{'STREAM ' if stream else ''}{dotted(pinned_parts(table))}"
+    name = f"{'STREAM ' if stream else ''}{quote_parts(list_name_parts(table))}"
     return f"{name}{f' {suffix}' if suffix else ''} AS {quote(table.name.table)}"
 
 
@@ -340,12 +340,12 @@ def _source_named_now(table: Table, suffix: str) -> str:
             columns.append(f"{name} AS {quote(one.now)}")
         if one is None or one.gone:
             columns.append(name)
-    source = named_source(table, suffix)
+    source = write_table_name(table, suffix)
     barrier = _BARRIER.format(period=0)
     return f"(SELECT {', '.join(columns)} FROM {source}) {barrier} AS {quote(table.name.table)}"
 
 
-def pinned_parts(table: Table) -> tuple[str, ...]:
+def list_name_parts(table: Table) -> tuple[str, ...]:
     return table.name.parts
 
 
@@ -384,11 +384,11 @@ def splices(
                 parts = (alias, *reference.parts[_qualifies(reference, guard.table) or 0 :])
                 columns[reference.span.start] = Splice(
                     span=reference.span,
-                    text=dotted(parts) + (".*" if reference.star else ""),
+                    text=quote_parts(parts) + (".*" if reference.star else ""),
                     kind="column",
                     parts=parts,
                 )
-                words.append((dotted(parts), reference.span.of(text)))
+                words.append((quote_parts(parts), reference.span.of(text)))
         aliases[id(guard)] = alias
     result = list(columns.values())
     for guard in guarded:
@@ -399,7 +399,7 @@ def splices(
             result.append(splice)
             written = guard.relation.span.of(text) if guard.relation.span else ".".join(guard.relation.parts)
             words.append((splice.text, written))
-            words.append((dotted(pinned_parts(guard.table)), dotted(guard.relation.parts)))
+            words.append((quote_parts(list_name_parts(guard.table)), quote_parts(guard.relation.parts)))
     return tuple(sorted(result, key=lambda s: s.span.start)), tuple(words)
 
 
@@ -409,7 +409,7 @@ def _qualifies(reference: ColumnRef, table: Table) -> int | None:
     As Spark compares them: with the end of the full name, from whichever of its parts on.
     """
     folded = tuple(part.lower() for part in reference.parts)
-    name = table.name.folded().parts
+    name = table.name.fold().parts
     rest = 0 if reference.star else 1
     for count in range(len(name), 1, -1):  # RULE (nested-name-suffixes)
         if folded[:count] == name[-count:] and len(folded) >= count + rest:
@@ -423,7 +423,7 @@ def _is_shadowed(guard: GuardedRelation, guarded: Sequence[GuardedRelation], rea
     if alias in reading.subquery_aliases:
         return True
     return any(
-        other.table.name.folded() != guard.table.name.folded()
+        other.table.name.fold() != guard.table.name.fold()
         and other.relation.form is RelationForm.BARE
         and other.relation.parts[-1].lower() == alias
         for other in guarded
@@ -435,10 +435,10 @@ def _splice(text: str, guard: GuardedRelation, alias: str) -> Splice | Unsupport
     if relation.span is None or relation.whole is None:
         return Unsupported(f"`{'.'.join(relation.parts)}` is not written literally")
     if guard.query is None:
-        parts = pinned_parts(guard.table)
+        parts = list_name_parts(guard.table)
         if parts == relation.parts:  # RULE (full-name-read)
             return None
-        return Splice(span=relation.span, text=dotted(parts), kind="pin", parts=parts)
+        return Splice(span=relation.span, text=quote_parts(parts), kind="pin", parts=parts)
     query = guard.query
     match relation.form:
         case RelationForm.BARE:
@@ -466,7 +466,7 @@ def _splice(text: str, guard: GuardedRelation, alias: str) -> Splice | Unsupport
 def pin_metadata(read: Sequence[tuple[Relation, MetadataTable]]) -> tuple[Splice, ...]:
     """Write full names over the names of metadata tables."""
     return tuple(
-        Splice(span=relation.span, text=dotted(one.parts), kind="pin", parts=one.parts)
+        Splice(span=relation.span, text=quote_parts(one.parts), kind="pin", parts=one.parts)
         for relation, one in read
         if relation.span is not None and one.parts != relation.parts
     )
@@ -503,7 +503,7 @@ def pin_targets(
         allowed.add(parts)
         if parts != relation.parts:  # RULE (full-name-target)
             result[relation.span.start] = Splice(
-                span=relation.span, text=dotted(parts), kind="pin", parts=parts
+                span=relation.span, text=quote_parts(parts), kind="pin", parts=parts
             )
     for relation in targets:
         if id(relation) not in judged:
@@ -516,7 +516,7 @@ def pin_targets(
             allowed.add(relation.parts)
     for namespace in required.namespaces:  # RULE (full-name-database)
         result[namespace.span.start] = Splice(
-            span=namespace.span, text=dotted(namespace.parts), kind="pin", parts=namespace.parts
+            span=namespace.span, text=quote_parts(namespace.parts), kind="pin", parts=namespace.parts
         )
     return tuple(result.values()), frozenset(allowed)
 
@@ -565,7 +565,9 @@ def apply(text: str, all_splices: Sequence[Splice]) -> str:
     return result
 
 
-def rewritten(text: str, forwarded: str, all_splices: Sequence[Splice]) -> tuple[RewrittenText, ...]:
+def locate_rewritten_texts(
+    text: str, forwarded: str, all_splices: Sequence[Splice]
+) -> tuple[RewrittenText, ...]:
     """Return where the text stands in the forwarded one; nothing when they are the same."""
     if not all_splices:
         return ()

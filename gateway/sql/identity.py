@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from gateway.model.catalog import Table, quote
 from gateway.model.reading import Identity, Reading, RelationRole, Splice
-from gateway.policy.sqltext import string_literal
+from gateway.policy.sqltext import write_string_literal
 from gateway.sql.required import Unsupported
 from gateway.sql.varying import QUERIES
 
@@ -38,7 +38,7 @@ def identity_splices(
     gives their columns; not so for the text of a policy, which stands inside another expression.
     `meaning` says what words without brackets are in an expression over a DataFrame: its columns come first.
     """
-    literal = string_literal(user)
+    literal = write_string_literal(user)
     if literal is None:
         return Unsupported("the name of the user cannot be written in SQL")
     if tables is None:
@@ -50,12 +50,12 @@ def identity_splices(
             if identity.column:  # RULE (user-column-before-function)
                 continue
             if meaning is None:
-                found = _meaning(identity, tables)
+                found = _may_be_function(identity, tables)
             else:
                 within = identity.nested or bool(QUERIES & reading.expressions)
                 found = None if within else meaning(identity.name)
             if found is None:
-                return unclear(identity.name)
+                return refuse_unclear(identity.name)
             if not found:  # RULE (identity-column-first)
                 continue
         if identity.span is None:
@@ -70,7 +70,7 @@ def identity_splices(
     return tuple(splices)
 
 
-def unclear(name: str) -> Unsupported:
+def refuse_unclear(name: str) -> Unsupported:
     """Return the refusal of a word that Spark might take for the user whom it runs as."""
     return Unsupported(
         f"`{name}` may be a column or the function; write `{name}()` for the function, "
@@ -78,7 +78,7 @@ def unclear(name: str) -> Unsupported:
     )
 
 
-def _meaning(identity: Identity, tables: Sequence[Table | None]) -> bool | None:
+def _may_be_function(identity: Identity, tables: Sequence[Table | None]) -> bool | None:
     """Whether a word without brackets is the function; False when it is a column for certain."""
     known = [table for table in tables if table is not None]
     if any(identity.name == column.name.lower() for table in known for column in table.columns):

@@ -97,7 +97,7 @@ class Passed:
 
 
 @dataclass(frozen=True, slots=True)
-class Above:
+class OuterConditions:
     """What stands above the text of a view."""
 
     columns: tuple[tuple[str, str, str], ...]
@@ -139,7 +139,7 @@ def leakproof(
     text: str,
     scanned: Mapping[Span, Scanned],
     ctes: frozenset[Span],
-    above: Above | None = None,
+    above: OuterConditions | None = None,
 ) -> Leakproof:
     """Return for scans, by where their names stand, the conditions that may be added to them, and those for
     the texts of views.
@@ -150,7 +150,7 @@ def leakproof(
     if tree is None:
         return NONE
     nodes = tuple(nodes_of(tree))
-    named = frozenset(_named_columns(nodes))
+    named = frozenset(_list_asked_columns(nodes))
     if above is not None:
         named |= {within.lower() for _, within, _ in above.columns}
     domain = _LeakDomain(text, scanned, ctes, Counter(_mentions(nodes)), named)
@@ -161,12 +161,12 @@ def leakproof(
     except TooMuch:
         return NONE
     return Leakproof(
-        _fitting({scan: copies for scan, copies in domain.copies.items() if domain.mentions[scan] == 1}),
+        _limit_copies({scan: copies for scan, copies in domain.copies.items() if domain.mentions[scan] == 1}),
         {scan: tuple(found) for scan, found in domain.passed.items() if domain.mentions[scan] == 1},
     )
 
 
-def _fitting(copies: Mapping[Span, Iterable[str]]) -> Mapping[Span, tuple[str, ...]]:
+def _limit_copies(copies: Mapping[Span, Iterable[str]]) -> Mapping[Span, tuple[str, ...]]:
     fitting: dict[Span, tuple[str, ...]] = {}
     of_all = 0
     for scan, written in copies.items():
@@ -191,7 +191,7 @@ def _mentions(nodes: Iterable[RelationNode | Expression]) -> Iterator[Span | str
                 yield node.parts[0].lower()
 
 
-def _named_columns(nodes: Iterable[RelationNode | Expression]) -> Iterator[str]:
+def _list_asked_columns(nodes: Iterable[RelationNode | Expression]) -> Iterator[str]:
     """Yield the names by which a statement asks for columns, lower case."""
     for node in nodes:
         if isinstance(node, NamedColumn):
@@ -218,7 +218,7 @@ class _LeakDomain:
     def __post_init__(self) -> None:
         self.resolver = Resolver(self, self.ctes, self.named)
 
-    def from_above(self, above: Above, outputs: _Outputs) -> None:
+    def from_above(self, above: OuterConditions, outputs: _Outputs) -> None:
         """Note what conditions above a view can be copied to within its text."""
         made: dict[str, _Output] = {}
         for name, within, kind in above.columns:
@@ -248,7 +248,7 @@ class _LeakDomain:
         found = _sure(answer)
         return _NO_ORIGINS if found is None else found.value
 
-    def made(self, expression: Expression, operands: Sequence[_Origins]) -> _Origins:
+    def compute(self, expression: Expression, operands: Sequence[_Origins]) -> _Origins:
         return operands[0] if isinstance(expression, Alias) else _NO_ORIGINS
 
     def query(self, query: Subquery, scope: NameScope[_Origins]) -> _Origins:
@@ -271,7 +271,7 @@ class _LeakDomain:
             case Join() if not relation.natural:  # RULE (natural-join-columns)
                 return self._join(relation, inputs[0], inputs[1])
             case Filter(clause=ConditionClause.WHERE):
-                inputs = [self._narrowed(relation.conditions, inputs[0])]
+                inputs = [self._narrow(relation.conditions, inputs[0])]
                 # What varies by row would choose among other rows, were those gone that is dropped above.
                 kept = all(map(is_row_wise, relation.conditions))  # RULE (pushdown-past-varying-condition)
             case Filter(clause=ConditionClause.HAVING):
@@ -279,7 +279,7 @@ class _LeakDomain:
             case Projection():
                 kept = all(isinstance(item, Star) or is_row_wise(item) for item in relation.items)
             case Aggregate():
-                return [_grouped(relation, inputs[0])]
+                return [_group_outputs(relation, inputs[0])]
             case Generate():
                 kept = all(map(is_row_wise, relation.generator.operands))
             case Pass():
@@ -290,12 +290,12 @@ class _LeakDomain:
                 kept = isinstance(relation, SubqueryAlias)
         return [_if_kept(below, kept=kept) for below in inputs]
 
-    def _narrowed(self, conditions: Sequence[Expression], below: _Outputs) -> _Outputs:
+    def _narrow(self, conditions: Sequence[Expression], below: _Outputs) -> _Outputs:
         """Return the columns of rows for which conditions hold, and note copies of these."""
         self.resolver.step(len(conditions) * len(below.columns) // 4)
-        outputs = _equated(below, _equalities(conditions, below))
+        outputs = _merge_equal(below, _equalities(conditions, below))
         for condition in conditions:
-            self._copy(condition, self._found(condition, outputs), self.text)
+            self._copy(condition, self._find_columns(condition, outputs), self.text)
         return outputs
 
     def _join(self, join: Join, left: _Outputs, right: _Outputs) -> Sequence[_Outputs]:
@@ -307,18 +307,18 @@ class _LeakDomain:
                 pairs += _of_one_type([(of_left, of_right)])  # RULE (using-one-type)
         kind = join.kind
         if kind in _ALL_MATCH:
-            left, right = _equated(left, pairs), _equated(right, pairs)
+            left, right = _merge_equal(left, pairs), _merge_equal(right, pairs)
         narrowed = _if_kept(left, kept=kind in _NARROWS_LEFT).beside(
             _if_kept(right, kept=kind in _NARROWS_RIGHT)
         )
         for one in join.conditions:
-            self._copy(one, self._found(one, narrowed), self.text)
+            self._copy(one, self._find_columns(one, narrowed), self.text)
         if pairs and kind not in _ALL_MATCH:
             # Of one side's rows, those that no condition above drops match rows with the same value only.
-            left, right = _matched(left, right, pairs), _matched(right, left, pairs)
+            left, right = _match_outputs(left, right, pairs), _match_outputs(right, left, pairs)
         return _if_kept(left, kept=kind in _KEEPS_LEFT), _if_kept(right, kept=kind in _KEEPS_RIGHT)
 
-    def _found(self, condition: Expression, outputs: _Outputs) -> _Found:
+    def _find_columns(self, condition: Expression, outputs: _Outputs) -> _Found:
         """Return the columns that a condition refers to."""
         found = {parts: _one(parts, outputs) for parts in names_in(condition)}
         self.resolver.step(len(outputs.columns) * len(found) // 4)
@@ -362,7 +362,7 @@ def _one(parts: Sequence[str], outputs: _Outputs) -> _Output | None:
     return _sure(scope_of(outputs).resolve(parts))
 
 
-def _mapped(outputs: _Outputs, change: Callable[[_Output], _Origins]) -> _Outputs:
+def _map_outputs(outputs: _Outputs, change: Callable[[_Output], _Origins]) -> _Outputs:
     columns = [
         one if (value := change(one)) is one.value else one._replace(value=value) for one in outputs.columns
     ]
@@ -370,7 +370,7 @@ def _mapped(outputs: _Outputs, change: Callable[[_Output], _Origins]) -> _Output
 
 
 def _if_kept(outputs: _Outputs, *, kept: bool) -> _Outputs:
-    return outputs if kept else _mapped(outputs, lambda _: _NO_ORIGINS)
+    return outputs if kept else _map_outputs(outputs, lambda _: _NO_ORIGINS)
 
 
 def _scans(output: _Output) -> frozenset[Span]:
@@ -403,7 +403,7 @@ def _of_one_type(pairs: _Pairs) -> _Pairs:
     ]
 
 
-def _equated(outputs: _Outputs, pairs: _Pairs) -> _Outputs:
+def _merge_equal(outputs: _Outputs, pairs: _Pairs) -> _Outputs:
     """Return columns of rows in which pairs are equal: each with the origins of all that equal it."""
     groups: list[_Origins] = []
     for one, other in pairs:
@@ -416,10 +416,10 @@ def _equated(outputs: _Outputs, pairs: _Pairs) -> _Outputs:
         found = [by_origin[origin] for origin in one.value if origin in by_origin]
         return one.value.union(*found) if found else one.value
 
-    return _mapped(outputs, equated) if groups else outputs
+    return _map_outputs(outputs, equated) if groups else outputs
 
 
-def _matched(side: _Outputs, other: _Outputs, pairs: _Pairs) -> _Outputs:
+def _match_outputs(side: _Outputs, other: _Outputs, pairs: _Pairs) -> _Outputs:
     """Return one side's columns with the origins of the other side's that have to equal them in a match."""
     matches: dict[_Output, _Origins] = {}
     ours, theirs = frozenset(side.columns), frozenset(other.columns)
@@ -427,14 +427,14 @@ def _matched(side: _Outputs, other: _Outputs, pairs: _Pairs) -> _Outputs:
         for one, its in (pair, pair[::-1]):
             if one in ours and its in theirs:
                 matches[one] = matches.get(one, _NO_ORIGINS) | its.value
-    return _mapped(side, lambda one: one.value | matches[one] if one in matches else one.value)
+    return _map_outputs(side, lambda one: one.value | matches[one] if one in matches else one.value)
 
 
-def _grouped(relation: Aggregate, below: _Outputs) -> _Outputs:
+def _group_outputs(relation: Aggregate, below: _Outputs) -> _Outputs:
     """Return the columns below groups; those that these are made by pass, where they are columns alone."""
     grouped = [_one(key.parts, below) if isinstance(key, NamedColumn) else None for key in relation.keys]
     # RULE (pushdown-past-varying-groups)
     if None in grouped or not grouped or not all(map(is_group_wise, relation.items)):
         return _if_kept(below, kept=False)
     kept = {one.value for one in grouped if one is not None}
-    return _mapped(below, lambda one: one.value if one.value in kept else _NO_ORIGINS)
+    return _map_outputs(below, lambda one: one.value if one.value in kept else _NO_ORIGINS)

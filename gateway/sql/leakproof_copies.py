@@ -16,7 +16,7 @@ from typing import Final, TypeGuard
 
 from gateway.algebra.nodes import Expression, Literal, NamedCall, NamedColumn, Operator
 from gateway.model.catalog import quote
-from gateway.policy.sqltext import string_literal
+from gateway.policy.sqltext import write_string_literal
 from gateway.sql.functions import builtin_name
 
 Stored = Callable[[Sequence[str]], tuple[str, str] | None]
@@ -60,15 +60,15 @@ def copy_of(node: Expression, stored: Stored, text: str) -> str | None:
     match node:
         case NamedColumn():
             column = stored(node.parts)
-            return _written(*column) if column is not None and column[1].lower() == "boolean" else None
+            return _write_literal(*column) if column is not None and column[1].lower() == "boolean" else None
         case Operator():
-            return _operated(node, stored, text)
+            return _write_operation(node, stored, text)
         case NamedCall():
-            return _called(node, stored, text)
+            return _write_call(node, stored, text)
     return None
 
 
-def _operated(node: Operator, stored: Stored, text: str) -> str | None:
+def _write_operation(node: Operator, stored: Stored, text: str) -> str | None:
     operands = node.operands
     match node.name:
         case "And" | "Or":
@@ -79,51 +79,53 @@ def _operated(node: Operator, stored: Stored, text: str) -> str | None:
             inner = copy_of(operands[0], stored, text)
             return None if inner is None else f"(NOT {inner})"
         case comparison if comparison in _COMPARISONS:
-            return _compared(operands, _COMPARISONS[comparison], stored, text)
+            return _compare(operands, _COMPARISONS[comparison], stored, text)
         case "In":
-            return _listed(operands, stored, text)
+            return _compare_in(operands, stored, text)
         case "Like" if node.escape == "\\":
             return _alike(operands, stored)
     return None
 
 
-def _called(node: NamedCall, stored: Stored, text: str) -> str | None:
+def _write_call(node: NamedCall, stored: Stored, text: str) -> str | None:
     match builtin_name(node.parts), node.operands:
         case "isnull" | "isnotnull" as name, (NamedColumn(parts=parts),):
             column = stored(parts)
             test = "IS NULL" if name == "isnull" else "IS NOT NULL"
             return None if column is None else f"({quote(column[0])} {test})"
         case "between", (value, low, high):
-            above = _compared((value, low), ">=", stored, text)
-            below = _compared((value, high), "<=", stored, text)
+            above = _compare((value, low), ">=", stored, text)
+            below = _compare((value, high), "<=", stored, text)
             return None if above is None or below is None else f"({above} AND {below})"
     return None
 
 
-def _written(name: str, kind: str) -> str:
+def _write_literal(name: str, kind: str) -> str:
     return f"TRY_CAST({quote(name)} AS {'STRING' if TEXT.match(kind.lower()) else kind.upper()})"
 
 
-def _stored(node: Expression, stored: Stored) -> tuple[str, str] | None:
+def _write_stored(node: Expression, stored: Stored) -> tuple[str, str] | None:
     return stored(node.parts) if isinstance(node, NamedColumn) else None
 
 
-def _compared(operands: Sequence[Expression], operator: str, stored: Stored, text: str) -> str | None:
+def _compare(operands: Sequence[Expression], operator: str, stored: Stored, text: str) -> str | None:
     left, right = operands
     first = isinstance(left, NamedColumn)
-    column = _stored(left if first else right, stored)
+    column = _write_stored(left if first else right, stored)
     if column is None:
         return None
     value = _constant(right if first else left, column[1].lower(), text)
     if value is None:
         return None
     return (
-        f"({_written(*column)} {operator} {value})" if first else f"({value} {operator} {_written(*column)})"
+        f"({_write_literal(*column)} {operator} {value})"
+        if first
+        else f"({value} {operator} {_write_literal(*column)})"
     )
 
 
-def _listed(operands: Sequence[Expression], stored: Stored, text: str) -> str | None:
-    column = _stored(operands[0], stored)
+def _compare_in(operands: Sequence[Expression], stored: Stored, text: str) -> str | None:
+    column = _write_stored(operands[0], stored)
     if column is None:
         return None
     values = [_constant(one, column[1].lower(), text) for one in operands[1:]]
@@ -133,15 +135,15 @@ def _listed(operands: Sequence[Expression], stored: Stored, text: str) -> str | 
         return None
     if column[1].lower() == "timestamp" and types == {"string"}:  # RULE (leakproof-timestamp-lists)
         return None  # without ANSI mode texts are compared, and an hour that comes twice has one text
-    return f"({_written(*column)} IN ({', '.join(known)}))"
+    return f"({_write_literal(*column)} IN ({', '.join(known)}))"
 
 
 def _alike(operands: Sequence[Expression], stored: Stored) -> str | None:
-    column, pattern = _stored(operands[0], stored), operands[1]
+    column, pattern = _write_stored(operands[0], stored), operands[1]
     if column is None or not TEXT.match(column[1].lower()) or not is_simple_pattern(pattern):
         return None
-    literal = string_literal(pattern.value or "")
-    return None if literal is None else f"({_written(*column)} LIKE {literal})"
+    literal = write_string_literal(pattern.value or "")
+    return None if literal is None else f"({_write_literal(*column)} LIKE {literal})"
 
 
 def is_simple_pattern(node: Expression) -> TypeGuard[Literal]:
@@ -175,7 +177,7 @@ def _constant(node: Expression, kind: str, text: str) -> str | None:
     if kind == "timestamp":
         return timestamp_of(node, text)
     if TEXT.match(kind) and node.type == "string":
-        return string_literal(value)
+        return write_string_literal(value)
     return None
 
 

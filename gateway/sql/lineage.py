@@ -23,7 +23,7 @@ from gateway.sql.lineage_sources import (
     scans_of,
     target_of,
 )
-from gateway.sql.lineage_writes import Write, renaming_of, writes_of
+from gateway.sql.lineage_writes import Write, trace_rename, writes_of
 
 __all__ = ["LineageCatalog", "LineageText", "lineage_of", "table_lineage"]
 
@@ -43,7 +43,7 @@ def lineage_of(
         return table_lineage(statement, catalog, unclear.why)
     found = _of_tables(statement, catalog, writes)
     if found is None:
-        return renaming_of(statement, catalog)
+        return trace_rename(statement, catalog)
     try:
         return Extraction(catalog, max_work).statement(statement, writes, found, {})
     except Unclear as unclear:
@@ -68,7 +68,7 @@ def table_lineage(statement: LineageText, catalog: LineageCatalog, why: str) -> 
             table_level=unclear.why,
         )
     found = _of_tables(statement, catalog, writes)
-    return renaming_of(statement, catalog) if found is None else replace(found, table_level=why)
+    return trace_rename(statement, catalog) if found is None else replace(found, table_level=why)
 
 
 def _of_tables(

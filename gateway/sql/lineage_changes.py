@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from gateway.model.lineage import ANY_COLUMN, Clause, Operation
 from gateway.sql.analyse_scope import Unclear
-from gateway.sql.analyse_tree import NOT_UNDERSTOOD, folded, only, parts_of
+from gateway.sql.analyse_tree import NOT_UNDERSTOOD, fold_identifier, parts_of, reject_unread_parts
 from gateway.sql.lineage_edges import TargetValue
 from gateway.sql.lineage_expressions import Ctes
 from gateway.sql.lineage_references import References
@@ -30,27 +30,29 @@ _MERGE_PARTS = frozenset({"with_", "this", "using", "on", "whens"})
 _WHEN_PARTS = frozenset({"matched", "source", "condition", "then"})
 
 
-def changed(walk: SqlLineageWalk, tree: exp.Expr, write: Write) -> tuple[list[TargetValue], RelationRows]:
+def trace_changes(
+    walk: SqlLineageWalk, tree: exp.Expr, write: Write
+) -> tuple[list[TargetValue], RelationRows]:
     """Return the columns that a command sets, with the rows that it does so in."""
     ctes = walk.with_(tree.args.get("with_"), None, {})
     match write.operation, tree:
         case Operation.UPDATE, exp.Update():
-            only(tree, _UPDATE_PARTS)
+            reject_unread_parts(tree, _UPDATE_PARTS)
             return _update(walk, tree, write, ctes)
         case Operation.DELETE, exp.Delete():
-            only(tree, _DELETE_PARTS)
+            reject_unread_parts(tree, _DELETE_PARTS)
             return _delete(walk, tree, write, ctes)
         case Operation.MERGE, exp.Merge():
-            only(tree, _MERGE_PARTS)
-            return _SqlMerge(walk, tree, write, ctes).changed()
+            reject_unread_parts(tree, _MERGE_PARTS)
+            return _SqlMerge(walk, tree, write, ctes).trace_changes()
     raise Unclear(f"{NOT_UNDERSTOOD}{type(tree).__name__}")
 
 
 def _target(walk: SqlLineageWalk, node: exp.Expr, ctes: Ctes) -> LineageRelation:
     if not isinstance(node, exp.Table):
         raise Unclear(f"{NOT_UNDERSTOOD}a target that is a {type(node).__name__}")
-    relation = walk.scan(folded(node.this))
-    return walk.aliased(node, relation, None, ctes)
+    relation = walk.scan(fold_identifier(node.this))
+    return walk.apply_alias(node, relation, None, ctes)
 
 
 def _update(
@@ -62,8 +64,8 @@ def _update(
         walk.decide(frame.rows, Clause.WHERE, where.this, place, ctes)
     assigned = Assigned(write.dataset)
     for assignment in tree.expressions:
-        name = _assigned_column(walk, assignment, frame)
-        assigned.add(name, _assigned_value(walk, assignment.expression, place, ctes))
+        name = _find_assigned_column(walk, assignment, frame)
+        assigned.add(name, _trace_assigned_value(walk, assignment.expression, place, ctes))
     return assigned.targets(), frame.rows
 
 
@@ -77,7 +79,7 @@ def _delete(
     return every_column(write, target), frame.rows
 
 
-def replaced(
+def trace_replace_where(
     walk: SqlLineageWalk, places: tuple[tuple[int, int], tuple[int, int]], rows: RelationRows
 ) -> None:
     """Have the condition of REPLACE WHERE, on rows of the target, decide of what is written."""
@@ -85,7 +87,7 @@ def replaced(
     tree = walk.text.parse(f"DELETE FROM {target} WHERE {condition}")
     if not isinstance(tree, exp.Delete):
         raise Unclear(f"{NOT_UNDERSTOOD}the condition of REPLACE WHERE")
-    only(tree, _DELETE_PARTS)
+    reject_unread_parts(tree, _DELETE_PARTS)
     place = Environment(Frame(_target(walk, tree.this, {})))
     walk.decide(rows, Clause.WHERE, tree.args["where"].this, place, {})
 
@@ -98,7 +100,7 @@ def every_column(write: Write, target: LineageRelation) -> list[TargetValue]:
     return assigned.targets()
 
 
-def _assigned_column(walk: SqlLineageWalk, assignment: exp.Expr, target: Frame) -> str:
+def _find_assigned_column(walk: SqlLineageWalk, assignment: exp.Expr, target: Frame) -> str:
     """Return the column that an assignment is to; `s.f = …` changes the column s."""
     parts = parts_of(assignment.this) if isinstance(assignment, exp.EQ) else None
     if parts is None:
@@ -113,7 +115,7 @@ def _assigned_column(walk: SqlLineageWalk, assignment: exp.Expr, target: Frame) 
     return parts[at]
 
 
-def _assigned_value(walk: SqlLineageWalk, node: exp.Expr, place: Environment, ctes: Ctes) -> Value:
+def _trace_assigned_value(walk: SqlLineageWalk, node: exp.Expr, place: Environment, ctes: Ctes) -> Value:
     if isinstance(node, exp.Column) and len(node.parts) == 1 and node.name.upper() == "DEFAULT":
         walk.references.add(("default",))
         return Value(NO_DEPENDENCIES)
@@ -137,11 +139,11 @@ class _SqlMerge:
         self.walk.from_clause(select, frame, None, self.ctes)
         return frame.relation()
 
-    def changed(self) -> tuple[list[TargetValue], RelationRows]:
+    def trace_changes(self) -> tuple[list[TargetValue], RelationRows]:
         rows = self.both.rows
         self.walk.decide(rows, Clause.MERGE, self.tree.args["on"], Environment(self.both), self.ctes)
         for when in self.tree.args["whens"].expressions:
-            only(when, _WHEN_PARTS)
+            reject_unread_parts(when, _WHEN_PARTS)
             self._when(when, rows)
         return self.assigned.targets(), rows
 
@@ -176,8 +178,8 @@ class _SqlMerge:
             return
         target = Frame(self.target)
         for assignment in items:
-            name = _assigned_column(self.walk, assignment, target)
-            self._assign(name, _assigned_value(self.walk, assignment.expression, place, self.ctes), own)
+            name = _find_assigned_column(self.walk, assignment, target)
+            self._assign(name, _trace_assigned_value(self.walk, assignment.expression, place, self.ctes), own)
 
     def _insert(self, then: exp.Insert, place: Environment, own: RelationRows) -> None:
         columns, values = then.args.get("this"), then.args.get("expression")
@@ -186,7 +188,7 @@ class _SqlMerge:
             return
         names = []
         for item in columns.expressions if isinstance(columns, exp.Tuple) else [columns]:
-            parts = (folded(item),) if isinstance(item, exp.Identifier) else parts_of(item)
+            parts = (fold_identifier(item),) if isinstance(item, exp.Identifier) else parts_of(item)
             if parts is None:
                 raise Unclear(f"{NOT_UNDERSTOOD}a column of INSERT")
             self.walk.references.add(parts)
@@ -195,7 +197,7 @@ class _SqlMerge:
         if len(cells) != len(names):
             raise Unclear("INSERT of a MERGE has other columns than values")
         for name, cell in zip(names, cells, strict=True):
-            self._assign(name, _assigned_value(self.walk, cell, place, self.ctes), own)
+            self._assign(name, _trace_assigned_value(self.walk, cell, place, self.ctes), own)
 
     def _same_names(self, own: RelationRows) -> None:
         """UPDATE SET * and INSERT *."""
@@ -226,4 +228,4 @@ def assign_same_names(
         if found:
             yield name, found[0].value
         elif source.opens:
-            yield name, walk.opened(source.opens[0], name)
+            yield name, walk.open_column(source.opens[0], name)

@@ -101,7 +101,7 @@ def _predicate(
             dependencies[key] = dependencies.get(key, 0) | bits
 
     def deciding(bits: int) -> tuple[Transformation, ...]:
-        return _deciding(condition.clause.subtype, bits)
+        return _list_transformations(condition.clause.subtype, bits)
 
     sources, steps = _split(dependencies, vertices, deciding)
     if not sources or not targets:
@@ -167,6 +167,6 @@ def _transformations(bits: int) -> tuple[Transformation, ...]:
     return tuple(found)
 
 
-def _deciding(subtype: Subtype, bits: int) -> tuple[Transformation, ...]:
+def _list_transformations(subtype: Subtype, bits: int) -> tuple[Transformation, ...]:
     plain = (Transformation(subtype),) if bits & ALL else ()
     return (*plain, Transformation(subtype, masking=True)) if bits >> WAYS else plain

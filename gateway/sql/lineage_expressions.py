@@ -19,17 +19,17 @@ from gateway.sql.analyse_tree import (
     NOT_UNDERSTOOD,
     bare_in,
     bare_name,
-    folded,
+    fold_identifier,
     is_star_query,
     names_of,
-    only,
     parts_of,
     qualifier_of,
+    reject_unread_parts,
     star_of,
     without_list,
 )
 from gateway.sql.functions import AGGREGATES
-from gateway.sql.lineage_references import References, add_conjunct, grouped
+from gateway.sql.lineage_references import References, add_conjunct, note_grouping
 from gateway.sql.lineage_scope import (
     AGGREGATED,
     CHOOSING,
@@ -129,8 +129,8 @@ class SqlLineageExpressions(References):
         self, star: exp.Star, qualifier: Parts, place: Environment
     ) -> tuple[list[Attribute], list[Open]]:
         """Return what a star shows, without the columns that its EXCEPT names."""
-        only(star, frozenset({"except_"}))
-        shown, unknown = self.shown(qualifier, place)
+        reject_unread_parts(star, frozenset({"except_"}))
+        shown, unknown = self.expand_star(qualifier, place)
         hidden = star.args.get("except_")
         if hidden:
             names = set()
@@ -180,10 +180,10 @@ class SqlLineageExpressions(References):
                 continue
             if (star := star_of(node)) is not None:
                 shown, _ = self.expand(star, qualifier_of(node), place)
-                work += sum(found.take(attribute.value, way) for attribute in shown)
+                work += sum(found.add(attribute.value, way) for attribute in shown)
             elif (parts := parts_of(node)) is not None:
                 work += self._operand(parts, way, place, found)
-            elif (built := _built_field(node)) is not None:
+            elif (built := _build_field(node)) is not None:
                 taken, others = built
                 self._into_all(others, place, ctes)
                 stack += [(field_, way, windowed) for field_ in taken]
@@ -202,13 +202,13 @@ class SqlLineageExpressions(References):
             elif isinstance(node, (exp.Query, exp.Values)):
                 relation = self.query(node, place, ctes)
                 found.rows[id(relation.rows)] = relation.rows
-                work += sum(found.take(a.value, way) for a in relation.attributes)
+                work += sum(found.add(a.value, way) for a in relation.attributes)
             elif isinstance(node, (exp.Table, exp.Command, exp.QueryTransform)):
                 raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__} in an expression")
             elif _says_groups(node):
                 # It says by which of the groupings a row is, whatever is in the columns.
                 self._into_all(node.iter_expressions(), place, ctes)
-                grouped(place, found)
+                note_grouping(place, found)
             elif is_aggregate(node):
                 if isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
                     self.star_references.add(())
@@ -217,7 +217,7 @@ class SqlLineageExpressions(References):
                 else:
                     stack += [(child, way, False) for child in node.iter_expressions(reverse=True)]
                 if not windowed:
-                    grouped(place, found)
+                    note_grouping(place, found)
             else:
                 if (bare := bare_name(node, self._bare)) is not None:
                     work += self._operand((bare,), way, place, found)
@@ -231,9 +231,9 @@ class SqlLineageExpressions(References):
     def _operand(self, parts: Parts, way: OperandUse, place: Environment, found: Sum) -> int:
         relation = self.argument(parts[0]) if len(parts) == 1 else None
         if relation is None:
-            return found.take(self.reference(parts, place).value, way)
+            return found.add(self.reference(parts, place).value, way)
         found.rows[id(relation.rows)] = relation.rows
-        return sum(found.take(attribute.value, way) for attribute in relation.attributes)
+        return sum(found.add(attribute.value, way) for attribute in relation.attributes)
 
     def _window(self, node: exp.Window, place: Environment, ctes: Ctes, found: Sum, way: OperandUse) -> None:
         """Take in what a window is partitioned and ordered by."""
@@ -245,11 +245,11 @@ class SqlLineageExpressions(References):
             specification += window.args.get("partition_by") or ()
             specification += [w for n in ("order", "spec") if isinstance(w := window.args.get(n), exp.Expr)]
             based = window.args.get("alias") or window.args.get("first")
-            window = place.windows.get(folded(based)) if isinstance(based, exp.Identifier) else None
+            window = place.windows.get(fold_identifier(based)) if isinstance(based, exp.Identifier) else None
         if not specification:
             return
         value = self.operands(specification, place, ctes)
-        found.take(value, WINDOWED if way.direct else way)
+        found.add(value, WINDOWED if way.direct else way)
         if value.dependencies:
             # INVARIANT (bearing): rows that decide on one value only hang on the value, not on its query.
             part = ConditionPart(node, value.dependencies, by_row=False)
@@ -345,7 +345,7 @@ def _operands(node: exp.Expr, way: OperandUse) -> Iterator[tuple[exp.Expr, Opera
                 yield child, way
 
 
-def _built_field(root: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]] | None:
+def _build_field(root: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]] | None:
     """Return what `struct(…).name` takes of the struct, and what it leaves; None for anything else, and where
     the name of a field is not written."""
     names: list[str] = []
@@ -355,7 +355,7 @@ def _built_field(root: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]] | None
             case exp.Paren():
                 node = node.this
             case exp.Dot(expression=exp.Identifier()):
-                names.append(folded(node.expression))
+                names.append(fold_identifier(node.expression))
                 node = node.this
             case exp.Bracket(expressions=[exp.Literal(is_string=True) as key]):
                 names.append(str(key.this).lower())
@@ -374,7 +374,7 @@ def _built_field(root: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]] | None
             for item in struct.expressions:
                 if not isinstance(item, exp.PropertyEQ) or not isinstance(item.this, exp.Identifier):
                     return None
-                (found if folded(item.this) == name else others).append(item.expression)
+                (found if fold_identifier(item.this) == name else others).append(item.expression)
         taken = found
     return (taken, others) if taken else None
 

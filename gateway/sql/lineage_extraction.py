@@ -15,14 +15,14 @@ from gateway.model.lineage import Clause, ColumnVertex, LineageEdge, Operation, 
 from gateway.model.reading import ColumnRef, RelationRole
 from gateway.model.reading import Relation as ReadRelation
 from gateway.sql.analyse_scope import Unclear, is_literal
-from gateway.sql.lineage_changes import changed, replaced
+from gateway.sql.lineage_changes import trace_changes, trace_replace_where
 from gateway.sql.lineage_edges import TargetValue, predicates, projections
 from gateway.sql.lineage_pipes import PipedLineageWalk
 from gateway.sql.lineage_scope import Attribute, Environment, LineageRelation, RelationRows, RowCondition
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, Sources, target_of
 from gateway.sql.lineage_text import Text
 from gateway.sql.lineage_walk import Budget, SqlLineageWalk
-from gateway.sql.lineage_writes import Write, matched, query_text
+from gateway.sql.lineage_writes import Write, match_target_columns, query_text
 
 Bound = Mapping[str, Callable[[], LineageRelation]]
 """Relations of a plan, by the lower-case names that a text within it has for them."""
@@ -114,17 +114,17 @@ class Extraction:
     def _write(self, walk: SqlLineageWalk, write: Write) -> tuple[list[TargetValue], RelationRows]:
         tree = walk.text.parse(query_text(write, walk.text))
         if write.operation in (Operation.UPDATE, Operation.DELETE, Operation.MERGE):
-            return changed(walk, tree, write)
+            return trace_changes(walk, tree, write)
         relation = walk.query(tree, None, {})
         if write.replaced is not None:
-            replaced(walk, write.replaced, relation.rows)
-        return matched(write, relation, self.catalog), relation.rows
+            trace_replace_where(walk, write.replaced, relation.rows)
+        return match_target_columns(write, relation, self.catalog), relation.rows
 
     def _walk(self, text: Text, of: LineageText, bound: Bound) -> SqlLineageWalk:
         def scan(relation: ReadRelation) -> LineageRelation:
             name = relation.parts[-1].lower()
             if len(relation.parts) == 1 and name in bound and relation.role is RelationRole.SCAN:
-                return bound[name]().aliased(name)
+                return bound[name]().apply_alias(name)
             if relation.role is RelationRole.TARGET:
                 _, table = target_of(relation.parts, of.names, self.catalog)
                 if table is not None:

@@ -12,7 +12,7 @@ from gateway.sql.lineage_scope import AGGREGATION, WAYS, Attribute, Value
 def group_items(group: exp.Expr, attributes: list[Attribute]) -> Iterator[exp.Expr | Value]:
     """Yield what is grouped by; a column of the select list as its value."""
     if group.args.get("all"):
-        yield from (a.value for a in attributes if not _aggregated(a.value))
+        yield from (a.value for a in attributes if not _is_aggregate(a.value))
         return
     stack = [
         item
@@ -25,7 +25,7 @@ def group_items(group: exp.Expr, attributes: list[Attribute]) -> Iterator[exp.Ex
             stack.append(item.this)
         elif isinstance(item, (exp.GroupingSets, exp.Cube, exp.Rollup, exp.Tuple)):
             stack += reversed(item.expressions)
-        elif (attribute := numbered(item, attributes)) is not None:
+        elif (attribute := resolve_ordinal(item, attributes)) is not None:
             yield attribute.value
         else:
             yield item
@@ -38,7 +38,7 @@ def order_items(clause: exp.Expr, attributes: list[Attribute]) -> Iterator[exp.E
         return
     for item in clause.iter_expressions():
         key = item.this if isinstance(item, exp.Ordered) else item
-        if (attribute := numbered(key, attributes)) is not None:
+        if (attribute := resolve_ordinal(key, attributes)) is not None:
             yield attribute.value
         else:
             yield key
@@ -52,7 +52,7 @@ def orders_all(clause: exp.Expr) -> bool:
     return len(items) == 1 and isinstance(items[0], (exp.Column, exp.Var)) and items[0].name.upper() == "ALL"
 
 
-def numbered(item: exp.Expr, attributes: list[Attribute]) -> Attribute | None:
+def resolve_ordinal(item: exp.Expr, attributes: list[Attribute]) -> Attribute | None:
     """Return the column of a select list that an item names by its number."""
     if isinstance(item, exp.Literal) and not item.args.get("is_string") and str(item.this).isdigit():
         place = int(str(item.this))
@@ -61,7 +61,7 @@ def numbered(item: exp.Expr, attributes: list[Attribute]) -> Attribute | None:
     return None
 
 
-def _aggregated(value: Value) -> bool:
+def _is_aggregate(value: Value) -> bool:
     """Whether a value is an aggregate; one without columns, as count(*), has its groups among its rows."""
     return any((bits | bits >> WAYS) & AGGREGATION for bits in value.dependencies.values()) or any(
         rows.groups is not None for rows in value.rows

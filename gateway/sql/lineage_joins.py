@@ -14,7 +14,7 @@ from gateway.sql.lineage_scope import (
     Environment,
     Frame,
     RowCondition,
-    merged,
+    merge_values,
 )
 
 
@@ -48,7 +48,7 @@ def key_parts(
     return [
         ConditionPart(
             f"{name} = {name}",
-            merged((a.value, b.value)).dependencies,
+            merge_values((a.value, b.value)).dependencies,
             by_row=True,
             not_null=tuple(key for one in (a, b) if rejects(one) for key in one.value.dependencies),
         )
@@ -62,7 +62,7 @@ def keep_unmatched(condition: RowCondition) -> None:
         part.by_row = part.by_row and len(part.not_null) > 0
 
 
-def rejecting(side: str, kind: str, own: set[int], theirs: set[int]) -> Callable[[Attribute], bool]:
+def find_null_rejecting(side: str, kind: str, own: set[int], theirs: set[int]) -> Callable[[Attribute], bool]:
     """Return which columns a join's equations keep NULLs out of: both sides' or, of outer joins, those of the
     side whose rows may be missing."""
     if side == "FULL":
@@ -74,7 +74,7 @@ def rejecting(side: str, kind: str, own: set[int], theirs: set[int]) -> Callable
     return lambda attribute: True
 
 
-def merged_keys(
+def merge_keys(
     frame: Frame, pairs: dict[str, tuple[Attribute, Attribute]], side: str, kind: str
 ) -> list[Attribute]:
     """Return the columns after a USING or NATURAL join: the keys first, once, and the other side's hidden."""
@@ -85,7 +85,7 @@ def merged_keys(
                 keys.append(right)
                 hidden.append(left)
             case "FULL":
-                both = merged((left.value, right.value), TRANSFORMED)
+                both = merge_values((left.value, right.value), TRANSFORMED)
                 written = replace(both, written=(f"coalesce({name}, {name})",))
                 keys.append(Attribute(name, written))
                 hidden += (left, right)

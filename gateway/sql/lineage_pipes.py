@@ -14,10 +14,10 @@ from sqlglot.tokenizer_core import TokenType
 
 from gateway.model.lineage import Clause
 from gateway.sql.analyse_scope import Unclear
-from gateway.sql.analyse_tree import NOT_UNDERSTOOD, folded, parts_of
+from gateway.sql.analyse_tree import NOT_UNDERSTOOD, fold_identifier, parts_of
 from gateway.sql.lineage_expressions import Ctes
-from gateway.sql.lineage_grouping import numbered
-from gateway.sql.lineage_pivots import pivoted
+from gateway.sql.lineage_grouping import resolve_ordinal
+from gateway.sql.lineage_pivots import apply_pivot
 from gateway.sql.lineage_references import group_by
 from gateway.sql.lineage_scope import (
     Attribute,
@@ -26,7 +26,7 @@ from gateway.sql.lineage_scope import (
     LineageRelation,
     RelationRows,
     RowCondition,
-    merged,
+    merge_values,
 )
 from gateway.sql.lineage_sets import Branches, add_operation
 from gateway.sql.lineage_text import parse
@@ -46,7 +46,7 @@ _ORDERS = frozenset(
 class PipedLineageWalk(SqlLineageWalk):
     """A walk that knows piped queries too."""
 
-    def piped(self, operators: Sequence[str], outer: Environment | None, ctes: Ctes) -> LineageRelation:
+    def walk_pipe(self, operators: Sequence[str], outer: Environment | None, ctes: Ctes) -> LineageRelation:
         first = parse(operators[0])
         scope = self.with_(first.args.get("with_"), outer, ctes)
         if isinstance(first, exp.Select) and _is_plain(first):
@@ -65,7 +65,7 @@ class PipedLineageWalk(SqlLineageWalk):
         for operator in operators[1:]:
             for part in parts_of_operator(operator):
                 self.budget.step()
-                relation = _Operator(self, part, relation, outer, scope).applied()
+                relation = _Operator(self, part, relation, outer, scope).apply()
         return relation
 
 
@@ -79,7 +79,7 @@ def _is_plain(select: exp.Select) -> bool:
     )
 
 
-def _named(attributes: Sequence[Attribute]) -> dict[str, Attribute]:
+def _index_by_name(attributes: Sequence[Attribute]) -> dict[str, Attribute]:
     return {attribute.name: attribute for attribute in reversed(attributes) if attribute.name is not None}
 
 
@@ -100,12 +100,12 @@ class _Operator:
         self.frame = Frame(relation)
         self.place = Environment(self.frame, outer)
 
-    def applied(self) -> LineageRelation:
+    def apply(self) -> LineageRelation:
         """Return what the operator gives."""
         match self.word:
             case "SELECT":
                 select = self._select(self.text)
-                return self.walk.selected(select, self.frame, self.outer, self.ctes)
+                return self.walk.walk_select(select, self.frame, self.outer, self.ctes)
             case "EXTEND":
                 return self._extend()
             case "SET":
@@ -113,8 +113,8 @@ class _Operator:
             case "DROP":
                 return self._drop()
             case "AS":
-                return self.relation.aliased(
-                    folded(parse(f"SELECT 1 AS {self.rest}").expressions[0].args["alias"])
+                return self.relation.apply_alias(
+                    fold_identifier(parse(f"SELECT 1 AS {self.rest}").expressions[0].args["alias"])
                 )
             case "WHERE":
                 condition = self._query().args["where"].this
@@ -132,7 +132,7 @@ class _Operator:
                 return self._set_operation()
             case word if word in _ORDERS:
                 query = self._query()
-                return self.walk.ordered(query, self.frame.relation(), self.frame, self.outer, self.ctes)
+                return self.walk.walk_order(query, self.frame.relation(), self.frame, self.outer, self.ctes)
         raise Unclear(f"{NOT_UNDERSTOOD}the pipe operator {self.word}")
 
     def _query(self) -> exp.Expr:
@@ -150,7 +150,7 @@ class _Operator:
 
     def _extend(self) -> LineageRelation:
         select = self._select(f"SELECT {self.rest}")
-        windows: dict[str, object] = {folded(w.this): w for w in select.args.get("windows") or ()}
+        windows: dict[str, object] = {fold_identifier(w.this): w for w in select.args.get("windows") or ()}
         place = replace(self.place, windows=windows)
         added, opens = self.walk.select_list(select.expressions, place, self.ctes)
         if len(added) == len(select.expressions):
@@ -175,7 +175,7 @@ class _Operator:
             name, expression = split_at(item, TokenType.EQ)
             if expression is None:
                 raise Unclear("a SET without a value")
-            target = folded(parse(f"SELECT 1 AS {name}").expressions[0].args["alias"])
+            target = fold_identifier(parse(f"SELECT 1 AS {name}").expressions[0].args["alias"])
             value = self.walk.value(
                 self._select(f"SELECT {expression}").expressions[0], self.place, self.ctes
             )
@@ -194,7 +194,7 @@ class _Operator:
 
     def _drop(self) -> LineageRelation:
         names = {
-            folded(column.this)
+            fold_identifier(column.this)
             for column in self._select(f"SELECT {self.rest}").expressions
             if isinstance(column, exp.Column)
         }
@@ -208,8 +208,8 @@ class _Operator:
             grouping = RowCondition(Clause.GROUP_BY, f"GROUP BY {self.walk.text.user_words(grouped).strip()}")
             place = replace(place, groups=RelationRows(groups=grouping))
             keys = self._keys(grouped)
-            group_by(self.frame.rows, grouping, merged(key.value for key in keys))
-            place = replace(place, outputs=_named(keys))
+            group_by(self.frame.rows, grouping, merge_values(key.value for key in keys))
+            place = replace(place, outputs=_index_by_name(keys))
         added: list[Attribute] = []
         if items.strip():
             added, _ = self.walk.select_list(self._select(f"SELECT {items}").expressions, place, self.ctes)
@@ -218,10 +218,10 @@ class _Operator:
     def _keys(self, grouped: str) -> list[Attribute]:
         keys: list[Attribute] = []
         for item in self._select(f"SELECT {grouped}").expressions:
-            number = numbered(item, self.frame.shown)
+            number = resolve_ordinal(item, self.frame.shown)
             if number is None:
                 # A later key may be an alias of an earlier one.
-                place = replace(self.place, outputs=_named(keys))
+                place = replace(self.place, outputs=_index_by_name(keys))
                 keys += self.walk.select_list([item], place, self.ctes)[0]
             else:
                 keys.append(number)
@@ -231,7 +231,7 @@ class _Operator:
         table = self._query().args["from_"].this
         relation = self.frame.relation()
         for pivot in table.args.get("pivots") or ():
-            relation = pivoted(self.walk, pivot, relation, self.outer, self.ctes)
+            relation = apply_pivot(self.walk, pivot, relation, self.outer, self.ctes)
         return relation
 
     def _join(self) -> LineageRelation:

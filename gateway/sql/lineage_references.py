@@ -23,7 +23,7 @@ from gateway.sql.lineage_scope import (
     RowCondition,
     Sum,
     Value,
-    merged,
+    merge_values,
 )
 from gateway.sql.lineage_types import field_type, is_map, is_plain, kind_of, struct_fields
 
@@ -44,25 +44,25 @@ class References(ABC):
         """Count work; raise Unclear when it is too much."""
 
     @abstractmethod
-    def opened(self, unknown: Open, name: str) -> Value:
+    def open_column(self, unknown: Open, name: str) -> Value:
         """Return a column of a relation whose columns are not known."""
 
     def reference(self, parts: Parts, place: Environment) -> Attribute:
         """Return the column that a reference means; raise Unclear when there is none."""
         self.references.add(parts)
-        found = self._known(parts, place) or self._guess(parts, place)
+        found = self._find_known(parts, place) or self._guess(parts, place)
         if found is None:
             if is_literal(parts):
                 return Attribute(f"{parts[0]}()" if parts[0] in _CALLED_SO else None, Value(NO_DEPENDENCIES))
             raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
         return found
 
-    def _known(self, parts: Parts, place: Environment) -> Attribute | None:
+    def _find_known(self, parts: Parts, place: Environment) -> Attribute | None:
         around: Environment | None = place
         while around is not None:
             if parts[0] in around.variables:
                 return Attribute(parts[-1], Value(NO_DEPENDENCIES))
-            found, length = around.known(parts)
+            found, length = around.find_columns(parts)
             if found:
                 return self._one(found, parts, length)
             around = around.parent
@@ -76,7 +76,7 @@ class References(ABC):
             if isinstance(piece, str):
                 found.append(piece)
                 continue
-            attribute, shown = self.shown_as(_parts(piece), place)
+            attribute, shown = self.resolve_shown(_parts(piece), place)
             if attribute is None:
                 return None
             if column.cast and len(shown) == 1:
@@ -91,29 +91,32 @@ class References(ABC):
         """Return the name by the types of what it refers to; None where that takes more than is known."""
         # RULE (lineage-type-for-name)
         if not column.plain or all(
-            is_plain(self.typed(_parts(piece), place))
+            is_plain(self.infer_reference_type(_parts(piece), place))
             for piece in column.pieces
             if not isinstance(piece, str)
         ):
             return column.pieces
         for dated in column.dated:
-            if all(kind_of(self.typed(_parts(parts), place)) == kind for parts, kind in dated.where):
+            if all(
+                kind_of(self.infer_reference_type(_parts(parts), place)) == kind
+                for parts, kind in dated.where
+            ):
                 return dated.pieces
         return None
 
-    def typed(self, parts: Parts, place: Environment) -> str:
+    def infer_reference_type(self, parts: Parts, place: Environment) -> str:
         """Return the type of what a reference means, in DDL; empty where it is not known."""
-        attribute, shown = self.shown_as(parts, place)
+        attribute, shown = self.resolve_shown(parts, place)
         type_ = "" if attribute is None else attribute.value.type
         for name in shown[1:]:
             type_ = field_type(type_, name)
         return type_
 
-    def shown_as(self, parts: Parts, place: Environment) -> tuple[Attribute | None, Parts]:
+    def resolve_shown(self, parts: Parts, place: Environment) -> tuple[Attribute | None, Parts]:
         """Return the column that a reference means, and its name with those of the fields that are taken."""
         around: Environment | None = place
         while around is not None:
-            found, length = around.known(parts)
+            found, length = around.find_columns(parts)
             if found:
                 return found[0], parts[length - 1 :]
             around = around.parent
@@ -130,12 +133,12 @@ class References(ABC):
         if len(found) > 1:
             if any(other.value is not attribute.value for other in found):
                 self.guessed[".".join(parts)] = None
-            attribute = Attribute(parts[length - 1], merged(other.value for other in found))
+            attribute = Attribute(parts[length - 1], merge_values(other.value for other in found))
         if length < len(parts):
             type_ = attribute.value.type
             for name in parts[length:]:
                 type_ = field_type(type_, name)
-            field_ = attribute.value.within(TRANSFORMED, (".".join(parts),))
+            field_ = attribute.value.as_operand(TRANSFORMED, (".".join(parts),))
             return Attribute(parts[-1], replace(field_, type=type_) if type_ else field_)
         return attribute
 
@@ -147,9 +150,9 @@ class References(ABC):
             if unknown:
                 if len(unknown) > 1:
                     self.guessed[".".join(parts)] = None
-                value = merged(self.opened(one, parts[at]) for one in unknown)
+                value = merge_values(self.open_column(one, parts[at]) for one in unknown)
                 if at + 1 < len(parts):
-                    value = value.within(TRANSFORMED, (".".join(parts),))
+                    value = value.as_operand(TRANSFORMED, (".".join(parts),))
                 return Attribute(parts[-1], value)
             around = around.parent
         return self._nameless(parts, place)
@@ -162,11 +165,11 @@ class References(ABC):
             if nameless:
                 if len(nameless) > 1:
                     self.guessed[".".join(parts)] = None
-                return Attribute(parts[-1], merged(a.value for a in nameless))
+                return Attribute(parts[-1], merge_values(a.value for a in nameless))
             around = around.parent
         return None
 
-    def shown(self, qualifier: Parts, place: Environment) -> tuple[list[Attribute], list[Open]]:
+    def expand_star(self, qualifier: Parts, place: Environment) -> tuple[list[Attribute], list[Open]]:
         """Return what `qualifier.*` shows, or `*` without a qualifier."""
         self.star_references.add(qualifier)
         frame = place.frame
@@ -174,7 +177,7 @@ class References(ABC):
             if not frame.shown and not frame.opens and place.parent is None and not frame.rows.parents:
                 raise Unclear("a star without a FROM clause")
             return frame.shown, frame.opens
-        shown = frame.qualified(qualifier)
+        shown = frame.expand_qualified_star(qualifier)
         unknown = [o for o in frame.opens if o.qualifier[-len(qualifier) :] == qualifier]
         if not shown and not unknown:
             shown, unknown = self._fields(qualifier, place)
@@ -182,15 +185,15 @@ class References(ABC):
 
     def _fields(self, parts: Parts, place: Environment) -> tuple[list[Attribute], list[Open]]:
         """Return the fields of `struct.*`."""
-        found = self._known(parts, place) or self._guess(parts, place)
+        found = self._find_known(parts, place) or self._guess(parts, place)
         if found is None:
             raise Unclear(f"`{'.'.join(parts)}.*` names no relation in scope")
-        value = found.value.within(TRANSFORMED)
+        value = found.value.as_operand(TRANSFORMED)
         names = struct_fields(found.value.type)
         if names is None:
             return [Attribute("*", value)], [Open((), None, value)]
         type_ = found.value.type
-        fields = [(n, value.within(TRANSFORMED, (f"{parts[-1]}.{n}",))) for n in names]
+        fields = [(n, value.as_operand(TRANSFORMED, (f"{parts[-1]}.{n}",))) for n in names]
         return [Attribute(n, replace(field_, type=field_type(type_, n))) for n, field_ in fields], []
 
 
@@ -211,10 +214,10 @@ def _as_shown(type_: str, shown: Parts, *, extracted: bool) -> str | None:
     return found
 
 
-def grouped(place: Environment, found: Sum) -> None:
+def note_grouping(place: Environment, found: Sum) -> None:
     """Note over which groups an aggregate is computed: those of the innermost query that has some."""
     if place.groups is not None:
-        found.decided_by((place.groups,))
+        found.add_deciding_rows((place.groups,))
 
 
 def add_conjunct(

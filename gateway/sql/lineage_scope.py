@@ -36,7 +36,7 @@ MAX_WORK = 4_000_000
 """Dependencies copied for one statement, about two seconds; above this it has table-level lineage."""
 
 
-def _composed(way: int) -> tuple[int, ...]:
+def _compose(way: int) -> tuple[int, ...]:
     """Return for every sum of bits what it becomes within an expression of one way."""
 
     def half(bits: int) -> int:
@@ -69,8 +69,8 @@ def _indirect(bit: int) -> tuple[int, ...]:
     )
 
 
-TRANSFORMED = OperandUse(_composed(TRANSFORMATION))
-AGGREGATED = OperandUse(_composed(AGGREGATION))
+TRANSFORMED = OperandUse(_compose(TRANSFORMATION))
+AGGREGATED = OperandUse(_compose(AGGREGATION))
 CHOOSING = OperandUse(_indirect(CONDITIONAL), direct=False)
 WINDOWED = OperandUse(_indirect(WINDOW), direct=False)
 
@@ -122,7 +122,7 @@ class Value:
     type: str = ""
     """As DDL writes it, where it is known: of what a table has, and of structs that are built."""
 
-    def within(self, way: OperandUse, written: tuple[object, ...] = ()) -> Value:
+    def as_operand(self, way: OperandUse, written: tuple[object, ...] = ()) -> Value:
         """Return the value as an operand of an expression."""
         becomes = way.becomes
         return Value({k: becomes[bits] for k, bits in self.dependencies.items()}, self.rows, written)
@@ -158,11 +158,11 @@ class LineageRelation:
     rows: RelationRows
     opens: list[Open] = field(default_factory=list)
 
-    def aliased(self, alias: str, columns: Sequence[str] = ()) -> LineageRelation:
+    def apply_alias(self, alias: str, columns: Sequence[str] = ()) -> LineageRelation:
         """Return it under an alias, with its columns renamed by position when names are given."""
         shown = [a for a in self.attributes if not a.hidden]
         if columns and self.opens:
-            whole = merged(a.value for a in shown)
+            whole = merge_values(a.value for a in shown)
             return LineageRelation([Attribute(name, whole, (alias,)) for name in columns], self.rows)
         if columns and len(columns) != len(shown):
             raise Unclear(f"`{alias}` has {len(shown)} columns, not {len(columns)}")
@@ -171,7 +171,7 @@ class LineageRelation:
         return LineageRelation(attributes, self.rows, [replace(o, qualifier=(alias,)) for o in self.opens])
 
 
-def merged(values: Iterable[Value], way: OperandUse | None = None) -> Value:
+def merge_values(values: Iterable[Value], way: OperandUse | None = None) -> Value:
     """Return a value that may be any of several."""
     found: AttributeDependencies = {}
     rows: dict[int, RelationRows] = {}
@@ -194,7 +194,7 @@ class Sum:
     seen: dict[tuple[int, int], Value] = field(default_factory=dict)
     """Kept, so that no other value gets the identity of one."""
 
-    def take(self, value: Value, way: OperandUse) -> int:
+    def add(self, value: Value, way: OperandUse) -> int:
         """Take in an operand; return what it cost."""
         key = (id(value), id(way))
         if key in self.seen:
@@ -203,10 +203,10 @@ class Sum:
         found, becomes = self.dependencies, way.becomes
         for column, bits in value.dependencies.items():
             found[column] = found.get(column, 0) | becomes[bits]
-        self.decided_by(value.rows)
+        self.add_deciding_rows(value.rows)
         return 1 + len(value.dependencies)
 
-    def decided_by(self, rows: Iterable[RelationRows]) -> None:
+    def add_deciding_rows(self, rows: Iterable[RelationRows]) -> None:
         """Take in what decides on a value."""
         for one in rows:
             self.rows[id(one)] = one
@@ -238,7 +238,7 @@ class Frame:
         self.opens += relation.opens
         self.rows.parents.append(relation.rows)
 
-    def take(self, attributes: list[Attribute], opens: list[Open]) -> None:
+    def set_columns(self, attributes: list[Attribute], opens: list[Open]) -> None:
         """Have these columns and no others from now on; the rows stay."""
         self.attributes, self.opens, self._index = attributes, opens, {}
         for attribute in attributes:
@@ -247,7 +247,7 @@ class Frame:
     def relation(self) -> LineageRelation:
         return LineageRelation(self.attributes, self.rows, self.opens)
 
-    def over(
+    def derive(
         self,
         attributes: list[Attribute] | None = None,
         opens: list[Open] | None = None,
@@ -259,7 +259,7 @@ class Frame:
         if attributes is None and opens is None:
             made.attributes, made.opens, made._index = self.attributes, self.opens, self._index
         else:
-            made.take(
+            made.set_columns(
                 self.attributes if attributes is None else attributes, self.opens if opens is None else opens
             )
         made.below = self
@@ -270,12 +270,12 @@ class Frame:
         """What `*` means."""
         return [a for a in self.attributes if not a.hidden]
 
-    def qualified(self, qualifier: Parts) -> list[Attribute]:
+    def expand_qualified_star(self, qualifier: Parts) -> list[Attribute]:
         """Return what `qualifier.*` means; Spark shows the keys that USING hides first."""
         found = [a for a in self.attributes if a.qualifier[-len(qualifier) :] == qualifier]
         return sorted(found, key=lambda a: not a.hidden)
 
-    def named(self, name: str) -> list[Attribute]:
+    def find_by_name(self, name: str) -> list[Attribute]:
         """Return the columns of a name, hidden ones too."""
         return self._index.get(name, [])
 
@@ -320,7 +320,7 @@ class Environment:
     pulls_up: bool = False
     """Whether a column that the frame does not have is looked for below it."""
 
-    def known(self, parts: Parts) -> tuple[list[Attribute], int]:
+    def find_columns(self, parts: Parts) -> tuple[list[Attribute], int]:
         """Return the columns of this query that a reference may mean, and how many parts name them."""
         output = self.outputs.get(parts[0])
         if output is not None and self.prefer == "outputs" and len(parts) == 1:

@@ -16,7 +16,7 @@ from gateway.sql.lineage_scope import (
     RelationRows,
     RowCondition,
     Value,
-    merged,
+    merge_values,
 )
 
 
@@ -54,12 +54,12 @@ class Branches:
         self._opens = list(first.opens)
         self._distinct = False
         self.cost = 0
-        """Of what was added last."""
+        """Column dependencies copied by the last `add()`; the caller charges them to its work budget."""
 
     def add(self, kind: str, right: LineageRelation, *, distinct: bool, by_name: bool) -> None:
         """Add the right side of an operation: of a UNION, EXCEPT or INTERSECT."""
         self.cost = 0
-        values = self._matched(right, by_name=by_name)
+        values = self._match_columns(right, by_name=by_name)
         if kind == "UNION":
             for column, value in values:
                 self.cost += column.add(value)
@@ -69,14 +69,16 @@ class Branches:
             return
         # Rows of the left side are kept or not as the right side has them: a semi or an anti join.
         self._settle()
-        compared = merged(value for column, value in values for value in (column.attribute().value, value))
+        compared = merge_values(
+            value for column, value in values for value in (column.attribute().value, value)
+        )
         self.cost += len(compared.dependencies)
         self._rows = RelationRows(
             [RowCondition(Clause.JOIN, kind, [ConditionPart(kind, compared.dependencies, by_row=False)])],
             [self._rows, right.rows, *compared.rows],
         )
 
-    def _matched(self, right: LineageRelation, *, by_name: bool) -> list[tuple[_UnionColumn, Value]]:
+    def _match_columns(self, right: LineageRelation, *, by_name: bool) -> list[tuple[_UnionColumn, Value]]:
         theirs = [a for a in right.attributes if not a.hidden]
         if by_name:
             return self._by_name(theirs)
@@ -85,7 +87,7 @@ class Branches:
         if not (self._opens or right.opens):
             raise Unclear("the columns of a set operation cannot be matched")
         # Somewhere a star stands for columns that nobody knows: whatever is there may be in any column.
-        whole = merged(a.value for a in theirs)
+        whole = merge_values(a.value for a in theirs)
         return [(column, whole) for column in self._columns]
 
     def _by_name(self, theirs: list[Attribute]) -> list[tuple[_UnionColumn, Value]]:
@@ -103,7 +105,7 @@ class Branches:
     def _settle(self) -> None:
         """Lay the comparison of a distinct UNION on its rows."""
         if self._distinct:
-            compared = merged(column.attribute().value for column in self._columns)
+            compared = merge_values(column.attribute().value for column in self._columns)
             part = ConditionPart("UNION", compared.dependencies, by_row=False)
             self._rows.conditions.append(RowCondition(Clause.GROUP_BY, "UNION", [part]))
             self._rows.parents += compared.rows

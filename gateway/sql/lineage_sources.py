@@ -61,11 +61,11 @@ class LineageCatalog:
     """Columns, lower case, that a mask stood before, by folded name of the table or view."""
 
     def table(self, name: TableName) -> Table | None:
-        return self.tables.get(name.folded())
+        return self.tables.get(name.fold())
 
     def dataset(self, name: TableName) -> Dataset:
         table = self.table(name)
-        is_view = name.folded() in self.views or (table is not None and table.kind is TableKind.VIEW)
+        is_view = name.fold() in self.views or (table is not None and table.kind is TableKind.VIEW)
         return Dataset.table(name, DatasetKind.VIEW if is_view else DatasetKind.TABLE)
 
 
@@ -139,7 +139,7 @@ class Sources:
         if isinstance(resolved, Ungovernable):
             folded = tuple(part.lower() for part in parts)
             return self._table(dataset_of(parts, names, self.catalog), None, folded)
-        name_ = resolved.folded()
+        name_ = resolved.fold()
         text = self.catalog.views.get(name_)
         qualifier = name_.parts
         if text is not None:
@@ -152,7 +152,7 @@ class Sources:
 
     def table(self, name: TableName) -> LineageRelation:
         """Return the relation of a table by itself: the target of a MERGE, UPDATE or DELETE."""
-        folded = name.folded()
+        folded = name.fold()
         qualifier = folded.parts
         return self._table(self.catalog.dataset(folded), self.catalog.table(folded), qualifier)
 
@@ -166,7 +166,7 @@ class Sources:
                 RelationRows(),
                 [unknown],
             )
-        masked = self.catalog.masks.get(table.name.folded(), frozenset())
+        masked = self.catalog.masks.get(table.name.fold(), frozenset())
         attributes = []
         for column in table.columns:
             name = column.name.lower()
@@ -221,7 +221,7 @@ class Sources:
             raise Unclear(f"the view {name} reads itself, or views are nested too deeply")
         self._reading.append(name)
         try:
-            found = self._named(name, self._read_view(name, text))
+            found = self._name_columns(name, self._read_view(name, text))
         except Unclear as unclear:
             self.unread[dataset] = unclear.why
             return None
@@ -247,7 +247,7 @@ class Sources:
             dependencies = {key: behind_mask(bits) for key, bits in dependencies.items()}
         return Value(dependencies, value.rows, value.written, value.type)
 
-    def _named(self, name: TableName, relation: LineageRelation) -> LineageRelation:
+    def _name_columns(self, name: TableName, relation: LineageRelation) -> LineageRelation:
         """Give the columns of a view's query the view's names: by those that Spark recorded, or in order."""
         table = self.catalog.table(name)
         if table is None or not table.columns:
@@ -272,7 +272,7 @@ class Sources:
 
     def _temp_view(self, name: str, made: StatementLineage) -> LineageRelation:
         """Return a temporary view as what the statement that made it read."""
-        columns, rows = self._made(made)
+        columns, rows = self._resolve_made(made)
         dataset = Dataset(DatasetKind.TEMP_VIEW, (name,))
         scan = self.vertices.scan()
         self._datasets.append(dataset)
@@ -283,11 +283,11 @@ class Sources:
         opens = [Open((name,), None, a.value) for a in attributes if a.name == ANY_COLUMN]
         return LineageRelation(attributes, rows, opens)
 
-    def kept(self, made: StatementLineage) -> LineageRelation:
+    def resolve_cached(self, made: StatementLineage) -> LineageRelation:
         """Return a relation that Spark has kept as what the plan that made it read."""
         if made.table_level:
             raise Unclear(made.table_level)
-        columns, rows = self._made(made)
+        columns, rows = self._resolve_made(made)
         seen: set[str] = set()
         attributes = []
         for vertex, value in columns:
@@ -298,7 +298,7 @@ class Sources:
             attributes.append(Attribute(name, value))
         return LineageRelation(attributes, rows)
 
-    def _made(self, made: StatementLineage) -> tuple[list[tuple[ColumnVertex, Value]], RelationRows]:
+    def _resolve_made(self, made: StatementLineage) -> tuple[list[tuple[ColumnVertex, Value]], RelationRows]:
         """Return what a statement made, by column, and its rows: both of what it read."""
         scans: dict[Dataset, int] = {}
 
@@ -382,7 +382,7 @@ def read_datasets(
         parts, names = stack.pop()
         resolved = names.table(parts)
         dataset = dataset_of(parts, names, catalog)
-        if isinstance(resolved, TableName) and (body := catalog.views.get(resolved.folded())) is not None:
+        if isinstance(resolved, TableName) and (body := catalog.views.get(resolved.fold())) is not None:
             if dataset not in views:
                 stack += reversed(scans_of(body))
             views[dataset] = None
@@ -409,4 +409,4 @@ def target_of(parts: Parts, names: Names, catalog: LineageCatalog) -> tuple[Data
     resolved = names.new_table(parts)
     if isinstance(resolved, Ungovernable):
         return dataset_of(parts, names, catalog), None
-    return catalog.dataset(resolved), resolved.folded()
+    return catalog.dataset(resolved), resolved.fold()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from gateway.sql.analyse_scope import Unclear
-from gateway.sql.analyse_tree import folded, parts_of, qualifier_of, star_of
+from gateway.sql.analyse_tree import fold_identifier, parts_of, qualifier_of, star_of
 from gateway.sql.lineage_expressions import Ctes, SqlLineageExpressions
 from gateway.sql.lineage_scope import Environment
 from gateway.sql.lineage_types import element_type, field_type, is_nested, struct_of, sum_type
@@ -21,7 +21,7 @@ _SAME = (
 """They give a value of their first operand's type."""
 
 
-def built_type(node: exp.Expr, walk: SqlLineageExpressions, place: Environment, ctes: Ctes) -> str:
+def infer_type(node: exp.Expr, walk: SqlLineageExpressions, place: Environment, ctes: Ctes) -> str:
     """Return the type of an expression in DDL, empty where it is not told here."""
     return _type(node, walk, place, ctes, 0)
 
@@ -34,7 +34,7 @@ def _type(node: object, walk: SqlLineageExpressions, place: Environment, ctes: C
         return _type(child, walk, place, ctes, depth + 1)
 
     if (parts := parts_of(node)) is not None:
-        return "" if walk.argument(parts[0]) is not None else walk.typed(parts, place)
+        return "" if walk.argument(parts[0]) is not None else walk.infer_reference_type(parts, place)
     match node:
         case exp.Struct():
             return _struct(node, walk, place, ctes, depth)
@@ -62,7 +62,7 @@ def _type(node: object, walk: SqlLineageExpressions, place: Environment, ctes: C
         case exp.Bracket():
             return element_type(within(node.this)) if len(node.expressions) == 1 else ""
         case exp.Dot(expression=exp.Identifier()):
-            return field_type(within(node.this), folded(node.expression))
+            return field_type(within(node.this), fold_identifier(node.expression))
         case exp.Cast():
             return node.to.sql(dialect="spark") if node.to.this is exp.DataType.Type.STRUCT else ""
         case exp.FromJson() if isinstance(node.expression, exp.Literal) and node.expression.is_string:
@@ -92,7 +92,7 @@ def _struct(node: exp.Struct, walk: SqlLineageExpressions, place: Environment, c
                 return ""
             fields += [(a.name or "", a.value.type) for a in shown]
         elif isinstance(item, exp.PropertyEQ) and isinstance(item.this, exp.Identifier):
-            name = folded(item.this)
+            name = fold_identifier(item.this)
             if name.startswith("col") and name[3:].isdigit() and len(fields) + 1 != int(name[3:]):
                 return ""  # numbered by sqlglot, which does not count what a star stands for
             fields.append((name, _type(item.expression, walk, place, ctes, depth + 1)))

@@ -17,8 +17,8 @@ from sqlglot.tokenizer_core import TokenType
 
 from gateway.model.reading import Reading, Relation, RelationForm, RelationRole, UnnamedColumn
 from gateway.sql.analyse_scope import Unclear
-from gateway.sql.pipes import PIPE, Pipes, unused_prefix
-from gateway.sql.tokens import SPARK, bound, step, tokens_of
+from gateway.sql.pipes import PIPE, Pipes, find_unused_prefix
+from gateway.sql.tokens import SPARK, check_parser_limits, step, tokens_of
 
 MAX_LENGTH = 1_000_000
 """Characters. Lineage is made off the path of statements, in a process with a deadline."""
@@ -51,7 +51,7 @@ class Text:
             raise Unclear(f"the statement has more than {MAX_LENGTH} characters")
         if not _COMPUTED_NAMES.isdisjoint(reading.nodes | reading.expressions):
             raise Unclear("a name is not written literally")
-        text = cls(source, _pipes=Pipes(unused_prefix(source)))
+        text = cls(source, _pipes=Pipes(find_unused_prefix(source)))
         folded = source.lower()
         for relation in reading.relations:
             if relation.role is not RelationRole.CTE:
@@ -174,7 +174,7 @@ def _parse_wider(piece: str, first: Exception) -> Sequence[exp.Expr | None]:
     """Try the dialect that has Spark's `variant:path` too."""
     try:
         tokens = _DATABRICKS.tokenize(piece)
-        bound(tokens)
+        check_parser_limits(tokens)
         return _DATABRICKS.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, piece)
     except (RecursionError, Unclear):
         raise

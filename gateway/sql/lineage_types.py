@@ -36,10 +36,10 @@ def is_map(type_: str) -> bool:
 
 def struct_of(fields: Iterable[tuple[str, str]]) -> str:
     """Return the type of a struct in DDL; types may be empty."""
-    return f"struct<{','.join(f'{_quoted(name)}:{type_}' for name, type_ in fields)}>"
+    return f"struct<{','.join(f'{_quote(name)}:{type_}' for name, type_ in fields)}>"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 

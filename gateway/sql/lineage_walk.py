@@ -25,24 +25,24 @@ from gateway.sql.analyse_tree import (
     SUBQUERY_PARTS,
     TABLE_PARTS,
     VALUES_PARTS,
-    folded,
+    fold_identifier,
     names_of,
-    only,
     qualifier_of,
+    reject_unread_parts,
     star_of,
 )
 from gateway.sql.lineage_expressions import Ctes, SqlFragment, SqlLineageExpressions
-from gateway.sql.lineage_generators import generated
+from gateway.sql.lineage_generators import generate_columns
 from gateway.sql.lineage_grouping import group_items, order_items, orders_all
 from gateway.sql.lineage_joins import (
+    find_null_rejecting,
     keep_unmatched,
     key_columns,
     key_parts,
-    merged_keys,
-    rejecting,
+    merge_keys,
     using_attributes,
 )
-from gateway.sql.lineage_pivots import pivoted
+from gateway.sql.lineage_pivots import apply_pivot
 from gateway.sql.lineage_references import decide_by, group_by
 from gateway.sql.lineage_scope import (
     NO_DEPENDENCIES,
@@ -54,10 +54,10 @@ from gateway.sql.lineage_scope import (
     RelationRows,
     RowCondition,
     Value,
-    merged,
+    merge_values,
 )
 from gateway.sql.lineage_sets import Branches, add_operation
-from gateway.sql.lineage_structs import built_type
+from gateway.sql.lineage_structs import infer_type
 from gateway.sql.lineage_text import Text
 
 MAX_STEPS = 20_000
@@ -104,7 +104,7 @@ class SqlLineageWalk(SqlLineageExpressions):
     def spend(self, work: int) -> None:
         self.budget.spend(work)
 
-    def opened(self, unknown: Open, name: str) -> Value:
+    def open_column(self, unknown: Open, name: str) -> Value:
         return self._opened(unknown, name)
 
     def argument(self, name: str) -> LineageRelation | None:
@@ -128,8 +128,8 @@ class SqlLineageWalk(SqlLineageExpressions):
         if isinstance(node, exp.SetOperation):
             return self._set_operation(node, outer, scope)
         if isinstance(node, exp.Subquery):
-            only(node, SUBQUERY_PARTS - {"alias", "sample", "pivots", "joins", "laterals"})
-            return self._modified(node, self.query(node.this, outer, scope), outer, scope)
+            reject_unread_parts(node, SUBQUERY_PARTS - {"alias", "sample", "pivots", "joins", "laterals"})
+            return self._walk_modifiers(node, self.query(node.this, outer, scope), outer, scope)
         if isinstance(node, exp.Values):
             return self._values(node, outer, scope)
         if isinstance(node, exp.Table):
@@ -145,13 +145,13 @@ class SqlLineageWalk(SqlLineageExpressions):
         scope = dict(ctes)
         for cte in node.expressions:
             alias = cte.args["alias"]
-            name, columns = folded(alias.this), names_of(alias.args.get("columns"))
+            name, columns = fold_identifier(alias.this), names_of(alias.args.get("columns"))
             body = cte.this
             if node.args.get("recursive") and isinstance(body, exp.SetOperation):
                 relation = self._recursive(name, columns, body, outer, scope)
             else:
                 relation = self.query(body, outer, scope)
-            scope[name] = relation.aliased(name, columns)
+            scope[name] = relation.apply_alias(name, columns)
         return scope
 
     def _recursive(
@@ -170,7 +170,7 @@ class SqlLineageWalk(SqlLineageExpressions):
                 Attribute(a.name, replace(a.value, rows=(mine,)))
                 for a, mine in zip(before.attributes, own, strict=True)
             ]
-            itself = LineageRelation(attributes, rows, before.opens).aliased(name, columns)
+            itself = LineageRelation(attributes, rows, before.opens).apply_alias(name, columns)
             after = self.query(body, outer, {**ctes, name: itself})
             if len(after.attributes) != len(own):
                 raise Unclear(f"the columns of the recursive query `{name}` cannot be matched")
@@ -185,10 +185,10 @@ class SqlLineageWalk(SqlLineageExpressions):
         return after
 
     def _select(self, node: exp.Select, outer: Environment | None, ctes: Ctes) -> LineageRelation:
-        only(node, SELECT_PARTS)
+        reject_unread_parts(node, SELECT_PARTS)
         frame = Frame()
         self.from_clause(node, frame, outer, ctes)
-        return self.selected(node, frame, outer, ctes)
+        return self.walk_select(node, frame, outer, ctes)
 
     def from_clause(self, node: exp.Select, frame: Frame, outer: Environment | None, ctes: Ctes) -> None:
         """Bring into scope what a SELECT reads."""
@@ -200,14 +200,14 @@ class SqlLineageWalk(SqlLineageExpressions):
         for lateral in args.get("laterals") or ():
             frame.add(self.lateral(lateral, Environment(frame, outer), ctes))
 
-    def selected(
+    def walk_select(
         self, node: exp.Select, frame: Frame, outer: Environment | None, ctes: Ctes
     ) -> LineageRelation:
         """Walk everything of a SELECT but its FROM clause."""
         args = node.args
         rows = frame.rows
-        self._hinted(args.get("hint"))
-        windows: dict[str, object] = {folded(w.this): w for w in args.get("windows") or ()}
+        self._note_hint(args.get("hint"))
+        windows: dict[str, object] = {fold_identifier(w.this): w for w in args.get("windows") or ()}
         if (where := args.get("where")) is not None:
             self.decide(rows, Clause.WHERE, where.this, Environment(frame, outer), ctes)
         grouping, groups = None, None
@@ -216,7 +216,7 @@ class SqlLineageWalk(SqlLineageExpressions):
             groups = RelationRows(groups=grouping)
         place = Environment(frame, outer, groups=groups, windows=windows)
         attributes, opens = self.select_list(node.expressions, place, ctes)
-        outputs = _named(attributes)
+        outputs = _index_by_name(attributes)
         if group is not None and grouping is not None:
             self._group(group, grouping, rows, attributes, Environment(frame, outer, outputs), ctes)
         after = Environment(frame, outer, outputs, groups=groups, windows=windows)
@@ -224,15 +224,15 @@ class SqlLineageWalk(SqlLineageExpressions):
             if (condition := args.get(name)) is not None:
                 self.decide(rows, clause, condition.this, after, ctes)
         if (distinct := args.get("distinct")) is not None:
-            only(distinct, frozenset())
-            decide_by(rows, Clause.GROUP_BY, "DISTINCT", merged(a.value for a in attributes))
+            reject_unread_parts(distinct, frozenset())
+            decide_by(rows, Clause.GROUP_BY, "DISTINCT", merge_values(a.value for a in attributes))
         found = LineageRelation(attributes, rows, opens)
-        return self.ordered(node, found, frame, outer, ctes, groups, windows)
+        return self.walk_order(node, found, frame, outer, ctes, groups, windows)
 
-    def _hinted(self, hint: exp.Expr | None) -> None:
+    def _note_hint(self, hint: exp.Expr | None) -> None:
         """Note the names in a hint, which Spark's parser lists as columns and which are relations."""
         if hint is not None:
-            self.references |= {(folded(name),) for name in hint.find_all(exp.Identifier)}
+            self.references |= {(fold_identifier(name),) for name in hint.find_all(exp.Identifier)}
 
     def select_list(
         self, items: Iterable[exp.Expr], place: Environment, ctes: Ctes
@@ -246,7 +246,7 @@ class SqlLineageWalk(SqlLineageExpressions):
                 value = self.value(item.this, place, ctes)
                 attributes += [Attribute(name, value) for name in names_of(item.expressions)]
                 continue
-            name = folded(item.args["alias"]) if isinstance(item, exp.Alias) else None
+            name = fold_identifier(item.args["alias"]) if isinstance(item, exp.Alias) else None
             node = item.this if isinstance(item, exp.Alias) else item
             unnamed = self.text.columns.get(name) if name is not None else None
             if unnamed is not None:
@@ -259,7 +259,7 @@ class SqlLineageWalk(SqlLineageExpressions):
                 opens += unknown
                 continue
             attribute = self.attribute(node, place, ctes)
-            if not attribute.value.type and (type_ := built_type(node, self, place, ctes)):
+            if not attribute.value.type and (type_ := infer_type(node, self, place, ctes)):
                 attribute = replace(attribute, value=replace(attribute.value, type=type_))
             if unnamed is not None:
                 attributes.append(Attribute(self.column_name(unnamed, place), attribute.value))
@@ -267,7 +267,7 @@ class SqlLineageWalk(SqlLineageExpressions):
                 attribute = Attribute(name, attribute.value)
                 place.outputs.setdefault(name, attribute)
                 attributes.append(attribute)
-            elif (many := generated(node, attribute.value, self, place, ctes)) is not None:
+            elif (many := generate_columns(node, attribute.value, self, place, ctes)) is not None:
                 attributes += many.attributes
                 opens += many.opens
             else:
@@ -289,9 +289,9 @@ class SqlLineageWalk(SqlLineageExpressions):
         ]
         if group.args.get("all"):
             self.references.add(("all",))
-        group_by(rows, grouping, merged(values))
+        group_by(rows, grouping, merge_values(values))
 
-    def ordered(
+    def walk_order(
         self,
         node: exp.Expr,
         relation: LineageRelation,
@@ -302,7 +302,7 @@ class SqlLineageWalk(SqlLineageExpressions):
         windows: dict[str, object] | None = None,
     ) -> LineageRelation:
         """Walk ORDER BY and LIMIT, where a bare name is the output column."""
-        outputs = _named(relation.attributes)
+        outputs = _index_by_name(relation.attributes)
         places = [
             Environment(frame, outer, outputs, prefer, groups, windows or {})
             for prefer in ("outputs", "columns")
@@ -320,13 +320,13 @@ class SqlLineageWalk(SqlLineageExpressions):
             if orders_all(clause):
                 self.references.add(("all",))
             if name != "distribute":
-                decide_by(relation.rows, Clause.SORT, SqlFragment(clause, self.text), merged(values))
+                decide_by(relation.rows, Clause.SORT, SqlFragment(clause, self.text), merge_values(values))
         for name in ("limit", "offset"):
             if (clause := node.args.get(name)) is not None:
                 self.operands([clause], places[0], ctes)
         return relation
 
-    def _modified(
+    def _walk_modifiers(
         self, node: exp.Expr, relation: LineageRelation, outer: Environment | None, ctes: Ctes
     ) -> LineageRelation:
         """Walk ORDER BY and LIMIT of a set operation or a bracketed query, which see its output only."""
@@ -335,7 +335,7 @@ class SqlLineageWalk(SqlLineageExpressions):
         ):
             return relation
         frame = Frame(relation)
-        return self.ordered(node, frame.relation(), frame, outer, ctes)
+        return self.walk_order(node, frame.relation(), frame, outer, ctes)
 
     def _set_operation(
         self, node: exp.SetOperation, outer: Environment | None, ctes: Ctes
@@ -343,7 +343,7 @@ class SqlLineageWalk(SqlLineageExpressions):
         chain: list[exp.SetOperation] = []
         first: exp.Expr = node
         while isinstance(first, exp.SetOperation) and (not chain or not _modifies(first)):
-            only(first, SET_OPERATION_PARTS | {"by_name"})
+            reject_unread_parts(first, SET_OPERATION_PARTS | {"by_name"})
             chain.append(first)
             first = first.this
         branches = Branches(self.query(first, outer, ctes))
@@ -351,7 +351,7 @@ class SqlLineageWalk(SqlLineageExpressions):
             right = self.query(operation.expression, outer, ctes)
             add_operation(branches, operation, right)
             self.spend(branches.cost)
-        return self._modified(node, branches.relation(), outer, ctes)
+        return self._walk_modifiers(node, branches.relation(), outer, ctes)
 
     # ---------------------------------------------------------------- relations
 
@@ -366,17 +366,19 @@ class SqlLineageWalk(SqlLineageExpressions):
     def _first(self, node: exp.Expr, frame: Frame, lateral: Environment, ctes: Ctes) -> None:
         match node:
             case exp.Table():
-                only(node, TABLE_PARTS)
+                reject_unread_parts(node, TABLE_PARTS)
                 relation = self._table(node, lateral, ctes)
             # RULE (lineage-bracketed-relation)
             case exp.Subquery(this=exp.Query() | exp.Values()) if not _is_bracketed(node.this):
-                only(node, SUBQUERY_PARTS)
+                reject_unread_parts(node, SUBQUERY_PARTS)
                 scope = self.with_(node.args.get("with_"), lateral.parent, ctes)
                 inner = self.query(node.this, lateral.parent, scope)
                 # ORDER BY and the like belong to the query inside, the alias to the relation.
-                relation = _subquery(self._modified(node, inner, lateral.parent, scope))
+                relation = _subquery(self._walk_modifiers(node, inner, lateral.parent, scope))
             case exp.Subquery():
-                only(node, frozenset({"this", "alias", "pivots", "sample", "joins", "laterals"}))
+                reject_unread_parts(
+                    node, frozenset({"this", "alias", "pivots", "sample", "joins", "laterals"})
+                )
                 bracketed = Frame()
                 self.relation(node.this, bracketed, Environment(bracketed, lateral.parent), ctes)
                 relation = bracketed.relation()
@@ -387,31 +389,31 @@ class SqlLineageWalk(SqlLineageExpressions):
                 return
             case _:
                 raise Unclear(f"{NOT_UNDERSTOOD}{type(node).__name__} in a FROM clause")
-        frame.add(self.aliased(node, relation, lateral.parent, ctes))
+        frame.add(self.apply_alias(node, relation, lateral.parent, ctes))
 
     def _table(self, node: exp.Table, lateral: Environment, ctes: Ctes) -> LineageRelation:
         if not isinstance(node.this, exp.Identifier):
             if node.args.get("db") is not None:
                 raise Unclear("a table function with a qualified name")
             return self._function(node.this, lateral, ctes)
-        parts = tuple(folded(part) for part in node.parts)
+        parts = tuple(fold_identifier(part) for part in node.parts)
         if len(parts) == 1:
             if parts[0] in self.text.relations:
                 return self.scan(parts[0])
             if parts[0] in self.text.pipes:
-                return self.piped(self.text.pipes[parts[0]], lateral.parent, ctes)
+                return self.walk_pipe(self.text.pipes[parts[0]], lateral.parent, ctes)
             if parts[0] in ctes:
                 return ctes[parts[0]]
         raise Unclear(f"readers disagree: only column analysis sees `{'.'.join(parts)}`")
 
     @abstractmethod
-    def piped(self, operators: Sequence[str], outer: Environment | None, ctes: Ctes) -> LineageRelation:
+    def walk_pipe(self, operators: Sequence[str], outer: Environment | None, ctes: Ctes) -> LineageRelation:
         """Return what a piped query gives; the first of its operators is the query that it begins with."""
 
     def _function(self, node: exp.Expr, place: Environment, ctes: Ctes) -> LineageRelation:
         """Return what a table function gives: its columns are made of all its arguments."""
         value = self.value(node, place, ctes)
-        found = generated(node, value, self, place, ctes)
+        found = generate_columns(node, value, self, place, ctes)
         if found is None:
             found = LineageRelation([Attribute("*", value)], RelationRows(), [Open((), None, value)])
         qualifier = (str(node.this).lower(),) if isinstance(node, exp.Anonymous) else ()
@@ -422,7 +424,7 @@ class SqlLineageWalk(SqlLineageExpressions):
         )
 
     def _values(self, node: exp.Values, place: Environment | None, ctes: Ctes) -> LineageRelation:
-        only(node, VALUES_PARTS)
+        reject_unread_parts(node, VALUES_PARTS)
         place = place or Environment(Frame())
         columns: list[list[Value]] = []
         for row in node.expressions:
@@ -434,12 +436,12 @@ class SqlLineageWalk(SqlLineageExpressions):
                 if value.dependencies or value.rows or not columns[i]:
                     columns[i].append(value)
         return LineageRelation(
-            [Attribute(f"col{i}", merged(c)) for i, c in enumerate(columns, 1)], RelationRows()
+            [Attribute(f"col{i}", merge_values(c)) for i, c in enumerate(columns, 1)], RelationRows()
         )
 
     def lateral(self, node: exp.Lateral, place: Environment, ctes: Ctes) -> LineageRelation:
         """Return what LATERAL adds: a subquery over what stands before it, or a function of that."""
-        only(node, LATERAL_PARTS)
+        reject_unread_parts(node, LATERAL_PARTS)
         this = node.this
         if isinstance(this, exp.Subquery):
             relation = _subquery(self.query(this, place, ctes))
@@ -452,24 +454,24 @@ class SqlLineageWalk(SqlLineageExpressions):
             return relation
         columns = names_of(alias.args.get("columns"))
         self.references |= {(name,) for name in columns}  # Spark's parser lists them as references
-        return relation.aliased(folded(alias.this), columns)
+        return relation.apply_alias(fold_identifier(alias.this), columns)
 
-    def aliased(
+    def apply_alias(
         self, node: exp.Expr, relation: LineageRelation, outer: Environment | None, ctes: Ctes
     ) -> LineageRelation:
         """Put the alias and the pivots of a relation on it, in the order in which Spark does."""
         alias = node.args.get("alias")
         if alias is not None and alias.this is not None:
-            relation = relation.aliased(folded(alias.this), names_of(alias.args.get("columns")))
+            relation = relation.apply_alias(fold_identifier(alias.this), names_of(alias.args.get("columns")))
         elif alias is not None and (columns := names_of(alias.args.get("columns"))):
-            relation = relation.aliased("", columns)
+            relation = relation.apply_alias("", columns)
         for pivot in node.args.get("pivots") or ():
-            relation = pivoted(self, pivot, relation, outer, ctes)
+            relation = apply_pivot(self, pivot, relation, outer, ctes)
         return relation
 
     def join(self, node: exp.Join, frame: Frame, outer: Environment | None, ctes: Ctes) -> None:
         """Bring the right side of a join into scope, or only its keys after a semi or anti join."""
-        only(node, JOIN_PARTS)
+        reject_unread_parts(node, JOIN_PARTS)
         args = node.args
         right = Frame()
         self.relation(node.this, right, Environment(frame, outer), ctes)
@@ -484,7 +486,7 @@ class SqlLineageWalk(SqlLineageExpressions):
         own = {id(a) for a in left_columns}
         theirs = {id(a) for a in right.attributes}
         frame.add(right.relation())
-        rejects = rejecting(side, kind, own, theirs)
+        rejects = find_null_rejecting(side, kind, own, theirs)
         pairs: dict[str, tuple[Attribute, Attribute]] = {}
         if keys:
             pairs = using_attributes(
@@ -501,9 +503,9 @@ class SqlLineageWalk(SqlLineageExpressions):
             if outer_join:
                 keep_unmatched(condition)
         if kind in ("SEMI", "ANTI"):
-            frame.take(left_columns, left_opens)
+            frame.set_columns(left_columns, left_opens)
         if keys:
-            frame.take(merged_keys(frame, pairs, side, kind), frame.opens)
+            frame.set_columns(merge_keys(frame, pairs, side, kind), frame.opens)
 
 
 def _subquery(relation: LineageRelation) -> LineageRelation:
@@ -512,7 +514,7 @@ def _subquery(relation: LineageRelation) -> LineageRelation:
     return LineageRelation(attributes, relation.rows, [replace(o, qualifier=()) for o in relation.opens])
 
 
-def _named(attributes: Iterable[Attribute]) -> dict[str, Attribute]:
+def _index_by_name(attributes: Iterable[Attribute]) -> dict[str, Attribute]:
     found: dict[str, Attribute] = {}
     for attribute in attributes:
         if attribute.name is not None:

@@ -25,7 +25,7 @@ from gateway.model.reading import CommandNode, Reading, Span
 from gateway.model.reading import Relation as ReadRelation
 from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_edges import TargetValue
-from gateway.sql.lineage_scope import NO_DEPENDENCIES, Attribute, LineageRelation, Value, merged
+from gateway.sql.lineage_scope import NO_DEPENDENCIES, Attribute, LineageRelation, Value, merge_values
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, target_of
 from gateway.sql.lineage_text import Text, query_start
 from gateway.sql.tokens import tokens_of
@@ -125,13 +125,15 @@ def _inserts(statement: LineageText, catalog: LineageCatalog) -> list[Write]:
                 columns=_texts(command.fields.get("userSpecifiedCols")),
                 static=tuple(name.lower() for name in static),
                 by_name=command.fields.get("byName") is True,
-                replaced=_replaced(statement.text, target, span),
+                replaced=_find_replace_where(statement.text, target, span),
             )
         )
     return found
 
 
-def _replaced(text: str, target: ReadRelation, head: Span) -> tuple[tuple[int, int], tuple[int, int]] | None:
+def _find_replace_where(
+    text: str, target: ReadRelation, head: Span
+) -> tuple[tuple[int, int], tuple[int, int]] | None:
     """Return where target and condition of `INSERT INTO t REPLACE WHERE condition` stand."""
     if target.span is None:
         return None
@@ -197,7 +199,7 @@ def _into_directory(command: CommandNode, statement: LineageText) -> Write:
     )
 
 
-def renaming_of(statement: LineageText, catalog: LineageCatalog) -> StatementLineage | None:
+def trace_rename(statement: LineageText, catalog: LineageCatalog) -> StatementLineage | None:
     """Return the lineage of ALTER TABLE … RENAME TO: every column goes on under the new name; None for other
     statements, and for names that mean no table."""
     reading = statement.reading
@@ -249,14 +251,16 @@ def query_text(write: Write, text: Text) -> str:
     return pieces[-1]
 
 
-def matched(write: Write, relation: LineageRelation, catalog: LineageCatalog) -> list[TargetValue]:
+def match_target_columns(
+    write: Write, relation: LineageRelation, catalog: LineageCatalog
+) -> list[TargetValue]:
     """Return the target columns that are written, in order, each with its value."""
     shown = [a for a in relation.attributes if not a.hidden]
     names = _column_names(write, shown, catalog)
     values: list[Value]
     if relation.opens and len(names) != len(shown):
         # A star stands for columns that nobody knows: whatever is there may be in any column.
-        whole = merged(a.value for a in shown)
+        whole = merge_values(a.value for a in shown)
         values = [whole] * len(names)
     else:
         if write.operation is not Operation.QUERY and len(shown) > len(names):
@@ -266,7 +270,7 @@ def matched(write: Write, relation: LineageRelation, catalog: LineageCatalog) ->
     for name, value in zip(names, values, strict=False):
         found.setdefault(name, []).append(value)
     targets = [
-        (ColumnVertex(write.dataset, name), merged(many) if len(many) > 1 else many[0])
+        (ColumnVertex(write.dataset, name), merge_values(many) if len(many) > 1 else many[0])
         for name, many in found.items()
     ]
     return targets + [(ColumnVertex(write.dataset, n), Value(NO_DEPENDENCIES)) for n in write.static]
@@ -282,7 +286,7 @@ def _column_names(write: Write, shown: Sequence[Attribute], catalog: LineageCata
         return [name for name in known if name not in write.static]
     made_up = known if len(known) == len(shown) else []
     if write.operation is Operation.QUERY:
-        return _unique(a.name or _shown(a.value) or f"_c{i}" for i, a in enumerate(shown))
+        return _unique(a.name or _read_text(a.value) or f"_c{i}" for i, a in enumerate(shown))
     # Of a column that Spark has named otherwise than is known here, whoever reads the table may mean any.
     # RULE (lineage-unknown-names)
     names = [a.name or (made_up[i] if made_up else ANY_COLUMN) for i, a in enumerate(shown)]
@@ -290,7 +294,7 @@ def _column_names(write: Write, shown: Sequence[Attribute], catalog: LineageCata
     return [name if name == ANY_COLUMN else next(known_names) for name in names]
 
 
-def _shown(value: Value) -> str:
+def _read_text(value: Value) -> str:
     return str(value.written[0]).lower() if value.written else ""
 
 
@@ -316,5 +320,6 @@ class Assigned:
 
     def targets(self) -> list[TargetValue]:
         return [
-            (ColumnVertex(self.dataset, column), merged(values)) for column, values in self.values.items()
+            (ColumnVertex(self.dataset, column), merge_values(values))
+            for column, values in self.values.items()
         ]

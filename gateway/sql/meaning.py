@@ -139,16 +139,16 @@ class _Typing:
 
     def of(self, node: ExpressionNode) -> _Typed:
         if node.node == "UnresolvedAttribute":
-            return self._named(node.parts)
+            return self._resolve_name(node.parts)
         if node.node == "UnresolvedFunction":
-            return self._called(node)
+            return self._type_call(node)
         if node.plans:
             return self._query(node)
         operands = [self.of(child) for child in node.children]
         written = _SYNTAX.get(node.node)
         return written(node, operands) if written is not None else _UNKNOWN
 
-    def _named(self, parts: tuple[str, ...]) -> _Typed:
+    def _resolve_name(self, parts: tuple[str, ...]) -> _Typed:
         folded = [part.lower() for part in parts]
         if folded[0] in self._columns:
             return _value(self._columns[folded[0]]) if len(folded) == 1 else _UNKNOWN
@@ -158,7 +158,7 @@ class _Typing:
             return _value(self._columns[folded[1]])
         return _UNKNOWN
 
-    def _called(self, node: ExpressionNode) -> _Typed:
+    def _type_call(self, node: ExpressionNode) -> _Typed:
         name = builtin_name(node.parts)
         operands = [self.of(child) for child in node.children]
         if name is None:
@@ -238,19 +238,19 @@ def _conditions(operands: Sequence[_Typed]) -> frozenset[Influence]:
     return _alike([*operands, _Typed("boolean")]).depends
 
 
-def _compared(node: ExpressionNode, operands: Sequence[_Typed]) -> _Typed:
+def _type_comparison(node: ExpressionNode, operands: Sequence[_Typed]) -> _Typed:
     return _Typed("boolean", _alike(operands).depends)
 
 
-def _joined(node: ExpressionNode, operands: Sequence[_Typed]) -> _Typed:
+def _type_join(node: ExpressionNode, operands: Sequence[_Typed]) -> _Typed:
     return _Typed("boolean", _conditions(operands))
 
 
-def _tested(node: ExpressionNode, operands: Sequence[_Typed]) -> _Typed:
+def _type_test(node: ExpressionNode, operands: Sequence[_Typed]) -> _Typed:
     return _Typed("boolean", _all(operands))
 
 
-def _matched(node: ExpressionNode, operands: Sequence[_Typed]) -> _Typed:
+def _type_match(node: ExpressionNode, operands: Sequence[_Typed]) -> _Typed:
     return _Typed("boolean", _alike([*operands, _Typed("text")]).depends)
 
 
@@ -261,7 +261,7 @@ def _case(node: ExpressionNode, operands: Sequence[_Typed]) -> _Typed:
     return _Typed(chosen.type, chosen.depends | _conditions(operands[0:pairs:2]))
 
 
-def _concatenated(node: ExpressionNode, operands: Sequence[_Typed]) -> _Typed:
+def _type_concatenation(node: ExpressionNode, operands: Sequence[_Typed]) -> _Typed:
     """A whole number is written as text in the same way everywhere."""
     if all(one.type in ("text", "integer") for one in operands):
         return _Typed("text", _all(operands))
@@ -322,11 +322,11 @@ def _cast(node: ExpressionNode, operands: Sequence[_Typed]) -> _Typed:
 
 
 _SYNTAX: Final[Mapping[str, Callable[[ExpressionNode, Sequence[_Typed]], _Typed]]] = {
-    **dict.fromkeys(_COMPARISONS, _compared),
-    "InSubquery": _compared,
-    **dict.fromkeys(_LOGIC, _joined),
-    **dict.fromkeys(_TESTS, _tested),
-    **dict.fromkeys(_PATTERNS, _matched),
+    **dict.fromkeys(_COMPARISONS, _type_comparison),
+    "InSubquery": _type_comparison,
+    **dict.fromkeys(_LOGIC, _type_join),
+    **dict.fromkeys(_TESTS, _type_test),
+    **dict.fromkeys(_PATTERNS, _type_match),
     **dict.fromkeys(_ARITHMETIC, _sum),
     **dict.fromkeys(_BITS, _bits),
     **dict.fromkeys(("Lower", "StringTrim", "StringTrimLeft", "StringTrimRight"), _texts),
@@ -335,7 +335,7 @@ _SYNTAX: Final[Mapping[str, Callable[[ExpressionNode, Sequence[_Typed]], _Typed]
     "CaseWhen": _case,
     "Cast": _cast,
     "Coalesce": lambda node, operands: _alike(operands),
-    "Concat": _concatenated,
+    "Concat": _type_concatenation,
     "CurrentDate": lambda node, operands: _word("current_date"),
     "CurrentTimestamp": lambda node, operands: _word("current_timestamp"),
     "CurrentUser": lambda node, operands: _word("current_user"),

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import yaml
 
-from gateway.model.catalog import MetricDefinition, ViewBody, dotted, quote
+from gateway.model.catalog import MetricDefinition, ViewBody, quote, quote_parts
 from gateway.model.reading import Reading
 
 METRIC_VIEW = "METRIC_VIEW"
@@ -40,8 +40,8 @@ def metric_view(text: str, names: Sequence[str], properties: Mapping[str, str]) 
     `properties`: the view's own. Raises UnreadMetrics.
     """
     found = read_metrics(text)
-    metrics = found.named(names)
-    _check_as_told(found, properties)
+    metrics = found.with_names(names)
+    _check_described(found, properties)
     return ViewBody(text=query_of(metrics), catalog="", database="", output=tuple(names), metrics=metrics)
 
 
@@ -65,7 +65,7 @@ class WrittenMetrics:
         """Whether the source is a table's name; else it is a query."""
         return _NAME.fullmatch(self.source) is not None
 
-    def named(self, names: Sequence[str]) -> MetricDefinition:
+    def with_names(self, names: Sequence[str]) -> MetricDefinition:
         """Return it with other names for its columns, as CREATE VIEW may give them."""
         count = len(self.dimensions)
         if len(names) != count + len(self.measures) or len({name.lower() for name in names}) != len(names):
@@ -94,7 +94,7 @@ def read_metrics(text: str) -> WrittenMetrics:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError) as error:
         raise UnreadMetrics("its definition is not YAML") from error
-    return WrittenMetrics(_mapping(root, "the definition"))
+    return WrittenMetrics(_read_mapping(root, "the definition"))
 
 
 def query_of(metrics: MetricDefinition, measured: Sequence[tuple[str, str]] | None = None) -> str:
@@ -125,13 +125,13 @@ def as_plain_view(reading: Reading) -> str | None:
     )
     try:
         found = read_metrics(str(text))
-        query = query_of(found.named(names or found.names))
+        query = query_of(found.with_names(names or found.names))
     except UnreadMetrics:
         return None
-    return f"CREATE VIEW {dotted(target.parts)} AS {query}"
+    return f"CREATE VIEW {quote_parts(target.parts)} AS {query}"
 
 
-def _check_as_told(found: WrittenMetrics, properties: Mapping[str, str]) -> None:
+def _check_described(found: WrittenMetrics, properties: Mapping[str, str]) -> None:
     kind = properties.get(f"{_FROM}type")
     if kind is None:
         return
@@ -147,7 +147,7 @@ def _alike(told: str, found: str) -> bool:
     return told == found or (len(told) > 100 and found.startswith(told.removesuffix("...")))
 
 
-def _mapping(node: yaml.Node | None, what: str) -> dict[str, yaml.Node]:
+def _read_mapping(node: yaml.Node | None, what: str) -> dict[str, yaml.Node]:
     if not isinstance(node, yaml.MappingNode):
         raise UnreadMetrics(f"{what} is not a mapping")
     found: dict[str, yaml.Node] = {}
@@ -166,7 +166,7 @@ def _columns(node: yaml.Node | None, what: str) -> tuple[tuple[str, str], ...]:
         raise UnreadMetrics(f"its {what} are not a list")
     columns = []
     for item in node.value:
-        column = _mapping(item, f"one of its {what}")
+        column = _read_mapping(item, f"one of its {what}")
         if column.keys() != _COLUMN_KEYS:
             raise UnreadMetrics(f"one of its {what} has other keys than `name` and `expr`")
         columns.append((_scalar(column["name"], "name"), _scalar(column["expr"], "expr")))

@@ -13,12 +13,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from gateway.model.catalog import Column, Table, dotted, quote
+from gateway.model.catalog import Column, Table, quote, quote_parts
 from gateway.model.reading import ExpressionNode, FunctionRef, Reading, Span, Splice
 from gateway.policy.engine import TableView
-from gateway.sql.evaluate import hidden_columns, masks_of
+from gateway.sql.evaluate import list_hidden_columns, masks_of
 from gateway.sql.functions import AGGREGATES, builtin_name
-from gateway.sql.guard import guarded_query
+from gateway.sql.guard import write_guarded_query
 from gateway.sql.required import Unsupported
 
 INPUT = "#__"
@@ -67,7 +67,7 @@ def measure_calls(
         # RULE (measures-of-multi-insert)
         found[span] = (*found.get(span, ()), *calls)  # INSERTs may share one FROM
     if missing := views.keys() - found.keys():
-        return not_alone(views[min(missing, key=lambda span: span.start)])
+        return refuse_combined_metric_view(views[min(missing, key=lambda span: span.start)])
     return found
 
 
@@ -110,11 +110,11 @@ def _is_plain(item: ExpressionNode) -> bool:
     return item.node in ("UnresolvedAttribute", "UnresolvedStar", "Literal")
 
 
-def typed_query(table: Table, hidden: AbstractSet[str]) -> str | Unsupported:
+def write_typed_query(table: Table, hidden: AbstractSet[str]) -> str | Unsupported:
     """Write a query without rows that has a metric view's columns, for who asks for no more than these."""
     columns = [column for column in table.columns if column.name.lower() not in hidden]
     if not columns:
-        return not_alone(table)
+        return refuse_combined_metric_view(table)
     written = ", ".join(f"CAST(NULL AS {_type(column)}) AS {quote(column.name)}" for column in columns)
     return f"SELECT {written} WHERE false"
 
@@ -128,7 +128,7 @@ def calls_measure(functions: Iterable[FunctionRef]) -> bool:
     return any(builtin_name(function.parts) == MEASURE for function in functions)
 
 
-def not_alone(table: Table) -> Unsupported:
+def refuse_combined_metric_view(table: Table) -> Unsupported:
     """Refuse a metric view that is read otherwise than by itself."""
     return Unsupported(
         f"{table.name} is a metric view with masks, filters or hidden columns, and is not read by itself: "
@@ -171,7 +171,7 @@ def _calls_over(
             names = {part.lower() for part in above[at].parts}
         at += 1
     if at == len(above) or above[at].node not in ("Aggregate", "Project"):
-        return not_alone(table)
+        return refuse_combined_metric_view(table)
     block, conditions = above[at], [child for one in above[:at] for child in one.children]
     clauses = takewhile(lambda one: one.node in _CLAUSES, above[at + 1 :])
     grouped = int(block.value or 0) if block.node == "Aggregate" else 0
@@ -181,16 +181,16 @@ def _calls_over(
     if any(_has_pipe(item) for item in items):
         return Unsupported(f"{what}: write SELECT … FROM it in place of |>")
     for expression in (*conditions, *keys):
-        why = inside.found(expression, listed=False)
+        why = inside.find_calls(expression, listed=False)
         if isinstance(why, Unsupported):
             return why
     for clause in clauses:
-        refused = next(filter(None, map(inside.above, clause.children)), None)
+        refused = next(filter(None, map(inside.refuse_above, clause.children)), None)
         if refused is not None:  # RULE (no-star-in-metric-having)
             return refused
     calls: list[MeasureCall] = []
     for item in items:
-        found = inside.found(item, listed=True)
+        found = inside.find_calls(item, listed=True)
         if isinstance(found, Unsupported):
             return found
         calls += found
@@ -220,11 +220,11 @@ class TextMeasures:
         self._measures = measures
         self._names = names
 
-    def found(self, item: ExpressionNode, *, listed: bool) -> tuple[MeasureCall, ...] | Unsupported:
+    def find_calls(self, item: ExpressionNode, *, listed: bool) -> tuple[MeasureCall, ...] | Unsupported:
         """Return the calls in an item of the list, if `listed`; else in an expression of another clause."""
         direct = item.children[0] if item.node == "UnresolvedAlias" and item.children else None
         calls: list[MeasureCall] = []
-        why = self._refused(item, direct, calls, listed=listed)
+        why = self._find_refusal(item, direct, calls, listed=listed)
         if why is not None:
             return why
         if calls and item.node == "UnresolvedAlias" and not calls[0].title:
@@ -233,18 +233,18 @@ class TextMeasures:
             )
         return tuple(calls)
 
-    def above(self, expression: ExpressionNode) -> Unsupported | None:
+    def refuse_above(self, expression: ExpressionNode) -> Unsupported | None:
         """Refuse in HAVING and ORDER BY what Spark has no columns for there."""
         if "Star" in expression.node:
-            return self._starred()
+            return self._refuse_star()
         if is_measure(expression):
-            return self._unlisted()
-        return next(filter(None, map(self.above, expression.children)), None)
+            return self._check_unlisted()
+        return next(filter(None, map(self.refuse_above, expression.children)), None)
 
-    def _starred(self) -> Unsupported:
+    def _refuse_star(self) -> Unsupported:
         return Unsupported(f"{self._what}: name its columns in place of `*`")
 
-    def _unlisted(self) -> Unsupported:
+    def _check_unlisted(self) -> Unsupported:
         return Unsupported(f"{self._what}: use MEASURE(…) only in the select list")
 
     def measure(self, parts: Sequence[str]) -> str | None:
@@ -254,28 +254,28 @@ class TextMeasures:
             return None
         return self._measures.get(last)
 
-    def named_alone(self, parts: Sequence[str]) -> Unsupported | None:
+    def reject_bare_measure(self, parts: Sequence[str]) -> Unsupported | None:
         """Refuse a reference to a measure where it is not read by MEASURE."""
         name = self.measure(parts)
         if name is None:
             return None
         return Unsupported(f"{self._what}: its measure `{name}` is read by MEASURE({name})")
 
-    def _refused(
+    def _find_refusal(
         self, node: ExpressionNode, direct: ExpressionNode | None, calls: list[MeasureCall], *, listed: bool
     ) -> Unsupported | None:
         if node.node in _GROUPINGS:
             return Unsupported(f"{self._what}, and Spark computes no measures by grouping sets")
         if "Star" in node.node:
-            return self._starred()
+            return self._refuse_star()
         if node.node == "UnresolvedAttribute":
-            return self.named_alone(node.parts)
+            return self.reject_bare_measure(node.parts)
         if is_measure(node):
             return self._call(node, direct, calls, listed=listed)
         if node.node == "WindowExpression" and _measures_within(node):
             return Unsupported(f"{self._what}: MEASURE(…) has no window")
         for child in node.children:
-            if (why := self._refused(child, direct, calls, listed=listed)) is not None:
+            if (why := self._find_refusal(child, direct, calls, listed=listed)) is not None:
                 return why
         return None
 
@@ -283,7 +283,7 @@ class TextMeasures:
         self, node: ExpressionNode, direct: ExpressionNode | None, calls: list[MeasureCall], *, listed: bool
     ) -> Unsupported | None:
         if not listed:
-            return self._unlisted()
+            return self._check_unlisted()
         if len(node.children) != 1 or node.mode or node.span is None:  # RULE (measure-filter-distinct)
             return Unsupported(f"{self._what}: MEASURE(…) takes one measure, without DISTINCT or FILTER")
         parts = node.children[0].parts if node.children[0].node == "UnresolvedAttribute" else ()
@@ -325,7 +325,7 @@ def not_ones_own(depth: int = 0) -> Unsupported:
     return Unsupported(f"names that begin with `{inputs_within(depth)}` are the gateway's own")
 
 
-def computed(
+def write_measures(
     table: Table,
     readings: Mapping[str, Reading],
     measures: Mapping[str, str],
@@ -361,7 +361,7 @@ def computed(
                 name = inputs.setdefault(first.lower(), f"{inputs_within(depth)}{len(inputs)}")
             if column.span is None:
                 return Unsupported(f"the measure `{measure}` of {table.name} is not written literally")
-            places[column.span] = dotted((name, *rest))
+            places[column.span] = quote_parts((name, *rest))
         for span, name in sorted(places.items(), key=lambda one: one[0].start, reverse=True):
             text = text[: span.start] + name + text[span.end :]
         written[measure] = f"({text}\n)"
@@ -387,7 +387,7 @@ def _not_computed(reading: Reading) -> str | None:
     return None
 
 
-def expanded(
+def expand_metric_view(
     table: Table,
     view: TableView,
     calls: Sequence[MeasureCall],
@@ -400,7 +400,7 @@ def expanded(
 ) -> str | Unsupported:
     """Write what stands for a metric view: its dimensions, masked, and the columns that its measures are
     computed from, over the rows that its own filter leaves. `body`: the guarded query of both."""
-    hidden = {name.lower() for name in hidden_columns(table, view)}
+    hidden = {name.lower() for name in list_hidden_columns(table, view)}
     metrics = table.view.metrics if table.view is not None else None
     measures = {name.lower() for name, _ in metrics.measures} if metrics is not None else set()
     dimensions = [column for column in table.columns if column.name.lower() not in measures]
@@ -425,7 +425,7 @@ def expanded(
     alias = quote(table.name.table)
     source = f"(SELECT {columns} FROM ({body}\n) AS {alias}) AS {alias}"
     given = [Column(name=name, type="") for name, _ in inputs]
-    return guarded_query(
+    return write_guarded_query(
         replace(table, columns=(*dimensions, *given), view=None),
         visible=[c.name for c in (*dimensions, *given) if c.name.lower() not in hidden],
         masks=kept,

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gateway.model.catalog import TableName, dotted, joined, levels, quote
+from gateway.model.catalog import TableName, join_namespace, levels, quote, quote_parts
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.statement import SessionContext
@@ -86,7 +86,7 @@ class Names:
     listed: ListedCatalogs = NONE_LISTED
     """As `CatalogSnapshot` has them: catalogs that come and go."""
 
-    def refused(self, catalog: str) -> Ungovernable | None:
+    def explain_unusable_catalog(self, catalog: str) -> Ungovernable | None:
         """Say why nothing in a catalog can be named in this session now, None when it can.
 
         INVARIANT (names are judged as Spark will resolve them): Spark's session knows what it was told when
@@ -120,7 +120,7 @@ class Names:
 
     def is_catalog(self, name: str) -> bool:
         """Whether there is a catalog of that name that this session can use."""
-        refused = self.refused(name) or self._in_capitals(name)
+        refused = self.explain_unusable_catalog(name) or self._in_capitals(name)
         return name.lower() in self.catalogs and refused is None
 
     def table(self, parts: tuple[str, ...]) -> TableName | TempViewName | Ungovernable:
@@ -129,9 +129,9 @@ class Names:
             if parts[0].lower() in self.context.temp_views:  # RULE (temp-view-any-case)
                 return TempViewName(parts[0])
             return self._in_current(parts[0])
-        return self._qualified(parts)
+        return self._qualify(parts)
 
-    def _qualified(self, parts: tuple[str, ...]) -> TableName | Ungovernable:
+    def _qualify(self, parts: tuple[str, ...]) -> TableName | Ungovernable:
         # RULE (reserved-catalogs)
         if parts[0].lower() == "system" or (len(parts) == 2 and parts[0].lower() == "session"):
             return Ungovernable("lies in a reserved namespace")
@@ -141,17 +141,17 @@ class Names:
             except ValueError as why:
                 return Ungovernable(str(why))
         catalog, rest = self._split_catalog(parts)
-        refused = self.refused(catalog)
+        refused = self.explain_unusable_catalog(catalog)
         if refused is not None:
             return refused
         if len(rest) > 2 and catalog.lower() == SESSION_CATALOG:  # RULE (spark-catalog-flat)
-            return _nested(rest)
+            return _explain_nested(rest)
         if len(rest) < 2:
             return Ungovernable(
                 f"names the catalog {quote(catalog)} and no database in it: a database of that name is "
                 "written with its own catalog before it"
             )
-        return _governed(catalog, rest)
+        return _build_table_name(catalog, rest)
 
     def _means_files(self, parts: tuple[str, ...]) -> bool:
         """Whether the first part is that of a source of files; a catalog of its name comes first."""
@@ -186,14 +186,14 @@ class Names:
         catalog, rest = self._split_catalog(parts)
         if len(rest) < 3 or catalog.lower() == SESSION_CATALOG:
             return None
-        if self.refused(catalog) is not None or self._means_files(parts):
+        if self.explain_unusable_catalog(catalog) is not None or self._means_files(parts):
             return None
-        name = _governed(catalog, rest[:-1])
+        name = _build_table_name(catalog, rest[:-1])
         return name if isinstance(name, TableName) else None
 
     def new_table(self, parts: tuple[str, ...]) -> TableName | Ungovernable:
         """Say what a name means where temporary views do not count: targets of CREATE, INSERT, …"""
-        return self._in_current(parts[0]) if len(parts) == 1 else self._qualified(parts)
+        return self._in_current(parts[0]) if len(parts) == 1 else self._qualify(parts)
 
     def namespace(self, parts: tuple[str, ...]) -> tuple[str, str | None] | Ungovernable:
         """Say which catalog and database a namespace means, as `TableName` has them; no database for a
@@ -205,17 +205,17 @@ class Names:
 
     def namespace_in(self, catalog: str, rest: tuple[str, ...]) -> tuple[str, str | None] | Ungovernable:
         """Say the same of the levels of a namespace of a catalog."""
-        refused = self.refused(catalog)
+        refused = self.explain_unusable_catalog(catalog)
         if refused is not None:
             return refused
         if len(rest) > 1 and catalog.lower() == SESSION_CATALOG:
-            return _nested(rest)
+            return _explain_nested(rest)
         if len(rest) > MAX_LEVELS:
             return Ungovernable(f"has more than {MAX_LEVELS} levels")
         # RULE (path-as-database, namespace-no-levels)
         if any(level.lower() in _NO_LEVELS or not _GOVERNED_NAME.fullmatch(level) for level in rest):
             return Ungovernable("is not a database that can be governed")
-        return catalog, (joined(rest) if rest else None)
+        return catalog, (join_namespace(rest) if rest else None)
 
     def current_database(self) -> tuple[str, str] | Ungovernable:
         """Return the session's current catalog and database."""
@@ -223,17 +223,17 @@ class Names:
         if not current or any("." in level for level in current):
             return Ungovernable("the current namespace is not a database")
         if len(current) > 1 and catalog.lower() == SESSION_CATALOG:
-            return _nested(current)
-        refused = self.refused(catalog)
+            return _explain_nested(current)
+        refused = self.explain_unusable_catalog(catalog)
         if refused is not None:
             return refused
-        return catalog, joined(current)
+        return catalog, join_namespace(current)
 
     def _in_current(self, name: str) -> TableName | Ungovernable:
         current = self.current_database()
         if isinstance(current, Ungovernable):
             return current
-        return _governed(current[0], (*levels(current[1]), name))
+        return _build_table_name(current[0], (*levels(current[1]), name))
 
     def _split_catalog(self, parts: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
         if self._begins_with_catalog(parts):
@@ -258,11 +258,11 @@ def no_catalog(name: str) -> Unsupported:
     )
 
 
-def _nested(parts: tuple[str, ...]) -> Ungovernable:
+def _explain_nested(parts: tuple[str, ...]) -> Ungovernable:
     """Say what Spark says of a name that begins with no catalog and has too many parts for a database."""
     return Ungovernable(
         f"[REQUIRES_SINGLE_PART_NAMESPACE] {SESSION_CATALOG} requires a single-part namespace, but got "
-        f"identifier {dotted(parts)}. SQLSTATE: 42K05",
+        f"identifier {quote_parts(parts)}. SQLSTATE: 42K05",
         "42K05",
     )
 
@@ -271,10 +271,10 @@ def namespace_above(name: TableName) -> TableName | None:
     """Return the table that would have the name of the nested namespace that a table lies in, None when it
     lies in none. Formats read names below a table as versions, branches and metadata of it."""
     *above, last = levels(name.database)
-    return TableName(name.catalog, joined(above), last) if above else None
+    return TableName(name.catalog, join_namespace(above), last) if above else None
 
 
-def _governed(catalog: str, parts: tuple[str, ...]) -> TableName | Ungovernable:
+def _build_table_name(catalog: str, parts: tuple[str, ...]) -> TableName | Ungovernable:
     """Return the name of a table by its levels and its own.
 
     INVARIANT (one name): no part has a dot, so that no two names are joined to the same.
@@ -291,11 +291,11 @@ def _governed(catalog: str, parts: tuple[str, ...]) -> TableName | Ungovernable:
     if len(namespace) > 1 and (_VERSIONS.fullmatch(table) or table.lower() in _BELOW_TABLES):
         # Even where no table has the namespace's name: a temporary view keeps the name until one has.
         return Ungovernable("is how Iceberg names versions, branches and metadata of a table below it")
-    name = TableName(catalog, joined(namespace), table)
+    name = TableName(catalog, join_namespace(namespace), table)
     # Spark's own catalog knows a name in any case. Another may have a table for each, and which one is looked
     # up, judged and forwarded has to be the same.
-    return name if catalog.lower() == SESSION_CATALOG else name.folded()  # RULE (fold-foreign-table-names)
+    return name if catalog.lower() == SESSION_CATALOG else name.fold()  # RULE (fold-foreign-table-names)
 
 
 def _of_files(name: TableName) -> TableName | Ungovernable:
-    return _governed(name.catalog, (name.database, name.table))
+    return _build_table_name(name.catalog, (name.database, name.table))

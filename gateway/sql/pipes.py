@@ -88,13 +88,13 @@ class Pipes:
                 level.parts.append(piece[at : token.start])
                 at = token.start
                 levels.pop()
-                levels[-1].parts.append(self._named(level))
+                levels[-1].parts.append(self._find_name(level))
         levels[-1].parts.append(piece[at:])
         if len(levels) != 1:
             raise Unclear("brackets that sqlglot reads otherwise")
-        return self._named(levels[0])
+        return self._find_name(levels[0])
 
-    def _named(self, level: _Level) -> str:
+    def _find_name(self, level: _Level) -> str:
         last = "".join(level.parts)
         if not level.operators:
             return last
@@ -103,7 +103,7 @@ class Pipes:
         return f"SELECT * FROM {name}"
 
 
-def unused_prefix(text: str) -> str:
+def find_unused_prefix(text: str) -> str:
     """Return what no name in a text begins with."""
     prefix, folded = "r", text.lower()
     while prefix + "_" in folded:

@@ -7,24 +7,24 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
-from gateway.model.catalog import Table, dotted
+from gateway.model.catalog import Table, quote_parts
 from gateway.model.reading import ExpressionNode, Reading, RelationRole
 from gateway.sql.expressions import expression_refusal
 from gateway.sql.functions import builtin_name, builtin_refusal
 from gateway.sql.nodes import node_refusal
 
 
-def asked_of_author(reading: Reading) -> tuple[str, ...] | None:
+def list_author_statements(reading: Reading) -> tuple[str, ...] | None:
     """Return statements that whoever writes a text must be allowed to see the whole answers of: each names a
     relation that the text reads, or calls a function of its own. None: what it needs cannot be told.
 
     Nothing is asked for what a row has, and for functions that are built in and safe for everybody. What the
-    bodies of its own functions read is asked besides (`called_of_author`).
+    bodies of its own functions read is asked besides (`list_called_functions`).
     """
     refused = any(node_refusal(node) is not None for node in reading.nodes)
     if refused or any(expression_refusal(one) is not None for one in reading.expressions):
         return None
-    asked = [f"TABLE {dotted(one.parts)}" for one in reading.relations if one.role is RelationRole.SCAN]
+    asked = [f"TABLE {quote_parts(one.parts)}" for one in reading.relations if one.role is RelationRole.SCAN]
     if any(one.role is RelationRole.TARGET for one in reading.relations):
         return None
     for function in reading.functions:
@@ -33,11 +33,11 @@ def asked_of_author(reading: Reading) -> tuple[str, ...] | None:
             continue
         if name is not None or function.table_valued or function.builtin:
             return None
-        asked.append(f"SELECT {dotted(function.parts)}()")
+        asked.append(f"SELECT {quote_parts(function.parts)}()")
     return tuple(dict.fromkeys(asked))
 
 
-def called_of_author(reading: Reading) -> tuple[tuple[str, ...], ...]:
+def list_called_functions(reading: Reading) -> tuple[tuple[str, ...], ...]:
     """Return the names of functions that a text calls and that are not built in."""
     found = (one.parts for one in reading.functions if not one.builtin or builtin_name(one.parts) is None)
     return tuple(dict.fromkeys(found))
@@ -49,10 +49,12 @@ _QUERY = re.compile(r"\s*(?:SELECT|WITH|FROM|TABLE|VALUES)\b", re.IGNORECASE)
 
 def fits(text: str, reading: Reading, table: Table, read: Sequence[Table | None]) -> bool:
     """Whether all columns that the text names are its table's, or, within a subquery, of a table read."""
-    return unfit(text, reading, table, read) is None
+    return find_unknown_column(text, reading, table, read) is None
 
 
-def unfit(text: str, reading: Reading, table: Table, read: Sequence[Table | None]) -> str | None:
+def find_unknown_column(
+    text: str, reading: Reading, table: Table, read: Sequence[Table | None]
+) -> str | None:
     """Return what of the text is no column of its table, nor, within a subquery, of a table read; None: there
     is nothing.
 

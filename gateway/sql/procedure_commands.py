@@ -43,7 +43,7 @@ def call(scope: CommandScope) -> Required:
     if refused:
         raise CannotClassify(f"the procedure `{written}` is refused: {refused}")
     # One of two formats' procedures is meant, and which cannot be told: what both want is wanted.
-    wanted = [_required(scope, row, catalog, written) for row in rows]
+    wanted = [_build_required(scope, row, catalog, written) for row in rows]
     return Required(
         privileges=tuple(dict.fromkeys(privilege for one in wanted for privilege in one.privileges)),
         raw=tuple(dict.fromkeys(name for one in wanted for name in one.raw)),
@@ -53,8 +53,8 @@ def call(scope: CommandScope) -> Required:
     )
 
 
-def _required(scope: CommandScope, row: Procedure, catalog: str, written: str) -> Required:
-    given = _given(scope, row, written)
+def _build_required(scope: CommandScope, row: Procedure, catalog: str, written: str) -> Required:
+    given = _read_arguments(scope, row, written)
     required: list[Privilege] = []
     tables: list[TableName] = []
     for argument, accesses in row.table.items():
@@ -92,7 +92,7 @@ def _name(scope: CommandScope) -> tuple[str, ...]:
     raise CannotClassify("the name of the procedure could not be read")
 
 
-def _given(scope: CommandScope, row: Procedure, written: str) -> dict[str, FieldValue]:
+def _read_arguments(scope: CommandScope, row: Procedure, written: str) -> dict[str, FieldValue]:
     """Return the arguments by name; nulls are absent ones."""
     values = scope.field("args")
     if not isinstance(values, tuple):

@@ -11,7 +11,7 @@ import json
 import re
 from typing import Any
 
-from gateway.sql.scope import CannotClassify, shown
+from gateway.sql.scope import CannotClassify, clip
 
 SCHEMA_FUNCTIONS = frozenset({"from_csv", "from_json", "try_variant_get", "variant_get"})
 """Functions with an argument that is a schema; the others that have one are refused."""
@@ -70,7 +70,7 @@ def check_schema(text: str) -> None:
                     check_user_type(None, value)
                 elif _EXPRESSION_KEY.fullmatch(key):  # RULE (schema-default-expressions)
                     raise CannotClassify(
-                        f"the metadata `{shown(key)}` is an expression that Spark would evaluate; write "
+                        f"the metadata `{clip(key)}` is an expression that Spark would evaluate; write "
                         "defaults and generated columns in SQL"
                     )
                 pending.append(value)
@@ -85,6 +85,6 @@ def check_user_type(jvm_class: object, serialized_class: object) -> None:
     # RULE (schema-classes)
     if jvm_class and not (isinstance(jvm_class, str) and _USER_TYPES.fullmatch(jvm_class)):
         raise CannotClassify(
-            f"the user-defined type `{shown(str(jvm_class))}` would make Spark create an object of that "
+            f"the user-defined type `{clip(str(jvm_class))}` would make Spark create an object of that "
             "class; use Spark's own types"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gateway.model.catalog import TableName, dotted, levels
+from gateway.model.catalog import TableName, levels, quote_parts
 from gateway.model.procedures import NO_PROCEDURES, Procedures
 from gateway.model.reading import CommandNode, FieldValue, Reading, Relation, RelationRole, Span
 from gateway.model.resource import Resource
@@ -85,7 +85,7 @@ class CommandScope:
             raise CannotClassify(resolved.refusal(".".join(parts)))
         return Pin(self.relation(parts), resolved)
 
-    def existing(self, name: str) -> Pin | TempViewName:
+    def resolve_existing(self, name: str) -> Pin | TempViewName:
         """Return the relation held in a field, which may be a temporary view of the session."""
         parts = self.parts(name)
         resolved = self.names.table(parts)
@@ -104,10 +104,10 @@ class CommandScope:
         ]
         if any(relation.options for relation in found):
             raise CannotClassify(
-                f"options on {dotted(parts)} can point it at other data and are not supported"
+                f"options on {quote_parts(parts)} can point it at other data and are not supported"
             )
         if not found:
-            raise CannotClassify(f"{dotted(parts)} is not written where {self.command.node} names it")
+            raise CannotClassify(f"{quote_parts(parts)} is not written where {self.command.node} names it")
         return found[0]
 
     def database(self, name: str) -> tuple[str, str]:
@@ -157,7 +157,7 @@ class CommandScope:
         return resolved
 
 
-def shown(text: str) -> str:
+def clip(text: str) -> str:
     """Return what the client wrote for use in a message: one line, not too long."""
     line = " ".join(text[:200].split())
     return line if len(line) <= 80 else line[:79] + "…"

@@ -9,11 +9,11 @@ from gateway.model.catalog import levels
 from gateway.model.handles import functions_called
 from gateway.model.reading import RelationRole
 from gateway.model.reading_settings import (
+    find_pinned_value,
     is_read_by_clients,
     is_servers_own,
     may_be_set,
     may_hold_secret,
-    pinned_value,
 )
 from gateway.model.resource import Resource
 from gateway.model.statement import (
@@ -99,7 +99,7 @@ def set_setting(scope: CommandScope) -> Required:
     key, given = str(value[0]), value[1]
     if given is None:
         return _read_setting(key)
-    if pinned_value(key) == given:
+    if find_pinned_value(key) == given:
         return Required()  # it has this value already
     return _change_setting(ChangeSetting(_SET_INSTEAD.get(key, key), str(given)))
 
@@ -114,13 +114,13 @@ def reset_setting(scope: CommandScope) -> Required:
     return _change_setting(ChangeSetting(key, None))
 
 
-def pinned_refusal(key: str) -> Unsupported:
+def refuse_pinned(key: str) -> Unsupported:
     return Unsupported(f"the setting `{key}` shapes how statements are read and is pinned by Sluice")
 
 
 def _change_setting(change: ChangeSetting) -> Required:
     if not may_be_set(change.key):  # RULE (pinned-settings)
-        raise CannotClassify(pinned_refusal(change.key))
+        raise CannotClassify(refuse_pinned(change.key))
     # RULE (set-wants-grant, set-dependency-effect)
     return Required(privileges=(Privilege(Resource.setting(change.key), "set"),), effects=(change,))
 
@@ -130,7 +130,7 @@ def _read_setting(key: str) -> Required:
     the documentation, and what clients ask for by themselves is nothing worth hiding."""
     if may_hold_secret(key) or is_servers_own(key):  # RULE (secret-settings)
         raise CannotClassify(f"the value of `{key}` may be a secret and is not shown")
-    if pinned_value(key) is not None or is_read_by_clients(key):
+    if find_pinned_value(key) is not None or is_read_by_clients(key):
         return Required()
     # RULE (settings-read-grant)
     return Required(privileges=(Privilege(Resource.setting(key), "set", visible_is_enough=True),))
@@ -193,7 +193,7 @@ def show_current_namespace(scope: CommandScope) -> Required:
 
 
 def show_columns(scope: CommandScope) -> Required:
-    existing = scope.existing("child")
+    existing = scope.resolve_existing("child")
     if isinstance(existing, TempViewName):
         return Required()
     answer = AnswerRule(filter=AnswerFilter.COLUMNS, table=existing.table)
@@ -210,7 +210,7 @@ def show_columns(scope: CommandScope) -> Required:
 
 
 def describe_table(scope: CommandScope) -> Required:
-    existing = scope.existing("relation")
+    existing = scope.resolve_existing("relation")
     if isinstance(existing, TempViewName):
         # EXTENDED would print the text that was guarded.
         # RULE (describe-temp-view)
@@ -227,16 +227,16 @@ def describe_json(scope: CommandScope) -> Required:
     """DESCRIBE EXTENDED AS JSON: what DESCRIBE EXTENDED tells, in one cell."""
     if scope.field("partitionSpec"):
         return show_details(scope)
-    return _described(scope, AnswerFilter.DESCRIBE_JSON)
+    return _describe(scope, AnswerFilter.DESCRIBE_JSON)
 
 
 def show_properties(scope: CommandScope) -> Required:
     """SHOW TBLPROPERTIES: DESCRIBE EXTENDED tells them, too."""
-    return _described(scope, AnswerFilter.PROPERTIES)
+    return _describe(scope, AnswerFilter.PROPERTIES)
 
 
-def _described(scope: CommandScope, answer: AnswerFilter) -> Required:
-    existing = _detailed(scope)
+def _describe(scope: CommandScope, answer: AnswerFilter) -> Required:
+    existing = _describe_detail(scope)
     return Required(
         privileges=(Privilege(table_resource(existing.table), "show", visible_is_enough=True),),
         pins=(existing,),
@@ -245,8 +245,8 @@ def _described(scope: CommandScope, answer: AnswerFilter) -> Required:
     )
 
 
-def _detailed(scope: CommandScope) -> Pin:
-    existing = scope.existing("child" if "child" in scope.command.fields else "table")
+def _describe_detail(scope: CommandScope) -> Pin:
+    existing = scope.resolve_existing("child" if "child" in scope.command.fields else "table")
     if isinstance(existing, TempViewName):
         # RULE (temp-view-details)
         raise CannotClassify("details of a temporary view print the text that Sluice wrote into it")
@@ -262,7 +262,7 @@ def show_create(scope: CommandScope) -> Required:
 
 def show_details(scope: CommandScope) -> Required:
     """SHOW PARTITIONS, and others: raw details, so select and no obligation at all."""
-    existing = _detailed(scope)
+    existing = _describe_detail(scope)
     return Required(
         privileges=(Privilege(table_resource(existing.table), "select"),),
         pins=(existing,),
@@ -272,7 +272,7 @@ def show_details(scope: CommandScope) -> Required:
 
 def describe_column(scope: CommandScope) -> Required:
     """DESCRIBE of one column: its type and comment; EXTENDED prints the values between which it lies."""
-    existing = scope.existing("relation")
+    existing = scope.resolve_existing("relation")
     parts = name_parts(scope.node("column"), scope.command.node)
     if len(parts) != 1:
         raise CannotClassify("DESCRIBE needs the bare name of one column")

@@ -31,11 +31,11 @@ def tokens_of(piece: str) -> list[Token]:
         tokens = SPARK.tokenize(piece)
     except Exception as error:  # noqa: BLE001 - whatever the tokenizer runs into
         raise Unclear(f"sqlglot cannot read the statement ({type(error).__name__})") from None
-    bound(tokens)
+    check_parser_limits(tokens)
     return list(tokens)
 
 
-def bound(tokens: Sequence[Token]) -> None:
+def check_parser_limits(tokens: Sequence[Token]) -> None:
     """Raise Unclear before sqlglot's parser recurses too deeply or backtracks too often."""
     brackets: list[bool] = []
     types = angles = 0

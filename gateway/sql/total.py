@@ -65,7 +65,7 @@ from gateway.algebra.resolve import (
     RelationColumns,
     Resolver,
     TooMuch,
-    made_name,
+    infer_name,
     of_groups,
     scope_of,
 )
@@ -108,10 +108,10 @@ def total_statement(
         return None
     domain = _TotalDomain(scanned, ctes, Values(text))
     try:
-        domain.shown(tree, NameScope())
+        domain.check_end_of_statement(tree, NameScope())
     except (_NotTotal, TooMuch):
         return None
-    return domain.relied_on()
+    return domain.list_relied_on()
 
 
 def total_view(
@@ -140,10 +140,10 @@ def total_view(
     if len(made.columns) > len(columns) and not all(name for name, _ in columns):
         return None
     for (name, kind), at in zip(columns, made.columns, strict=False):
-        found = made.named((name,)) if name else [at]
+        found = made.find_columns((name,)) if name else [at]
         if len(found) != 1 or not _is_of(kind, found[0]):  # RULE (unbarred-view-types)
             return None
-    return domain.relied_on()
+    return domain.list_relied_on()
 
 
 def total_text(tree: ExpressionNode | None, text: str, columns: Mapping[str, str]) -> frozenset[str] | None:
@@ -164,7 +164,7 @@ def _total_text(
     except (_NotTotal, TooMuch):
         return None
     known = found.total and (found.type in KNOWN or DECIMAL.match(found.type))
-    return domain.relied_on()[Span(0, 0)] if known else None
+    return domain.list_relied_on()[Span(0, 0)] if known else None
 
 
 @dataclass(slots=True)
@@ -190,32 +190,32 @@ class _TotalDomain:
     def __post_init__(self) -> None:
         self.resolver = Resolver(self, self.ctes)
 
-    def relied_on(self) -> Mapping[Span, frozenset[str]]:
+    def list_relied_on(self) -> Mapping[Span, frozenset[str]]:
         return {span: frozenset(self.used.get(span, ())) for span in self.scanned}
 
     # What a statement shows.
 
-    def shown(self, relation: RelationNode, scope: NameScope[TotalValue]) -> None:
+    def check_end_of_statement(self, relation: RelationNode, scope: NameScope[TotalValue]) -> None:
         """Go through the end of a statement, whose select list may fail."""
         match relation:
             case With():
-                self.shown(relation.input, self.resolver.within(relation, scope))
+                self.check_end_of_statement(relation.input, self.resolver.within(relation, scope))
             case Pass(why=Passing.LIMIT):
-                self._limited(relation)
-                self.shown(relation.input, scope)
+                self._check_limit(relation)
+                self.check_end_of_statement(relation.input, scope)
             case Pass(why=Passing.SORT) if _has_having(relation):  # RULE (total-having-below-sort)
                 self.resolver.relation(relation, scope)
             case Pass(why=Passing.SORT | Passing.DISTINCT | Passing.HINT) | SetOperation(kind=SetKind.UNION):
-                self._shown(relation.expressions, scope.over(_OPEN))
+                self._check_shown(relation.expressions, scope.over(_OPEN))
                 for one in relation.inputs:
-                    self.shown(one, scope)
+                    self.check_end_of_statement(one, scope)
             case Projection() | Aggregate():
                 below = self.resolver.relation(relation.input, scope)
-                self._shown(relation.expressions, scope.over(below))
+                self._check_shown(relation.expressions, scope.over(below))
             case _:
                 self.resolver.relation(relation, scope)
 
-    def _shown(self, expressions: Iterable[Expression], scope: NameScope[TotalValue]) -> None:
+    def _check_shown(self, expressions: Iterable[Expression], scope: NameScope[TotalValue]) -> None:
         """Look at expressions that may fail; the queries within them may not."""
         for expression in expressions:
             self._plain(expression)
@@ -263,10 +263,10 @@ class _TotalDomain:
                 return UNKNOWN
         return word(column.parts[0].lower()) if len(column.parts) == 1 else UNKNOWN
 
-    def made(self, expression: Expression, operands: Sequence[TotalValue]) -> TotalValue:
+    def compute(self, expression: Expression, operands: Sequence[TotalValue]) -> TotalValue:
         if isinstance(expression, WindowCall):
-            return self._windowed(expression, operands)
-        found = self.values.made(expression, operands)
+            return self._check_window(expression, operands)
+        found = self.values.compute(expression, operands)
         if found.grouped:
             if isinstance(expression, NamedCall):
                 self.overflowing += not never_fails(builtin_name(expression.parts) or "", operands)
@@ -291,7 +291,7 @@ class _TotalDomain:
         reaching, overflowing = self.reaching, self.overflowing
         if isinstance(query.relation, Projection) and isinstance(query.relation.input, Filter):
             self.binding.add(id(query.relation.input))
-        found = self._queried(query, scope)
+        found = self._check_query(query, scope)
         if self.reaching > reaching and self.overflowing > overflowing:  # RULE (correlated-groups-overflow)
             return FAILING
         return found
@@ -321,7 +321,7 @@ class _TotalDomain:
             case Filter(clause=ConditionClause.WHERE):
                 self._conditions(relation.conditions, here, binds=id(relation) in self.binding)
             case Filter(clause=ConditionClause.HAVING):
-                self._having(relation, inputs[0], scope)
+                self._check_having(relation, inputs[0], scope)
             case Join(natural=False):
                 self._conditions(relation.conditions, scope.over(inputs[0].beside(inputs[1])))
                 for name in relation.using:
@@ -335,9 +335,9 @@ class _TotalDomain:
                 if len(types) != 1 or any(side.open for side in inputs) or not all(types.pop()):
                     raise _NotTotal
             case Projection():
-                self._listed(relation.items, inputs[0])
+                self._list_names(relation.items, inputs[0])
             case Aggregate():
-                made = self._listed(relation.items, inputs[0])
+                made = self._list_names(relation.items, inputs[0])
                 for key in relation.keys:
                     if not (isinstance(key, NamedColumn) and key.parts[-1].lower() in made):
                         self._total(self.resolver.value(key, here))
@@ -346,7 +346,7 @@ class _TotalDomain:
                 for key in relation.expressions:
                     self.item(key, self.resolver.value(key, here))
             case Pass(why=Passing.LIMIT) if self.limits:  # RULE (total-limit-barrier)
-                self._limited(relation)
+                self._check_limit(relation)
             case Pass(why=Passing.DISTINCT | Passing.HINT):
                 for hint in relation.expressions:
                     self._plain(hint)
@@ -359,15 +359,15 @@ class _TotalDomain:
     def _column(self, name: str, side: RelationColumns[TotalValue]) -> TotalValue:
         return self.resolver.value(NamedColumn((name,)), scope_of(side))
 
-    def _listed(self, items: Sequence[Expression], below: RelationColumns[TotalValue]) -> frozenset[str]:
+    def _list_names(self, items: Sequence[Expression], below: RelationColumns[TotalValue]) -> frozenset[str]:
         """Return the names that a select list makes, lower case."""
-        made = {item.name.lower() if isinstance(item, Alias) else made_name(item) for item in items}
+        made = {item.name.lower() if isinstance(item, Alias) else infer_name(item) for item in items}
         made -= {one.name for one in below.columns}
         if any(parts[0].lower() in made for item in items for parts in names_in(item)):
             raise _NotTotal  # it means another item of the same list, or a column of a query around
         return frozenset(made)
 
-    def _having(
+    def _check_having(
         self, relation: Filter, shown: RelationColumns[TotalValue], scope: NameScope[TotalValue]
     ) -> None:
         """Look at the conditions of groups, which are on what is shown, and on what that is made of."""
@@ -399,7 +399,7 @@ class _TotalDomain:
         if not (found.total and found.below):
             raise _NotTotal
 
-    def _limited(self, relation: Pass) -> None:
+    def _check_limit(self, relation: Pass) -> None:
         if not all(isinstance(one, Literal) for one in relation.expressions):
             raise _NotTotal
 
@@ -407,7 +407,7 @@ class _TotalDomain:
         if not may_be_shown(expression):
             raise _NotTotal
 
-    def _windowed(self, window: WindowCall, operands: Sequence[TotalValue]) -> TotalValue:
+    def _check_window(self, window: WindowCall, operands: Sequence[TotalValue]) -> TotalValue:
         self._plain(window)
         total = all(one.total and one.below for one in operands)
         function = window.function
@@ -418,7 +418,7 @@ class _TotalDomain:
         self.overflowing += not never_fails(name or "", over)
         return TotalValue(aggregate(name or "", over).type, total=total)
 
-    def _queried(self, query: Subquery, scope: NameScope[TotalValue]) -> TotalValue:
+    def _check_query(self, query: Subquery, scope: NameScope[TotalValue]) -> TotalValue:
         found = self.resolver.relation(query.relation, scope)
         match query.kind:
             case QueryKind.EXISTS:

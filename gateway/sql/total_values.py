@@ -101,7 +101,7 @@ class Values:
 
     text: str
 
-    def made(self, expression: Expression, operands: Sequence[TotalValue]) -> TotalValue:
+    def compute(self, expression: Expression, operands: Sequence[TotalValue]) -> TotalValue:
         """Return what an expression makes of its operands; their own totality is the caller's."""
         match expression:
             case Literal():
@@ -111,9 +111,9 @@ class Values:
             case Cast():
                 return self._cast(expression, operands[0])
             case NamedCall():
-                return self._called(expression, operands)
+                return self._check_call(expression, operands)
             case Operator():
-                return self._operated(expression, operands)
+                return self._check_operation(expression, operands)
         return FAILING
 
     def _literal(self, literal: Literal) -> TotalValue:
@@ -127,7 +127,7 @@ class Values:
             return TotalValue("timestamp", fixed=timestamp_of(literal, self.text) is not None)
         return TotalValue(column_kind(literal.type))
 
-    def _operated(self, node: Operator, operands: Sequence[TotalValue]) -> TotalValue:
+    def _check_operation(self, node: Operator, operands: Sequence[TotalValue]) -> TotalValue:
         match node.name:
             case "And" | "Or" | "Not":
                 return BOOLEAN if _all_of(operands, "boolean") else FAILING
@@ -135,29 +135,29 @@ class Values:
                 # Of a text it is the number that stands in it.
                 return operands[0] if _is_number(operands[0].type) else FAILING
             case comparison if comparison in _COMPARISONS:
-                return self._compared(node.operands, operands)
+                return self._check_comparison(node.operands, operands)
             case "In":
-                return self._listed(node.operands, operands)
+                return self._check_in(node.operands, operands)
             case "Like":
                 return self._like(node, operands)
             case "Add" | "Subtract" | "Multiply":
                 return _arithmetic(node, operands)
             case "Remainder" | "Divide":
-                return _divided(node, operands)
+                return _check_division(node, operands)
             case "CaseWhen":
                 return _case(operands)
         return FAILING
 
-    def _compared(self, nodes: Sequence[Expression], operands: Sequence[TotalValue]) -> TotalValue:
+    def _check_comparison(self, nodes: Sequence[Expression], operands: Sequence[TotalValue]) -> TotalValue:
         (one, other), (left, right) = operands, nodes
         if _comparable(one, other) or self._read(right, one.type) or self._read(left, other.type):
             return BOOLEAN
         return FAILING
 
-    def _listed(self, nodes: Sequence[Expression], operands: Sequence[TotalValue]) -> TotalValue:
+    def _check_in(self, nodes: Sequence[Expression], operands: Sequence[TotalValue]) -> TotalValue:
         """An IN: Spark takes all of it to one type."""
         pairs = zip(nodes[1:], operands[1:], strict=True)
-        compared = all(self._compared((nodes[0], n), (operands[0], o)).total for n, o in pairs)
+        compared = all(self._check_comparison((nodes[0], n), (operands[0], o)).total for n, o in pairs)
         return BOOLEAN if compared and _alike(operands[1:]) and _room(operands) else FAILING
 
     def _read(self, node: Expression, type_: str) -> bool:
@@ -186,7 +186,7 @@ class Values:
             return TotalValue(target, fixed=operand.fixed)
         return TotalValue(target, total=False)
 
-    def _called(self, node: NamedCall, operands: Sequence[TotalValue]) -> TotalValue:
+    def _check_call(self, node: NamedCall, operands: Sequence[TotalValue]) -> TotalValue:
         name = builtin_name(node.parts) or ""
         types = [one.type for one in operands]
         if name in AGGREGATES:
@@ -198,13 +198,13 @@ class Values:
         if name in _TEXTS_TO_BOOLEAN and types == ["string", "string"]:
             return BOOLEAN
         if name == "concat":
-            return _joined(node, operands)
+            return _check_join(node, operands)
         if name in ("substr", "substring"):
             return _part(operands)
         if name == "left" and len(operands) == 2:
             return _part(operands)
         if name == "round" and 1 <= len(operands) <= 2:
-            return _rounded(operands)
+            return _check_rounding(operands)
         if name in _PARTS_OF_DATES and types in (["date"], ["timestamp"]):
             return TotalValue("int")
         if (
@@ -226,9 +226,9 @@ class Values:
         if name == "between" and len(operands) == 3:
             value, low, high = node.operands
             pairs = (((value, low), operands[:2]), ((value, high), (operands[0], operands[2])))
-            return BOOLEAN if all(self._compared(n, o).total for n, o in pairs) else FAILING
+            return BOOLEAN if all(self._check_comparison(n, o).total for n, o in pairs) else FAILING
         if name in ("equal_null", "nullif") and len(operands) == 2:
-            found = self._compared(node.operands, operands)
+            found = self._check_comparison(node.operands, operands)
             return found if name == "equal_null" else TotalValue(types[0], total=found.total)
         if name in ("isnull", "isnotnull") and len(operands) == 1:
             return BOOLEAN
@@ -306,7 +306,7 @@ def _case(operands: Sequence[TotalValue]) -> TotalValue:
     return found if _all_of(operands[0:pairs:2], "boolean") else FAILING
 
 
-def _joined(node: NamedCall, operands: Sequence[TotalValue]) -> TotalValue:
+def _check_join(node: NamedCall, operands: Sequence[TotalValue]) -> TotalValue:
     """One text with known ones around it; one that is repeated grows beyond what a text can have."""
     unknown = [one for one in node.operands if not isinstance(one, Literal)]
     return TotalValue("string") if len(unknown) <= 1 and _all_of(operands, "string") else FAILING
@@ -321,7 +321,7 @@ def _part(operands: Sequence[TotalValue]) -> TotalValue:
     return TotalValue("string") if known else FAILING
 
 
-def _rounded(operands: Sequence[TotalValue]) -> TotalValue:
+def _check_rounding(operands: Sequence[TotalValue]) -> TotalValue:
     """A decimal to so many known digits, for which Spark has a type with room for what is carried. A whole
     number is rounded in its own type, and may leave it."""
     found = DECIMAL.match(operands[0].type)
@@ -379,7 +379,7 @@ def _arithmetic(node: Operator, operands: Sequence[TotalValue]) -> TotalValue:
     return TotalValue(f"decimal({needed + spare + behind},{behind})") if fits else FAILING
 
 
-def _divided(node: Operator, operands: Sequence[TotalValue]) -> TotalValue:
+def _check_division(node: Operator, operands: Sequence[TotalValue]) -> TotalValue:
     """A number by a known one that is not zero. What decimals are divided to may have no room, and at the
     smallest number by -1, whose quotient has none, databases fail that Spark hands the remainder to."""
     (one, other) = operands

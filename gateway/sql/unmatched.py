@@ -9,7 +9,7 @@ from gateway.policy.unmatched import ResourceNames
 from gateway.policy.views import TableView
 
 
-def closed_view(
+def close_unmatched_view(
     view: TableView, table: Table, catalog: CatalogSnapshot, names: ResourceNames | None
 ) -> TableView:
     """Return a view of nothing where a column that policies name is not there; without `names`, the view.
@@ -19,7 +19,7 @@ def closed_view(
     if names is None:
         return view
     now = catalog.table(table.name.current) or table  # RULE (version-unmatched-columns)
-    found = names.unmatched(now.name, now.columns)
+    found = names.find_unmatched(now.name, now.columns)
     if found is None:
         return view
     named, column = found

@@ -36,14 +36,14 @@ _SPECIAL = re.compile(r"'\s*(?:now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 is more than need be."""
 
 
-def varying(text: str, reading: Reading) -> str | None:
+def find_varying(text: str, reading: Reading) -> str | None:
     """Return what of a text makes its rows change with time or session, in words, or None.
 
     Who the user is does not count: that is bound as a literal (`sql/identity.py`), or told apart.
     """
-    found = varying_function(reading.functions)
+    found = find_varying_function(reading.functions)
     found = found or next(
-        filter(None, (varying_column(c.parts) for c in reading.columns if not c.star)), None
+        filter(None, (find_varying_column(c.parts) for c in reading.columns if not c.star)), None
     )
     if found is not None:
         return found
@@ -71,7 +71,7 @@ def names_session(reading: Reading) -> bool:
     return "CurrentPath" in reading.expressions or not OF_THE_SESSION.isdisjoint(words)
 
 
-def varying_function(functions: Iterable[FunctionRef]) -> str | None:
+def find_varying_function(functions: Iterable[FunctionRef]) -> str | None:
     """Return why a call makes rows change; a function that is not Spark's own may do anything."""
     for function in functions:
         name = builtin_name(function.parts)
@@ -82,7 +82,7 @@ def varying_function(functions: Iterable[FunctionRef]) -> str | None:
     return None
 
 
-def varying_by_row(functions: Iterable[FunctionRef]) -> bool:
+def may_vary_by_row(functions: Iterable[FunctionRef]) -> bool:
     """Whether a call may give a row another value where other rows are read before it."""
     return any(
         (name := builtin_name(function.parts)) is None
@@ -92,12 +92,12 @@ def varying_by_row(functions: Iterable[FunctionRef]) -> bool:
     )
 
 
-def varying_column(parts: tuple[str, ...]) -> str | None:
+def find_varying_column(parts: tuple[str, ...]) -> str | None:
     """Return why a reference makes rows change: where no column has its name, it is a function."""
     return f"it asks for `{parts[0]}`" if len(parts) == 1 and parts[0].lower() in _CHANGING else None
 
 
-def varying_view(view: TempViewName, names: Names) -> str | None:
+def find_varying_view(view: TempViewName, names: Names) -> str | None:
     """Return why the rows of a temporary view change, in words."""
     if view.name.lower() not in names.context.varying_views:
         return None

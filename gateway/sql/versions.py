@@ -50,11 +50,11 @@ def version_of(suffix: str, names: Names) -> str:
         return SOME_VERSION
     if text is None and ANSI_MODE in names.context.settings:
         return SOME_VERSION
-    computed = value if text is not None else _computed(value)
+    computed = value if text is not None else _write_computed_time(value)
     return f"TIMESTAMP AS OF {computed}" if computed else SOME_VERSION
 
 
-def _computed(value: str) -> str:
+def _write_computed_time(value: str) -> str:
     """Return a time that Spark computes of literals, or of the present one, written anew; empty for what may
     be anything else."""
     if len(value) > _MAX_EXPRESSION:
@@ -74,7 +74,7 @@ def _computed(value: str) -> str:
     return " ".join(found)
 
 
-def renamed_columns(table: Table) -> list[tuple[Column, Renamed]]:
+def list_renamed_columns(table: Table) -> list[tuple[Column, Renamed]]:
     """Return the columns of a version that have another name now, or none, each with what became of it."""
     now = {one.then: one for one in table.renamed}
     return [(column, now[column.name]) for column in table.columns if column.name in now]
@@ -88,7 +88,7 @@ def of_version(table: Table, then: TableView, now: TableView) -> TableView:
     under its name of then. What policies say of a name that no column has any more holds as well.
     """
     allowed, masks, hidden = dict(then.allowed), dict(then.masks), set(then.hidden)
-    for column, one in renamed_columns(table):
+    for column, one in list_renamed_columns(table):
         name = column.name
         if one.gone and name in then.hidden:
             continue

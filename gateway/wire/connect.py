@@ -24,7 +24,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from pyspark.sql.connect import proto as pb
 from pyspark.sql.connect.proto import base_pb2
 
-from gateway.wire.protobuf import BYTES, ProtobufError, malformed, read_varint, skip
+from gateway.wire.protobuf import BYTES, ProtobufError, build_malformed_error, read_varint, skip
 
 MAX_BYTES = 128 * 1024 * 1024
 """The largest message that is read; `spark.connect.grpc.maxInboundMessageSize` of Spark is as large."""
@@ -48,11 +48,11 @@ __all__ = [
     "ProtobufError",
     "UnknownFieldSet",
     "descriptor_of",
+    "find_unknown",
     "parse",
     "parse_again",
     "pb",
     "serialize",
-    "unknown_field",
 ]
 
 
@@ -123,7 +123,7 @@ def parse_again(cls: type[_M], data: bytes) -> _M:
     try:
         return cls.FromString(data)
     except DecodeError as error:
-        raise malformed() from error
+        raise build_malformed_error() from error
     finally:
         _message.SetAllowOversizeProtos(False)  # noqa: FBT003
 
@@ -142,7 +142,7 @@ def serialize(message: Message) -> bytes:
     return data
 
 
-def unknown_field(message: Message, *, plans: bool = True) -> str | None:
+def find_unknown(message: Message, *, plans: bool = True) -> str | None:
     """Return the path of a field that the descriptors do not know, anywhere within, or None.
 
     Such fields stay when a message is serialized again: a newer Spark would act on what nobody has read.
@@ -154,7 +154,7 @@ def unknown_field(message: Message, *, plans: bool = True) -> str | None:
         current, path = pending.pop()
         unknown = UnknownFieldSet(current)
         if len(unknown):
-            return _dotted(path, str(unknown[0].field_number))
+            return _join_path(path, str(unknown[0].field_number))
         if not _children(descriptor_of(current)):
             continue
         for field, value in current.ListFields():
@@ -172,7 +172,7 @@ def unknown_field(message: Message, *, plans: bool = True) -> str | None:
     return None
 
 
-def _dotted(path: _Path, last: str) -> str:
+def _join_path(path: _Path, last: str) -> str:
     names = [last]
     while path is not None:
         path, name = path
@@ -204,7 +204,7 @@ def _measure(descriptor: Descriptor, data: bytes, max_messages: int) -> None:
     while True:
         while at >= end:
             if at > end:
-                raise malformed()
+                raise build_malformed_error()
             if not enclosing:
                 return
             end, children = enclosing.pop()
@@ -221,7 +221,7 @@ def _measure(descriptor: Descriptor, data: bytes, max_messages: int) -> None:
         length, at = read_varint(data, at, end)
         stop = at + length
         if stop > end:
-            raise malformed()
+            raise build_malformed_error()
         found += 3
         inner = children.get(tag >> 3)
         if inner is None:

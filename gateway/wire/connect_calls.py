@@ -53,7 +53,7 @@ def release_session(key: SessionKey, *, allow_reconnect: bool = False, client_ty
 
 
 def clone_session(key: SessionKey, new_session_id: str, observed: str, client_type: str) -> bytes:
-    request = _observing(pb.CloneSessionRequest(), key, observed, client_type)
+    request = _set_observed(pb.CloneSessionRequest(), key, observed, client_type)
     request.new_session_id = new_session_id
     return serialize(request)
 
@@ -66,7 +66,7 @@ def get_status(
     client_type: str = "",
 ) -> bytes:
     """Ask for operations by their ids, without any for all; None: whether there is the session."""
-    request = _observing(pb.GetStatusRequest(), key, observed, client_type)
+    request = _set_observed(pb.GetStatusRequest(), key, observed, client_type)
     if operation_ids is not None:
         request.operation_status.SetInParent()
         request.operation_status.operation_ids.extend(operation_ids)
@@ -81,7 +81,7 @@ def interrupt(key: SessionKey, operation_id: str, observed: str) -> bytes:
 
 
 def interrupt_as_asked(key: SessionKey, asked: InterruptRequest, observed: str) -> bytes:
-    request = _observing(pb.InterruptRequest(), key, observed, asked.client_type)
+    request = _set_observed(pb.InterruptRequest(), key, observed, asked.client_type)
     request.interrupt_type = pb.InterruptRequest.InterruptType.ValueType(asked.kind)
     if asked.operation_id:
         request.operation_id = asked.operation_id
@@ -94,7 +94,7 @@ def release_execute(
     key: SessionKey, operation_id: str, until: str | None = None, *, client_type: str = ""
 ) -> bytes:
     """Free what Spark holds for an operation, up to a response; None: all of it."""
-    request = _observing(pb.ReleaseExecuteRequest(operation_id=operation_id), key, "", client_type)
+    request = _set_observed(pb.ReleaseExecuteRequest(operation_id=operation_id), key, "", client_type)
     if until is None:
         request.release_all.SetInParent()
     else:
@@ -111,23 +111,25 @@ def reattach(
     client_type: str = "",
 ) -> bytes:
     """Take an execution up after a response; without one at what Spark still has."""
-    request = _observing(pb.ReattachExecuteRequest(operation_id=operation_id), key, observed, client_type)
+    request = _set_observed(pb.ReattachExecuteRequest(operation_id=operation_id), key, observed, client_type)
     if last_response_id:
         request.last_response_id = last_response_id
     return serialize(request)
 
 
 def fetch_error_details(key: SessionKey, error_id: str, observed: str, client_type: str) -> bytes:
-    return serialize(_observing(pb.FetchErrorDetailsRequest(error_id=error_id), key, observed, client_type))
+    return serialize(
+        _set_observed(pb.FetchErrorDetailsRequest(error_id=error_id), key, observed, client_type)
+    )
 
 
 def artifact_statuses(key: SessionKey, names: Sequence[str], observed: str, client_type: str) -> bytes:
-    return serialize(_observing(pb.ArtifactStatusesRequest(names=names), key, observed, client_type))
+    return serialize(_set_observed(pb.ArtifactStatusesRequest(names=names), key, observed, client_type))
 
 
 def add_artifacts(key: SessionKey, request: AddArtifactsRequest, observed: str) -> bytes:
     """Write one message of an upload."""
-    message = _observing(pb.AddArtifactsRequest(), key, observed, request.client_type)
+    message = _set_observed(pb.AddArtifactsRequest(), key, observed, request.client_type)
     match request.payload:
         case ArtifactBatch(artifacts):
             message.batch.SetInParent()
@@ -147,7 +149,7 @@ def add_artifacts(key: SessionKey, request: AddArtifactsRequest, observed: str) 
 
 def config(key: SessionKey, operation: ConfigOperation, observed: str, client_type: str) -> bytes:
     """Write a call that sets, unsets or reads settings."""
-    request = _observing(pb.ConfigRequest(), key, observed, client_type)
+    request = _set_observed(pb.ConfigRequest(), key, observed, client_type)
     asked = request.operation
     match operation.kind:
         case "set":
@@ -197,17 +199,17 @@ def operation_states(answer: bytes) -> list[int]:
     return [status.state for status in parse(pb.GetStatusResponse, answer).operation_statuses]
 
 
-def interrupted_ids(answer: bytes) -> list[str]:
+def read_interrupted_ids(answer: bytes) -> list[str]:
     """Return the operations that an `InterruptResponse` says to have been told to stop."""
     return list(parse(pb.InterruptResponse, answer).interrupted_ids)
 
 
-def cloned_session(answer: bytes) -> str:
+def read_cloned_session(answer: bytes) -> str:
     """Return Spark's own id of the session that a `CloneSessionResponse` tells of."""
     return parse(pb.CloneSessionResponse, answer).new_server_side_session_id
 
 
-def listed_checkpoints(answer: bytes) -> frozenset[str]:
+def read_checkpoints(answer: bytes) -> frozenset[str]:
     """Return the checkpoints in a directory of which an `AnalyzePlanResponse` lists the files."""
     files = parse(pb.AnalyzePlanResponse, answer).input_files.files
     return frozenset(file.rsplit("/", 2)[-2] for file in files if file.count("/") > 1)
@@ -252,7 +254,7 @@ _Asking = TypeVar(
 )
 
 
-def _observing(request: _Asking, key: SessionKey, observed: str, client_type: str) -> _Asking:
+def _set_observed(request: _Asking, key: SessionKey, observed: str, client_type: str) -> _Asking:
     request.session_id = key[1]
     request.user_context.CopyFrom(_user(key))
     if observed:

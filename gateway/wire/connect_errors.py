@@ -97,7 +97,7 @@ def details_of(details: bytes) -> StatusDetails:
     return StatusDetails(reason=reason, metadata=metadata, retry=tuple(retry))
 
 
-def packed(code: int, message: str, details: StatusDetails) -> bytes:
+def pack_status(code: int, message: str, details: StatusDetails) -> bytes:
     """Write a status. Clients take its details only when code and message are those of the call."""
     status = status_pb2.Status(code=code, message=message)
     for retry in details.retry:
@@ -128,7 +128,7 @@ def spark_error(error_class: str, handle: str = "") -> RpcError:
     }
     reason = "org.apache.spark.SparkSQLException"
     details = StatusDetails(reason=reason, metadata=metadata)
-    return RpcError(INTERNAL, message, packed(INTERNAL, message, details))
+    return RpcError(INTERNAL, message, pack_status(INTERNAL, message, details))
 
 
 def class_of(fault: RpcError) -> str:

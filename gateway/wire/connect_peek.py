@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from gateway.wire.protobuf import BYTES, VARINT, ProtobufError, malformed, read_varint, skip
+from gateway.wire.protobuf import BYTES, VARINT, ProtobufError, build_malformed_error, read_varint, skip
 
 NONE = 0
 ARROW_BATCH = 2
@@ -108,7 +108,7 @@ def peek(data: bytes) -> ResponsePeek:
         tag, at = read_varint(data, at, end)
         number = tag >> 3
         if number == 0:
-            raise malformed()
+            raise build_malformed_error()
         if tag & 7 != BYTES:
             at = skip(data, at, end, tag & 7)
             unknown = True
@@ -116,7 +116,7 @@ def peek(data: bytes) -> ResponsePeek:
         length, at = read_varint(data, at, end)
         stop = at + length
         if stop > end:
-            raise malformed()
+            raise build_malformed_error()
         if number in CASES:
             # The last one counts where a oneof comes twice.
             case = number
@@ -155,7 +155,7 @@ def _batch(data: bytes, at: int, end: int) -> tuple[int, bool]:
         else:
             at = skip(data, at, end, tag & 7)
     if rows >= 1 << 63:
-        raise malformed()
+        raise build_malformed_error()
     return rows, chunk == 0
 
 
@@ -163,4 +163,4 @@ def _text(raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        raise malformed() from None
+        raise build_malformed_error() from None

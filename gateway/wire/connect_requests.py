@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from gateway.errors import InvalidRequest
-from gateway.wire.connect import Message, parse, pb, serialize, unknown_field
+from gateway.wire.connect import Message, find_unknown, parse, pb, serialize
 from gateway.wire.connect_errors import spark_error
 from gateway.wire.protobuf import ProtobufError
 
@@ -213,13 +213,13 @@ def operation_id_of(text: str) -> str:
 
 
 def execute_plan(data: bytes) -> ExecutePlanRequest:
-    message = _parsed(pb.ExecutePlanRequest, data)
+    message = _parse(pb.ExecutePlanRequest, data)
     if not message.HasField("plan"):
         raise MalformedRequest("the request has no plan")
     reattachable, chunked, chunk_bytes = _options(message)
     return ExecutePlanRequest(
         *_session_of(message),
-        plan=_serialized(message.plan),
+        plan=_serialize(message.plan),
         operation_id=operation_id_of(message.operation_id) if message.HasField("operation_id") else None,
         tags=tuple(message.tags),
         reattachable=reattachable,
@@ -229,7 +229,7 @@ def execute_plan(data: bytes) -> ExecutePlanRequest:
 
 
 def analyze_plan(data: bytes) -> AnalyzePlanRequest:
-    message = _parsed(pb.AnalyzePlanRequest, data)
+    message = _parse(pb.AnalyzePlanRequest, data)
     if message.WhichOneof("analyze") is None:
         raise MalformedRequest("the request asks for no analysis")
     session = _session_of(message)
@@ -237,11 +237,11 @@ def analyze_plan(data: bytes) -> AnalyzePlanRequest:
     for known, _ in bare.ListFields():
         if known.name not in _ANALYSES:
             bare.ClearField(known.name)
-    return AnalyzePlanRequest(*session, question=_serialized(bare))
+    return AnalyzePlanRequest(*session, question=_serialize(bare))
 
 
 def reattach_execute(data: bytes) -> ReattachExecuteRequest:
-    message = _parsed(pb.ReattachExecuteRequest, data)
+    message = _parse(pb.ReattachExecuteRequest, data)
     return ReattachExecuteRequest(
         *_session_of(message),
         operation_id=operation_id_of(message.operation_id),
@@ -250,7 +250,7 @@ def reattach_execute(data: bytes) -> ReattachExecuteRequest:
 
 
 def add_artifacts(data: bytes) -> AddArtifactsRequest:
-    message = _parsed(pb.AddArtifactsRequest, data)
+    message = _parse(pb.AddArtifactsRequest, data)
     payload: ArtifactBatch | ChunkedArtifact | ArtifactBytes | None = None
     match message.WhichOneof("payload"):
         case "batch":
@@ -292,29 +292,29 @@ def call(method: str, data: bytes) -> CallRequest:
     """Read the request of a unary method without a plan. Raises InvalidRequest for a method that is none."""
     match method:
         case "ArtifactStatus":
-            asked = _parsed(pb.ArtifactStatusesRequest, data)
+            asked = _parse(pb.ArtifactStatusesRequest, data)
             return ArtifactStatusesRequest(*_session_of(asked), names=tuple(asked.names))
         case "CloneSession":
-            clone = _parsed(pb.CloneSessionRequest, data)
+            clone = _parse(pb.CloneSessionRequest, data)
             return CloneSessionRequest(*_session_of(clone), new_session_id=clone.new_session_id)
         case "Config":
-            config = _parsed(pb.ConfigRequest, data)
+            config = _parse(pb.ConfigRequest, data)
             return ConfigRequest(*_session_of(config), operation=_config_operation(config.operation))
         case "FetchErrorDetails":
-            fetch = _parsed(pb.FetchErrorDetailsRequest, data)
+            fetch = _parse(pb.FetchErrorDetailsRequest, data)
             return FetchErrorDetailsRequest(*_session_of(fetch), error_id=fetch.error_id)
         case "GetStatus":
-            return _get_status(_parsed(pb.GetStatusRequest, data))
+            return _get_status(_parse(pb.GetStatusRequest, data))
         case "Interrupt":
-            stop = _parsed(pb.InterruptRequest, data)
+            stop = _parse(pb.InterruptRequest, data)
             named = operation_id_of(stop.operation_id) if stop.HasField("operation_id") else ""
             return InterruptRequest(
                 *_session_of(stop), kind=stop.interrupt_type, tag=stop.operation_tag, operation_id=named
             )
         case "ReleaseExecute":
-            return _release_execute(_parsed(pb.ReleaseExecuteRequest, data))
+            return _release_execute(_parse(pb.ReleaseExecuteRequest, data))
         case "ReleaseSession":
-            end = _parsed(pb.ReleaseSessionRequest, data)
+            end = _parse(pb.ReleaseSessionRequest, data)
             return ReleaseSessionRequest(
                 end.session_id, end.client_type, "", allow_reconnect=end.allow_reconnect
             )
@@ -387,13 +387,13 @@ _Observing = (
 _M = TypeVar("_M", bound=_Observing | pb.ReleaseSessionRequest)
 
 
-def _parsed(kind: type[_M], data: bytes) -> _M:
+def _parse(kind: type[_M], data: bytes) -> _M:
     try:
         message = parse(kind, data)
     except ProtobufError as error:
         raise MalformedRequest(error.why) from None
     # The walk asks about plans; every field of the rest is asked about here.
-    if (unknown := unknown_field(message, plans=False)) is not None:
+    if (unknown := find_unknown(message, plans=False)) is not None:
         raise UngovernableRequest(
             f"the request has a field `{unknown}` that this gateway does not know; "
             f"use a client of the version that the gateway has, or an older one"
@@ -409,7 +409,7 @@ def _session_of(message: _Observing) -> tuple[str, str, str]:
     return message.session_id, message.client_type, message.client_observed_server_side_session_id
 
 
-def _serialized(message: Message) -> bytes:
+def _serialize(message: Message) -> bytes:
     try:
         return serialize(message)
     except ProtobufError as error:

@@ -102,13 +102,13 @@ class Redactor(Protocol):
         ...
 
 
-def redacted_details(data: bytes, redactor: Redactor) -> bytes:
+def redact_details(data: bytes, redactor: Redactor) -> bytes:
     """Return a `FetchErrorDetailsResponse` as the client may see it."""
     response = parse(pb.FetchErrorDetailsResponse, data)
     shown = pb.FetchErrorDetailsResponse(
         session_id=response.session_id, server_side_session_id=response.server_side_session_id
     )
-    shown.errors.extend(_redacted(response.errors, redactor))
+    shown.errors.extend(_redact_errors(response.errors, redactor))
     if response.HasField("root_error_idx") and 0 <= response.root_error_idx < len(shown.errors):
         shown.root_error_idx = response.root_error_idx
     return serialize(shown)
@@ -121,7 +121,7 @@ def conditions_of_details(data: bytes) -> list[str]:
     return [error.spark_throwable.error_class for error in errors if error.HasField("spark_throwable")]
 
 
-def redacted_response(data: bytes, redactor: Redactor) -> bytes:
+def redact_response(data: bytes, redactor: Redactor) -> bytes:
     """Return an `ExecutePlanResponse` other than rows as the client may see it.
 
     Errors of observations and of streaming queries are redacted like all others. With guards the counts go
@@ -129,7 +129,7 @@ def redacted_response(data: bytes, redactor: Redactor) -> bytes:
     """
     shown = parse(pb.ExecutePlanResponse, data)
     for observed in shown.observed_metrics:
-        errors = _redacted(observed.errors, redactor)
+        errors = _redact_errors(observed.errors, redactor)
         observed.ClearField("errors")
         observed.errors.extend(errors)
     if redactor.shows_guards:
@@ -179,8 +179,8 @@ def _redact_streaming(result: pb.StreamingQueryCommandResult, redactor: Redactor
             pass
 
 
-def _redacted(errors: Sequence[_Error], redactor: Redactor) -> list[_Error]:
-    return [_written(error) for error in redactor.errors([_read(error) for error in errors])]
+def _redact_errors(errors: Sequence[_Error], redactor: Redactor) -> list[_Error]:
+    return [_write_error(error) for error in redactor.errors([_read(error) for error in errors])]
 
 
 def _read(error: _Error) -> ServerError:
@@ -220,7 +220,7 @@ def _read_condition(throwable: _Throwable) -> ErrorCondition:
     )
 
 
-def _written(error: ServerError) -> _Error:
+def _write_error(error: ServerError) -> _Error:
     shown = _Error(error_type_hierarchy=error.classes, message=error.message)
     for frame in error.stack:
         shown.stack_trace.add().MergeFromString(frame)
@@ -329,7 +329,7 @@ class Response:
     def replace_command_rows(self, data: bytes) -> None:
         self._message.sql_command_result.relation.local_relation.data = data
 
-    def serialized(self) -> bytes:
+    def serialize(self) -> bytes:
         return serialize(self._message)
 
 
@@ -403,7 +403,7 @@ def with_running(
     return serialize(response)
 
 
-def released(session_id: str, server_session: str, operation_id: str) -> bytes:
+def write_released(session_id: str, server_session: str, operation_id: str) -> bytes:
     """Write the answer to a `ReleaseExecuteRequest` of which Spark does not hear."""
     return serialize(
         pb.ReleaseExecuteResponse(

@@ -86,17 +86,17 @@ class CachedData:
             self._head += data
             if len(self._head) < len(_STREAM):
                 return
-            self._part, data, self._head = self._begun(self._head), self._head, b""
+            self._part, data, self._head = self._choose_reader(self._head), self._head, b""
         self._part.feed(data)
 
     def end(self) -> None:
         if self._part is None:
-            self._part = self._begun(self._head)
+            self._part = self._choose_reader(self._head)
             self._part.feed(self._head)
         self._part.end()
         self.texts += self._part.texts
 
-    def _begun(self, head: bytes) -> _Arrow | _SchemaText | _Relation:
+    def _choose_reader(self, head: bytes) -> _Arrow | _SchemaText | _Relation:
         if head[:4] == _STREAM:
             return _Arrow()
         return _Relation() if head[:1] and head[0] in (_DATA, _SCHEMA) else _SchemaText()

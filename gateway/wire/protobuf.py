@@ -34,7 +34,7 @@ def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
         shift += 7
         if shift > 63:
             break
-    raise malformed()
+    raise build_malformed_error()
 
 
 def skip(data: bytes, at: int, end: int, wire_type: int) -> int:
@@ -49,11 +49,11 @@ def skip(data: bytes, at: int, end: int, wire_type: int) -> int:
     elif wire_type == FIXED32:
         at += 4
     else:
-        raise malformed()
+        raise build_malformed_error()
     if at > end:
-        raise malformed()
+        raise build_malformed_error()
     return at
 
 
-def malformed() -> ProtobufError:
+def build_malformed_error() -> ProtobufError:
     return ProtobufError("MALFORMED", "the bytes are not a protobuf message of the type that belongs here")

@@ -98,7 +98,7 @@ def encode_rows(
 def _cell(value: Cell, carrier: _Carrier) -> tcli.TColumnValue:
     # TColumnValue has no binaryVal: bytes travel in stringVal there.
     field = "stringVal" if carrier is _BINARY else carrier.field
-    union: dict[str, Any] = {field: carrier.cell(value=_carried(value, carrier))}
+    union: dict[str, Any] = {field: carrier.cell(value=_encode_carrier(value, carrier))}
     return tcli.TColumnValue(**union)
 
 
@@ -110,12 +110,12 @@ def _column(values: list[Cell], carrier: _Carrier) -> tcli.TColumn:
             nulls[i >> 3] |= 1 << (i & 7)
             packed.append(carrier.filler)
         else:
-            packed.append(_carried(value, carrier))
+            packed.append(_encode_carrier(value, carrier))
     union: dict[str, Any] = {carrier.field: carrier.column(values=packed, nulls=bytes(nulls))}
     return tcli.TColumn(**union)
 
 
-def _carried(value: Cell, carrier: _Carrier) -> Any:
+def _encode_carrier(value: Cell, carrier: _Carrier) -> Any:
     if value is None or isinstance(value, bytes):
         return value
     if carrier is _STRING or carrier is _BINARY:

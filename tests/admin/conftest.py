@@ -24,7 +24,7 @@ from gateway.admin.ranger.api import RangerApi
 from gateway.admin.ranger.servicedefs import ship
 from gateway.admin.ranger.store import Store
 from gateway.admin.ranger.transactions import WriteTransaction
-from gateway.frontends.doors import Door
+from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.model.credentials import Credentials, Password
 from gateway.model.principal import Principal
 from gateway.policy.documents import parse_document
@@ -159,7 +159,7 @@ async def serving(database: str) -> AsyncIterator[Served]:
     access = Access(RIGHTS, read_text=read_text)
     api = RangerApi(store, access, authenticate)
     listener = AdminServer({}, CollectorRegistry(), mounted={"/service": api.app})
-    port = await listener.start(Door("admin"), "127.0.0.1", 0)
+    port = await listener.start(ConnectionLimiter("admin"), "127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
         yield Served(f"http://127.0.0.1:{port}", store, session, access)
     await listener.close()

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from gateway.admin import listener as listener_module
 from gateway.admin.listener import AdminServer, Check
-from gateway.frontends.doors import Door
+from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.session.metrics import Metrics
 
 
@@ -43,7 +43,7 @@ async def serving(parts: Parts) -> AsyncIterator[str]:
     listener = AdminServer(
         {name: parts.check(name) for name in parts.faults}, parts.metrics.registry, clock=lambda: parts.now
     )
-    port = await listener.start(Door("admin"), "127.0.0.1", 0)
+    port = await listener.start(ConnectionLimiter("admin"), "127.0.0.1", 0)
     try:
         yield f"http://127.0.0.1:{port}"
     finally:
@@ -130,7 +130,7 @@ async def test_a_note_is_shown_and_does_not_make_a_gateway_unready() -> None:
     parts = Parts()
     parts.faults = {"policies": "3 faults; older policies are in force, or closed ones"}
     listener = AdminServer({}, parts.metrics.registry, notes={"policies": parts.check("policies")})
-    port = await listener.start(Door("admin"), "127.0.0.1", 0)
+    port = await listener.start(ConnectionLimiter("admin"), "127.0.0.1", 0)
     try:
         status, body = await get(f"http://127.0.0.1:{port}/readyz")
     finally:
@@ -143,7 +143,7 @@ async def test_who_probes_is_answered_before_there_is_anything_to_ask() -> None:
     parts = Parts()
     listener = AdminServer({}, parts.metrics.registry)
     listener.unready = "the gateway is starting"
-    port = await listener.start(Door("admin"), "127.0.0.1", 0)
+    port = await listener.start(ConnectionLimiter("admin"), "127.0.0.1", 0)
     url = f"http://127.0.0.1:{port}"
     try:
         async with aiohttp.ClientSession() as kept:

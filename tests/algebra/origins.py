@@ -49,7 +49,7 @@ class OriginsDomain:
         self.unsure.append(".".join(column.parts))
         return NONE
 
-    def made(self, expression: Expression, operands: Sequence[Origins]) -> Origins:
+    def compute(self, expression: Expression, operands: Sequence[Origins]) -> Origins:
         if isinstance(expression, WindowCall):
             operands = operands[: len(expression.function.operands)]
         return NONE.union(*operands)

@@ -85,7 +85,7 @@ class Sources:
             case OpenName():
                 return "open"
 
-    def made(self, expression: Expression, operands: Sequence[str]) -> str:
+    def compute(self, expression: Expression, operands: Sequence[str]) -> str:
         return operands[0] if isinstance(expression, Alias) else f"({' '.join(operands)})"
 
     def query(self, query: Subquery, scope: NameScope[str]) -> str:

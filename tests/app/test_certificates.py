@@ -15,9 +15,9 @@ import structlog
 from prometheus_client import generate_latest
 
 from gateway.app.certificates import Certificates, context_of, read_pair, tls_context
-from gateway.app.connect import certificate, shown
+from gateway.app.connect import certificate, read_grpc_pair
 from gateway.errors import Faults
-from gateway.frontends.doors import Door
+from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.session.metrics import Metrics
 from gateway.settings.listeners import Tls
 from tests.app.certificate_files import make_pair
@@ -63,12 +63,12 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
     tls = Tls(certificate=tmp_path / "c.pem", key=tmp_path / "k.pem")
     metrics = Metrics()
     certificates = Certificates(metrics.certificate_ends)
-    door = Door("thrift")
+    door = ConnectionLimiter("thrift")
     port = await door.open("127.0.0.1", 0, Echo, tls=tls_context(tls))
     certificates.add("thrift", tls, lambda pair: door.renew(context_of(pair)))
     connect = Listening(None, None)
     connect.port = await connect.server.start("127.0.0.1", 0, certificate=certificate(tls))
-    certificates.add("connect", tls, lambda pair: connect.server.renew(shown(pair)))
+    certificates.add("connect", tls, lambda pair: connect.server.renew(read_grpc_pair(pair)))
     try:
         yield Served(tmp_path, port, connect, certificates, metrics)
     finally:
@@ -117,12 +117,12 @@ async def test_files_that_cannot_be_used_leave_the_last_certificate(served: Serv
     with structlog.testing.capture_logs() as logs:
         assert served.certificates.look(asked=True) == 0
     assert [one["event"] for one in logs] == ["certificate_not_reloaded"] * 2, "to whoever asks each time"
-    assert "is not the key of" in str(await served.certificates.told())
+    assert "is not the key of" in str(await served.certificates.report_trouble())
     assert (await served.shown(served.port)).split() == old.split()
     assert (await served.shown(served.connect.port)).split() == old.split()
     (served.directory / "other.pem").replace(served.directory / "k.pem")
     assert served.certificates.look() == 2
-    assert await served.certificates.told() is None
+    assert await served.certificates.report_trouble() is None
     make_pair(served.directory, days=-1, since_days=-3)
     assert served.certificates.look() == 0
     make_pair(served.directory, since_days=2)
@@ -137,16 +137,16 @@ async def test_what_is_put_back_is_no_fault_any_more(served: Served) -> None:
     good.replace(served.directory / "kept.pem")
     bad.replace(good)
     assert served.certificates.look() == 0
-    assert "holds no certificate" in str(await served.certificates.told())
+    assert "holds no certificate" in str(await served.certificates.report_trouble())
     (served.directory / "kept.pem").replace(good)
     assert served.certificates.look() == 0
-    assert await served.certificates.told() is None
+    assert await served.certificates.report_trouble() is None
 
 
 async def test_what_changed_while_a_gateway_started_is_shown(served: Served) -> None:
     # The operators' listener is there long before the others are.
     tls = Tls(certificate=served.directory / "c.pem", key=served.directory / "k.pem")
-    door = Door("admin")
+    door = ConnectionLimiter("admin")
     port = await door.open("127.0.0.1", 0, Echo, tls=tls_context(tls))
     try:
         make_pair(served.directory, days=90)
@@ -180,13 +180,13 @@ async def test_when_a_certificate_ends_is_a_metric_and_a_note(served: Served) ->
         name = f'sluice_certificate_expiry_timestamp_seconds{{listener="{listener}"}} '
         (line,) = [one for one in page.splitlines() if one.startswith(name)]
         assert float(line.removeprefix(name)) == ends.timestamp()
-    assert "thrift: `c.pem` runs out on " in str(await served.certificates.told())
+    assert "thrift: `c.pem` runs out on " in str(await served.certificates.report_trouble())
 
 
 async def test_settings_may_name_other_files(served: Served) -> None:
     make_pair(served.directory, certificate_name="d.pem", key_name="l.pem")
     other = Tls(certificate=served.directory / "d.pem", key=served.directory / "l.pem")
-    served.certificates.moved("thrift", other)
-    served.certificates.moved("nobody", other)
+    served.certificates.set_certificate_files("thrift", other)
+    served.certificates.set_certificate_files("nobody", other)
     assert served.certificates.look() == 1
     assert (await served.shown(served.port)).split() == (served.directory / "d.pem").read_bytes().split()

@@ -66,7 +66,7 @@ def first(rules: PolicyRegistry, catalog: str) -> int:
             engine.table_view(ANN, table, COLUMNS)
             engine.visible(ANN, table)
             engine.may_be_denied_below(table)
-            engine.renaming_opens(table, tables[0])
+            engine.would_rename_widen_access(table, tables[0])
             engine.guards_escaped(tables[1], table)
             engine.tags(table)
             for access in ("select", "update"):
@@ -105,7 +105,7 @@ async def reloaded_packs(directory: Path, count: int) -> AsyncIterator[PolicyReg
         engine_for(rules.current).table_view(ANN, Resource.table("spark_catalog", "shop", "t1"), COLUMNS)
         one_more = "  - name: last\n    on: {catalog: x}\n    allow: [{users: [ann], access: [use]}]\n"
         (directory / "p.yaml").write_text(pack(count, one_more))
-        assert await rules.look()
+        assert await rules.reload_files()
         yield rules
 
 

@@ -15,8 +15,8 @@ from gateway.app.catalogs import SparkCatalogs
 from gateway.app.certificates import tls_context
 from gateway.app.endpoints import require_free
 from gateway.app.explaining import make_upstream, own_extensions, own_places
-from gateway.app.files import fixed_urls
-from gateway.app.gateway import embedded_conf, only_one, session_limits, to_the_end, together
+from gateway.app.files import list_fixed_urls
+from gateway.app.gateway import build_embedded_conf, only_one, run_together, session_limits, to_the_end
 from gateway.app.opening_catalogs import open_catalog
 from gateway.app.signals import until_signalled
 from gateway.errors import BackendUnavailable, Faults
@@ -37,7 +37,7 @@ async def test_parts_start_together_and_come_back_in_order() -> None:
         return name
 
     async with asyncio.timeout(patience()):
-        assert await together(part("a"), part("b")) == ["a", "b"]
+        assert await run_together(part("a"), part("b")) == ["a", "b"]
 
 
 async def test_faults_of_all_parts_come_together() -> None:
@@ -45,7 +45,7 @@ async def test_faults_of_all_parts_come_together() -> None:
         raise Faults([name])
 
     with pytest.raises(Faults) as error:
-        await together(part("a"), part("b"))
+        await run_together(part("a"), part("b"))
     assert error.value.faults == ("a", "b")
 
 
@@ -70,7 +70,7 @@ catalogs:
     # There is no build of Iceberg for 4.2, so none of its catalogs is taken there.
     wanted = (wish, version) == ("iceberg: true", "4.1")
     assert found == ((ICEBERG.extension,) if wanted else ())
-    told = embedded_conf(settings, found)
+    told = build_embedded_conf(settings, found)
     assert told == ({"spark.sql.extensions": ICEBERG.extension} if wanted else {})
 
 
@@ -87,7 +87,7 @@ async def test_the_first_error_cancels_the_other_parts_and_is_the_one_raised() -
         raise BackendUnavailable("no Spark")
 
     with pytest.raises(BackendUnavailable, match="no Spark"):
-        await together(slow(), broken())
+        await run_together(slow(), broken())
     assert cancelled.is_set()
 
 
@@ -194,10 +194,10 @@ catalogs:
   - {name: ice, catalog: {type: iceberg, connection-params: {type: hadoop, warehouse: "s3a://b/ice"}}}
   - {name: rest, catalog: {type: iceberg, connection-params: {type: rest, uri: "http://r", warehouse: w}}}
 """
-    found = fixed_urls(parse_settings(text, "g.yaml", tmp_path))
+    found = list_fixed_urls(parse_settings(text, "g.yaml", tmp_path))
     assert {"s3://ops/ck", "s3a://b/ice", f"file:{tmp_path}/packs", f"file:{tmp_path}/run/ledger"} <= {*found}
     assert "w" not in found
-    embedded = fixed_urls(parse_settings("backend: {embedded: {directory: spark}}", "g.yaml", tmp_path))
+    embedded = list_fixed_urls(parse_settings("backend: {embedded: {directory: spark}}", "g.yaml", tmp_path))
     assert f"file:{tmp_path}/spark" in embedded
 
 
@@ -238,7 +238,7 @@ catalogs:
         set.own.warehouse: {file: place}
 """
     plain = parse_settings("backend: {thrift: {host: s}}", "g.yaml", tmp_path)
-    found = {*fixed_urls(parse_settings(text, "g.yaml", tmp_path))} - {*fixed_urls(plain)}
+    found = {*list_fixed_urls(parse_settings(text, "g.yaml", tmp_path))} - {*list_fixed_urls(plain)}
     assert found == {
         "hdfs://nn/warehouse",
         "/external",

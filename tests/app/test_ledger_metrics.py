@@ -19,7 +19,7 @@ async def test_the_ledger_is_on_the_page(tmp_path: Path, monkeypatch: pytest.Mon
     gateway = Gateway(Settings.model_validate({"ledger": {"directory": tmp_path / "spool"}}))
     async with gateway._stack:
         ledger = await gateway._start_ledger("postgresql://nobody@/none?host=/nonexistent")
-        await ledger.decided(cleared())
+        await ledger.record_decided(cleared())
         page = generate_latest(gateway.metrics.registry).decode()
     told = dict(line.split() for line in page.splitlines() if line.startswith("sluice_ledger_"))
     assert told == {

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 from gateway.admin.listener import AdminServer
 from gateway.app.lineage_admin import LineageAdmin
 from gateway.database.migrate import migrate
-from gateway.frontends.doors import Door
-from gateway.lineage.store import bring
+from gateway.frontends.connection_limits import ConnectionLimiter
+from gateway.lineage.store import store_lineage
 from gateway.settings.listeners import LineageApiSettings
 from gateway.settings.models import Settings
 from tests.frontends.listening import Gateway
@@ -34,7 +34,7 @@ async def test_users_of_the_file_are_told_what_policies_in_force_let_them_know_o
         catalog=world.catalog,
     )
     listener = AdminServer({}, CollectorRegistry(), mounted={"/lineage": admin.api.app})
-    port = await listener.start(Door("admin"), "127.0.0.1", 0)
+    port = await listener.start(ConnectionLimiter("admin"), "127.0.0.1", 0)
     url = f"http://127.0.0.1:{port}/lineage/upstream?column=open.x"
     async with aiohttp.ClientSession() as session:
 
@@ -47,7 +47,7 @@ async def test_users_of_the_file_are_told_what_policies_in_force_let_them_know_o
         assert await ask("alice", "wonder") == (404, 0)
         connection = await asyncpg.connect(database)
         assert await migrate(connection) == []
-        await bring(connection, [seen("hidden.s -> open.x: s IDENTITY")])
+        await store_lineage(connection, [seen("hidden.s -> open.x: s IDENTITY")])
         await connection.close()
         assert await ask("alice", "wonder") == (200, 1)
         assert await ask("bob", "secret") == (404, 0)

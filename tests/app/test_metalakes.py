@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from gateway.app.catalogs import SparkCatalogs
-from gateway.app.files import reserved_urls
-from gateway.app.metalakes import asked_metalake, kept_metalakes, metalakes_of
+from gateway.app.files import list_reserved_urls
+from gateway.app.metalakes import fetch_metalake, load_cached_metalakes, metalakes_of
 from gateway.app.metalakes_metrics import MetalakesCollector
-from gateway.app.policy_diff import combined, load_side, parts_beside, settings_side
+from gateway.app.policy_diff import combine_policies, load_side, parts_beside, settings_side
 from gateway.app.replaying import replay_options
 from gateway.errors import BackendUnavailable, Faults
 from gateway.jobs.replay.judging import Judges, Known, Parcel
@@ -81,11 +81,11 @@ class Running:
             raise Faults([self.refuse])
         self.parts[name] = part
         spoken = frozenset(c.lower() for one in self.parts.values() for c in one.catalogs)
-        self.seen.append((frozenset(self.metalakes.listed().revisions), spoken))
+        self.seen.append((frozenset(self.metalakes.list_catalogs().revisions), spoken))
 
     @property
     def names(self) -> list[str]:
-        return sorted(self.metalakes.listed().revisions)
+        return sorted(self.metalakes.list_catalogs().revisions)
 
     def state(self, at: int = 0) -> MetalakeState:
         return self.metalakes.states()[at]
@@ -143,7 +143,7 @@ async def test_what_is_taken_and_what_is_left_out(tmp_path: Path) -> None:
     async with started(double), running(settings(tmp_path, double, more=more)) as one:
         assert one.names == ["meta", "pg"]
         left = {found.name: found.why for found in one.state().left_out}
-        told = str(await one.metalakes.told())
+        told = str(await one.metalakes.report_trouble())
     assert left == {
         "PG": "its name has capitals, which Spark distinguishes and policies do not",
         "Default": "its name has capitals, which Spark distinguishes and policies do not",
@@ -183,7 +183,7 @@ async def test_names_that_spark_has_itself_are_those_that_it_has_now(tmp_path: P
         spark.catalogs = {"pg": "org.own.Catalog"}
         await one.metalakes.look_at_spark()
         assert one.names == ["meta"]
-        assert one.metalakes.listed().refused == {"pg": "which Spark itself has now"}
+        assert one.metalakes.list_catalogs().refused == {"pg": "which Spark itself has now"}
         spark.away = True
         await one.metalakes.look_at_spark()
         assert one.names == ["meta"]
@@ -221,16 +221,16 @@ async def test_catalogs_come_change_and_go(tmp_path: Path) -> None:
     double = lake()
     async with started(double), running(settings(tmp_path, double)) as one:
         catalogs = SparkCatalogs((), one.metalakes)
-        first = dict(one.metalakes.listed().revisions)
+        first = dict(one.metalakes.list_catalogs().revisions)
         assert one.parts["the metalake `lake0`"].catalogs == {"meta": "spark", "pg": "spark"}
         await one.metalakes.look()
-        assert one.metalakes.listed().revisions == first
-        assert catalogs.told() == first
+        assert one.metalakes.list_catalogs().revisions == first
+        assert catalogs.list_session_catalogs() == first
         # One comes.
         double.add("new", "hive", metastore__uris="thrift://n:9083")
         await one.metalakes.look()
         assert one.names == ["meta", "new", "pg"]
-        assert {name: one.metalakes.listed().revisions[name] for name in first} == first
+        assert {name: one.metalakes.list_catalogs().revisions[name] for name in first} == first
         # One changes its provider: a session that has it as it was cannot use it.
         double.catalogs["meta"]["provider"] = "jdbc-mysql"
         double.catalogs["meta"]["properties"] = {
@@ -238,21 +238,21 @@ async def test_catalogs_come_change_and_go(tmp_path: Path) -> None:
             "jdbc-driver": "com.mysql.cj.jdbc.Driver",
         }
         await one.metalakes.look()
-        assert one.metalakes.listed().revisions["meta"] > first["meta"]
-        assert one.metalakes.listed().revisions["pg"] == first["pg"]
+        assert one.metalakes.list_catalogs().revisions["meta"] > first["meta"]
+        assert one.metalakes.list_catalogs().revisions["pg"] == first["pg"]
         conf = catalogs.of_sessions()
         assert conf["spark.sql.catalog.meta"].endswith("JDBCTableCatalog")
         # One goes, and its name means nothing else for as long as the gateway runs.
         del double.catalogs["meta"]
         await one.metalakes.look()
         assert one.names == ["new", "pg"]
-        assert "does not have any more" in one.metalakes.listed().refused["meta"]
+        assert "does not have any more" in one.metalakes.list_catalogs().refused["meta"]
         assert "spark.sql.catalog.meta" not in catalogs.of_sessions()
         # It comes back: as another one.
         double.add("meta", "hive", metastore__uris="thrift://m:9083")
         await one.metalakes.look()
-        assert one.metalakes.listed().revisions["meta"] > first["meta"]
-        assert one.metalakes.listed().refused == {}
+        assert one.metalakes.list_catalogs().revisions["meta"] > first["meta"]
+        assert one.metalakes.list_catalogs().refused == {}
         # Whenever policies changed, nothing could be used that they did not speak for before or after.
         spoken: frozenset[str] = frozenset()
         for usable, now in one.seen:
@@ -266,29 +266,29 @@ async def test_a_server_that_fails_leaves_the_last_list(tmp_path: Path, mood: st
     double, clock = lake(), Clock()
     limits: dict[str, Any] = {"max-stale-s": 60, "max-bytes": 1_000_000}
     async with started(double), running(settings(tmp_path, double, **limits), clock) as one:
-        before = one.metalakes.listed()
+        before = one.metalakes.list_catalogs()
         if mood == "down":
             await double.stop()
         double.mood = mood
         clock.now += 60
         await one.metalakes.look()
-        assert one.metalakes.listed() is before
-        assert "an older list is in force" in str(await one.metalakes.told())
+        assert one.metalakes.list_catalogs() is before
+        assert "an older list is in force" in str(await one.metalakes.report_trouble())
         clock.now += 1
         assert one.names == []
-        refused = one.metalakes.listed().refused
+        refused = one.metalakes.list_catalogs().refused
         assert set(refused) == {"meta", "pg"}
         assert "has not answered" in refused["pg"]
-        assert one.metalakes.named() == []
-        assert one.metalakes.listed() is one.metalakes.listed()
-        assert "its catalogs are refused" in str(await one.metalakes.told())
-        assert "hush" not in str(await one.metalakes.told())
+        assert one.metalakes.reveal_catalogs() == []
+        assert one.metalakes.list_catalogs() is one.metalakes.list_catalogs()
+        assert "its catalogs are refused" in str(await one.metalakes.report_trouble())
+        assert "hush" not in str(await one.metalakes.report_trouble())
         double.mood = ""
         if mood == "down":
             await double.again()
         await one.metalakes.look()
-        assert one.metalakes.listed().revisions == before.revisions
-        assert await one.metalakes.told() is None
+        assert one.metalakes.list_catalogs().revisions == before.revisions
+        assert await one.metalakes.report_trouble() is None
 
 
 async def test_where_its_catalogs_keep_tables_nobody_promotes_files(tmp_path: Path) -> None:
@@ -297,16 +297,16 @@ async def test_where_its_catalogs_keep_tables_nobody_promotes_files(tmp_path: Pa
         one = Running(settings(tmp_path, double, iceberg="true"), minor=Minor(4, 1))
         await one.metalakes.start(one.take)
         try:
-            assert reserved_urls((), one.metalakes.states) == []
+            assert list_reserved_urls((), one.metalakes.states) == []
             ice = {"catalog_backend": "hive", "uri": "thrift://m:9083", "warehouse": "s3a://b/ice"}
             double.add("ice", "lakehouse-iceberg", **ice)
             await one.metalakes.look()
-            assert reserved_urls(["file:/own"], one.metalakes.states) == ["file:/own", "s3a://b/ice"]
+            assert list_reserved_urls(["file:/own"], one.metalakes.states) == ["file:/own", "s3a://b/ice"]
             # Nor where a catalog has them that Spark is not told of; a bucket of files is no catalog's.
             double.add("odd", "unheard-of", warehouse="s3a://b/odd")
             double.add("raw", "", "fileset", location="s3a://b/raw")
             await one.metalakes.look()
-            assert reserved_urls((), one.metalakes.states) == ["s3a://b/ice", "s3a://b/odd"]
+            assert list_reserved_urls((), one.metalakes.states) == ["s3a://b/ice", "s3a://b/odd"]
         finally:
             await one.metalakes.close()
         # Its own connector asks the server by itself where that is.
@@ -316,7 +316,7 @@ async def test_where_its_catalogs_keep_tables_nobody_promotes_files(tmp_path: Pa
         await connectors.metalakes.start(connectors.take)
         try:
             assert "ice" in connectors.names
-            assert reserved_urls((), connectors.metalakes.states) == ["s3a://b/ice", "s3a://b/odd"]
+            assert list_reserved_urls((), connectors.metalakes.states) == ["s3a://b/ice", "s3a://b/odd"]
         finally:
             await connectors.metalakes.close()
 
@@ -341,7 +341,7 @@ async def test_a_restart_without_the_server(tmp_path: Path) -> None:
     clock.now += 86_401
     async with running(made, clock) as one:
         assert one.names == []
-        assert "has not answered" in one.metalakes.listed().refused["meta"]
+        assert "has not answered" in one.metalakes.list_catalogs().refused["meta"]
 
 
 async def test_secrets_as_references_hold_over_a_restart(
@@ -356,19 +356,19 @@ async def test_secrets_as_references_hold_over_a_restart(
         assert catalogs.of_sessions()["spark.sql.catalog.pg.password"] == "ours"
         assert "ours" in list(catalogs.secrets())
         assert "ours" not in repr(one.metalakes.states())
-        first = one.metalakes.listed().revisions
+        first = one.metalakes.list_catalogs().revisions
         monkeypatch.setenv("SLUICE_TEST_PG", "rotated")
         assert catalogs.of_sessions()["spark.sql.catalog.pg.password"] == "rotated"
         # Sessions of before were told the old one.
         assert {"ours", "rotated"} <= set(catalogs.secrets())
-        assert one.metalakes.listed().revisions == first
+        assert one.metalakes.list_catalogs().revisions == first
     await double.stop()
     async with running(made) as one:
         assert one.names == ["meta", "pg"]
     monkeypatch.delenv("SLUICE_TEST_PG")
     async with running(made) as one:
         with pytest.raises(Faults, match=r"set\.pg\.password"):
-            one.metalakes.named()
+            one.metalakes.reveal_catalogs()
 
 
 def test_secrets_of_the_settings_are_hidden_as_they_are_told(tmp_path: Path) -> None:
@@ -416,14 +416,14 @@ async def test_a_role_that_the_server_does_not_show_is_told_loudly(tmp_path: Pat
         assert one.state().hidden_roles == ("denies",)
         assert (
             "whoever has one of 1 roles that the server does not show is denied everything: `denies`"
-            in str(await one.metalakes.told())
+            in str(await one.metalakes.report_trouble())
         )
         denied = [p for p in one.parts["the metalake `lake0`"].policies if p.deny]
         assert {item.users for policy in denied for item in policy.deny} == {frozenset({"ann"})}
         double.hidden = {}
         await one.metalakes.look()
         assert one.state().hidden_roles == ()
-        assert await one.metalakes.told() is None
+        assert await one.metalakes.report_trouble() is None
 
 
 async def test_what_a_server_may_not_say_is_left_out_and_counted(tmp_path: Path) -> None:
@@ -437,7 +437,9 @@ async def test_what_a_server_may_not_say_is_left_out_and_counted(tmp_path: Path)
         assert conf["spark.sql.catalog.pg.fetchsize"] == "10"
         assert "DROP" not in str(conf)
         assert one.state().unmapped_privileges == {"property spark.bypass.sessionInitStatement of pg": 1}
-        assert "1 tags, privileges and properties cannot be mapped" in str(await one.metalakes.told())
+        assert "1 tags, privileges and properties cannot be mapped" in str(
+            await one.metalakes.report_trouble()
+        )
         double.catalogs["pg"]["properties"].pop("spark.bypass.sessionInitStatement")
         await one.metalakes.look()
         assert one.state().unmapped_privileges == {}
@@ -452,7 +454,7 @@ async def test_passwords_of_the_server_are_hidden_from_clients_and_reprs(tmp_pat
         double.catalogs["pg"]["properties"]["jdbc-password"] = "hush2"
         await one.metalakes.look()
         assert list(secrets) == ["hush", "hush2"]
-        for shown in (one.metalakes.states(), one.metalakes.named(), secrets, one.parts):
+        for shown in (one.metalakes.states(), one.metalakes.reveal_catalogs(), secrets, one.parts):
             assert "hush" not in repr(shown)
 
 
@@ -460,13 +462,13 @@ async def test_of_two_metalakes_with_one_name_the_first_keeps_it(tmp_path: Path)
     first, second = lake(), Gravitino()
     second.add("pg", "hive", metastore__uris="thrift://second:9083")
     async with started(first, second), running(settings(tmp_path, first, second)) as one:
-        owner = one.metalakes.listed().revisions["pg"]
+        owner = one.metalakes.list_catalogs().revisions["pg"]
         assert one.why("pg", at=1) == "its name is taken by the metalake `lake0`"
         assert one.parts["the metalake `lake1`"].catalogs == {}
         # When the first lets go of it, the second has it; the first does not get it back.
         kept = first.catalogs.pop("pg")
         await one.metalakes.look()
-        assert one.metalakes.listed().revisions["pg"] > owner
+        assert one.metalakes.list_catalogs().revisions["pg"] > owner
         assert one.parts["the metalake `lake1`"].catalogs == {"pg": "spark"}
         first.catalogs["pg"] = kept
         await one.metalakes.look()
@@ -480,7 +482,7 @@ async def test_tags_move_and_roles_are_revoked(tmp_path: Path) -> None:
     double.grant("reader", "catalog", "pg", "use_catalog", "use_schema", "select_table")
     double.users["ann"] = ["reader"]
     async with started(double), running(settings(tmp_path, double, privileges="true")) as one:
-        revisions = one.metalakes.listed().revisions
+        revisions = one.metalakes.list_catalogs().revisions
 
         def part() -> Part:
             return one.parts["the metalake `lake0`"]
@@ -496,11 +498,13 @@ async def test_tags_move_and_roles_are_revoked(tmp_path: Path) -> None:
         await one.metalakes.look()
         assert part().policies == ()
         # No catalog is another for that: sessions go on.
-        assert one.metalakes.listed().revisions == revisions
+        assert one.metalakes.list_catalogs().revisions == revisions
         double.grant("reader", "catalog", "pg", "create_view")
         await one.metalakes.look()
         assert one.state().unmapped_privileges == {"ALLOW CREATE_VIEW on CATALOG": 1}
-        assert "1 tags, privileges and properties cannot be mapped" in str(await one.metalakes.told())
+        assert "1 tags, privileges and properties cannot be mapped" in str(
+            await one.metalakes.report_trouble()
+        )
         double.broken, double.mood = "/tags/", "error"
         double.tags.clear()
         double.tags["pii"] = {}
@@ -523,14 +527,14 @@ async def test_tags_and_privileges_are_taken_where_they_are_wanted(tmp_path: Pat
 async def test_what_policies_refuse_changes_nothing(tmp_path: Path) -> None:
     double = lake()
     async with started(double), running(settings(tmp_path, double)) as one:
-        before = one.metalakes.listed()
+        before = one.metalakes.list_catalogs()
         double.add("new", "hive", metastore__uris="thrift://n:9083")
         del double.catalogs["meta"]
         double.add("odd", "unheard-of")
         one.refuse = "no"
         await one.metalakes.look()
         assert one.state().left_out == ()
-        assert one.metalakes.listed() == before
+        assert one.metalakes.list_catalogs() == before
         assert one.state().trouble == "no"
         assert "spark.sql.catalog.meta" in SparkCatalogs((), one.metalakes).of_sessions()
         one.refuse = ""
@@ -573,17 +577,17 @@ async def test_commands_beside_the_gateway_see_the_same(tmp_path: Path) -> None:
     double = lake()
     await double.start()
     made = settings(tmp_path, double, **{"set.pg.password": "{env: HOME}"})
-    (state,) = (await kept_metalakes(made))[0].states()
+    (state,) = (await load_cached_metalakes(made))[0].states()
     assert (state.catalogs, state.age_s) == ((), None)
     async with running(made):
         pass
-    asked = await asked_metalake(made, NEWEST, made.catalogs[0])
+    asked = await fetch_metalake(made, NEWEST, made.catalogs[0])
     assert (len(asked.catalogs), asked.trouble) == (2, "")
     await double.stop()
-    (state,) = (await kept_metalakes(made))[0].states()
+    (state,) = (await load_cached_metalakes(made))[0].states()
     assert sorted(one.name for one in state.catalogs) == ["meta", "pg"]
     assert os.environ["HOME"] not in repr(state)
-    asked = await asked_metalake(made, NEWEST, made.catalogs[0])
+    asked = await fetch_metalake(made, NEWEST, made.catalogs[0])
     assert "no answer" in asked.trouble
 
 
@@ -679,11 +683,14 @@ def test_policies_beside_the_gateway_have_what_its_metalakes_say(tmp_path: Path)
     # Allowed by the pack, denied by the metalake.
     assert not engine.decide(asked).allowed
     # Whose service is not there is left out, as its gateway does; the files are for its Spark.
-    assert "pg" not in combined(Part(name="none", services={}), parts_beside(made, None), {}).catalog_services
-    assert asyncio.run(kept_metalakes(made))[0]._minor == NEWEST
+    assert (
+        "pg"
+        not in combine_policies(Part(name="none", services={}), parts_beside(made, None), {}).catalog_services
+    )
+    assert asyncio.run(load_cached_metalakes(made))[0]._minor == NEWEST
     kept_file = tmp_path / "ledger" / "metalake_lake0.json"
     kept_file.write_text(kept_file.read_text().replace(f'"minor":"{NEWEST}"', '"minor":"3.5"'))
-    assert asyncio.run(kept_metalakes(made))[0]._minor == Minor(3, 5)
+    assert asyncio.run(load_cached_metalakes(made))[0]._minor == Minor(3, 5)
     # A pack by itself has them too.
     pack = load_side(tmp_path / "pack.yaml", {}, {}, beside=parts_beside(made, None))
     assert not engine_for(pack).decide(asked).allowed

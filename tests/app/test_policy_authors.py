@@ -48,7 +48,7 @@ async def test_what_closes_is_told_once_and_until_it_opens(reader: ReaderPool) -
 
     authors = PolicyAuthors(lambda: made.policies, made.principals.get, rights(made, reader, judge))
     await authors.look()
-    assert (asked, await authors.told()) == (1, None)
+    assert (asked, await authors.report_trouble()) == (1, None)
     bob = made.principals["bob"]
     for gone in (replace(bob, groups=frozenset()), None):
         made.principals.pop("bob")
@@ -59,12 +59,12 @@ async def test_what_closes_is_told_once_and_until_it_opens(reader: ReaderPool) -
             await authors.look()
         closed = [one for one in told if one["event"] == "policy_closed"]
         assert [(one["policy"], one["author"]) for one in closed] == ([(POLICY, "bob")] if gone else [])
-        assert POLICY in str(await authors.told())
+        assert POLICY in str(await authors.report_trouble())
     made.principals["bob"] = bob
     with capture_logs() as told:
         await authors.look()
     assert [one["event"] for one in told] == ["policy_opened"]
-    assert await authors.told() is None
+    assert await authors.report_trouble() is None
 
 
 async def test_an_author_who_was_added_again_is_told_of(reader: ReaderPool) -> None:
@@ -94,10 +94,10 @@ async def test_a_spark_that_is_away_changes_nothing(reader: ReaderPool) -> None:
     authors = PolicyAuthors(lambda: made.policies, made.principals.get, rights(made, reader, judge))
     with pytest.raises(BackendUnavailable):
         await authors.look()
-    assert await authors.told() is None
+    assert await authors.report_trouble() is None
     away = False
     await authors.look()
-    assert POLICY in str(await authors.told())
+    assert POLICY in str(await authors.report_trouble())
 
 
 @pytest.mark.parametrize("call", ["", "spark_catalog.hr.f(id)"])

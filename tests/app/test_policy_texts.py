@@ -62,7 +62,7 @@ async def said(reader: ReaderPool, asked: Asked, spark: Spark) -> tuple[str | No
     texts = SparkTexts({"spark_catalog": "lake"}, catalog, spark, reader)
     reading = await reader.read_expression(asked.text.replace("{col}", "`c`"))
     assert isinstance(reading, Reading)
-    return await texts.say(asked, reading)
+    return await texts.check_text(asked, reading)
 
 
 async def test_a_text_is_analysed_over_no_rows_of_the_table(reader: ReaderPool) -> None:
@@ -136,7 +136,7 @@ async def test_a_spark_that_does_not_answer_is_not_waited_for_by_each_text(reade
     reading = await reader.read_expression("id = 1")
     assert isinstance(reading, Reading)
     for _ in range(3):
-        fault, unchecked = await texts.say(Asked("id = 1"), reading)
+        fault, unchecked = await texts.check_text(Asked("id = 1"), reading)
         assert fault is None
         assert unchecked == "a filter was not checked: Spark did not answer in time"
     assert len(asked) == 1

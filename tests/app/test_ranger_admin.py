@@ -16,7 +16,7 @@ from gateway.admin.listener import AdminServer
 from gateway.app.certificates import tls_context
 from gateway.app.ranger_admin import RangerAdmin
 from gateway.frontends.authentication import LoginLimits
-from gateway.frontends.doors import Door
+from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.settings.listeners import RangerApiSettings, Tls
 from gateway.settings.models import PolicySettings, Settings
 from tests.app.readers import ReaderThatCounts
@@ -58,7 +58,7 @@ async def serving(database: str, failures: int = 10) -> AsyncIterator[Api]:
     admin = RangerAdmin(settings, PolicySettings(), database, logins.authenticator, ReaderThatCounts())
     listener = AdminServer({}, CollectorRegistry(), mounted={"/service": admin.api.app})
     tls = tls_context(Tls(certificate=CERTIFICATE, key=CERTIFICATES / "test-only-key.pem"))
-    port = await listener.start(Door("admin"), "127.0.0.1", 0, tls=tls)
+    port = await listener.start(ConnectionLimiter("admin"), "127.0.0.1", 0, tls=tls)
     async with aiohttp.ClientSession() as session:
         yield Api(world, session, f"https://127.0.0.1:{port}")
     await listener.close()

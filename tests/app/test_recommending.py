@@ -160,8 +160,8 @@ SOMEBODY_WROTE = """\
 )
 def test_a_grant_that_came_since_is_not_taken_away(settings: Settings, tmp_path: Path, written: str) -> None:
     pack = tmp_path / "pack.yaml"
-    closed = advised(settings).ungoverned("spark_catalog.other.new", {})
-    far = advised(settings).far("bob", ["analysts"], ["spark_catalog.hr.employee"], {})
+    closed = advised(settings).build_closing_policy("spark_catalog.other.new", {})
+    far = advised(settings).advise_against_outlier("bob", ["analysts"], ["spark_catalog.hr.employee"], {})
     assert closed is not None
     assert far is not None
     for one in (closed, far):
@@ -183,10 +183,10 @@ def test_a_grant_that_came_since_is_not_taken_away(settings: Settings, tmp_path:
 def test_what_is_granted_of_columns_that_nobody_has_seen_is_not_closed(
     settings: Settings, tmp_path: Path
 ) -> None:
-    assert advised(settings).ungoverned("spark_catalog.other.new", {}) is not None
+    assert advised(settings).build_closing_policy("spark_catalog.other.new", {}) is not None
     anywhere = SOMEBODY_WROTE.replace("hr, table: TABLE", 'other, table: "*"')
     (tmp_path / "pack.yaml").write_text(PACK + anywhere.replace('column: "*"', "column: name"))
-    assert advised(settings).ungoverned("spark_catalog.other.new", {}) is None
+    assert advised(settings).build_closing_policy("spark_catalog.other.new", {}) is None
 
 
 def test_what_stood_behind_another_policy_stays_when_that_one_went(

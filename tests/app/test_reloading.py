@@ -10,7 +10,7 @@ import structlog
 
 from gateway.app import logs, reloading
 from gateway.app.certificates import Certificates, context_of, tls_context
-from gateway.app.probes import make_door
+from gateway.app.probes import build_connection_limiter
 from gateway.app.reloading import Reloading, login_limits
 from gateway.cli import serve
 from gateway.session.metrics import Metrics
@@ -41,11 +41,11 @@ async def test_what_can_be_changed_is_and_the_rest_is_named(
     settings = load_settings(config)
     metrics = Metrics()
     made = Reloading(settings, config, Certificates(metrics.certificate_ends))
-    door = make_door(settings, metrics, "thrift")
+    door = build_connection_limiter(settings, metrics, "thrift")
     tls = settings.listeners.thrift.tls
     assert tls is not None
     await door.open("127.0.0.1", 0, lambda _: pytest.fail("nobody comes"), tls=tls_context(tls))
-    made.doors["thrift"] = door
+    made.connection_limiters["thrift"] = door
     taken: list[Path] = []
 
     def renew(pair: object) -> None:
@@ -106,7 +106,7 @@ async def test_settings_at_fault_change_nothing_and_end_nothing(tmp_path: Path) 
     assert "unknown key `nonsense`" in str(told[0]["faults"])
     config.unlink()
     await made.reload()
-    assert reloading.differing(load_settings_of(SETTINGS, tmp_path), made._in_force) == []
+    assert reloading.list_differing_keys(load_settings_of(SETTINGS, tmp_path), made._in_force) == []
 
 
 def load_settings_of(text: str, directory: Path) -> Settings:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.app.accepted_tags import accepted_path
+from gateway.app.accepted_tags import build_accepted_tags_path
 from gateway.app.replaying import replay_options
 from gateway.model.context import AccessContext
 from gateway.model.principal import Principal
@@ -42,7 +42,7 @@ files: {{landing: {{root: "file:{tmp_path}/landing", database: landing, closed: 
 """
     settings = parse_settings(text, "gateway.yaml", tmp_path)
     mail = AcceptedTag(catalog="spark_catalog", database="hr", table="emp", column="mail", tag="PII")
-    asyncio.run(read_by_a_gateway(accepted_path(settings), AcceptedList(number=1, tags=(mail,))))
+    asyncio.run(read_by_a_gateway(build_accepted_tags_path(settings), AcceptedList(number=1, tags=(mail,))))
     sides = (tmp_path / "pack.yaml", tmp_path / "other.yaml") if given == "both" else None
     plan = replay_options(settings, sides=sides).proposal()
     for side in (plan.sides.old, plan.sides.new):

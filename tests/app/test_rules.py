@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from gateway.app.files_at_fault import told_of_files
+from gateway.app.files_at_fault import describe_files_at_fault
 from gateway.app.rule_files import FilesFingerprint
-from gateway.app.rules import PolicyRegistry, fingerprint, read_rules, rule_paths, shipped_rules
+from gateway.app.rules import PolicyRegistry, find_shipped_rules, fingerprint, read_rules, rule_paths
 from gateway.app.rules_metrics import SourcesCollector
 from gateway.errors import Faults, UnreadableFiles
 from gateway.model.policy import FilterItem, Policy, PolicySet, PolicyType, Service
@@ -53,11 +53,11 @@ async def test_a_change_is_in_force_at_the_next_look(tmp_path: Path) -> None:
     rules = rules_of(tmp_path)
     await rules.start()
     first = rules.current
-    assert not await rules.look()
+    assert not await rules.reload_files()
     assert rules.current is first
 
     write(tmp_path, "region = 'APAC' ")
-    assert await rules.look()
+    assert await rules.reload_files()
     assert rules.current.version == first.version + 1
     assert rules.current is not first
 
@@ -76,12 +76,12 @@ async def test_a_file_at_fault_keeps_its_last_good_state(tmp_path: Path, more: s
     good = rules.current
 
     (tmp_path / "hr.yaml").write_text(f"{PACK.format(where='true')}{more}\n")
-    assert not await rules.look()
+    assert not await rules.reload_files()
     assert rules.current is good
     assert fault in rules.faults[0]
 
     write(tmp_path, "region = 'APAC'")
-    assert await rules.look()
+    assert await rules.reload_files()
     assert rules.faults == ()
 
 
@@ -95,7 +95,7 @@ async def test_a_filter_that_cannot_be_used_closes_its_table_and_holds_nothing_b
     other = PACK.format(where="true").replace("employee", "salary")
     other = other.replace("analysts read", "others read").replace("own region", "all regions")
     (tmp_path / "more.yaml").write_text(other)
-    assert await rules.look()
+    assert await rules.reload_files()
     (state,) = rules.sources()
     fault = "hr.yaml:8: this filter is no expression of Spark SQL: syntax error at 'broken'"
     assert len(state.faults) == 1
@@ -112,14 +112,14 @@ async def test_a_filter_that_cannot_be_used_closes_its_table_and_holds_nothing_b
 
     # It stays closed whatever else changes, and a denial that comes meanwhile is in force at once.
     (tmp_path / "more.yaml").unlink()
-    assert await rules.look()
+    assert await rules.reload_files()
     assert not may_read(rules, "employee")
     (tmp_path / "no.yaml").write_text(DENIAL)
-    assert await rules.look()
+    assert await rules.reload_files()
     assert not may_read(rules, "department")
 
     write(tmp_path, "region = 'APAC'")
-    assert await rules.look()
+    assert await rules.reload_files()
     assert may_read(rules, "employee")
     assert rules.sources()[0].faults == ()
 
@@ -130,19 +130,19 @@ async def test_a_file_at_fault_holds_no_other_file_back(tmp_path: Path) -> None:
     await rules.start()
     (tmp_path / "hr.yaml").write_text("policies: [")
     (tmp_path / "no.yaml").write_text(DENIAL)
-    assert await rules.look()
+    assert await rules.reload_files()
     assert not may_read(rules, "department")
     assert may_read(rules, "employee"), "by what the file had before"
     assert "hr.yaml:2: not YAML" in rules.faults[0]
-    assert not await rules.look()
+    assert not await rules.reload_files()
     (tmp_path / "no.yaml").unlink()
     (tmp_path / "new.yaml").write_text("a: [")
-    assert await rules.look()
+    assert await rules.reload_files()
     assert may_read(rules, "department")
     assert len(rules.faults) == 2
     write(tmp_path, "region = 'EMEA'")
     (tmp_path / "new.yaml").unlink()
-    assert await rules.look()
+    assert await rules.reload_files()
     assert not rules.faults
 
 
@@ -162,7 +162,7 @@ async def test_a_file_whose_own_case_fails_takes_away_and_gives_nothing(tmp_path
     grant = more.replace('hr, table: "*"', 'pay, table: "*"').replace("own region", "other region")
     (tmp_path / "hr.yaml").write_text(failing(pack + denial))
     (tmp_path / "more.yaml").write_text(grant.replace("employee", "wages"))
-    assert await rules.look()
+    assert await rules.reload_files()
     assert not may_read(rules, "department"), "a revocation in the very file is in force"
     assert may_read(rules, "employee")
     assert may_read(rules, "wages", database="pay"), "no other file is held back"
@@ -172,10 +172,10 @@ async def test_a_file_whose_own_case_fails_takes_away_and_gives_nothing(tmp_path
     assert "hr.yaml:13: case fails" in rules.faults[0]
     assert state.stale is None
     (tmp_path / "hr.yaml").write_text(failing(pack + denial).replace("[public]", "[nobody]"))
-    assert await rules.look()
+    assert await rules.reload_files()
     assert may_read(rules, "department")
     (tmp_path / "hr.yaml").write_text(failing(pack.replace("true", "id > 1")))
-    assert await rules.look()
+    assert await rules.reload_files()
     rows = engine_for(rules.current).row_filter(ANN, Resource.table("spark_catalog", "hr", "employee"))
     assert rows is not None
     assert rows.expression == "(id > 1) AND (true)"
@@ -185,7 +185,7 @@ async def test_a_file_whose_own_case_fails_takes_away_and_gives_nothing(tmp_path
     now[0] = 1e6
     assert rules.stale() is None, "what it takes away is in force, so nobody has to wait for anything"
     write(tmp_path, "id > 1")
-    assert await rules.look()
+    assert await rules.reload_files()
     assert rules.sources()[0].files == ()
     assert "files_before" not in rules.current.origins
 
@@ -196,17 +196,17 @@ async def test_a_policy_at_fault_in_what_was_before_closes_there(tmp_path: Path)
     await rules.start()
     pack = (tmp_path / "hr.yaml").read_text()
     (tmp_path / "hr.yaml").write_text(pack + f"  - {{name: bad, on: {CARDS}, mask: []}}\n")
-    assert await rules.look()
+    assert await rules.reload_files()
     (tmp_path / "hr.yaml").write_text(failing(pack))
-    assert await rules.look()
+    assert await rules.reload_files()
     assert not may_read(rules, "employee", column="salary")
     assert may_read(rules, "employee")
     (tmp_path / "hr.yaml").write_text(failing(pack.replace("true", "region = broken")))
-    assert await rules.look()
+    assert await rules.reload_files()
     assert not may_read(rules, "employee"), "a text of a file with a case that fails is read by the parser"
     assert may_read(rules, "department")
     write(tmp_path, "true")
-    assert await rules.look()
+    assert await rules.reload_files()
     assert may_read(rules, "employee", column="salary")
 
 
@@ -218,14 +218,14 @@ async def test_a_file_that_is_none_has_what_it_had_for_a_time(tmp_path: Path) ->
     await rules.start()
     good = (tmp_path / "hr.yaml").read_text()
     (tmp_path / "hr.yaml").write_text(f"{good}tags: [")
-    assert not await rules.look()
+    assert not await rules.reload_files()
     (file,) = rules.sources()[0].files
     assert (file.kind, file.line > 0) == ("whole", True)
     now[0] = 30.0
     (tmp_path / "no.yaml").write_text(DENIAL)
-    assert await rules.look()
+    assert await rules.reload_files()
     (tmp_path / "hr.yaml").write_text("policies: [")
-    assert not await rules.look()
+    assert not await rules.reload_files()
     assert rules.stale() is None
     now[0] = 60.5
     assert rules.stale() == "a file of policies has been at fault as a whole for 60 s"
@@ -233,12 +233,12 @@ async def test_a_file_that_is_none_has_what_it_had_for_a_time(tmp_path: Path) ->
     page = page_of(rules)
     assert 'sluice_policy_source_stale{source="files"} 1.0' in page
     assert f'file="{file.file}",kind="whole",line="2",source="files"' in page
-    told = told_of_files(rules.sources()[0].files, 60)
+    told = describe_files_at_fault(rules.sources()[0].files, 60)
     assert told is not None
     assert told.startswith("no policies can be taken from these, and nothing is cleared after 60 s: ")
     assert f"hr.yaml:2 since {file.since:%Y-%m-%d %H:%M:%S} UTC" in told
     (tmp_path / "hr.yaml").write_text(good)
-    assert await rules.look()
+    assert await rules.reload_files()
     assert rules.stale() is None
 
 
@@ -250,11 +250,11 @@ async def test_the_age_of_a_file_that_is_mended_counts_for_no_other(tmp_path: Pa
     await rules.start()
     good = (tmp_path / "hr.yaml").read_text()
     (tmp_path / "hr.yaml").write_text("a: [")
-    assert not await rules.look()
+    assert not await rules.reload_files()
     now[0] = 50.0
     (tmp_path / "hr.yaml").write_text(good)
     (tmp_path / "new.yaml").write_text("a: [")
-    await rules.look()
+    await rules.reload_files()
     now[0] = 100.0
     assert rules.stale() is None
     now[0] = 110.5
@@ -273,16 +273,16 @@ async def test_what_is_told_of_files_is_what_is_wrong_now(
     (tmp_path / "hr.yaml").write_text("policies: [")
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_text", refuse_to_read)
-        assert not await rules.look()
+        assert not await rules.reload_files()
         now[0] = 60.5
         assert rules.stale() == "a file of policies could not be read for 60 s"
-    assert not await rules.look()
+    assert not await rules.reload_files()
     assert rules.stale() == "a file of policies has been at fault as a whole for 60 s"
     assert "not YAML" in rules.faults[0]
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_text", refuse_to_read)
         (tmp_path / "hr.yaml").touch()
-        assert not await rules.look()
+        assert not await rules.reload_files()
         assert rules.stale() == "a file of policies could not be read for 60 s"
 
 
@@ -316,7 +316,7 @@ async def test_a_policy_at_fault_closes_what_it_is_about_and_nothing_else(tmp_pa
     pack = (tmp_path / "hr.yaml").read_text()
     (tmp_path / "hr.yaml").write_text(f"{pack}  - {entry}\n")
     (tmp_path / "no.yaml").write_text(DENIAL)
-    assert await rules.look()
+    assert await rules.reload_files()
     assert not may_read(rules, "department"), "a revocation is in force"
     assert not may_read(rules, "employee", column="salary")
     assert hides(rules, "employee"), "also in a view that an operator vouches for"
@@ -328,10 +328,10 @@ async def test_a_policy_at_fault_closes_what_it_is_about_and_nothing_else(tmp_pa
     assert any(f"hr.yaml:{len(pack.splitlines()) + 1}: " in fault for fault in state.faults)
 
     (tmp_path / "more.yaml").write_text(DENIAL.replace("department", "salary").replace("nobody", "who"))
-    assert await rules.look()
+    assert await rules.reload_files()
     assert rules.sources()[0].closed[0].since == closed.since
     (tmp_path / "hr.yaml").write_text(pack)
-    assert await rules.look()
+    assert await rules.reload_files()
     assert not rules.sources()[0].closed
     assert may_read(rules, "employee", column="salary")
 
@@ -377,7 +377,7 @@ async def test_a_policy_of_which_something_cannot_be_read_closes_all_that_it_may
     pack = (tmp_path / "hr.yaml").read_text()
     denial = DENIAL.partition("policies:\n")[2]
     (tmp_path / "hr.yaml").write_text(f"{pack}  - {entry}\n{denial}")
-    assert await rules.look()
+    assert await rules.reload_files()
     assert not rules.faults
     assert not may_read(rules, "department"), "a revocation in the same file is in force"
     assert not may_read(rules, "employee", column="salary")
@@ -396,7 +396,7 @@ async def test_a_policy_of_a_zone_that_cannot_be_read_closes_what_is_in_the_zone
     await rules.start()
     assert may_read(rules, "employee", column="salary")
     (tmp_path / "hr.yaml").write_text(f"{zone}  - {{name: bad, zone: z, on: {CARDS}, x{DENY}}}\n")
-    assert await rules.look()
+    assert await rules.reload_files()
     assert not may_read(rules, "employee", column="salary")
     assert may_read(rules, "employee", column="name")
 
@@ -408,7 +408,7 @@ async def test_a_policy_at_fault_that_only_allows_gives_nothing_and_takes_nothin
     pack = (tmp_path / "hr.yaml").read_text()
     bad = f"{{name: bad, on: {CARDS}, allow: [{{groups: [public], access: [selct]}}]}}"
     (tmp_path / "hr.yaml").write_text(f"{pack}  - {bad}\n")
-    assert await rules.look()
+    assert await rules.reload_files()
     assert may_read(rules, "employee", column="salary")
     assert [one.name for one in rules.sources()[0].closed] == ["bad"]
 
@@ -425,7 +425,7 @@ async def test_a_case_that_fails_holds_no_revocation_back_where_a_policy_is_at_f
     pack = (tmp_path / "hr.yaml").read_text()
     (tmp_path / "hr.yaml").write_text(f"{pack}  - {bad}\n{case}")
     (tmp_path / "no.yaml").write_text(DENIAL)
-    assert await rules.look()
+    assert await rules.reload_files()
     assert not may_read(rules, "department")
 
 
@@ -456,7 +456,7 @@ async def test_a_pack_that_disappears_is_a_change(tmp_path: Path) -> None:
     rules = rules_of(tmp_path)
     await rules.start()
     (tmp_path / "hr.yaml").unlink()
-    assert await rules.look()
+    assert await rules.reload_files()
     assert list(rules.current.policies()) == []
 
 
@@ -528,7 +528,7 @@ def test_the_shipped_definitions_are_found() -> None:
     definitions, packs = rule_paths(PolicySettings())
     assert any(path.stem == "spark" for path in definitions)
     assert packs == []
-    assert (shipped_rules() / "service_defs").is_dir()
+    assert (find_shipped_rules() / "service_defs").is_dir()
 
 
 async def test_files_that_could_not_be_read_are_looked_at_again_whatever_their_stamps(
@@ -541,10 +541,10 @@ async def test_files_that_could_not_be_read_are_looked_at_again_whatever_their_s
     write(tmp_path, "region = 'APAC' ")
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_text", refuse_to_read)
-        assert not await rules.look()
+        assert not await rules.reload_files()
     assert "cannot be read: Permission denied" in rules.faults[0]
     assert rules.current is first
-    assert await rules.look()
+    assert await rules.reload_files()
     assert rules.current.version == first.version + 1
     assert rules.faults == ()
 
@@ -561,15 +561,15 @@ async def test_policies_that_could_not_be_read_for_too_long_are_stale(tmp_path: 
     rules = PolicyRegistry(settings, ReaderThatCounts(), clock=lambda: now[0])
     await rules.start()
     directory.rename(tmp_path / "away")
-    assert not await rules.look()
+    assert not await rules.reload_files()
     assert rules.stale() is None
     now[0] = 60.5
-    assert not await rules.look()
+    assert not await rules.reload_files()
     assert rules.stale() == "a file of policies could not be read for 60 s"
     (state,) = rules.sources()
     assert state.stale == rules.stale()
     (tmp_path / "away").rename(directory)
-    await rules.look()
+    await rules.reload_files()
     assert rules.stale() is None
     assert rules.faults == ()
 
@@ -588,7 +588,7 @@ async def test_a_look_at_the_files_that_does_not_end_is_none(
         await asyncio.Event().wait()
         return False
 
-    monkeypatch.setattr(rules, "look", hang)
+    monkeypatch.setattr(rules, "reload_files", hang)
     watching = asyncio.create_task(rules.watch())
     await begun.wait()
     assert rules.stale() is None
@@ -658,10 +658,10 @@ async def test_a_busy_parser_closes_nothing_and_is_asked_again(
 
     with monkeypatch.context() as patch:
         patch.setattr(ReaderThatCounts, "read_expression", unavailable)
-        assert not await rules.look()
+        assert not await rules.reload_files()
     assert rules.current is good
     assert "the parser could not be asked about a filter" in rules.faults[0]
-    assert await rules.look()
+    assert await rules.reload_files()
     assert rules.faults == ()
 
 
@@ -683,13 +683,13 @@ async def test_a_text_that_the_parser_never_ends_with_holds_no_revocation_back(
         return await read(self, text)
 
     monkeypatch.setattr(ReaderThatCounts, "read_expression", late)
-    assert await rules.look()
+    assert await rules.reload_files()
     assert may_read(rules, "employee"), "it was late twice"
     busy[0] = 10**6
     write(tmp_path, "region = 'slower'")
     (tmp_path / "no.yaml").write_text(DENIAL.replace("department", "payroll"))
     assert may_read(rules, "payroll")
-    assert await rules.look()
+    assert await rules.reload_files()
     assert not may_read(rules, "payroll"), "a revocation is in force"
     assert not may_read(rules, "employee")
     assert may_read(rules, "department")
@@ -735,20 +735,20 @@ async def test_a_text_that_the_parser_never_ends_with_is_asked_once_for_all_chan
     rules = PolicyRegistry(PolicySettings(paths=(tmp_path,)), reader)
     await rules.start()
     write(tmp_path, "region = 'slow'")
-    assert await rules.look()
+    assert await rules.reload_files()
     (fault,) = rules.sources()[0].faults
     asked = len([text for text in reader.asked if "slow" in text])
     (tmp_path / "no.yaml").write_text(DENIAL)
-    assert await rules.look()
+    assert await rules.reload_files()
     assert not may_read(rules, "department"), "a revocation waits for it no more"
     assert not may_read(rules, "employee")
     assert rules.sources()[0].faults == (fault,)
     assert len([text for text in reader.asked if "slow" in text]) == asked
     write(tmp_path, "region = 'EMEA'")
-    assert await rules.look()
+    assert await rules.reload_files()
     reader.word = "none such"
     write(tmp_path, "region = 'slow'")
-    assert await rules.look()
+    assert await rules.reload_files()
     assert may_read(rules, "employee"), "a text that was gone is asked about again"
 
 
@@ -762,13 +762,13 @@ async def test_texts_that_the_parser_never_ends_with_hold_a_revocation_back_for_
     await rules.start()
     write(tmp_path, "region = 'slow'")
     (tmp_path / "no.yaml").write_text(DENIAL)
-    assert await rules.look()
+    assert await rules.reload_files()
     assert not may_read(rules, "department")
     assert not may_read(rules, "employee")
     assert "was not read: " in rules.sources()[0].faults[0]
     monkeypatch.setattr("gateway.pipeline.policy_reading.ALONE_S", 60.0)
     (tmp_path / "no.yaml").unlink()
-    assert await rules.look()
+    assert await rules.reload_files()
     assert "does not finish" in rules.sources()[0].faults[0], "it is asked with the next change"
 
 

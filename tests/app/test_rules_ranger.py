@@ -135,7 +135,7 @@ async def test_a_change_of_one_source_leaves_the_other_as_it_is(tmp_path: Path) 
 
         admins = rules.current.services["dev_hive"]
         (tmp_path / "packs" / "hr.yaml").write_text(PACK.replace("ann", "bob"))
-        assert await rules.look()
+        assert await rules.reload_files()
         assert rules.current.services["dev_hive"] is admins
         assert may_read(rules, "bob", "spark_catalog", "hr", "employee", "name")
 
@@ -158,7 +158,7 @@ async def test_a_filter_that_spark_does_not_parse_closes_its_table_and_holds_no_
         assert may_read(rules, "ann", "hive", "shop", "leads", "id")
         assert not may_read(rules, "ann", "hive", "shop", "x", "id")
         (tmp_path / "packs" / "hr.yaml").write_text(PACK.replace("ann", "bob"))
-        assert await rules.look()
+        assert await rules.reload_files()
         assert not may_read(rules, "ann", "hive", "shop", "x", "id")
 
 
@@ -309,7 +309,7 @@ async def test_rangers_files_lie_beside_packs(tmp_path: Path) -> None:
         assert may_read(rules, "ann", "hive", "shop", "orders", "id")
         assert may_read(rules, "ann", "spark_catalog", "hr", "employee", "name")
         (tmp_path / "packs" / "hive.json").write_bytes(b'{"serviceName": "dev_hive", "policies": [')
-        assert not await rules.look()
+        assert not await rules.reload_files()
         assert "hive.json:1:" in rules.faults[0]
         assert may_read(rules, "ann", "hive", "shop", "orders", "id")
 

@@ -15,7 +15,7 @@ from gateway.app.gateway_requests import GatewayRequests
 from gateway.app.sessions_admin import SessionsAdmin
 from gateway.database import gateway_requests
 from gateway.database.migrate import migrate
-from gateway.frontends.doors import Door
+from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.session.open_sessions import OpenSessions
 from gateway.settings.listeners import SessionApiSettings
 from tests.app.rest import Api
@@ -36,7 +36,7 @@ async def api(database: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[A
     logins = Gateway(World())
     admin = SessionsAdmin(SessionApiSettings(administrators=("bob",)), database, logins.authenticator)
     listener = AdminServer({}, CollectorRegistry(), mounted={"/sessions": admin.api.app})
-    port = await listener.start(Door("admin"), "127.0.0.1", 0)
+    port = await listener.start(ConnectionLimiter("admin"), "127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
         yield Api(session, f"http://127.0.0.1:{port}/sessions/")
     await listener.close()

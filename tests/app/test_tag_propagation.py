@@ -20,9 +20,9 @@ from gateway.admin.listener import AdminServer
 from gateway.app.rules import PolicyRegistry
 from gateway.app.tag_propagation import Accepted, TagPropagation, connected, in_own_loop
 from gateway.app.tags_admin import TagsAdmin
-from gateway.frontends.doors import Door
+from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.lineage.proposals import ACCEPTED, decide, proposals
-from gateway.lineage.store import bring
+from gateway.lineage.store import store_lineage
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
@@ -85,7 +85,7 @@ def masked(rules: PolicyRegistry, table: str, column: str) -> bool:
 
 async def flow(database: str, *lines: str, rules: PolicyRegistry) -> None:
     async with connected(database) as connection:
-        await bring(connection, [seen(line) for line in lines])
+        await store_lineage(connection, [seen(line) for line in lines])
     await TagPropagation(TagPropagationSettings(), database, lambda: rules.current).look()
 
 
@@ -124,7 +124,7 @@ async def test_a_tag_within_a_table_follows_where_only_tables_are_known(
         statement = seen("raw.a -> copy.a: a IDENTITY")
         lineage = replace(statement.lineage, edges=(), columns=(), table_level="no reading")
         # The graph has never heard of the tagged column.
-        await bring(connection, [replace(statement, lineage=lineage)])
+        await store_lineage(connection, [replace(statement, lineage=lineage)])
         await TagPropagation(TagPropagationSettings(), database, lambda: rules.current).look()
         (proposed,) = await proposals(connection)
         assert (proposed.target.table, proposed.target.column, proposed.asks) == ("copy", "*", True)
@@ -167,12 +167,12 @@ async def test_a_database_that_is_made_anew_is_told_of_its_tables(database: str,
 async def test_why_no_tags_are_proposed_is_told() -> None:
     dsn = "postgresql://nobody@127.0.0.1:1/none"
     propagation = TagPropagation(TagPropagationSettings(), dsn, lambda: PolicySet(version=1))
-    assert await propagation.told() is None
+    assert await propagation.report_trouble() is None
     running = asyncio.create_task(propagation.run())
-    while await propagation.told() is None:  # noqa: ASYNC110 - nothing else says that a look has failed
+    while await propagation.report_trouble() is None:  # noqa: ASYNC110 - nothing else says that a look has failed
         await asyncio.sleep(0.01)
     running.cancel()
-    assert "no tags are proposed: " in (await propagation.told() or "")
+    assert "no tags are proposed: " in (await propagation.report_trouble() or "")
 
 
 async def test_a_look_that_is_cancelled_ends_before_its_caller_does() -> None:
@@ -203,7 +203,7 @@ async def api(database: str) -> AsyncIterator[Api]:
     logins = Gateway(World())
     admin = TagsAdmin(TagApiSettings(administrators=("bob",)), database, logins.authenticator)
     listener = AdminServer({}, CollectorRegistry(), mounted={"/tags": admin.api.app})
-    port = await listener.start(Door("admin"), "127.0.0.1", 0)
+    port = await listener.start(ConnectionLimiter("admin"), "127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
         yield Api(session, f"http://127.0.0.1:{port}/tags/proposals")
     await listener.close()

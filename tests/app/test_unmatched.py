@@ -55,14 +55,14 @@ async def test_what_no_table_was_found_for_counts_until_one_is() -> None:
     assert await counted.numbers() == (0, 3)
     counted.unmatched.learn(*table("card", "id", "number"))
     assert await counted.numbers() == (0, 1), "a misspelt table matches nothing"
-    assert await counted.unmatched.told() is None
+    assert await counted.unmatched.report_trouble() is None
 
 
 async def test_a_column_that_a_named_table_lacks_is_certain() -> None:
     counted = Counted("table: card, column: nubmer", 'table: "*", column: nubmer')
     counted.unmatched.learn(*table("card", "id", "number"))
     assert await counted.numbers() == (1, 1)
-    told = await counted.unmatched.told()
+    told = await counted.unmatched.report_trouble()
     assert told is not None
     assert told.startswith("policy `p0`: ")
 
@@ -89,4 +89,4 @@ async def test_few_policies_are_named() -> None:
     counted = Counted(*(["table: card, column: nubmer"] * (MAX_NAMED + 2)))
     counted.unmatched.learn(*table("card", "id"))
     await counted.unmatched.look()
-    assert " and 2 more: " in (await counted.unmatched.told() or "")
+    assert " and 2 more: " in (await counted.unmatched.report_trouble() or "")

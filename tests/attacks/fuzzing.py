@@ -17,7 +17,7 @@ from tests.attacks.corpus import corpus, fill, values
 from tests.attacks.grammar import Grammar
 from tests.attacks.mutations import Mutator, tokens
 from tests.attacks.plans import Plans
-from tests.attacks.tallies import Door, Finding, Tally
+from tests.attacks.tallies import ConnectionLimiter, Finding, Tally
 from tests.attacks.trials import ENDPOINTS, Doors, speaker, try_plan, try_script
 
 QUERIES = Path(__file__).parents[1] / "tpcds" / "queries"
@@ -86,7 +86,7 @@ class Fuzzer:
         self.seeds = seeds(self.chance)
         self.mutator = Mutator(self.chance, self.seeds)
         self.tallies: dict[str, Tally] = {}
-        self._tries: tuple[tuple[str, Callable[[Door], Tally]], ...] = (
+        self._tries: tuple[tuple[str, Callable[[ConnectionLimiter], Tally]], ...] = (
             ("grown", self._grown),
             ("grown", self._grown),
             ("mutated", self._mutated),
@@ -103,16 +103,16 @@ class Fuzzer:
         self.tallies.setdefault(kind, Tally()).add(tally)
         return tally.findings
 
-    def _grown(self, endpoint: Door) -> Tally:
+    def _grown(self, endpoint: ConnectionLimiter) -> Tally:
         return self._script(self.grammar.statement(), endpoint)
 
-    def _mutated(self, endpoint: Door) -> Tally:
+    def _mutated(self, endpoint: ConnectionLimiter) -> Tally:
         return self._script(self.mutator.mutated(self.chance.choice(self.seeds)), endpoint)
 
-    def _mutated_grown(self, endpoint: Door) -> Tally:
+    def _mutated_grown(self, endpoint: ConnectionLimiter) -> Tally:
         return self._script(self.mutator.mutated(self.grammar.statement()), endpoint)
 
-    def _script(self, text: str, endpoint: Door) -> Tally:
+    def _script(self, text: str, endpoint: ConnectionLimiter) -> Tally:
         script = [statement.strip() for statement in text.split(";;") if statement.strip()]
         # A mutation may cut anywhere; whose statement it is may not change.
         script = [statement for statement in script if speaker(statement)[0] == world.ATTACKER]
@@ -123,7 +123,7 @@ class Fuzzer:
     def _marks(self, text: str) -> frozenset[str]:
         return frozenset({"ill", "loose"} if CHANCE.search(text) else {"ill"})
 
-    def _plan(self, _: Door) -> Tally:
+    def _plan(self, _: ConnectionLimiter) -> Tally:
         try:
             plan = self.plans.plan()
             data = plan.SerializeToString()

@@ -8,7 +8,7 @@ from typing import Literal
 
 from tests.attacks.clients import Kind
 
-Door = Literal["thrift", "connect"]
+ConnectionLimiter = Literal["thrift", "connect"]
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Finding:
 
     what: str
     script: tuple[str, ...]
-    endpoint: Door
+    endpoint: ConnectionLimiter
     detail: str
 
     def __str__(self) -> str:

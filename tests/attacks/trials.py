@@ -17,12 +17,12 @@ from gateway.wire import calls
 from tests.attacks import canaries, world
 from tests.attacks.clients import ConnectSession, Endpoint, Outcome, ThriftSession, is_query, proto
 from tests.attacks.corpus import Attack, fill, values, written_in
-from tests.attacks.tallies import Door, Finding, Tally
+from tests.attacks.tallies import ConnectionLimiter, Finding, Tally
 from tests.e2e.connect.attacker import RawClient
 from tests.e2e.running import RunningGateway, Spark
 
-Trial = tuple[Attack, world.Shape, Door]
-ENDPOINTS: tuple[Door, ...] = ("thrift", "connect")
+Trial = tuple[Attack, world.Shape, ConnectionLimiter]
+ENDPOINTS: tuple[ConnectionLimiter, ...] = ("thrift", "connect")
 BEGINNING = (f"USE {world.LIVE}", "SET spark.sql.codegen.wholeStage=false")
 """How every session begins: a few rows are not worth generated code."""
 LASTING = 200
@@ -36,14 +36,14 @@ class Doors:
         self.gateway = gateway
         self.spark = spark
         self.warehouse = str(spark.directory / "warehouse")
-        self._sessions: dict[tuple[Door, str], tuple[Endpoint, int]] = {}
+        self._sessions: dict[tuple[ConnectionLimiter, str], tuple[Endpoint, int]] = {}
         self._own = itertools.count()
 
     def own(self) -> str:
         """Return a table name that is free."""
         return f"o{next(self._own)}"
 
-    def session(self, endpoint: Door, who: str) -> Endpoint:
+    def session(self, endpoint: ConnectionLimiter, who: str) -> Endpoint:
         """Return somebody's session: `direct` is at Spark itself, others come through the gateway."""
         known = self._sessions.get((endpoint, who))
         if known is None or known[1] >= LASTING:
@@ -52,7 +52,7 @@ class Doors:
         self._sessions[endpoint, who] = (known[0], known[1] + 1)
         return known[0]
 
-    def renew(self, endpoint: Door, who: str) -> None:
+    def renew(self, endpoint: ConnectionLimiter, who: str) -> None:
         """End a session; the next one asked for is a new one."""
         if known := self._sessions.pop((endpoint, who), None):
             with contextlib.suppress(Exception):
@@ -62,7 +62,7 @@ class Doors:
         for endpoint, who in list(self._sessions):
             self.renew(endpoint, who)
 
-    def _open(self, endpoint: Door, who: str) -> Endpoint:
+    def _open(self, endpoint: ConnectionLimiter, who: str) -> Endpoint:
         direct = who.startswith("direct")
         host, thrift_port = (
             (self.spark.host, self.spark.port) if direct else (self.gateway.host, self.gateway.port)
@@ -91,7 +91,7 @@ def doors(gateway: RunningGateway, spark: Spark) -> Iterator[Doors]:
         opened.close()
 
 
-def try_attack(doors: Doors, attack: Attack, shape: world.Shape, endpoint: Door) -> Tally:
+def try_attack(doors: Doors, attack: Attack, shape: world.Shape, endpoint: ConnectionLimiter) -> Tally:
     """Run one attack against one shape through one endpoint, and judge what came of it."""
     if attack.form == "plan":
         text = fill(attack.template, values(shape, doors.own(), doors.warehouse))
@@ -104,7 +104,7 @@ def try_attack(doors: Doors, attack: Attack, shape: world.Shape, endpoint: Door)
 
 
 def try_script(
-    doors: Doors, script: Sequence[str], endpoint: Door, *, marks: frozenset[str] = frozenset()
+    doors: Doors, script: Sequence[str], endpoint: ConnectionLimiter, *, marks: frozenset[str] = frozenset()
 ) -> Tally:
     """Run the statements of one session through the gateway; where they were answered, over the copy."""
     tally = Tally()
@@ -220,7 +220,7 @@ def speaker(statement: str) -> tuple[str, str]:
 
 
 def _compared(
-    doors: Doors, script: Sequence[str], outcomes: Sequence[Outcome], endpoint: Door
+    doors: Doors, script: Sequence[str], outcomes: Sequence[Outcome], endpoint: ConnectionLimiter
 ) -> Iterator[tuple[str, str]]:
     """Yield where answers differ from those over the copy, up to the first statement that Sluice refused."""
     for statement, ours in zip(script, outcomes, strict=True):
@@ -283,9 +283,9 @@ def whole_matrix(attacks: Sequence[Attack]) -> Iterator[Trial]:
         yield from ((attack, shape, endpoint) for shape, endpoint in _places(attack))
 
 
-def _places(attack: Attack) -> Iterator[tuple[world.Shape, Door]]:
+def _places(attack: Attack) -> Iterator[tuple[world.Shape, ConnectionLimiter]]:
     """Yield where an attack can be run."""
-    endpoints: tuple[Door, ...] = ENDPOINTS
+    endpoints: tuple[ConnectionLimiter, ...] = ENDPOINTS
     if attack.form != "sql":
         endpoints = ("connect",) if attack.form == "plan" else ("thrift",)
     shapes = world.SHAPES[:1] if attack.shapeless else world.SHAPES

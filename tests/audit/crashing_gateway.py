@@ -18,7 +18,7 @@ async def client(ledger: FileLedger, number: int) -> None:
     while True:
         count += 1
         event = refused() if count % 5 == 0 else cleared(gateway=ledger.gateway)
-        await ledger.decided(event)
+        await ledger.record_decided(event)
         # One unbuffered write: what was said before the kill is in the pipe.
         os.write(1, f"{event.statement_id}\n".encode())
         if count % 5 and (count + number) % 3:

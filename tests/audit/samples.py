@@ -91,7 +91,7 @@ def refused(text: str = "SELECT salary FROM hr.employee", *, user: str = "bob") 
 def _decided(
     verdict: Cleared | Refused, statement_id: str | None, time: str | None, gateway: str
 ) -> AuditEvent:
-    return audit_records.decided(
+    return audit_records.build_decided(
         Stamp(statement_id or fresh_id(), time or now(), gateway),
         verdict,
         client=Client(address="10.0.0.5:51000", application="beeline", protocol="thrift"),
@@ -101,7 +101,7 @@ def _decided(
 
 
 def completed(decided: AuditEvent, outcome: StatementOutcome = "finished", **more: Any) -> AuditEvent:
-    return audit_records.completed(
+    return audit_records.build_completed(
         statement_id=decided.statement_id,
         time=now(),
         gateway=decided.gateway,

@@ -89,7 +89,7 @@ async def test_a_connection_cut_anywhere(
     interference.cut_after = 0
     async with running(tmp_path, dsn, flush_timeout_s=patience(20)) as ledger:
         for event in events:
-            await ledger.decided(event)
+            await ledger.record_decided(event)
             await ledger.record(completed(event))
 
         def backlog() -> int:
@@ -120,7 +120,7 @@ async def test_a_server_that_stops_answering_is_left_and_asked_again(
         await until(lambda: ledger.metrics().database_connected)
         interference.flowing.clear()
         event = cleared()
-        await ledger.decided(event)
+        await ledger.record_decided(event)
         await until(lambda: "Timeout" in ledger.metrics().database_error)
         await ledger.record(completed(event))
         assert not ledger.metrics().failure, "statements do not wait for the database"
@@ -136,7 +136,7 @@ async def test_a_connection_that_dribbles(
     interference.piece = 7
     async with running(tmp_path, dsn, shipper=IMPATIENT, flush_timeout_s=patience(30)) as ledger:
         event = cleared()
-        await ledger.decided(event)
+        await ledger.record_decided(event)
         await ledger.record(completed(event))
         await shipped(ledger)
     assert await kinds(database) == {event.statement_id: ["completed", "decided"]}

@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from gateway.audit.recovery import abandoned
+from gateway.audit.recovery import build_abandoned
 from gateway.audit.rows import COLUMNS
 from gateway.database.migrate import migrate
 from gateway.model.audit import AuditEvent
@@ -43,7 +43,7 @@ EVENTS: list[AuditEvent] = [
     refused(),
     login(),
     completed(cleared(), "failed", error="no", sqlstate="22012"),
-    abandoned(
+    build_abandoned(
         statement_id=fresh_id(), decided_at=now(), gateway="g", user="bob", recovered_at=now(), reason=""
     ),
     audit_records.security(

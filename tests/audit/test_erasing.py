@@ -54,7 +54,7 @@ LINEAGE = LineageInput()
 
 
 def decided(verdict: Verdict) -> AuditEvent:
-    return audit_records.decided(
+    return audit_records.build_decided(
         Stamp(fresh_id(), now(), "sluice-test"),
         verdict,
         client=Client(address="10.0.0.5", application="beeline", protocol="thrift"),
@@ -98,7 +98,7 @@ async def test_what_a_plan_says_is_erased_with_it(reader: ReaderPool, text: str,
 
 def test_what_spark_repeats_of_a_statement_is_erased_with_it() -> None:
     assert_erased(
-        audit_records.completed(
+        audit_records.build_completed(
             statement_id=fresh_id(),
             time=now(),
             gateway="sluice-test",

@@ -33,17 +33,17 @@ def spooled(directory: Path) -> list[Mark]:
 async def test_decided_is_on_the_disk_when_it_returns(tmp_path: Path) -> None:
     async with running(tmp_path, None) as ledger:
         port: Ledger = ledger
-        await port.decided(cleared())
+        await port.record_decided(cleared())
         assert spooled(tmp_path) == [Mark.CLEARED]
-        await port.decided(refused())
+        await port.record_decided(refused())
         assert spooled(tmp_path) == [Mark.CLEARED, Mark.REFUSED]
 
 
 async def test_everything_reaches_postgresql(tmp_path: Path, database: str) -> None:
     async with running(tmp_path, database) as ledger:
         event = cleared()
-        await ledger.decided(event)
-        await ledger.decided(refused())
+        await ledger.record_decided(event)
+        await ledger.record_decided(refused())
         await ledger.record(login())
         await ledger.record(completed(event))
         await until(lambda: ledger.metrics().shipped_events == 4)
@@ -65,7 +65,7 @@ async def test_a_clean_end_leaves_nothing_to_ship(tmp_path: Path, database: str)
     for _ in range(2):
         async with running(tmp_path, database) as ledger:
             event = cleared()
-            await ledger.decided(event)
+            await ledger.record_decided(event)
             await ledger.record(completed(event))
         assert spooled(tmp_path) == []
     found = await kinds(database)
@@ -75,7 +75,7 @@ async def test_a_clean_end_leaves_nothing_to_ship(tmp_path: Path, database: str)
 async def test_a_second_end_is_dropped(tmp_path: Path, database: str) -> None:
     async with running(tmp_path, database) as ledger:
         event = cleared()
-        await ledger.decided(event)
+        await ledger.record_decided(event)
         await ledger.record(completed(event, "failed"))
         await ledger.record(completed(event, "finished"))
         await ledger.record(completed(cleared()))
@@ -86,16 +86,16 @@ async def test_a_second_end_is_dropped(tmp_path: Path, database: str) -> None:
 async def test_a_statement_is_decided_once(tmp_path: Path) -> None:
     async with running(tmp_path, None) as ledger:
         event = cleared()
-        await ledger.decided(event)
+        await ledger.record_decided(event)
         with pytest.raises(LedgerUnavailable, match="decided before"):
-            await ledger.decided(cleared(statement_id=event.statement_id))
+            await ledger.record_decided(cleared(statement_id=event.statement_id))
 
 
 async def test_what_a_crash_left_open_is_abandoned_once(tmp_path: Path, database: str) -> None:
     first, second, third = cleared(), cleared(user="amy"), cleared()
     async with running(tmp_path, None) as ledger:
         for event in (first, second, third):
-            await ledger.decided(event)
+            await ledger.record_decided(event)
         await ledger.record(completed(third))
     for _ in range(3):
         async with running(tmp_path, database) as ledger:
@@ -117,11 +117,11 @@ async def test_a_long_statement_outlives_its_segment(tmp_path: Path, database: s
     limits = SpoolLimits(max_segment_bytes=20_000)
     slow, ended = cleared(), cleared()
     async with running(tmp_path, database, spool=limits) as ledger:
-        await ledger.decided(slow)
-        await ledger.decided(ended)
+        await ledger.record_decided(slow)
+        await ledger.record_decided(ended)
         for _ in range(30):
             event = cleared()
-            await ledger.decided(event)
+            await ledger.record_decided(event)
             await ledger.record(completed(event))
         await shipped(ledger)
         await until(lambda: not (tmp_path / "000000000001.spool").exists())
@@ -145,7 +145,7 @@ async def test_a_spool_that_was_lost_is_made_up_for_by_the_database(tmp_path: Pa
         lost, ended = cleared(gateway=gateway), cleared(gateway=gateway)
         other = cleared(gateway="sluice-other")
         for event in (lost, ended, other):
-            await ledger.decided(event)
+            await ledger.record_decided(event)
         await ledger.record(completed(ended))
         await shipped(ledger)
     for path in segments(tmp_path):
@@ -153,7 +153,7 @@ async def test_a_spool_that_was_lost_is_made_up_for_by_the_database(tmp_path: Pa
     async with running(tmp_path, database) as ledger:
         assert ledger.gateway == gateway
         alive = cleared(gateway=gateway)
-        await ledger.decided(alive)
+        await ledger.record_decided(alive)
         await until(lambda: ledger.metrics().shipped_events == 2)
         await shipped(ledger)
         found = await kinds(database)
@@ -167,7 +167,7 @@ async def test_a_spool_that_was_lost_is_made_up_for_by_the_database(tmp_path: Pa
 async def test_damage_that_hid_an_end_abandons_nothing_that_ended(tmp_path: Path, database: str) -> None:
     event = cleared()
     async with running(tmp_path, database) as ledger:
-        await ledger.decided(event)
+        await ledger.record_decided(event)
         await ledger.record(completed(event))
         await shipped(ledger)
         saved = {path: path.read_bytes() for path in segments(tmp_path)}
@@ -188,18 +188,18 @@ async def test_a_full_disk_refuses_statements_and_keeps_ends(tmp_path: Path, dat
     disk = FailingDisk()
     running_already, never = cleared(), cleared()
     async with running(tmp_path, database, disk=disk) as ledger:
-        await ledger.decided(running_already)
+        await ledger.record_decided(running_already)
         disk.fail["write"] = (-1, errno.ENOSPC)
         with pytest.raises(LedgerUnavailable):
-            await ledger.decided(never)
+            await ledger.record_decided(never)
         assert "no space left" in ledger.metrics().failure
         await ledger.record(completed(running_already))
         with pytest.raises(LedgerUnavailable):
-            await ledger.decided(refused())
+            await ledger.record_decided(refused())
         disk.fail.clear()
         await until(lambda: not ledger.metrics().failure)
         again = cleared(statement_id=never.statement_id)
-        await ledger.decided(again)
+        await ledger.record_decided(again)
         await ledger.record(completed(again))
     assert await kinds(database) == {
         running_already.statement_id: ["completed", "decided"],
@@ -213,17 +213,17 @@ async def test_a_full_disk_is_freed_by_shipping_while_a_statement_runs(tmp_path:
     limits = SpoolLimits(max_segment_bytes=10_000, probe_interval_s=0.02)
     slow = cleared()
     async with running(tmp_path, database, disk=disk, spool=limits) as ledger:
-        await ledger.decided(slow)
+        await ledger.record_decided(slow)
         await shipped(ledger)
         blocker = await asyncpg.connect(database)
         await blocker.execute("BEGIN; LOCK TABLE sluice.audit_event IN ACCESS EXCLUSIVE MODE")
         for _ in range(20):
             event = cleared()
-            await ledger.decided(event)
+            await ledger.record_decided(event)
             await ledger.record(completed(event))
         disk.fail["write"] = (-1, errno.ENOSPC)
         with pytest.raises(LedgerUnavailable):
-            await ledger.decided(cleared())
+            await ledger.record_decided(cleared())
         assert ledger.metrics().segments > 3
         await blocker.execute("ROLLBACK")
         await blocker.close()
@@ -243,7 +243,7 @@ async def test_a_client_that_leaves_while_it_waits_gets_an_end(tmp_path: Path, d
     async with running(tmp_path, database, disk=disk) as ledger:
         disk.gate.clear()
         event = cleared()
-        waiting = asyncio.create_task(ledger.decided(event))
+        waiting = asyncio.create_task(ledger.record_decided(event))
         await asyncio.to_thread(disk.syncing.wait, 20)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -257,9 +257,9 @@ async def test_a_client_that_leaves_while_it_waits_gets_an_end(tmp_path: Path, d
 async def test_a_record_beyond_all_bounds_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path, None) as ledger:
         with pytest.raises(LedgerUnavailable, match="longer than"):
-            await ledger.decided(cleared("x" * (40 << 20)))
+            await ledger.record_decided(cleared("x" * (40 << 20)))
         assert ledger.metrics().open_statements == 0
-        await ledger.decided(cleared())
+        await ledger.record_decided(cleared())
 
 
 async def test_a_spool_in_use_stops_the_second_gateway(tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ async def test_damaged_segments_are_put_aside_and_the_rest_is_shipped(tmp_path: 
     events = [cleared() for _ in range(5)]
     async with running(tmp_path, None) as ledger:
         for event in events:
-            await ledger.decided(event)
+            await ledger.record_decided(event)
     path = tmp_path / "000000000001.spool"
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 0xFF
@@ -303,10 +303,10 @@ async def test_damaged_segments_are_put_aside_and_the_rest_is_shipped(tmp_path: 
 @pytest.mark.parametrize("cut", range(0, 2400, 150))
 async def test_a_tail_torn_anywhere_does_not_stop_the_start(tmp_path: Path, cut: int) -> None:
     async with running(tmp_path, None) as ledger:
-        await ledger.decided(cleared())
-        await ledger.decided(cleared())
+        await ledger.record_decided(cleared())
+        await ledger.record_decided(cleared())
     path = tmp_path / "000000000001.spool"
     os.truncate(path, max(0, path.stat().st_size - cut))
     async with running(tmp_path, None) as ledger:
-        await ledger.decided(cleared(time=now()))
+        await ledger.record_decided(cleared(time=now()))
     assert not (tmp_path / "damaged").exists()

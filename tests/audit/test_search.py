@@ -27,11 +27,11 @@ async def fill(ledger: FileLedger) -> dict[str, AuditEvent]:
         "denied": refused(),
     }
     for name in ("bob", "amy", "old"):
-        await ledger.decided(events[name])
+        await ledger.record_decided(events[name])
     await ledger.record(completed(events["bob"]))
     await ledger.record(login("amy", accepted=False))
     # Waiting for the last makes the others durable too: they are written in order.
-    await ledger.decided(events["denied"])
+    await ledger.record_decided(events["denied"])
     return events
 
 
@@ -76,7 +76,7 @@ async def test_a_statement_comes_with_its_end(tmp_path: Path, database: str) -> 
         events = await fill(ledger)
         await shipped(ledger)
         await ledger.record(completed(events["amy"], "failed", error="no"))
-        await ledger.decided(cleared())  # takes along to the disk what nobody waits for
+        await ledger.record_decided(cleared())  # takes along to the disk what nobody waits for
         for name, outcome in (("bob", "finished"), ("amy", "failed"), ("old", None), ("denied", None)):
             statement_id = events[name].statement_id
             found = await search(database, EventQuery(statement_id=statement_id), spool=tmp_path)
@@ -90,7 +90,7 @@ async def test_an_event_is_found_by_its_own_id_too_and_nonsense_is_told(
 ) -> None:
     async with running(tmp_path, database) as ledger:
         event = cleared()
-        await ledger.decided(event)
+        await ledger.record_decided(event)
         quoted = EventQuery(statement_id=event.event_id.upper())
         assert [found.event for found in await search(None, quoted, spool=tmp_path)] == [event]
         await shipped(ledger)
@@ -133,10 +133,10 @@ async def test_tail_shows_the_last_events_in_order(tmp_path: Path, database: str
 async def test_following_shows_each_event_once(tmp_path: Path, database: str) -> None:
     async with running(tmp_path, database) as ledger:
         stream = tail(database, spool=tmp_path, follow=True, poll_s=0.01)
-        await ledger.decided(first := cleared())
+        await ledger.record_decided(first := cleared())
         assert await anext(stream) == first
         second = cleared(time=OLD)
-        await ledger.decided(second)
+        await ledger.record_decided(second)
         assert await anext(stream) == second
         await shipped(ledger)
         await ledger.record(third := completed(first))
@@ -146,12 +146,12 @@ async def test_following_shows_each_event_once(tmp_path: Path, database: str) ->
 
 async def test_following_sees_other_gateways_through_the_database(tmp_path: Path, database: str) -> None:
     async with running(tmp_path / "a", database), running(tmp_path / "b", database) as other:
-        await other.decided(cleared())
+        await other.record_decided(cleared())
         await shipped(other)
         stream = tail(database, spool=tmp_path / "a", follow=True, poll_s=0.01)
         await anext(stream)
         coming = asyncio.ensure_future(anext(stream))
         event = cleared(time=f"{datetime.now(UTC) - timedelta(days=1):%Y-%m-%dT%H:%M:%S.%f}Z")
-        await other.decided(event)
+        await other.record_decided(event)
         assert await asyncio.wait_for(coming, patience()) == event
         await stream.aclose()

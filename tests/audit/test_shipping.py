@@ -38,7 +38,7 @@ async def test_shipping_twice_stores_once(tmp_path: Path, database: str) -> None
     events = [cleared() for _ in range(5)]
     async with running(tmp_path, None) as ledger:
         for event in events:
-            await ledger.decided(event)
+            await ledger.record_decided(event)
             await ledger.record(completed(event))
     copies = {path: path.read_bytes() for path in files(tmp_path)}
     for _ in range(3):
@@ -54,7 +54,7 @@ async def test_shipping_twice_stores_once(tmp_path: Path, database: str) -> None
 async def test_a_checkpoint_that_cannot_be_read_costs_nothing_but_time(tmp_path: Path, database: str) -> None:
     event = cleared()
     async with running(tmp_path, None) as ledger:
-        await ledger.decided(event)
+        await ledger.record_decided(event)
         await ledger.record(completed(event))
     (tmp_path / "checkpoint.json").write_bytes(b'{"segment": "x')
     async with running(tmp_path, database) as ledger:
@@ -78,7 +78,7 @@ async def test_nul_surrogates_and_a_megabyte_arrive(tmp_path: Path, database: st
     events = [cleared(text, user=f"u{n}\0\udc00") for n, text in enumerate(texts)]
     async with running(tmp_path, database) as ledger:
         for event in events:
-            await ledger.decided(event)
+            await ledger.record_decided(event)
             await ledger.record(completed(event))
         await shipped(ledger)
         assert ledger.metrics().unfit_events == 0
@@ -96,7 +96,7 @@ async def test_little_waits_for_more_until_the_end(tmp_path: Path, database: str
         await ledger.record(login())
         await shipped(ledger)
         for event in events:
-            await ledger.decided(event)
+            await ledger.record_decided(event)
             await ledger.record(completed(event))
         assert ledger.metrics().shipped_events == 1, "the first goes at once, the others gather"
     assert len(await stored(database)) == 1 + 2 * len(events), "closing waits for nothing"
@@ -106,7 +106,7 @@ async def test_much_does_not_wait_for_more(tmp_path: Path, database: str) -> Non
     limits = ShipperLimits(linger_s=3600, linger_bytes=1, batch_entries=10)
     events = [cleared() for _ in range(50)]
     async with running(tmp_path, None) as ledger:
-        await asyncio.gather(*(ledger.decided(event) for event in events))
+        await asyncio.gather(*(ledger.record_decided(event) for event in events))
         for event in events:
             await ledger.record(completed(event))
     async with running(tmp_path, database, shipper=limits) as ledger:
@@ -132,7 +132,7 @@ async def test_a_record_that_postgresql_refuses_does_not_hold_up_the_line(
     before, odd, after = cleared(), with_body(cleared(), **changes), cleared()
     async with running(tmp_path, None) as ledger:
         for event in (before, odd, after):
-            await ledger.decided(event)
+            await ledger.record_decided(event)
             await ledger.record(completed(event))
     async with running(tmp_path, database) as ledger:
         await shipped(ledger)
@@ -155,7 +155,7 @@ async def test_clocks_that_are_wrong_have_partitions_too(tmp_path: Path, databas
     events = [cleared(time=time) for time in times]
     async with running(tmp_path, database) as ledger:
         for event in events:
-            await ledger.decided(event)
+            await ledger.record_decided(event)
         await shipped(ledger)
         for event in events:
             await ledger.record(completed(event))
@@ -166,13 +166,13 @@ async def test_clocks_that_are_wrong_have_partitions_too(tmp_path: Path, databas
 async def test_a_partition_that_someone_dropped_is_made_again(tmp_path: Path, database: str) -> None:
     async with running(tmp_path, database) as ledger:
         first = cleared(time="2026-01-05T00:00:00.000000Z")
-        await ledger.decided(first)
+        await ledger.record_decided(first)
         await shipped(ledger)
         connection = await asyncpg.connect(database)
         await connection.execute("DROP TABLE sluice.audit_event_20260105")
         await connection.close()
         second = cleared(time="2026-01-05T00:00:01.000000Z")
-        await ledger.decided(second)
+        await ledger.record_decided(second)
         await shipped(ledger)
         assert list(await kinds(database)) == [second.statement_id]
         await ledger.record(completed(first))
@@ -185,11 +185,11 @@ async def test_a_batch_that_is_sent_again_when_its_day_has_gone_to_the_archive_i
     """The gateway was killed before its checkpoint moved, and was down until then."""
     first, second, third = (cleared(time=f"2026-01-05T00:00:0{n}.000000Z") for n in range(3))
     async with running(tmp_path, database) as ledger:
-        await ledger.decided(first)
+        await ledger.record_decided(first)
         await ledger.record(completed(first))
         await shipped(ledger)
     async with running(tmp_path, None) as ledger:
-        await ledger.decided(second)
+        await ledger.record_decided(second)
         await ledger.record(completed(second))
     left = {path: path.read_bytes() for path in (*files(tmp_path), tmp_path / "checkpoint.json")}
     async with running(tmp_path, database) as ledger:
@@ -201,7 +201,7 @@ async def test_a_batch_that_is_sent_again_when_its_day_has_gone_to_the_archive_i
     for path, data in left.items():
         path.write_bytes(data)
     async with running(tmp_path, database) as ledger:
-        await ledger.decided(third)
+        await ledger.record_decided(third)
         await ledger.record(completed(third))
         await shipped(ledger)
     decided = await ask(database, "SELECT statement_id FROM sluice.audit_event WHERE kind = 'decided'")
@@ -224,13 +224,13 @@ async def test_without_postgresql_statements_go_on_and_the_backlog_rises(tmp_pat
         tmp_path, "postgresql://nobody@/none?host=/nonexistent", flush_timeout_s=0.05
     ) as ledger:
         event = cleared()
-        await ledger.decided(event)
+        await ledger.record_decided(event)
         await ledger.record(completed(event))
         await until(lambda: ledger.metrics().database_error)
         assert "waits on the disk" in ledger.metrics().trouble
         before = ledger.metrics().backlog_bytes
         assert before > 0
-        await ledger.decided(cleared())
+        await ledger.record_decided(cleared())
         assert ledger.metrics().backlog_bytes > before
         assert not ledger.metrics().failure
 
@@ -252,7 +252,7 @@ async def test_killing_postgresql_while_it_is_shipped_to_loses_and_doubles_nothi
     async def client() -> None:
         while not stop.is_set():
             event = cleared()
-            await ledger.decided(event)
+            await ledger.record_decided(event)
             events.append(event)
             await ledger.record(completed(event))
 

@@ -272,7 +272,7 @@ async def test_a_backlog_beyond_its_bound_refuses_beginnings_and_takes_ends(tmp_
             await spool.append(entry(2))
         await spool.append(entry(3), closes=True)
         spool.append_soon(entry(4))
-        spool.shipped(spool.backlog_bytes)
+        spool.note_shipped(spool.backlog_bytes)
         await spool.append(entry(5))
         assert len(on_disk(spool)) == 4
 

@@ -33,9 +33,9 @@ from gateway.audit.seals import (
     NotASeal,
     Seal,
     keep_seal,
-    kept_seals,
     make_seal,
     merkle_root,
+    read_local_seals,
     read_seal,
     seals,
 )
@@ -67,11 +67,11 @@ async def made(
             async with running(spools / str(number), dsn, name=f"gate{number}") as ledger:
                 for text in ("SELECT 'ü\0\ud800'", "SELECT 1e16", "SELECT 3"):
                     event = dataclasses.replace(cleared(text), gateway=ledger.gateway)
-                    await ledger.decided(event)
+                    await ledger.record_decided(event)
                     end = completed(event)
                     odd = {**end.body, "numbers": [1e16, 0.1, -0.0, 2**53, 1.0], "duration_ms": 12.5}
                     await ledger.record(dataclasses.replace(end, gateway=ledger.gateway, body=odd))
-                await ledger.decided(dataclasses.replace(refused(), gateway=ledger.gateway))
+                await ledger.record_decided(dataclasses.replace(refused(), gateway=ledger.gateway))
                 await ledger.record(dataclasses.replace(login(), gateway=ledger.gateway))
                 await shipped(ledger)
             connection = await asyncpg.connect(dsn)
@@ -251,7 +251,7 @@ async def test_the_newest_seal_is_missed_where_it_was_made(record: Any, tmp_path
     seal = await make_seal(record, KEY, DAY + timedelta(days=5))
     assert seal is not None
     keep_seal(tmp_path, seal)
-    kept = kept_seals(tmp_path)
+    kept = read_local_seals(tmp_path)
     assert kept == [seal.text()]
     assert (await looked_at(record, exported=kept)).holds
     await free(record)
@@ -260,12 +260,12 @@ async def test_the_newest_seal_is_missed_where_it_was_made(record: Any, tmp_path
     assert kinds(await looked_at(record, exported=kept)) == {"seal"}
     with (tmp_path / KEPT).open("a") as file:
         file.write('{"cut')
-    assert kept_seals(tmp_path) == kept
+    assert read_local_seals(tmp_path) == kept
     keep_seal(tmp_path, seal)
-    assert kept_seals(tmp_path) == kept * 2, "a line that was cut stays by itself"
+    assert read_local_seals(tmp_path) == kept * 2, "a line that was cut stays by itself"
     (tmp_path / "closed" / KEPT).mkdir(parents=True)
-    assert kept_seals(tmp_path / "closed") == []
-    assert kept_seals(tmp_path / "nowhere") == []
+    assert read_local_seals(tmp_path / "closed") == []
+    assert read_local_seals(tmp_path / "nowhere") == []
 
 
 async def test_a_key_of_the_body_stands_for_no_other(record: Any) -> None:
@@ -307,15 +307,15 @@ async def test_no_event_becomes_older_than_the_chain_than_seals_say(record: Any)
 async def test_seals_of_versions_that_did_not_count_what_is_older_hold(record: Any) -> None:
     """One before, and one behind, whose maker has not read all of the seal before it."""
     first, last = [read_seal(text) for text in await seals(record)]
-    uncounted = dataclasses.replace(first, before_chain=None).signed(KEY)
-    counted = dataclasses.replace(last, previous=uncounted.digest()).signed(KEY)
+    uncounted = dataclasses.replace(first, before_chain=None).sign(KEY)
+    counted = dataclasses.replace(last, previous=uncounted.digest()).sign(KEY)
     behind = dataclasses.replace(
         uncounted,
         number=3,
         previous=dataclasses.replace(counted, before_chain=None).digest(),
         heads=last.heads,
         root=last.root,
-    ).signed(KEY)
+    ).sign(KEY)
     await free(record)
     await record.execute("DELETE FROM sluice.audit_seal")
     for seal in (uncounted, counted, behind):
@@ -719,7 +719,7 @@ async def sealed_anew(connection: Any, key: Ed25519PrivateKey) -> None:
         heads = {name: Head(head.position, links[name, head.position]) for name, head in seal.heads.items()}
         made = dataclasses.replace(
             seal, previous=before, heads=heads, root=merkle_root(heads), signature=""
-        ).signed(key)
+        ).sign(key)
         before = made.digest()
         await connection.execute(
             "INSERT INTO sluice.audit_seal VALUES ($1, $2, $3)",
@@ -963,7 +963,7 @@ async def test_a_gateway_notices_that_its_past_was_taken(record: Any, tmp_path: 
     await record.execute("DELETE FROM sluice.audit_chain")
     async with running(tmp_path / "0", database, name="gate0") as ledger:
         lost = dataclasses.replace(cleared(), gateway=ledger.gateway)
-        await ledger.decided(lost)
+        await ledger.record_decided(lost)
         await ledger.record(dataclasses.replace(completed(lost), gateway=ledger.gateway))
         await shipped(ledger)
         assert "0 events" in ledger.metrics().chain_error
@@ -1006,7 +1006,7 @@ async def test_no_seal_of_a_day_to_come_keeps_others_from_being_made(
     await free(record)
     last = read_seal((await seals(record))[-1])
     await record.execute("DELETE FROM sluice.audit_seal")
-    odd = dataclasses.replace(last, day=date(9999, 12, 31), made_at=made_at or last.made_at).signed(key)
+    odd = dataclasses.replace(last, day=date(9999, 12, 31), made_at=made_at or last.made_at).sign(key)
     await record.execute(
         "INSERT INTO sluice.audit_seal VALUES ($1, $2, $3)",
         *(odd.number, datetime.fromisoformat(odd.made_at), odd.text()),
@@ -1018,10 +1018,10 @@ async def test_no_seal_of_a_day_to_come_keeps_others_from_being_made(
 async def test_a_gateway_seals_the_day_that_has_ended(record: Any, database: str, tmp_path: Path) -> None:
     sealing = asyncio.ensure_future(keep_sealing(database, Ed25519PrivateKey.generate(), tmp_path))
     try:
-        await in_time(lambda: kept_seals(tmp_path))
+        await in_time(lambda: read_local_seals(tmp_path))
     finally:
         sealing.cancel()
-    (seal,) = [read_seal(text) for text in kept_seals(tmp_path)]
+    (seal,) = [read_seal(text) for text in read_local_seals(tmp_path)]
     assert (seal.number, seal.day) == (3, day_to_seal(datetime.now(UTC))[0].date())
 
 
@@ -1045,12 +1045,12 @@ async def test_no_name_of_a_gateway_cuts_a_line_of_seals(record: Any, tmp_path: 
     assert seal is not None
     assert name in seal.heads
     keep_seal(tmp_path, seal)
-    assert kept_seals(tmp_path) == [seal.text()]
+    assert read_local_seals(tmp_path) == [seal.text()]
     assert read_seal(seal.line()) == seal
     assert seal.line().isascii()
     with (tmp_path / KEPT).open("a") as file:
         file.write(f"{seal.text()}\n")  # as before
-    assert kept_seals(tmp_path) == [seal.text()] * 2
+    assert read_local_seals(tmp_path) == [seal.text()] * 2
     assert (await looked_at(record, exported=[seal.line()])).holds
 
 
@@ -1064,7 +1064,7 @@ def test_a_seal_is_read_as_it_was_written() -> None:
         root=merkle_root({"ü": Head(1, bytes(32))}),
         key="",
         signature="",
-    ).signed(KEY)
+    ).sign(KEY)
     assert read_seal(seal.text()) == seal
     assert seal.is_by(KEY.public_key())
 

@@ -17,7 +17,7 @@ from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
 from gateway.backends.spark_thrift_connection import SparkAddress
 from gateway.backends.spark_thrift_questions import MAX_SETTINGS
 from gateway.errors import BackendMismatch, BackendUnavailable, SessionElsewhere
-from gateway.model.meaning_settings import changed
+from gateway.model.meaning_settings import list_changed_settings
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS, may_be_set
 from gateway.model.spark_configuration import (
@@ -69,7 +69,7 @@ async def thrift(secrets: Sequence[str] = ()) -> AsyncIterator[Endpoint]:
         async def opened() -> None:
             session = await backend.open_session(Principal(user="bob"), protocol_version=9, settings={})
             try:
-                await session.attest()
+                await session.read_spark_configuration()
             finally:
                 await session.close()
 
@@ -450,7 +450,7 @@ async def test_a_session_is_one_gateways(told: dict[str, int]) -> None:
         one, again, two = of("g-1"), of("g-1"), of("g-2")
         opened = await one.open_session(SESSION, "bob")
         # The mark means nothing to masks and filters, and a gateway that was started anew knows its own.
-        assert changed(opened.settings, opened.own_settings) == frozenset()
+        assert list_changed_settings(opened.settings, opened.own_settings) == frozenset()
         assert (await again.open_session(SESSION, "bob")).id == opened.id
         before = dict(spark.sessions[SESSION])
         with pytest.raises(SessionElsewhere, match="through another gateway"):

@@ -15,7 +15,7 @@ from gateway.backends.spark_connect import CALLS, SparkConnectBackend, SparkConn
 from gateway.backends.spark_connect_service import SparkConnectService
 from gateway.backends.spark_thrift_service import LOOKING_SETTINGS
 from gateway.errors import BackendUnavailable, Faults, RpcError
-from gateway.model.meaning_settings import changed
+from gateway.model.meaning_settings import list_changed_settings
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.spark_configuration import ParserConfiguration
@@ -423,7 +423,7 @@ async def test_what_an_extension_has_set_in_a_session_that_lived_on_is_spark_own
             backend = SparkConnectBackend(options)
             opened = await backend.open_session(SESSION, "bob")
             await backend.close()
-            return changed(opened.settings, opened.own_settings)
+            return list_changed_settings(opened.settings, opened.own_settings)
 
         assert await changes() == frozenset()
         spark.sessions[SESSION][key] = "true"

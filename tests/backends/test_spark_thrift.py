@@ -46,7 +46,7 @@ def cleared(text: str, forwarded: str | None = None) -> Cleared:
 
 
 class Sink:
-    """Collects what is relayed; `drained` waits until `free` is set."""
+    """Collects what is relayed; `drain` waits until `free` is set."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -60,7 +60,7 @@ class Sink:
     def write(self, data: bytes) -> None:
         self.data += data
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         await self.free.wait()
 
 
@@ -108,7 +108,7 @@ async def test_who_asks_what_spark_has_by_itself_tells_it_of_no_catalogs() -> No
     async with FakeHiveServer() as server:
         backend = backend_for(server, catalogs={"spark.sql.catalog.pg": "a.Catalog"})
         await backend.introduction()
-        await backend.untouched()
+        await backend.read_initial_settings()
         told, untold = (opened.configuration for opened in server.opened)
         assert told["set:hiveconf:spark.sql.catalog.pg"] == "a.Catalog"
         assert "set:hiveconf:spark.sql.catalog.pg" not in untold

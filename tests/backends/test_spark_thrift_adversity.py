@@ -154,9 +154,9 @@ class SlowSink(Sink):
             self.free.clear()
             self.full.set()
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         self.asked.set()
-        await super().drained()
+        await super().drain()
 
     def read(self) -> int:
         """Take what has come, as a client would."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psutil
 
-from gateway.app.jobs import give_way, paced
+from gateway.app.jobs import build_pacing_command, lower_priority
 
 ROOT = Path(__file__).parents[2]
 POLL_S = 0.25
@@ -87,14 +87,14 @@ def run(
     """
     began = time.perf_counter()
     process = subprocess.Popen(
-        (*paced(share), sys.executable, "-P", "-m", "gateway", *words),
+        (*build_pacing_command(share), sys.executable, "-P", "-m", "gateway", *words),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         start_new_session=True,
     )
-    give_way(process.pid, niceness)
+    lower_priority(process.pid, niceness)
     if cores is not None:
         os.sched_setaffinity(process.pid, set(sorted(os.sched_getaffinity(0))[:cores]))
     tree, server = Watched(process.pid), Watched(postgres)

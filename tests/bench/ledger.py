@@ -55,7 +55,7 @@ async def decided_latencies(ledger: FileLedger, concurrent: int, count: int) -> 
     async def caller(events: Sequence[AuditEvent]) -> None:
         for event in events:
             began = time.perf_counter()
-            await ledger.decided(event)
+            await ledger.record_decided(event)
             times.append(time.perf_counter() - began)
             await ledger.record(completed(event))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.app.providers import shipped_providers
+from gateway.app.providers import load_shipped_providers
 from gateway.backends.embedded_spark import EmbeddedSpark
 from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.hive_metastore import HiveMetastoreCatalog
@@ -316,7 +316,7 @@ def test_tables_never_seen_at_each_source(
 ) -> None:
     record.begin("Catalogs: tables never seen, at their own servers")
     double = Double(databases={"bench": {f"t_{n}": "table" for n in range(TABLES)}})
-    hive = shipped_providers().row("hive", NEWEST)
+    hive = load_shipped_providers().row("hive", NEWEST)
     place = directory / "metastore"
     place.mkdir()
 

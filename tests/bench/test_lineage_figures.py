@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from gateway.database.migrate import migrate
-from gateway.lineage.graph import Direction, GraphAnswer, GraphColumn, everything, walk
+from gateway.lineage.graph import Direction, GraphAnswer, GraphColumn, see_all_columns, walk
 from gateway.lineage.importing import BATCH
-from gateway.lineage.store import KnownIds, bring
+from gateway.lineage.store import KnownIds, store_lineage
 from gateway.reader.pool import ReaderPool
 from gateway.sql.lineage import LineageCatalog, lineage_of
 from tests.bench.figures import Record
@@ -75,7 +75,7 @@ async def test_graph(record: Record, database: str, quick: bool) -> None:
         tries = []
         for _ in range(3):
             began = time.perf_counter()
-            answer = await walk(connection, [column], direction, everything, depth=10)
+            answer = await walk(connection, [column], direction, see_all_columns, depth=10)
             tries.append((1e3 * (time.perf_counter() - began), answer))
         return min(tries, key=lambda one: one[0])
 
@@ -85,7 +85,7 @@ async def test_graph(record: Record, database: str, quick: bool) -> None:
     edges = sorted(len(answer.edges) for _, answer in walks)
     record.begin("Lineage: walks")
     cpu: dict[str, float] = {}
-    for asker, knows in (("all", everything), ("asker", some)):
+    for asker, knows in (("all", see_all_columns), ("asker", some)):
         before = cpu_s(gateway), cpu_s(postgres)
         for column in columns:
             await walk(connection, [column], Direction.UP, knows, depth=10)
@@ -117,7 +117,7 @@ async def test_graph(record: Record, database: str, quick: bool) -> None:
     known = KnownIds()
     before = cpu_s(gateway), cpu_s(postgres)
     for first in range(0, len(found), BATCH):
-        await bring(connection, found[first : first + BATCH], known)
+        await store_lineage(connection, found[first : first + BATCH], known)
     gateway_us = 1e6 * (cpu_s(gateway) - before[0]) / len(found)
     postgres_us = 1e6 * (cpu_s(postgres) - before[1]) / len(found)
     per_statement = await connection.fetchval(

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway.app.providers import shipped_providers
+from gateway.app.providers import load_shipped_providers
 from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.iceberg_rest import IcebergRestCatalog
 from gateway.catalog.live import LiveCatalog
@@ -33,7 +33,7 @@ from tests.catalog.doubles import Double, gravitino, iceberg, serving
 from tests.catalog.fake_spark import FakeSpark, Rows, SparkRefuses
 
 TREE = {"default": {}, "sales": {"orders": "table", "items": "table", "öl": "table"}}
-HIVE = shipped_providers().row("hive", NEWEST)
+HIVE = load_shipped_providers().row("hive", NEWEST)
 TYPES = HIVE.types if HIVE is not None else {}
 KINDS = ("memory", "iceberg", "gravitino")
 

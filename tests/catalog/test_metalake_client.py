@@ -30,7 +30,7 @@ async def asked(
         double.url, metalake, lambda: login or RestLogin(), timeout_s=timeout_s, max_bytes=1024 * 1024
     )
     async with client:
-        return await client.everything(tags=True, privileges=True)
+        return await client.load_everything(tags=True, privileges=True)
 
 
 def filled() -> Gravitino:

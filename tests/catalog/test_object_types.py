@@ -14,7 +14,7 @@ import pytest
 from gateway.catalog.describe import table_from_json, table_from_rows
 from gateway.model.catalog import OBJECT_TYPES, TableKind, kind_of
 from gateway.model.spark_minors import NEWEST, SUPPORTED, Minor, minor_of
-from gateway.pipeline.judging import ungoverned
+from gateway.pipeline.judging import explain_ungoverned
 from gateway.reader.java_runtime import find_spark_home, spark_version
 from tests.catalog.test_known_types_describe import EMP, ROWS, described
 from tests.e2e.lake.formats import spark_home_of
@@ -91,7 +91,7 @@ def test_what_is_not_governed_keeps_its_type(told: str) -> None:
     for table in (table_from_json(described(type=told), EMP), table_from_rows(rows, EMP)):
         assert table.kind is TableKind.UNGOVERNED
         assert table.object_type == told
-        assert f"{table.name} is a {told}" in ungoverned(table)
+        assert f"{table.name} is a {told}" in explain_ungoverned(table)
 
 
 METRICS = "version: 0.1\nsource: lab.pay\nmeasures:\n" + "".join(
@@ -126,18 +126,20 @@ def test_a_metric_view_is_a_view_of_its_definition() -> None:
 def test_a_metric_view_that_is_not_understood_is_not_governed(more: dict[str, Any], why: str) -> None:
     table = table_from_json(described(type="METRIC_VIEW", **more), EMP)
     assert table.kind is TableKind.UNGOVERNED
-    assert re.search(rf"{table.name} is a metric view that cannot be governed: .*{why}", ungoverned(table))
+    assert re.search(
+        rf"{table.name} is a metric view that cannot be governed: .*{why}", explain_ungoverned(table)
+    )
 
 
 def test_a_metric_view_without_json_is_not_governed() -> None:
     rows = [("Type", "METRIC_VIEW", "") if row[0] == "Type" else row for row in ROWS]
-    assert "does not describe it as JSON" in ungoverned(table_from_rows(rows, EMP))
+    assert "does not describe it as JSON" in explain_ungoverned(table_from_rows(rows, EMP))
 
 
 def test_an_object_without_a_type_is_not_governed() -> None:
     (table,) = [table_from_rows([row for row in ROWS if row[0] != "Type"], EMP)]
     assert table.kind is TableKind.UNGOVERNED
-    assert ungoverned(table) == f"Spark does not say what kind of object {table.name} is"
+    assert explain_ungoverned(table) == f"Spark does not say what kind of object {table.name} is"
 
 
 def test_types_are_compared_in_any_letters() -> None:

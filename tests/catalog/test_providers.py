@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.app.providers import load_providers, shipped_providers
+from gateway.app.providers import load_providers, load_shipped_providers
 from gateway.catalog.providers import (
     ForSpark,
     NotForSpark,
@@ -22,7 +22,7 @@ from gateway.errors import Faults
 from gateway.model.metalakes import MetalakeCatalog
 from gateway.model.spark_minors import SUPPORTED, Minor
 
-PROVIDERS = shipped_providers()
+PROVIDERS = load_shipped_providers()
 URL = {"jdbc-url": "jdbc:postgresql://db/x", "jdbc-driver": "org.postgresql.Driver"}
 
 

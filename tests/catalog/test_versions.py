@@ -14,13 +14,13 @@ from gateway.catalog.types import NotUnderstood
 from gateway.catalog.versions import (
     SchemaColumn,
     Schemas,
+    build_version,
     delta_schemas,
     files_view,
     iceberg_schemas,
     paimon_schemas,
     some_version,
-    unpacked,
-    version_as_told,
+    unpack_schemas,
     version_table,
 )
 from gateway.model.catalog import Column, Renamed, Table, TableKind, TableName
@@ -103,7 +103,7 @@ def test_a_version_that_moves_on_is_described_by_names_that_never_moved_alone() 
     ):
         name = TableName("ice", "shop", "t", clause)
         schemas = [schema(one) for one in (before, "1:x 2:b")] + [now]
-        found = version_as_told(table, name, rows, (schemas, now))
+        found = build_version(table, name, rows, (schemas, now))
         assert bool(found.unfollowed) is unfollowed
         assert unfollowed or [column.name for column in found.columns] == ["x", "b"]
 
@@ -177,11 +177,11 @@ def test_fields_that_changed_places_are_not_known(around: Any) -> None:
 def test_metadata_that_is_compressed_is_read() -> None:
     document = json.dumps({"schemas": [{"schema-id": 3, "fields": []}], "current-schema-id": 3})
     packed = base64.b64encode(gzip.compress(document.encode())).decode()
-    assert iceberg_schemas(*unpacked([(packed,)])) == ([[]], [])
+    assert iceberg_schemas(*unpack_schemas([(packed,)])) == ([[]], [])
     cut = base64.b64encode(gzip.compress(document.encode())[:-20]).decode()
     for wrong in ([], [("",)], [("!",)], [(cut,)], [(None,)], [(base64.b64encode(b"{}").decode(),)]):
         with pytest.raises(NotUnderstood):
-            unpacked(wrong)
+            unpack_schemas(wrong)
 
 
 def test_who_forgets_a_table_forgets_its_versions() -> None:

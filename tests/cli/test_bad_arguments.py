@@ -9,7 +9,7 @@ import pytest
 
 from gateway.cli import main
 from gateway.cli.audit import moment, period
-from gateway.cli.terminal import Terminal, complain, tell
+from gateway.cli.terminal import Terminal, complain, print_progress
 from gateway.errors import Faults
 
 
@@ -107,7 +107,7 @@ def test_what_users_wrote_moves_no_terminal(capsys: pytest.CaptureFixture[str]) 
         shown.line("SELECT '\x1b[8m', '\x1b[30;40m', '\x1b[2J' " + shown.style("ours", "1", "31"))
         assert ("\x1b" in stream.getvalue()) is colour
         assert stream.getvalue().replace("\x1b[1;31m", "").replace("\x1b[0m", "").count("\x1b") == 0
-    tell("gateway \x1b[2J\nforged")
+    print_progress("gateway \x1b[2J\nforged")
     complain("no table `\x1b[2J`")
     told = capsys.readouterr().err
     assert "\x1b" not in told

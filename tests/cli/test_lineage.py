@@ -13,7 +13,7 @@ import pytest
 from gateway.app import exit_codes
 from gateway.cli import main
 from gateway.database.migrate import migrate
-from gateway.lineage.store import bring
+from gateway.lineage.store import store_lineage
 from tests.lineage.openlineage.shapes import check
 from tests.lineage.statements import seen
 
@@ -33,7 +33,7 @@ def ask(database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> As
     async def fill() -> None:
         connection = await asyncpg.connect(database)
         await migrate(connection)
-        await bring(connection, STATEMENTS)
+        await store_lineage(connection, STATEMENTS)
         await connection.close()
 
     asyncio.run(fill())

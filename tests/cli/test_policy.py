@@ -559,7 +559,7 @@ def test_the_record_of_a_gateway_is_searched(
     (tmp_path / "new.yaml").write_text(masked)
     config = tmp_path / "gateway.yaml"
     config.write_text("users: {file: none.yaml}\n")
-    monkeypatch.setattr("gateway.cli.audit.where", lambda settings: (None, spool))
+    monkeypatch.setattr("gateway.cli.audit.find_record", lambda settings: (None, spool))
     asked = ("diff", str(tmp_path / "old.yaml"), str(tmp_path / "new.yaml"), "-c", str(config))
     assert run(*asked, "--since", "1h", "--json") == exit_codes.DIFF_CHANGES
     told = json.loads(capsys.readouterr().out)

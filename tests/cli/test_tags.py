@@ -12,7 +12,7 @@ import pytest
 from gateway.app import exit_codes
 from gateway.app.tag_propagation import TagPropagation, connected
 from gateway.cli import main
-from gateway.lineage.store import bring
+from gateway.lineage.store import store_lineage
 from gateway.settings.loading import load_settings
 from tests.lineage.statements import seen
 
@@ -47,7 +47,7 @@ def sluice(database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         from gateway.app.policy_diff import load_side
 
         async with connected(database) as connection:
-            await bring(
+            await store_lineage(
                 connection, [STATEMENT, seen("copy.id -> top.four: right(id, 4) TRANSFORMATION", minute=1)]
             )
         policies = load_side(config, {}, None)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from xdist import is_xdist_worker
 
-from gateway.app.rules import shipped_rules
+from gateway.app.rules import find_shipped_rules
 from gateway.demo.tour import ENGINEER, PEOPLE
 from gateway.frontends.users import set_user
 from tests.e2e import lab, standing
@@ -77,7 +77,7 @@ def write_settings(directory: Path, spark: Spark) -> Path:
             groups=list(person.groups),
             attributes=dict(person.attributes),
         )
-    shutil.copytree(shipped_rules() / "policies", directory / "policies")
+    shutil.copytree(find_shipped_rules() / "policies", directory / "policies")
     backend = spark.backend_settings(directory)
     listeners = {name: {"port": 0} for name in ("thrift", "thrift_http", "connect", "admin")}
     if not takes_plans():

@@ -118,7 +118,7 @@ async def keep(directory: Path) -> None:
     await process.start(lambda line: print(line, flush=True))
     try:
         announce(await asyncio.to_thread(loaded, Spark.of(process)))
-        ends = [asyncio.ensure_future(process.ended()), asyncio.ensure_future(stop.wait())]
+        ends = [asyncio.ensure_future(process.wait_for_exit()), asyncio.ensure_future(stop.wait())]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for end in ends:
             end.cancel()

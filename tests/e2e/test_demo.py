@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gateway.audit.seals import signing_key
+from gateway.audit.seals import read_signing_key
 from gateway.demo.frames import TITLE
 from gateway.demo.jobs import COUNTED, FOUND
 from gateway.demo.run import DemoOptions, prepare
@@ -190,7 +190,7 @@ def test_the_record_of_the_demo_is_sealed_by_one_key_over_every_start(tmp_path: 
     for _ in range(2):
         key = load_settings(prepare(DemoOptions(directory=tmp_path))).ledger.seal_key
         assert key is not None
-        signing_key(key.reveal())
+        read_signing_key(key.reveal())
         keys.add(key.reveal())
     assert len(keys) == 1
     assert (tmp_path / "seal.key").stat().st_mode & 0o077 == 0

@@ -19,7 +19,7 @@ import asyncpg
 import pytest
 import yaml
 
-from gateway.cli.audit import where
+from gateway.cli.audit import find_record
 from gateway.settings import load_settings
 from tests.e2e.one_pack import ENDPOINTS, session, write_settings
 from tests.e2e.running import RunningGateway, Spark
@@ -532,7 +532,7 @@ def other(files: RunningGateway, open_directory: Path) -> Iterator[RunningGatewa
         if file.is_file():
             shutil.copy(file, directory)
     settings = yaml.safe_load(files.config.read_text())
-    (directory / "dsn").write_text(where(load_settings(files.config))[0])
+    (directory / "dsn").write_text(find_record(load_settings(files.config))[0])
     settings["ledger"] = {"directory": "ledger", "dsn": {"file": "dsn"}}
     (directory / "gateway.yaml").write_text(json.dumps(settings))
     running = RunningGateway(directory / "gateway.yaml").start()
@@ -754,7 +754,7 @@ def test_wide_structures_are_looked_at_again(
 @pytest.mark.in_turn(4)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_what_a_promotion_left_behind_is_put_right(files: RunningGateway, root: Path, endpoint: str) -> None:
-    name, dsn = f"cut_{endpoint}", where(load_settings(files.config))[0]
+    name, dsn = f"cut_{endpoint}", find_record(load_settings(files.config))[0]
     text = f"SELECT * FROM testlake.{name}"
     write(root / name / "a.csv", "id,name\n1,a\n")
     moved = "WITH gone AS (DELETE FROM sluice.dataset WHERE table_name = $1 RETURNING *) "

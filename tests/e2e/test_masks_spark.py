@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gateway.policy.masks import MASK_TYPES, mask_expression
-from gateway.policy.sqltext import string_literal
+from gateway.policy.sqltext import write_string_literal
 from gateway.policy.transformers import KEEP, Masking, hive_masking
 from tests.e2e.one_pack import ENDPOINTS, PASSWORD, session, write_settings
 from tests.e2e.running import RunningGateway, Spark
@@ -392,7 +392,7 @@ def test_bound_values_are_what_they_were(spark: Spark, escaped: str) -> None:
         "${x}",
         "' ' '",
     ]
-    literals = [string_literal(value) for value in values]
+    literals = [write_string_literal(value) for value in values]
     sql = "SELECT " + ", ".join(f"hex({literal})" for literal in literals)
     (row,) = spark.query(f"SET spark.sql.parser.escapedStringLiterals={escaped}", sql)
     assert [bytes.fromhex(h).decode() for h in row] == values

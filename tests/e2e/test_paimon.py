@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.app.rules import shipped_rules
+from gateway.app.rules import find_shipped_rules
 from gateway.frontends.users import set_user
 from tests.e2e.running import PASSWORDS, RunningGateway, Spark
 
 SERVICE = "lake"
-DEFINITION = yaml.safe_load((shipped_rules() / "service_defs" / "paimon.yaml").read_text())
+DEFINITION = yaml.safe_load((find_shipped_rules() / "service_defs" / "paimon.yaml").read_text())
 SELECT = [{"type": "select"}]
 CUSTOMER = {"catalog": "paimon", "database": "shop", "table": "customer"}
 

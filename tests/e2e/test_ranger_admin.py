@@ -19,7 +19,7 @@ from apache_ranger.model.ranger_service import RangerService
 from pyhive import hive
 from pyspark.errors.exceptions.connect import SparkConnectException
 
-from gateway.cli.audit import where
+from gateway.cli.audit import find_record
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.frontends.users import set_user
 from gateway.settings.loading import load_settings
@@ -153,7 +153,7 @@ def a_bad_policy_holds_no_revocation_back(
     keeper: RunningGateway, gateway: RunningGateway, ranger: RangerClient
 ) -> None:
     """A policy is stored past the API, as an older version would have; then somebody loses what he had."""
-    dsn = where(load_settings(keeper.config))[0]
+    dsn = find_record(load_settings(keeper.config))[0]
 
     async def store(text: str) -> None:
         connection = await asyncpg.connect(dsn)
@@ -239,7 +239,7 @@ def a_policy_at_fault_denies_and_hides_on_each_endpoint(
 ) -> None:
     """Of what an Admin sends one policy cannot be loaded: a denial stands in its place; and NULL, or no row,
     where no denial holds, in a view that an operator vouches for."""
-    dsn = where(load_settings(keeper.config))[0]
+    dsn = find_record(load_settings(keeper.config))[0]
     view = {"catalog": ["spark_catalog"], "database": ["vouching"], "table": ["customers"], "column": ["*"]}
     resources = {level: {"values": values} for level, values in view.items()}
     items = [{"roles": ["readers"], "accesses": SELECT}]

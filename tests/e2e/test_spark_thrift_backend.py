@@ -12,7 +12,7 @@ from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
 from gateway.backends.spark_thrift_connection import SparkAddress
 from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.catalog.live import LiveCatalog
-from gateway.catalog.types import checked_ddl
+from gateway.catalog.types import normalize_ddl
 from gateway.model.catalog import Column, TableKind, TableName
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import PARSER_SETTINGS, READING_SETTINGS
@@ -48,7 +48,7 @@ class Sink:
     def write(self, data: bytes) -> None:
         self.data += data
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         return
 
 
@@ -105,7 +105,7 @@ async def test_relayed_batches_decode_in_every_protocol_version(
     session = await backend.open_session(ALICE, protocol_version=version, settings={})
     text = "SELECT id, if(id % 3 = 0, NULL, concat('é', id)) AS s, id > 5 AS b, id / 4 AS d FROM range(25)"
     operation = await session.execute(cleared(text), run_async=True, timeout_s=60)
-    await operation.finished()
+    await operation.wait_for_success()
     got = []
     for seqid in range(1, 10):
         sink = Sink()
@@ -136,7 +136,7 @@ async def test_a_failing_statement_writes_nothing_and_tells_its_error(
     operation = await session.execute(cleared(text), run_async=True, timeout_s=60)
     told: BackendError | None = None
     try:
-        await operation.finished()
+        await operation.wait_for_success()
     except BackendError as error:
         told = error
     while told is None:
@@ -189,7 +189,7 @@ async def test_a_timeout_is_sparks_own(session: SparkThriftSession) -> None:
         cleared("SELECT count(*) FROM range(1000000000000)"), run_async=True, timeout_s=1
     )
     with pytest.raises(BackendError):
-        await operation.finished()
+        await operation.wait_for_success()
     assert (await operation.status()).state == TOperationState.TIMEDOUT
 
 
@@ -228,7 +228,7 @@ async def test_the_catalog_describes_what_is_there(spark: Spark, backend: SparkT
     assert (table.kind, table.owner, table.provider) == (TableKind.TABLE, "direct", "parquet")
     assert table.location is not None
     for column in table.columns:
-        assert checked_ddl(column.type) == column.type
+        assert normalize_ddl(column.type) == column.type
         await service.query(f"SELECT CAST(NULL AS {column.type}) AS x")
     assert view.columns == (Column(name="k", type="int", comment="key"), Column(name="n", type="bigint"))
     assert view.view is not None

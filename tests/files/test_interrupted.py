@@ -154,7 +154,10 @@ async def clear(dsn: str) -> None:
 async def state(dsn: str) -> tuple[bool, bool]:
     """Return whether there is a finished dataset, and whether a promotion has begun."""
     connection = await asyncpg.connect(dsn)
-    found = await store.finished(connection, EVENTS), await store.begun_at(connection, EVENTS)
+    found = (
+        await store.find_finished(connection, EVENTS),
+        await store.find_unfinished_promotion_url(connection, EVENTS),
+    )
     await connection.close()
     return found[0] is not None, found[1] is not None
 
@@ -188,7 +191,7 @@ async def test_a_promotion_that_is_cut_anywhere_is_put_right_by_the_next_one(
             assert await next_one.is_unfinished(EVENTS), f"nobody knows at {at} that it is half made"
         if not is_finished:
             assert await next_one.promote(EVENTS, BOB, decide, not_escaped) is None, at
-        assert await next_one.tend("promote", EVENTS, BOB) is None, at
+        assert await next_one.maintain_dataset("promote", EVENTS, BOB) is None, at
         assert (EVENTS in spark.tables, await state(own)) == (True, (True, False)), at
         assert await kept(own) == [("lake", "raw/events", "alice" if is_finished else "bob")], at
         await clear(own)
@@ -205,7 +208,7 @@ async def test_a_promotion_that_is_cut_anywhere_is_forgotten(own: str, how: str)
         await promote_and_cut(spark, own, Cut(own, at, how, done=True))
         # Once it is finished it is its promoter's.
         user = ALICE if (await state(own))[0] else BOB
-        forgotten = await promoter(spark, own).tend("forget", EVENTS, user)
+        forgotten = await promoter(spark, own).maintain_dataset("forget", EVENTS, user)
         assert forgotten is None or not spark.tables, at
         assert (spark.tables, await state(own)) == ({}, (False, False)), at
         other = replace(EVENTS, table="raw")

@@ -9,10 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.files.formats import HEAD_BYTES, Dialect, Format, NotKnown, alike, wide_encoding, written
-from gateway.files.whole import answered, question
+from gateway.files.formats import (
+    HEAD_BYTES,
+    Dialect,
+    Format,
+    NotKnown,
+    detect_format,
+    find_common_format,
+    wide_encoding,
+)
+from gateway.files.whole import choose_whole_format, question
 from gateway.model.catalog import TableName
-from gateway.model.files import FileSource, decoded, encoded, require_root, source_of
+from gateway.model.files import FileSource, decode_table_name, encode_table_name, require_root, source_of
 from gateway.model.statement import SessionContext
 from gateway.sql.names import Names, Ungovernable
 
@@ -25,13 +33,13 @@ NAMES = Names(SessionContext(), frozenset({"spark_catalog"}), {"lake": LAKE.tabl
 
 @given(st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=4))
 def test_the_name_of_a_path_leads_back_to_it_and_to_no_other(path: list[str]) -> None:
-    assert decoded(encoded(tuple(path))) == tuple(path)
+    assert decode_table_name(encode_table_name(tuple(path))) == tuple(path)
 
 
 @given(st.text(alphabet="abz019_zx", max_size=16))
 def test_what_a_name_stands_for_has_that_name(table: str) -> None:
-    path = decoded(table)
-    assert path is None or encoded(path) == table
+    path = decode_table_name(table)
+    assert path is None or encode_table_name(path) == table
 
 
 def test_names_read_as_people_would_write_them() -> None:
@@ -56,7 +64,7 @@ def test_a_path_that_could_be_another_one_is_refused(segment: str) -> None:
     with pytest.raises(ValueError):
         LAKE.table(("raw", segment))
     assert isinstance(NAMES.table(("lake", "raw", segment)), Ungovernable)
-    assert LAKE.path(encoded(("raw", segment))) is None
+    assert LAKE.path(encode_table_name(("raw", segment))) is None
 
 
 def test_paths_are_as_deep_as_the_source_allows() -> None:
@@ -83,7 +91,7 @@ def test_a_root_has_one_spelling() -> None:
 
 
 def told(lines: Sequence[bytes], allowed: Sequence[str], encoding: str | None = None) -> Format:
-    return alike({"a": written(lines, allowed, encoding)})
+    return find_common_format({"a": detect_format(lines, allowed, encoding)})
 
 
 LONG = (b'{"a": "' + b"x" * 5_000)[:HEAD_BYTES]
@@ -205,9 +213,9 @@ def test_files_that_say_that_they_are_utf_16_are_read_so(encoding: str) -> None:
     ],
 )
 def test_files_that_differ_are_told_by_two_names(one: bytes, other: bytes, why: str) -> None:
-    files = {name: written(text.split(b"\n"), FORMATS) for name, text in (("a", one), ("b", other))}
+    files = {name: detect_format(text.split(b"\n"), FORMATS) for name, text in (("a", one), ("b", other))}
     with pytest.raises(NotKnown, match=re.escape(why)):
-        alike(files)
+        find_common_format(files)
 
 
 @pytest.mark.parametrize(
@@ -222,15 +230,15 @@ def test_files_that_differ_are_told_by_two_names(one: bytes, other: bytes, why: 
     ],
 )
 def test_what_a_file_does_not_show_goes_by_the_others(one: bytes, other: bytes, format_: Format) -> None:
-    files = {name: written(text.split(b"\n"), FORMATS) for name, text in (("a", one), ("b", other))}
-    assert alike(files) == format_
-    assert alike(dict(reversed(files.items()))) == format_
+    files = {name: detect_format(text.split(b"\n"), FORMATS) for name, text in (("a", one), ("b", other))}
+    assert find_common_format(files) == format_
+    assert find_common_format(dict(reversed(files.items()))) == format_
 
 
 def test_what_all_lines_tell_of_quotes_is_heeded() -> None:
     found = Format("csv", CSV)
     plain, doubled, slashed = (
-        written(text.split(b"\n"), FORMATS)
+        detect_format(text.split(b"\n"), FORMATS)
         for text in (b"id,n\n1,x", b'id,n\n1,"a ""b"" c"', b'id,n\n1,"a \\"b\\" c"')
     )
 
@@ -243,7 +251,7 @@ def test_what_all_lines_tell_of_quotes_is_heeded() -> None:
         file: Dialect = plain,
     ) -> Format:
         row = (back, twice, opens[0], unclosed, opens[1], unclosed)
-        return answered(found, row, [file], lambda path: f"`{path}`")
+        return choose_whole_format(found, row, [file], lambda path: f"`{path}`")
 
     assert answer() == found
     assert answer(opens=(True, True)) == Format("csv", {**CSV, "multiLine": "true"})
@@ -267,8 +275,8 @@ def test_what_all_lines_are_asked_depends_on_the_format() -> None:
     assert documents is not None
     assert "lag(" in documents
     with pytest.raises(NotKnown, match="`a` has lines that are none"):
-        answered(Format("json"), ["a"], [], lambda path: f"`{path}`")
-    assert answered(Format("json"), [None], [], str) == Format("json")
+        choose_whole_format(Format("json"), ["a"], [], lambda path: f"`{path}`")
+    assert choose_whole_format(Format("json"), [None], [], str) == Format("json")
 
 
 def test_formats_that_a_source_does_not_take_are_refused() -> None:

@@ -24,7 +24,7 @@ async def nobody_asked(_: Table) -> str | None:
 
 
 async def owner(dsn: str, table: Table, *users: Principal) -> str | None:
-    source = FileSourceSettings(root="s3a://b/").made("lake")
+    source = FileSourceSettings(root="s3a://b/").make_source("lake")
     settings = cast(Any, SimpleNamespace(file_sources=lambda: (source,)))
     named = {one.user: one for one in users}
     return await dataset_owners(settings, dsn, nobody_asked, named.get)(table)
@@ -68,5 +68,5 @@ async def test_it_is_not_of_who_has_its_promoters_name_by_now(database: str, the
     assert await promotion.promote(EVENTS, first, decide, not_escaped) is None
     assert await owner(database, TABLE, second) not in (ALICE.user, None)
     assert await owner(database, TABLE, first) == await owner(database, TABLE) == ALICE.user
-    assert "whoever promoted it" in str(await promotion.tend("forget", EVENTS, second))
-    assert await promotion.tend("forget", EVENTS, first) is None
+    assert "whoever promoted it" in str(await promotion.maintain_dataset("forget", EVENTS, second))
+    assert await promotion.maintain_dataset("forget", EVENTS, first) is None

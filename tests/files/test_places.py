@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.files.places import Place, overlap, overlaps, place, places
+from gateway.files.places import Place, overlap, overlaps, parse_place, places
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,13 @@ from gateway.files.places import Place, overlap, overlaps, place, places
     ],
 )
 def test_a_place_has_one_spelling(url: str, expected: Place) -> None:
-    assert place(url) == expected
+    assert parse_place(url) == expected
 
 
 @pytest.mark.parametrize("url", ["", "x/y", "file:x", "s3a:x"])
 def test_nobody_knows_where_a_relative_path_begins(url: str) -> None:
     with pytest.raises(ValueError, match="no absolute path"):
-        place(url)
+        parse_place(url)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_nobody_knows_where_a_relative_path_begins(url: str) -> None:
     ],
 )
 def test_places_overlap(one: str, other: str, expected: bool) -> None:
-    assert overlap(place(one), place(other)) is expected
-    assert overlap(place(other), place(one)) is expected
+    assert overlap(parse_place(one), parse_place(other)) is expected
+    assert overlap(parse_place(other), parse_place(one)) is expected
 
 
 def test_escapes_and_links_mean_both(tmp_path: Path) -> None:
@@ -80,4 +80,4 @@ def test_what_lies_below_overlaps_in_every_spelling(path: list[str], more: list[
     above, below = "/".join([start, *path]) or "/", "/".join([start, *path, *more])
     if start == "file:" and not path:
         above = "file:/"
-    assert overlaps([place(above + "/")], [place(below + "//")])
+    assert overlaps([parse_place(above + "/")], [parse_place(below + "//")])

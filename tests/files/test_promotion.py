@@ -52,9 +52,9 @@ async def test_a_source_that_makes_no_tables_by_itself_is_asked_to(database: str
     assert refused is not None
     assert "ALTER TABLE … PROMOTE METADATA" in refused.message
     assert (spark.asked, spark.recorded) == ([], [])
-    assert await mine.tend("promote", EVENTS, ALICE) is not None
+    assert await mine.maintain_dataset("promote", EVENTS, ALICE) is not None
     assert await mine.promote(EVENTS, ALICE, decide, not_escaped, asked=True) is None
-    assert await mine.tend("promote", EVENTS, ALICE) is None
+    assert await mine.maintain_dataset("promote", EVENTS, ALICE) is None
     assert spark.made == 1
 
 
@@ -224,7 +224,9 @@ async def test_what_another_promotes_meanwhile_is_not_forgotten(database: str) -
     mine, others = promoter(spark, database), promoter(spark, database)
     promoting = asyncio.create_task(mine.promote(EVENTS, ALICE, decide, not_escaped))
     await creating.wait()
-    changing = [asyncio.create_task(others.tend(action, EVENTS, bob)) for action in ("forget", "refresh")]
+    changing = [
+        asyncio.create_task(others.maintain_dataset(action, EVENTS, bob)) for action in ("forget", "refresh")
+    ]
     connection = await asyncpg.connect(database)
     waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted"
     while await connection.fetchval(waiting) < len(changing):  # noqa: ASYNC110  # PostgreSQL tells nobody
@@ -347,10 +349,10 @@ async def test_a_table_that_no_promotion_made_is_made_anew_where_that_is_asked_f
     assert not await mine.is_unfinished(EVENTS)
     assert await mine.promote(EVENTS, ALICE, decide, not_escaped) is None
     assert await kept(database) == [], "nobody asked for it"
-    assert "no table that was made of files" in str(await mine.tend("promote", EVENTS, ALICE))
+    assert "no table that was made of files" in str(await mine.maintain_dataset("promote", EVENTS, ALICE))
     assert await mine.promote(EVENTS, ALICE, decide, not_escaped, asked=True) is None
     assert await kept(database) == [("lake", "raw/events", "alice")]
-    assert (spark.made, await mine.tend("promote", EVENTS, ALICE)) == (2, None)
+    assert (spark.made, await mine.maintain_dataset("promote", EVENTS, ALICE)) == (2, None)
 
 
 @pytest.mark.parametrize(
@@ -392,7 +394,7 @@ async def test_a_postgresql_that_is_away_is_told_as_such() -> None:
         await mine.promote(EVENTS, ALICE, decide, not_escaped)
     for action in ("refresh", "forget"):
         with pytest.raises(BackendUnavailable, match="PostgreSQL"):
-            await mine.tend(action, EVENTS, ALICE)
+            await mine.maintain_dataset(action, EVENTS, ALICE)
     assert not await mine.is_unfinished(EVENTS)
 
 
@@ -428,10 +430,13 @@ async def test_a_promotion_that_was_cut_gives_way_to_somebody_elses_table(databa
     shown = "SHOW TABLE EXTENDED IN `spark_catalog`.`lake` LIKE 'raw__events'"
     spark.catalog = {shown: [("lake", "raw__events", False, "Type: MANAGED\nLocation: s3a://b/raw/events")]}
     spark.others[EVENTS] = Table(name=EVENTS, kind=TableKind.TABLE, columns=())
-    for one in (mine.promote(EVENTS, ALICE, decide, not_escaped), mine.tend("forget", EVENTS, ALICE)):
+    for one in (
+        mine.promote(EVENTS, ALICE, decide, not_escaped),
+        mine.maintain_dataset("forget", EVENTS, ALICE),
+    ):
         await store.begin(connection, "lake", "raw/events", EVENTS, "s3a://b/raw/events", "bob")
         assert "deletes with it" in str(await one)
-        assert await store.begun(connection) == []
+        assert await store.list_unfinished_promotions(connection) == []
     assert not any(sql.startswith("DROP TABLE") for sql in spark.asked)
     await connection.close()
 

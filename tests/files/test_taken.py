@@ -40,7 +40,7 @@ class Asked:
     async def __call__(self) -> tuple[str | None, list[str]]:
         """Return whose the place is, and what was asked about tables."""
         self.spark.asked.clear()
-        found = await self._taken.overlapped(URL, EVENTS)
+        found = await self._taken.find_overlap(URL, EVENTS)
         named = [sql for sql in self.spark.asked if "EXTENDED IN" in sql]
         return None if found is None or found.table is None else found.table.table, named
 

@@ -13,7 +13,7 @@ import pytest
 
 from gateway.database.migrate import migrate
 from gateway.files import found
-from gateway.files.hidden import matching
+from gateway.files.hidden import compile_glob
 from gateway.files.looking import UnfitFiles
 from gateway.files.walking import Round, Walking, directories, not_tables
 from gateway.model.files import FileSource
@@ -169,7 +169,7 @@ async def test_a_root_that_cannot_be_walked_is_told(
     ],
 )
 def test_patterns_are_globs(pattern: str, names: set[str]) -> None:
-    assert {name for name in ("a.csv", "a.csv.gz", "b.txt") if matching(pattern)(name)} == names
+    assert {name for name in ("a.csv", "a.csv.gz", "b.txt") if compile_glob(pattern)(name)} == names
 
 
 class ListingSpark(PlayedSpark):

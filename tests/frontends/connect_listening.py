@@ -14,7 +14,7 @@ import grpc.aio
 
 from gateway.frontends.authentication import Authenticator, LoginLimits
 from gateway.frontends.connect_server import Certificate, ConnectLimits, ConnectServer
-from gateway.frontends.doors import Door, DoorLimits
+from gateway.frontends.connection_limits import ConnectionLimiter, ConnectionLimits
 from gateway.frontends.tokens import new_token
 from gateway.frontends.users import User
 from gateway.model.principal import Principal
@@ -87,7 +87,7 @@ class Listening:
     """A running listener; `service` is what stands behind it, `world` has the ledger of logins."""
 
     def __init__(
-        self, limits: ConnectLimits | None, logins: LoginLimits | None, doors: DoorLimits | None = None
+        self, limits: ConnectLimits | None, logins: LoginLimits | None, doors: ConnectionLimits | None = None
     ) -> None:
         self.world = World()
         self.service = FakeConnect()
@@ -107,7 +107,7 @@ class Listening:
                 limits=logins,
                 clock=lambda: self.now,
             ),
-            door=Door("connect", doors),
+            door=ConnectionLimiter("connect", doors),
             limits=limits,
             clock=lambda: self.now,
         )
@@ -152,7 +152,7 @@ async def connect_listening(
     logins: LoginLimits | None = None,
     *,
     tls: bool = False,
-    doors: DoorLimits | None = None,
+    doors: ConnectionLimits | None = None,
 ) -> AsyncIterator[Listening]:
     here = Listening(limits, logins, doors)
     certificate = None

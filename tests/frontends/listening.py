@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import argon2
 
 from gateway.frontends.authentication import Authenticator, LoginLimits
-from gateway.frontends.doors import Door, DoorLimits
+from gateway.frontends.connection_limits import ConnectionLimiter, ConnectionLimits
 from gateway.frontends.thrift_binary import ThriftBinaryServer, ThriftLimits
 from gateway.frontends.thrift_service import ThriftService
 from gateway.frontends.users import User
@@ -51,7 +51,7 @@ class Gateway:
         world: World,
         limits: ThriftLimits | None = None,
         logins: LoginLimits | None = None,
-        doors: DoorLimits | None = None,
+        doors: ConnectionLimits | None = None,
     ) -> None:
         self.world = world
         self.users = {"bob": user("bob", "secret", "analysts"), "alice": user("alice", "wonder")}
@@ -69,7 +69,7 @@ class Gateway:
         self.server = ThriftBinaryServer(
             service,
             self.authenticator,
-            door=Door("thrift", doors),
+            door=ConnectionLimiter("thrift", doors),
             metrics=world.sessions.metrics,
             limits=limits,
         )
@@ -81,7 +81,7 @@ class Gateway:
         reply = calls.TFetchResultsResp(status=TStatus(statusCode=0), hasMoreRows=False, results=batch)
         data = frame(encode_reply("FetchResults", seqid, reply))
         sink.write(data)
-        await sink.drained()
+        await sink.drain()
         return RelayedFrame(bytes=len(data), rows=len(rows), status=0)
 
 
@@ -92,7 +92,7 @@ async def listening(
     sessions: SessionLimits | None = None,
     ssl: Any = None,
     backend: Backend | None = None,
-    doors: DoorLimits | None = None,
+    doors: ConnectionLimits | None = None,
 ) -> AsyncIterator[Gateway]:
     world = World(sessions, backend)
     gateway = Gateway(world, limits, logins, doors)

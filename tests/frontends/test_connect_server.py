@@ -404,7 +404,7 @@ async def test_a_gateway_that_stops_asks_its_clients_to_come_back() -> None:
         here.service.responses = endless
         call = here.stub("ExecutePlan")(b"q", metadata=here.bearer)
         assert await call.read() == b"first"
-        assert here.server.answering() == 1
+        assert here.server.count_running_calls() == 1
         closing = asyncio.create_task(here.server.close(within_s=5))
         with ends_with(Code.UNAVAILABLE, "the gateway is stopping"):
             await call.read()

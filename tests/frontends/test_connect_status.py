@@ -45,7 +45,7 @@ from gateway.frontends.connect_status import (
     REFUSALS,
     RpcStatus,
     internal_error,
-    shortened,
+    shorten,
     status_of,
 )
 from gateway.model.principal import Principal
@@ -254,8 +254,8 @@ def test_a_long_message_fits_and_keeps_its_end(character: str) -> None:
 
 
 def test_a_short_message_stays_as_it_is() -> None:
-    assert shortened("x" * MAX_ENCODED) == "x" * MAX_ENCODED
-    assert shortened("ü" * 100) == "ü" * 100
+    assert shorten("x" * MAX_ENCODED) == "x" * MAX_ENCODED
+    assert shorten("ü" * 100) == "ü" * 100
 
 
 ROOMS = ("backends", "frontends", "pipeline", "plan", "reader", "session", "sql", "wire")
@@ -266,8 +266,10 @@ REFUSING = {
     "ProtobufError",
     "Refused",
     "Stop",
-    "_refused",
-    "refused",
+    "_build_refusal",
+    "_build_refused",
+    "_explain_refused",
+    "build_refusal",
 }
 AT_START = {
     "ALREADY_EXISTS",

@@ -179,15 +179,15 @@ async def test_old_keys_are_renewed_beside_logins_and_count_while_the_issuer_is_
     issuer.now += 9_000
     await logins.check(token())
     await logins._refreshing
-    assert logins.told() is None
+    assert logins.report() is None
     issuer.now += 9_000
     with pytest.raises(IssuerUnavailable, match="away"):
         await logins.check(token())
-    assert "away" in (logins.told() or "")
+    assert "away" in (logins.report() or "")
     issuer.away = False
     issuer.now += 31
     await logins.check(token())
-    assert logins.told() is None
+    assert logins.report() is None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.errors import BackendUnavailable
 from gateway.frontends.authentication import LoginLimits
-from gateway.frontends.doors import DoorLimits
+from gateway.frontends.connection_limits import ConnectionLimits
 from gateway.frontends.thrift_binary import ThriftLimits
 from gateway.model.statement import UseNamespace
 from gateway.session.limits import SessionLimits
@@ -102,7 +102,7 @@ HANDSHAKE = step(Status.START, b"PLAIN") + step(Status.OK, b"\0bob\0secret")
 
 @pytest.mark.parametrize("cut", [0, 1, 4, 5, 9, 10, 11, 15, len(HANDSHAKE) - 1])
 async def test_a_handshake_that_stops_is_cut_off_in_time(cut: int) -> None:
-    async with listening(doors=DoorLimits(login_s=0.15, first_byte_s=0.15)) as gateway:
+    async with listening(doors=ConnectionLimits(login_s=0.15, first_byte_s=0.15)) as gateway:
         client = await RawClient.connect(gateway.port)
         client.writer.write(HANDSHAKE[:cut])
         assert await client.is_closed()
@@ -110,7 +110,7 @@ async def test_a_handshake_that_stops_is_cut_off_in_time(cut: int) -> None:
 
 
 async def test_a_handshake_of_one_byte_at_a_time_has_the_same_deadline() -> None:
-    async with listening(doors=DoorLimits(login_s=0.2)) as gateway:
+    async with listening(doors=ConnectionLimits(login_s=0.2)) as gateway:
         client = await RawClient.connect(gateway.port)
 
         async def dribble() -> None:
@@ -150,7 +150,7 @@ async def test_what_is_not_a_handshake_is_answered_with_bad_and_closed(garbage: 
 
 
 async def test_more_connections_than_allowed_are_closed_at_once() -> None:
-    async with listening(doors=DoorLimits(connections=1)) as gateway:
+    async with listening(doors=ConnectionLimits(connections=1)) as gateway:
         first = await RawClient.logged_in(gateway.port)
         second = await RawClient.connect(gateway.port)
         assert await second.is_closed()
@@ -339,14 +339,14 @@ async def test_an_answer_that_its_client_does_not_take_is_being_answered() -> No
     async with listening() as gateway:
         client = await RawClient.logged_in(gateway.port)
         session = await client.open_session()
-        assert gateway.server.answering() == 0
+        assert gateway.server.count_running_calls() == 0
         (connection,) = gateway.server._connections
         connection.pause_writing()  # as asyncio does where a client takes nothing
         client.send("GetInfo", calls.TGetInfoReq(sessionHandle=session, infoType=17))
         await client.message()
-        assert gateway.server.answering() == 1
+        assert gateway.server.count_running_calls() == 1
         connection.resume_writing()
-        await until(lambda: gateway.server.answering() == 0)
+        await until(lambda: gateway.server.count_running_calls() == 0)
 
 
 async def test_a_disconnected_client_takes_its_sessions_and_statements_with_it() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from gateway.errors import BackendUnavailable
 from gateway.frontends.authentication import LoginLimits
-from gateway.frontends.doors import Door
+from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.login_cookies import NAME, LoginCookies
 from gateway.frontends.thrift_http import HttpLimits, ThriftHttpServer
 from gateway.frontends.tokens import new_token
@@ -43,7 +43,11 @@ class HttpGateway(Gateway):
         super().__init__(World(), logins=logins)
         self.authenticator.cookies = LoginCookies(KEY, clock=lambda: self.now)
         self.http = ThriftHttpServer(
-            self.server.service, self.authenticator, door=Door("thrift_http"), limits=limits, **more
+            self.server.service,
+            self.authenticator,
+            door=ConnectionLimiter("thrift_http"),
+            limits=limits,
+            **more,
         )
 
 
@@ -166,7 +170,7 @@ async def test_a_session_outlives_its_connection_and_is_its_users_alone() -> Non
 async def test_a_reply_that_ends_early_is_a_cut_connection() -> None:
     async def half(rows: Sequence[Any], seqid: int, sink: FrameSink) -> RelayedFrame:
         sink.write(frame(b"x" * 100)[:50])
-        await sink.drained()
+        await sink.drain()
         raise BackendUnavailable("Spark is gone")
 
     async with listening() as gateway, client(gateway) as one:
@@ -184,7 +188,7 @@ async def test_who_takes_nothing_of_his_rows_is_let_go() -> None:
         try:
             while True:
                 sink.write(b"x" * 65536)
-                await sink.drained()
+                await sink.drain()
         except BaseException as fault:
             ended.set_result(fault)
             raise
@@ -477,8 +481,8 @@ async def test_a_client_that_goes_away_leaves_its_statement_and_no_task() -> Non
         session = await one.open_session()
         gateway.world.backend.slow = "SELECT"
         running = asyncio.create_task(one.execute(session))
-        await until(lambda: gateway.http.answering() == 1 and bool(gateway.world.backend.received))
+        await until(lambda: gateway.http.answer() == 1 and bool(gateway.world.backend.received))
         running.cancel()
         await until(lambda: len(gateway.http.connections) == 0)
         gateway.world.backend.last.end()
-        await until(lambda: gateway.http.answering() == 0)
+        await until(lambda: gateway.http.answer() == 0)

@@ -18,8 +18,8 @@ from gateway.app.jobs import closure_options, jobs
 from gateway.app.recommending import recommend_options
 from gateway.database.migrate import migrate
 from gateway.jobs.closure_frames import CARRIES
-from gateway.lineage.graph import Direction, GraphColumn, everything, walk
-from gateway.lineage.propagation import Spread, spread
+from gateway.lineage.graph import Direction, GraphColumn, see_all_columns, walk
+from gateway.lineage.propagation import Spread, spread_tags
 from gateway.policy.propagation import load_propagation
 from gateway.settings import load_settings
 from gateway.sql.functions import AGGREGATES
@@ -131,7 +131,7 @@ async def test_it_is_what_the_live_graph_says(place: Place, seed: int) -> None:
     at = {row["id"]: f"{row['dataset']}.{row['name']}" for row in columns}
     starts = {id_: TAGGED[name] for id_, name in at.items() if name in TAGGED}
     rules = load_propagation(PROPAGATION, "rules.yaml", AGGREGATES)
-    unstopped = _arrived(await spread(place.connection, starts, rules, most_sources=1000))
+    unstopped = _arrived(await spread_tags(place.connection, starts, rules, most_sources=1000))
     # Of what arrives some is rejected, and of what has the tag, too.
     stops = {*sorted({(target, tag) for tag, _, target, _ in unstopped})[::4], (min(starts), "PII")}
     for column, tag in stops:
@@ -140,7 +140,7 @@ async def test_it_is_what_the_live_graph_says(place: Place, seed: int) -> None:
     expected = set()
     for row in columns:
         column = GraphColumn(row["dataset"], row["name"])
-        answer = await walk(place.connection, [column], Direction.UP, everything, depth=100)
+        answer = await walk(place.connection, [column], Direction.UP, see_all_columns, depth=100)
         assert not answer.cut_off
         for one in answer.reached:
             carried = CARRIES[int(one.carries)]
@@ -148,7 +148,7 @@ async def test_it_is_what_the_live_graph_says(place: Place, seed: int) -> None:
     found = {tuple(row.values()) for row in await place.rows("closure_source")}
     assert found == expected
     # Tags.
-    arrived = _arrived(await spread(place.connection, starts, rules, stops=stops, most_sources=1000))
+    arrived = _arrived(await spread_tags(place.connection, starts, rules, stops=stops, most_sources=1000))
     assert len(arrived) < len(unstopped)
     expected_tags = {
         (tag, at[source], at[target], how)

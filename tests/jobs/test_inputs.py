@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gateway.audit.archived import Archive
 from gateway.audit.verify import verify
 from gateway.jobs.archive import TABLE
-from gateway.jobs.proof.report import left_out, proofs
+from gateway.jobs.proof.report import load_unproved, proofs
 from gateway.jobs.replay.report import read_report
 from gateway.jobs.running import runs
 from gateway.lineage.proposals import proposals
@@ -153,7 +153,7 @@ async def test_a_day_of_garbage(place: Place, reader: ReaderPool) -> None:
     assert totals["judged"] + totals["asked_nothing"] + totals["unjudged"] == decided
     await place.run(made.proof_of, {"data": DATA, "per_stratum": 20})
     (run,) = await proofs(place.connection, 1)
-    reasons = {one["reason"]: one["statements"] for one in await left_out(place.connection)}
+    reasons = {one["reason"]: one["statements"] for one in await load_unproved(place.connection)}
     assert (run["proved"], run["different"]) == (len(READ), 0)
     assert run["proved"] + sum(reasons.values()) == run["statements"]
     assert reasons["its record cannot be read"] >= 2

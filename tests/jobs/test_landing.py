@@ -23,7 +23,7 @@ from pyarrow import parquet
 from gateway.audit.chain import digest
 from gateway.audit.erasing import erase
 from gateway.audit.rows import COLUMNS
-from gateway.audit.verify import linked as linked_row
+from gateway.audit.verify import read_link as linked_row
 from gateway.database.asking import REFUSALS, connected
 from gateway.errors import BackendUnavailable
 from gateway.jobs.archive import ArchiveOptions, archive
@@ -35,7 +35,7 @@ from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions
 from gateway.jobs.tables import LANDING, LakeTable, landings
 from gateway.jobs.verifying import VerifyOptions, verify
-from gateway.jobs.verifying_frames import NEEDED, UNCHAINED_PARTS, linked
+from gateway.jobs.verifying_frames import NEEDED, UNCHAINED_PARTS, build_links
 from tests.jobs.records import DAY, NOW, day_of_events, fill
 from tests.jobs.worker import replay_of
 
@@ -146,7 +146,7 @@ def test_events_are_linked_by_column_as_row_by_row() -> None:
         more = {"source": pyarrow.array([seed % 3] * len(rows), pyarrow.int32())}
         flags = ("copied", "astray", "behind", "lost")
         more |= {name: pyarrow.array([bool(seed % 2)] * len(rows)) for name in flags}
-        found = linked(pyarrow.RecordBatch.from_arrays([*batch, *more.values()], [*NEEDED, *more]), 7)
+        found = build_links(pyarrow.RecordBatch.from_arrays([*batch, *more.values()], [*NEEDED, *more]), 7)
         for row, told in zip(rows, found.to_pylist(), strict=True):
             event = linked_row(row)
             position = max(event.position or 0, 0)
@@ -234,7 +234,7 @@ async def test_the_archive_removes_what_killed_runs_have_read_and_nothing_of_tho
     database: str, tmp_path: Path
 ) -> None:
     async def is_cut(work: Work) -> Outcome:
-        (LakeTable(work.lake, "_verify").landing("record") / "texts").touch()
+        (LakeTable(work.lake, "_verify").make_landing("record") / "texts").touch()
         async with connected(database, "test") as other:
             await other.execute(
                 "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = $1",

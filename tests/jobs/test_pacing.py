@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from gateway.app.jobs import give_way, paced
+from gateway.app.jobs import build_pacing_command, lower_priority
 from tests.speed import patience
 
 BUSY = "import time\nwhile True: time.process_time()"
@@ -28,7 +28,7 @@ def started() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     made: list[subprocess.Popen[bytes]] = []
 
     def start(*command: str, share: float = 0.25) -> subprocess.Popen[bytes]:
-        words = (*paced(share), *command)
+        words = (*build_pacing_command(share), *command)
         made.append(subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True))
         return made[-1]
 
@@ -127,19 +127,19 @@ def test_a_command_that_does_not_listen_is_killed_with_it(
 
 
 def test_it_stops_nothing_but_what_it_has_started() -> None:
-    words = (*paced(0.25), sys.executable, "-c", "")
+    words = (*build_pacing_command(0.25), sys.executable, "-c", "")
     ran = subprocess.run(words, capture_output=True, text=True, check=False)
     assert ran.returncode != 0
     assert "leads no session" in ran.stderr
 
 
 def test_without_a_share_there_is_nothing_between() -> None:
-    assert paced(1.0) == ()
+    assert build_pacing_command(1.0) == ()
 
 
 def test_giving_way_counts_between_sessions(started: Callable[..., subprocess.Popen[bytes]]) -> None:
     process = started(sys.executable, "-c", BUSY, share=1.0)
-    give_way(process.pid, 12)
+    lower_priority(process.pid, 12)
     assert os.getpriority(os.PRIO_PROCESS, process.pid) == 12
     group = Path(f"/proc/{process.pid}/autogroup")
     if group.exists():  # a kernel with groups of sessions

@@ -116,7 +116,7 @@ async def test_usage_is_what_the_record_says(place: Place) -> None:
 async def test_refusals_are_counted_with_logins(place: Place) -> None:
     await place.fill(day_of_events(count=48))
     await place.roll_up()
-    rows = await reports.refused(place.connection, RollupFilter())
+    rows = await reports.load_refusals(place.connection, RollupFilter())
     assert {(row["user_name"], row["code"]): row["attempts"] for row in rows} == {
         ("ann", "ACCESS_DENIED"): 2,
         ("bob", "ACCESS_DENIED"): 2,
@@ -127,15 +127,15 @@ async def test_refusals_are_counted_with_logins(place: Place) -> None:
 async def test_statements_of_one_shape_count_together_and_hold_no_literal(place: Place) -> None:
     await place.fill(day_of_events(count=40))
     await place.roll_up()
-    (row,) = await reports.slow(place.connection, RollupFilter())
+    (row,) = await reports.find_slow_shapes(place.connection, RollupFilter())
     assert row["fingerprint"] == "select name , ssn from hr . employee where id = ?"
     assert (row["users"], row["statements"]) == (3, 30)
     assert row["run_ms"] == pytest.approx(30 * 12.5)
     assert row["judge_ms"] == pytest.approx(30 * 1.8)
     for narrowed in (RollupFilter(group="staff"), RollupFilter(table="Spark_Catalog.`HR`")):
-        assert await reports.slow(place.connection, narrowed) == [row]
+        assert await reports.find_slow_shapes(place.connection, narrowed) == [row]
     for narrowed in (RollupFilter(group="others"), RollupFilter(table="spark_catalog.h")):
-        assert not await reports.slow(place.connection, narrowed)
+        assert not await reports.find_slow_shapes(place.connection, narrowed)
 
 
 SCANS = cleared().body["scans"]
@@ -178,7 +178,9 @@ async def test_a_plan_of_sql_counts_with_the_sql_and_no_value_of_another_is_told
         ]
     )
     await place.roll_up()
-    shapes = {row["fingerprint"]: row["statements"] for row in await reports.slow(place.connection, ALL)}
+    shapes = {
+        row["fingerprint"]: row["statements"] for row in await reports.find_slow_shapes(place.connection, ALL)
+    }
     assert shapes == {
         "select * from hr . employee where name = ? and id = ?": 3,
         "spark . sql ( ? ) . filter ( ? )": 1,
@@ -221,7 +223,9 @@ async def test_a_read_of_a_temporary_view_is_one_of_what_it_was_made_of(place: P
     assert await read("ann", DAY.date()) == expected
     assert await read("cem", DAY.date()) == set()
     assert await read("cem", (DAY - timedelta(days=1)).date()) == expected
-    assert await reports.slow(place.connection, RollupFilter(user="ann", table="spark_catalog.hr.pay"))
+    assert await reports.find_slow_shapes(
+        place.connection, RollupFilter(user="ann", table="spark_catalog.hr.pay")
+    )
     await make_seal(place.connection, KEY, DAY.date())
     await place.archive(days=3)
     assert await place.connection.fetchval("SELECT count(*) FROM sluice.audit_event") == 0
@@ -240,7 +244,7 @@ async def test_what_a_client_takes_from_another_run_of_a_gateway_counts(place: P
 
     def taken(days: int, rows: int, *, complete: bool) -> AuditEvent:
         seed = random.Random(rows)
-        return audit_records.reattached(
+        return audit_records.build_reattached(
             Stamp(identity(DAY, seed), written(DAY + timedelta(days=days, hours=5)), "gate1-00000000"),
             Principal(user="bob"),
             Client(address="", protocol="connect"),
@@ -294,7 +298,7 @@ async def test_what_reads_no_row_is_no_read(place: Place) -> None:
         await place.fill(sent("…", minute, plan=None, plan_class=name))
     await place.roll_up()
     assert await reports.usage(place.connection, ALL) == []
-    assert sum(row["statements"] for row in await reports.slow(place.connection, ALL)) == 11
+    assert sum(row["statements"] for row in await reports.find_slow_shapes(place.connection, ALL)) == 11
     (all_of_them,) = [r for r in await reports.latency(place.connection, ALL, "all") if r["phase"] == "run"]
     assert all_of_them["statements"] == 11
     counted: list[tuple[str, dict[str, Any]]] = [
@@ -364,8 +368,8 @@ async def test_latencies_are_told_by_every_dimension(place: Place) -> None:
     assert ("tag", "NAME", "run") not in told
     tagged = await reports.usage(place.connection, RollupFilter(tag="PII"))
     assert {row["column_name"] for row in tagged} == {"ssn"}
-    assert await reports.slow(place.connection, RollupFilter(tag="PII"))
-    assert not await reports.slow(place.connection, RollupFilter(tag="NAME"))
+    assert await reports.find_slow_shapes(place.connection, RollupFilter(tag="PII"))
+    assert not await reports.find_slow_shapes(place.connection, RollupFilter(tag="NAME"))
 
 
 @pytest.mark.in_turn(6)
@@ -495,7 +499,7 @@ async def test_a_statement_that_ends_when_the_archive_alone_has_its_verdict_has_
 async def test_garbage_counts_for_nothing_and_stops_nothing(place: Place) -> None:
     await place.fill(day_of_events(count=8))
     await place.roll_up()
-    (before,) = await reports.slow(place.connection, RollupFilter())
+    (before,) = await reports.find_slow_shapes(place.connection, RollupFilter())
     bodies = [
         "[]",
         "null",
@@ -539,16 +543,16 @@ async def test_garbage_counts_for_nothing_and_stops_nothing(place: Place) -> Non
     )
     await place.connection.execute("DELETE FROM sluice.job_watermark")
     await place.roll_up()
-    found = await reports.slow(place.connection, RollupFilter())
+    found = await reports.find_slow_shapes(place.connection, RollupFilter())
     assert before in found
-    (none,) = await reports.slow(place.connection, RollupFilter(user="min"))
+    (none,) = await reports.find_slow_shapes(place.connection, RollupFilter(user="min"))
     assert (none["statements"], none["rows"], none["judge_ms"], none["run_ms"]) == (6, 0, 0.0, 0.0)
     (least,) = await reports.usage(place.connection, RollupFilter(user="min"))
     assert (least["statements"], least["rows"], least["bytes"]) == (6, 0, 0)
     assert not await reports.latency(place.connection, RollupFilter(), "user", "min")
     (most,) = await reports.usage(place.connection, RollupFilter(user="max"))
     assert (most["statements"], most["rows"], most["bytes"]) == (3, 3 * 10**15, 3 * 10**15)
-    assert {row["code"] for row in await reports.refused(place.connection, RollupFilter(user=""))} == {
+    assert {row["code"] for row in await reports.load_refusals(place.connection, RollupFilter(user=""))} == {
         "DECIDED",
         "?",
     }
@@ -603,29 +607,29 @@ async def test_what_was_denied_is_told_with_its_columns(place: Place) -> None:
         " ('spark_catalog', 'hr', 'employee', 'name', 'NAME', '[]', 'accepted', false, '[]')"
     )
     await place.roll_up()
-    (row,) = await reports.refused(place.connection, RollupFilter(table="spark_catalog.hr"))
+    (row,) = await reports.load_refusals(place.connection, RollupFilter(table="spark_catalog.hr"))
     assert (row["resource"], row["action"], row["policy"]) == (
         "spark_catalog/hr/employee/bonus,salary",
         "select",
         "no pay",
     )
-    assert await reports.refused(place.connection, RollupFilter(table="Spark_Catalog.`HR`.employee"))
-    assert not await reports.refused(place.connection, RollupFilter(table="spark_catalog.h"))
+    assert await reports.load_refusals(place.connection, RollupFilter(table="Spark_Catalog.`HR`.employee"))
+    assert not await reports.load_refusals(place.connection, RollupFilter(table="spark_catalog.h"))
     for narrowed in (RollupFilter(group="staff"), RollupFilter(tag="PAY")):
-        assert await reports.refused(place.connection, narrowed) == [row]
+        assert await reports.load_refusals(place.connection, narrowed) == [row]
     for narrowed in (RollupFilter(group="others"), RollupFilter(tag="NAME")):
-        assert not await reports.refused(place.connection, narrowed)
+        assert not await reports.load_refusals(place.connection, narrowed)
     # What was denied is told as it was typed, and tags are in lower case.
     await place.connection.execute(
         "UPDATE sluice.rollup_refusal SET resource = 'Spark_Catalog/HR/Employee/Bonus,SALARY'"
     )
-    assert await reports.refused(place.connection, RollupFilter(tag="PAY"))
-    assert not await reports.refused(place.connection, RollupFilter(tag="NAME"))
+    assert await reports.load_refusals(place.connection, RollupFilter(tag="PAY"))
+    assert not await reports.load_refusals(place.connection, RollupFilter(tag="NAME"))
     # A nested namespace is one level with dots.
     await place.connection.execute("UPDATE sluice.rollup_refusal SET resource = 'lake/a.B/t/ssn'")
     for name in ("lake.a.b.t", "lake.a.b", "lake.a", "lake"):
-        assert await reports.refused(place.connection, RollupFilter(table=name)), name
-    assert not await reports.refused(place.connection, RollupFilter(table="lake.a.b.t.s"))
+        assert await reports.load_refusals(place.connection, RollupFilter(table=name)), name
+    assert not await reports.load_refusals(place.connection, RollupFilter(table="lake.a.b.t.s"))
 
 
 @pytest.mark.parametrize(

@@ -515,7 +515,7 @@ async def test_looks_go_on_while_a_job_runs_and_nobody_starts_a_second(
         for _ in range(2):
             await looked.acquire()
 
-    monkeypatch.setattr("gateway.app.jobs._ended", runs_long)
+    monkeypatch.setattr("gateway.app.jobs._wait_for_end", runs_long)
     yearly = ScheduleSettings(cron="0 0 1 1 *")
     schedule: dict[JobName, ScheduleSettings] = {"archive": yearly, "rollups": yearly}
     states = Counted({})

@@ -15,8 +15,8 @@ from gateway.app import jobs as made
 from gateway.errors import BackendUnavailable
 from gateway.jobs import rollup_texts
 from gateway.jobs.rollup_texts import write_fingerprints
-from gateway.jobs.shapes import lexed_text
-from gateway.jobs.spark import FEW_ROWS, suit
+from gateway.jobs.shapes import lex_statement
+from gateway.jobs.spark import FEW_ROWS, tune_for_rows
 from gateway.model.reading import NotRead
 from gateway.plan.rendering import render
 from gateway.reader.pool import ReaderPool
@@ -63,7 +63,7 @@ def other_renderings(text: str) -> list[str]:
 async def test_no_value_stands_in_the_shape_of_a_plan(reader: ReaderPool, text: str) -> None:
     for rendering in other_renderings(text):
         for kept in (rendering, *(rendering[: len(rendering) * part // 7] + "…" for part in range(1, 7))):
-            shape = await reader.fingerprint(lexed_text(kept, is_rendering=True, texts=(text, text)))
+            shape = await reader.fingerprint(lex_statement(kept, is_rendering=True, texts=(text, text)))
             assert isinstance(shape, str)
             assert not re.search("(?i)alice|smith|yyy", shape), (kept[:200], shape[:200])
 
@@ -71,9 +71,9 @@ async def test_no_value_stands_in_the_shape_of_a_plan(reader: ReaderPool, text: 
 @pytest.mark.parametrize("text", TEXTS)
 async def test_a_plan_of_sql_alone_has_the_shape_of_the_sql(reader: ReaderPool, text: str) -> None:
     rendering = render(message(sql(text)))
-    found = lexed_text(rendering, is_rendering=True, texts=(text,))
+    found = lex_statement(rendering, is_rendering=True, texts=(text,))
     assert found == text or rendering.endswith("…")
-    assert lexed_text(rendering, is_rendering=False, texts=(text,)) == rendering
+    assert lex_statement(rendering, is_rendering=False, texts=(text,)) == rendering
 
 
 async def test_names_in_quotes_do_not_shift_what_is_a_text() -> None:
@@ -83,7 +83,7 @@ async def test_names_in_quotes_do_not_shift_what_is_a_text() -> None:
         render(pb.Expression(unresolved_named_lambda_variable=variable)),
         render(pb.Expression(named_argument_expression=named)),
     ):
-        assert not re.search("[xyk]|Alice", lexed_text(rendering, is_rendering=True))
+        assert not re.search("[xyk]|Alice", lex_statement(rendering, is_rendering=True))
 
 
 async def test_the_job_waits_longer_for_a_parser_than_a_gateway_would(tmp_path: Path) -> None:
@@ -147,10 +147,10 @@ async def test_a_text_that_the_parser_does_not_get_through_stops_nobody(
 async def test_few_rows_are_interpreted_and_many_are_compiled_for() -> None:
     told: dict[str, str] = {}
     session = SimpleNamespace(conf=SimpleNamespace(set=told.__setitem__))
-    suit(session, FEW_ROWS - 1)
+    tune_for_rows(session, FEW_ROWS - 1)
     assert told == {
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
-    suit(session, FEW_ROWS)  # the next day of the same run
+    tune_for_rows(session, FEW_ROWS)  # the next day of the same run
     assert told == {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}

@@ -36,7 +36,7 @@ async def connection(database: str) -> AsyncIterator[Any]:
 
 
 def stage(table: LakeTable, text: str) -> None:
-    staged = table.staging(PARTITION)
+    staged = table.make_staging_path(PARTITION)
     staged.mkdir()
     (staged / "part-0.parquet").write_text(text)
 
@@ -96,7 +96,7 @@ async def test_a_run_that_was_killed_before_its_files_came_into_their_place_leav
     stage(table, "two")
     table.replace(PARTITION, 2)
     await table.commit(connection, PARTITION, 2)
-    table.committed(PARTITION)
+    table.drop_replaced_files(PARTITION)
     stage(table, "three")
     with monkeypatch.context() as patch:
         patch.setattr(Path, "rename", killed)
@@ -116,7 +116,7 @@ async def test_nothing_is_replaced_once_the_lock_has_gone_with_its_connection(
     async def run(work: Work) -> Outcome:
         table = work.table("sample")
         for number, day in enumerate(days):
-            table.staging(day).mkdir()
+            table.make_staging_path(day).mkdir()
             await work.replace(table, day)
             if number == 0:
                 await connection.execute(

@@ -394,10 +394,14 @@ def classify_of(chosen: dict[str, Any]) -> Job:
         def tags(self, table: TableParts, columns: Sequence[str]) -> dict[str, Collection[str]]:
             return dict.fromkeys(columns, tagged.get(table.table, ()))
 
-        def masked(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
+        def list_masked_columns(
+            self, user: str, table: TableParts, columns: Sequence[str]
+        ) -> Collection[str]:
             return ()
 
-        def hidden(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
+        def list_hidden_columns(
+            self, user: str, table: TableParts, columns: Sequence[str]
+        ) -> Collection[str]:
             return ()
 
     async def policies(_: Any) -> Policies:

@@ -82,7 +82,7 @@ def decided(
     input_: LineageInput | None = None,
 ) -> AuditEvent:
     """The record of a verdict, with what lineage is made of."""
-    return audit_records.decided(
+    return audit_records.build_decided(
         Stamp(fresh_id(), now(), gateway),
         verdict,
         client=Client(protocol="thrift"),

@@ -27,7 +27,7 @@ from gateway.lineage.importing import Importer, MadeTables
 from gateway.lineage.recorded import LineageInput
 from gateway.lineage.rows import SeenStatement
 from gateway.lineage.sinks import LineageSink
-from gateway.lineage.store import KnownIds, NotOurTurn, bring
+from gateway.lineage.store import KnownIds, NotOurTurn, store_lineage
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.audit import AuditEvent
 from gateway.model.catalog import CatalogSnapshot, TableName
@@ -106,7 +106,7 @@ class World:
         return self.follower
 
     async def ran(self, event: AuditEvent, outcome: Any = "finished", **more: Any) -> UUID:
-        await self.ledger.decided(event)
+        await self.ledger.record_decided(event)
         await self.ledger.record(completed(event, outcome, **more))
         return UUID(event.statement_id)
 
@@ -173,7 +173,7 @@ async def test_a_write_comes_into_the_graph_once(world: World) -> None:
 
 async def test_a_statement_that_still_runs_waits_for_its_end(world: World) -> None:
     event = insert()
-    await world.ledger.decided(event)
+    await world.ledger.record_decided(event)
     await world.followed()
     assert await world.edges() == []
     assert await world.queued() == 1
@@ -227,8 +227,8 @@ async def test_lineage_travels_through_temporary_views(world: World) -> None:
     )
     read = cleared("INSERT INTO out SELECT 1, t FROM w", OUT, temp_views_read=frozenset("w"))
     # Their own ends come later than that of what reads them.
-    await world.ledger.decided(made)
-    await world.ledger.decided(nested)
+    await world.ledger.record_decided(made)
+    await world.ledger.record_decided(nested)
     await world.ran(decided(read, views={"w": nested.statement_id}))
     await world.followed()
     assert [e for e in await world.edges() if e.startswith("raw")] == ["raw.ssn -> out.who masked"]
@@ -316,7 +316,7 @@ async def test_temporary_views_are_read_through_from_sql_to_frames_and_back(worl
         views={"w": second.statement_id},
     )
     for made in (first, second, third):
-        await world.ledger.decided(made)
+        await world.ledger.record_decided(made)
     reads = {"x": third.statement_id}
     await world.ran(
         decided(
@@ -338,8 +338,8 @@ async def test_a_view_that_replaces_the_one_that_it_reads(world: World) -> None:
         ),
         views={"v": first.statement_id},
     )
-    await world.ledger.decided(first)
-    await world.ledger.decided(second)
+    await world.ledger.record_decided(first)
+    await world.ledger.record_decided(second)
     plan = saved(frame("v", F.lit(1).alias("i"), "s"))
     read = cleared("3", OUT, plan=plan, temp_views_read=frozenset("v"))
     await world.ran(decided(read, views={"v": second.statement_id}))
@@ -395,7 +395,7 @@ async def test_importing_the_record_reads_through_as_following_does(world: World
     gatherer = world.follower.gatherer
     nothing: Any = None
     importer = Importer(gatherer, world.workers, MadeTables(nothing), world.connection)
-    await importer.recorded([Found(e, completed(e)) for e in (kept, view, text, plan)], lambda _: None)
+    await importer.import_recorded([Found(e, completed(e)) for e in (kept, view, text, plan)], lambda _: None)
     assert importer.report.unread == importer.report.table_level == []
     assert importer.report.new == 4
     found = await world.edges()
@@ -446,7 +446,7 @@ async def test_a_gateway_killed_between_graph_and_queue_counts_it_once(world: Wo
         pass
 
     class Dying(LineageQueue):
-        async def done(self, connection: Any, statements: Any) -> None:
+        async def dequeue(self, connection: Any, statements: Any) -> None:
             raise Killed
 
     sink = Sink()
@@ -467,7 +467,7 @@ async def test_a_gateway_killed_before_the_end_has_it_after_the_restart(
 ) -> None:
     event = insert()
     async with opened(tmp_path, database, reader, workers) as first:
-        await first.ledger.decided(event)
+        await first.ledger.record_decided(event)
         await first.followed()
         assert await first.queued() == 1
     async with opened(tmp_path, database, reader, workers) as second:
@@ -510,9 +510,9 @@ async def test_what_takes_the_database_too_long_keeps_nobody_waiting(
     async def brought(connection: Any, seen: Sequence[SeenStatement], known: KnownIds) -> int:
         if slow in {one.statement_id for one in seen}:
             raise TimeoutError
-        return await bring(connection, seen, known)
+        return await store_lineage(connection, seen, known)
 
-    monkeypatch.setattr("gateway.lineage.following.bring", brought)
+    monkeypatch.setattr("gateway.lineage.following.store_lineage", brought)
     await world.followed()
     assert await world.edges() == ["raw.id -> out.id", "raw.ssn -> out.who"]
     assert world.follower.metrics.lost == 1
@@ -527,7 +527,7 @@ async def test_who_waits_for_another_gateway_gives_nothing_up(
         raise NotOurTurn
 
     with monkeypatch.context() as patched:
-        patched.setattr("gateway.lineage.following.bring", busy)
+        patched.setattr("gateway.lineage.following.store_lineage", busy)
         for _ in range(HURRIED.attempts + 1):
             with pytest.raises(NotOurTurn):
                 await world.followed()

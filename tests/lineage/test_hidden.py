@@ -15,14 +15,14 @@ from gateway.lineage.graph import (
     Direction,
     GraphColumn,
     Knows,
-    everything,
     find,
+    find_paths,
     search,
+    see_all_columns,
     statement,
     walk,
-    ways,
 )
-from gateway.lineage.store import KnownIds, bring
+from gateway.lineage.store import KnownIds, store_lineage
 from gateway.model.lineage import Operation, StatementLineage
 from tests.effort import tries
 from tests.lineage.statements import seen, table
@@ -55,7 +55,7 @@ async def told(graph: Any, knows: Knows, ids: Sequence[Any], asked: random.Rando
         except Faults as fault:
             found.append(fault.message)
             continue
-        found.append(await ways(graph, start[0], end, knows, depth=depth, most=5))
+        found.append(await find_paths(graph, start[0], end, knows, depth=depth, most=5))
     after = GraphColumn("spark_catalog.lab.t1", "c2")
     found.append(await search(graph, asked.choice(("t", "c1", "t3")), knows, limit=5))
     found.append(await search(graph, "", knows, after=after, limit=3))
@@ -81,7 +81,7 @@ async def test_answers_are_those_of_a_graph_without_what_is_hidden(database: str
             table_level="no reading",
         )
         batch.append(replace(seen("t2.c1 -> t1.c1: x IDENTITY"), lineage=lineage))
-        await bring(graph, batch)
+        await store_lineage(graph, batch)
         of_hidden_table = f"spark_catalog.lab.t{chance.randrange(TABLES)}"
         hidden = {
             GraphColumn(row["dataset"], row["name"])
@@ -105,7 +105,7 @@ async def test_answers_are_those_of_a_graph_without_what_is_hidden(database: str
             [one.dataset for one in hidden],
             [one.name for one in hidden],
         )
-        assert to_asker == await told(graph, everything, ids, random.Random(seed)), f"seed {seed}"
+        assert to_asker == await told(graph, see_all_columns, ids, random.Random(seed)), f"seed {seed}"
     await graph.close()
 
 
@@ -115,10 +115,10 @@ async def test_a_graph_that_was_emptied_is_filled_again(database: str) -> None:
     known = KnownIds()
     lines = "a.x -> b.x: x IDENTITY", "a.y -> b.x: y > 0 FILTER"
     for _ in range(2):
-        await bring(graph, [seen(*lines)], known)
+        await store_lineage(graph, [seen(*lines)], known)
     await graph.execute("TRUNCATE sluice.lineage_dataset, sluice.lineage_statement CASCADE")
-    assert await bring(graph, [seen(*lines), seen("a.x -> c.x: x IDENTITY")], known) == 2
+    assert await store_lineage(graph, [seen(*lines), seen("a.x -> c.x: x IDENTITY")], known) == 2
     assert await graph.fetchval("SELECT sum(statements) FROM sluice.lineage_edge") == 3
-    assert await bring(graph, [seen(*lines)], known) == 1
+    assert await store_lineage(graph, [seen(*lines)], known) == 1
     assert await graph.fetchval("SELECT sum(statements) FROM sluice.lineage_edge") == 5
     await graph.close()

@@ -10,17 +10,17 @@ import asyncpg
 import pytest
 
 from gateway.app.propagation_rules import propagation_rules
-from gateway.app.rule_files import shipped_rules
+from gateway.app.rule_files import find_shipped_rules
 from gateway.database.migrate import migrate
 from gateway.lineage.graph import GraphColumn
-from gateway.lineage.laundering import LaunderingReport, laundering
-from gateway.lineage.store import bring
+from gateway.lineage.laundering import LaunderingReport, find_laundering
+from gateway.lineage.store import store_lineage
 from gateway.model.context import NO_CONTEXT
 from gateway.model.lineage import Dataset, DatasetKind
 from gateway.model.resource import Resource
 from gateway.policy.engine import engine_for
 from gateway.policy.impact import by_tag, concerns
-from gateway.policy.laundering import Sights, named_principals
+from gateway.policy.laundering import Sights, list_named_principals
 from gateway.policy.packs import load_packs
 from gateway.policy.service_defs import load_service_defs
 from gateway.settings.models import TagPropagationSettings
@@ -72,7 +72,7 @@ async def graph(database: str) -> AsyncIterator[Any]:
 
 
 def policies_of(pack: str) -> Any:
-    texts = {str(path): path.read_text() for path in (shipped_rules() / "service_defs").iterdir()}
+    texts = {str(path): path.read_text() for path in (find_shipped_rules() / "service_defs").iterdir()}
     catalogs = {"spark_catalog": "spark"}
     return load_packs({"pack.yaml": pack}, load_service_defs(texts), catalog_services=catalogs)
 
@@ -85,9 +85,9 @@ async def look(
     **how: Any,
 ) -> LaunderingReport:
     policies = policies_of(pack)
-    people = named_principals(policies, {})
+    people = list_named_principals(policies, {})
     sights = Sights(engine_for(policies), people, NO_CONTEXT, **(bounds or {}))
-    return await laundering(graph, sights, RULES, start=start, **how)
+    return await find_laundering(graph, sights, RULES, start=start, **how)
 
 
 def told(report: LaunderingReport) -> dict[str, dict[str, str]]:
@@ -104,7 +104,7 @@ ANALYST, CLERK = "(someone in analysts)", "(someone in clerks)"
 
 
 async def test_masked_denied_and_filtered_values_are_found_over_several_steps(graph: Any) -> None:
-    await bring(
+    await store_lineage(
         graph,
         [
             seen("raw.ssn -> stage.id: ssn IDENTITY"),
@@ -137,7 +137,7 @@ async def test_masked_denied_and_filtered_values_are_found_over_several_steps(gr
 
 
 async def test_what_is_as_protected_where_it_lands_is_not_laundered(graph: Any) -> None:
-    await bring(
+    await store_lineage(
         graph,
         [
             seen("raw.ssn -> safe.ssn: ssn IDENTITY"),
@@ -152,7 +152,7 @@ async def test_what_is_as_protected_where_it_lands_is_not_laundered(graph: Any) 
 
 
 async def test_what_did_not_finish_may_have_landed(graph: Any) -> None:
-    await bring(graph, [seen("raw.ssn -> mart.id: ssn IDENTITY", outcome="unknown")])
+    await store_lineage(graph, [seen("raw.ssn -> mart.id: ssn IDENTITY", outcome="unknown")])
     found = await look(graph)
     assert told(found) == {"raw.ssn -> mart.id": {ANALYST: "masked"}}
     assert found.found[0].asks
@@ -161,9 +161,9 @@ async def test_what_did_not_finish_may_have_landed(graph: Any) -> None:
 async def test_any_column_of_a_table_may_be_where_only_the_table_is_known_to_flow(graph: Any) -> None:
     statement = seen("raw.a -> mart.id: a IDENTITY")
     lineage = replace(statement.lineage, edges=(), columns=(), table_level="no reading")
-    await bring(graph, [replace(statement, lineage=lineage)])
+    await store_lineage(graph, [replace(statement, lineage=lineage)])
     # The column itself has never flowed anywhere; some condition had it.
-    await bring(graph, [seen("raw.ssn -> safe.rows: ssn > 1 FILTER")])
+    await store_lineage(graph, [seen("raw.ssn -> safe.rows: ssn > 1 FILTER")])
     found = await look(graph)
     assert told(found) == {
         "raw.* -> mart.*": {ANALYST: "filtered"},
@@ -180,7 +180,7 @@ async def test_a_view_is_no_way_around(graph: Any) -> None:
         for edge in statement.lineage.edges
     )
     lineage = replace(statement.lineage, targets=(view,), edges=edges, columns=edges[0].targets)
-    await bring(graph, [replace(statement, lineage=lineage)])
+    await store_lineage(graph, [replace(statement, lineage=lineage)])
     assert told(await look(graph)) == {}
 
 
@@ -192,7 +192,7 @@ async def test_files_show_everything_to_whoever_may_read_them(graph: Any) -> Non
         for edge in statement.lineage.edges
     )
     lineage = replace(statement.lineage, targets=(path,), edges=edges, columns=edges[0].targets)
-    await bring(graph, [replace(statement, lineage=lineage)])
+    await store_lineage(graph, [replace(statement, lineage=lineage)])
     files = (
         PACK
         + "  - name: exports\n    on: {url: 's3://bucket', }\n".replace(", }", "}")
@@ -205,7 +205,9 @@ async def test_files_show_everything_to_whoever_may_read_them(graph: Any) -> Non
 
 
 async def test_tables_that_are_granted_to_fewer_count_for_tagged_columns_or_when_asked(graph: Any) -> None:
-    await bring(graph, [seen("raw.name -> mart.name: name IDENTITY"), seen("other.x -> mart.x: x IDENTITY")])
+    await store_lineage(
+        graph, [seen("raw.name -> mart.name: name IDENTITY"), seen("other.x -> mart.x: x IDENTITY")]
+    )
     assert told(await look(graph)) == {"raw.name -> mart.name": {ANALYST: "filtered"}}
     assert told(await look(graph, TAGGED)) == {
         "raw.name -> mart.name": {"root": "masked", ANALYST: "masked", CLERK: "not granted"}
@@ -217,7 +219,9 @@ async def test_tables_that_are_granted_to_fewer_count_for_tagged_columns_or_when
 
 
 async def test_one_column_can_be_asked_about_and_bounds_are_told(graph: Any) -> None:
-    await bring(graph, [seen("raw.ssn -> mart.id: ssn IDENTITY"), seen("raw.pin -> mart.pin: pin IDENTITY")])
+    await store_lineage(
+        graph, [seen("raw.ssn -> mart.id: ssn IDENTITY"), seen("raw.pin -> mart.pin: pin IDENTITY")]
+    )
     found = await look(graph, start=[GraphColumn(f"{LAB}raw", "pin")])
     assert list(told(found)) == ["raw.pin -> mart.pin"]
     assert found.cut_off == []

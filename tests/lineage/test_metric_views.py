@@ -11,7 +11,7 @@ from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own conv
 
 from gateway.lineage.gathering import GatheredLineage, Gatherer
 from gateway.lineage.gathering_plans import GatheredPlan, gather_plan
-from gateway.lineage.recorded import judged_by, pack, pack_facts, unpack
+from gateway.lineage.recorded import pack, pack_facts, read_dependencies, unpack
 from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName
 from gateway.model.lineage import EdgeType, LineageEdge, StatementLineage
 from gateway.model.statement import PlanRequest, SessionContext
@@ -43,10 +43,10 @@ VIEW = Table(
 
 def gatherer_of(reader: ReaderPool) -> Gatherer:
     view, _ = unpack(str(pack([VIEW], {})))
-    known = {**{name.folded(): table for name, table in tables().items()}, **view}
+    known = {**{name.fold(): table for name, table in tables().items()}, **view}
 
     async def look_up(names: Sequence[TableName]) -> CatalogSnapshot:
-        missing = frozenset(name.folded() for name in names) - known.keys()
+        missing = frozenset(name.fold() for name in names) - known.keys()
         return CatalogSnapshot(
             version=1, catalogs=frozenset({"spark_catalog"}), tables=known, missing=missing
         )
@@ -103,4 +103,4 @@ async def test_what_reads_a_measure_in_a_plan(reader: ReaderPool, measure: Any) 
 
 async def test_a_record_keeps_what_a_metric_view_is_made_of() -> None:
     kept = {"tables": pack([VIEW], {}), "facts": pack_facts([VIEW])}
-    assert judged_by(kept) == {NAME: VIEW}
+    assert read_dependencies(kept) == {NAME: VIEW}

@@ -24,13 +24,13 @@ from gateway.lineage.proposals import (
     REJECTED,
     Looked,
     Proposal,
-    accepted_tags,
     decide,
     history,
+    load_accepted_tags,
     look,
     proposals,
 )
-from gateway.lineage.store import bring
+from gateway.lineage.store import store_lineage
 from gateway.model.lineage import Dataset, DatasetKind
 from gateway.model.tags import Tag
 from gateway.settings.models import TagPropagationSettings
@@ -88,7 +88,7 @@ def world(graph: Any) -> World:
 
 async def test_values_carry_tags_and_masks_counts_and_conditions_do_not(world: World) -> None:
     world.tag("raw.ssn", "PII", level="3")
-    await bring(
+    await store_lineage(
         world.graph,
         [
             seen("raw.ssn -> a.id: ssn IDENTITY"),
@@ -120,26 +120,26 @@ async def test_values_carry_tags_and_masks_counts_and_conditions_do_not(world: W
 
 async def test_each_stands_once_and_a_look_without_news_does_nothing(world: World) -> None:
     world.tag("raw.ssn", "PII")
-    await bring(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY")])
+    await store_lineage(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY")])
     assert await world.look() is not None
     assert await world.look() is None
-    await bring(
+    await store_lineage(
         world.graph,
         [seen("raw.ssn -> a.id: ssn IDENTITY"), seen("q.x -> a.x: x > 1 FILTER")],
     )
     assert await world.look() is None
-    await bring(world.graph, [seen("raw.ssn -> b.id: ssn IDENTITY")])
+    await store_lineage(world.graph, [seen("raw.ssn -> b.id: ssn IDENTITY")])
     assert await world.look() is not None
     assert len(await proposals(world.graph)) == 2
 
 
 async def test_a_count_that_becomes_a_maximum_is_noticed_whatever_came_last(world: World) -> None:
     world.tag("raw.ssn", "PII")
-    await bring(world.graph, [seen("raw.ssn -> a.n: count(ssn) AGGREGATION", minute=1)])
+    await store_lineage(world.graph, [seen("raw.ssn -> a.n: count(ssn) AGGREGATION", minute=1)])
     await world.look()
     assert await world.listed() == {}
     # Brought later and older; then in one batch behind another count.
-    await bring(
+    await store_lineage(
         world.graph,
         [
             seen("raw.ssn -> a.n: max(ssn) AGGREGATION", minute=0),
@@ -155,14 +155,14 @@ async def test_what_has_not_finished_may_have_written_and_somebody_has_to_look(
     world: World, outcome: str
 ) -> None:
     world.tag("raw.ssn", "PII")
-    await bring(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY", outcome=outcome)])
-    await bring(world.graph, [seen("a.id -> b.id: id IDENTITY")])
+    await store_lineage(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY", outcome=outcome)])
+    await store_lineage(world.graph, [seen("a.id -> b.id: id IDENTITY")])
     await world.look(auto_accept=True)
     assert await world.listed() == {"a.id PII": PROPOSED, "b.id PII": PROPOSED}
     assert (await world.one("a.id")).asks
     assert (await world.one("b.id")).asks
     # Once it has finished nobody has to look.
-    await bring(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY", minute=1)])
+    await store_lineage(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY", minute=1)])
     await world.look(auto_accept=True)
     assert await world.listed() == {"a.id PII": ACCEPTED, "b.id PII": ACCEPTED}
 
@@ -170,7 +170,7 @@ async def test_what_has_not_finished_may_have_written_and_somebody_has_to_look(
 async def test_a_name_that_is_too_long_keeps_no_other_waiting(world: World) -> None:
     world.tag("raw.ssn", "PII")
     long = "".join(Random(7).choices("abcdefghijklmnopqrstuvwxyz", k=1_900))
-    await bring(
+    await store_lineage(
         world.graph, [seen(f"raw.ssn -> {long}.{long}: ssn IDENTITY", "raw.ssn -> a.id: ssn IDENTITY")]
     )
     looked = await world.look()
@@ -192,32 +192,32 @@ async def test_a_view_that_was_never_made_hides_no_table(world: World, at_once: 
     lineage = replace(made.lineage, targets=(view,), edges=edges, columns=edges[0].targets)
     copied, nothing = seen("raw.ssn -> mine.id: ssn IDENTITY"), replace(made, lineage=lineage)
     for batch in ([copied, nothing],) if at_once else ([copied], [nothing]):
-        await bring(world.graph, batch)
+        await store_lineage(world.graph, batch)
     await world.look()
     assert await world.listed() == {"mine.id PII": PROPOSED}
 
 
 async def test_a_count_that_has_not_finished_is_a_count(world: World) -> None:
     world.tag("raw.ssn", "PII")
-    await bring(world.graph, [seen("raw.ssn -> a.n: count(ssn) AGGREGATION", outcome="failed")])
-    await bring(world.graph, [seen("raw.ssn -> a.m: count(ssn) AGGREGATION")])
+    await store_lineage(world.graph, [seen("raw.ssn -> a.n: count(ssn) AGGREGATION", outcome="failed")])
+    await store_lineage(world.graph, [seen("raw.ssn -> a.m: count(ssn) AGGREGATION")])
     await world.look()
     assert await world.listed() == {}
-    await bring(world.graph, [seen("raw.ssn -> a.m: max(ssn) AGGREGATION", outcome="failed")])
+    await store_lineage(world.graph, [seen("raw.ssn -> a.m: max(ssn) AGGREGATION", outcome="failed")])
     await world.look()
     assert await world.listed() == {"a.m PII": PROPOSED}
 
 
 async def test_a_mask_that_comes_later_does_not_take_back_what_flowed(world: World) -> None:
     world.tag("raw.ssn", "PII")
-    await bring(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY")])
-    await bring(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY masked", minute=1)])
+    await store_lineage(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY")])
+    await store_lineage(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY masked", minute=1)])
     await world.look()
     assert await world.listed() == {"a.id PII": PROPOSED}
 
 
 async def test_tags_come_and_go_and_what_was_accepted_stays(world: World) -> None:
-    await bring(
+    await store_lineage(
         world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY"), seen("a.id -> b.id: id IDENTITY", minute=1)]
     )
     await world.look()
@@ -231,14 +231,14 @@ async def test_tags_come_and_go_and_what_was_accepted_stays(world: World) -> Non
     # What is accepted is a tag like another: what it feeds has an origin still.
     assert await world.listed() == {"a.id PII": "accepted, gone", "b.id PII": PROPOSED}
     assert (await world.one("b.id")).origins[0]["column"] == "spark_catalog.lab.a.id"
-    number, accepted = await accepted_tags(world.graph)
+    number, accepted = await load_accepted_tags(world.graph)
     assert [(target.column, attributes) for target, attributes in accepted] == [("id", "[{}]")]
     assert number == 1
 
 
 async def test_accepted_columns_in_a_circle_do_not_keep_each_others_origin(world: World) -> None:
     world.tag("raw.x", "PII")
-    await bring(
+    await store_lineage(
         world.graph,
         [
             seen("raw.x -> a.x: x IDENTITY"),
@@ -258,18 +258,18 @@ async def test_a_rejected_column_passes_nothing_on_and_stays_rejected_for_what_w
 ) -> None:
     world.tag("raw.ssn", "PII")
     world.tag("other.ssn", "PII")
-    await bring(
+    await store_lineage(
         world.graph, [seen("raw.ssn -> a.id: left(ssn, 1) TRANSFORMATION"), seen("a.id -> b.id: id IDENTITY")]
     )
     await world.look()
     await decide(world.graph, [(await world.one("a.id")).id], REJECTED, "ann")
     await world.look()
     assert await world.listed() == {"a.id PII": REJECTED, "b.id PII": "proposed, gone"}
-    await bring(world.graph, [seen("raw.ssn -> a.id: left(ssn, 2) TRANSFORMATION", minute=1)])
+    await store_lineage(world.graph, [seen("raw.ssn -> a.id: left(ssn, 2) TRANSFORMATION", minute=1)])
     await world.look(auto_accept=True)
     assert (await world.listed())["a.id PII"] == REJECTED
     # Another column flows in: that was not judged. Nor is it accepted by itself.
-    await bring(world.graph, [seen("other.ssn -> a.id: left(ssn, 2) TRANSFORMATION", minute=2)])
+    await store_lineage(world.graph, [seen("other.ssn -> a.id: left(ssn, 2) TRANSFORMATION", minute=2)])
     await world.look(auto_accept=True)
     assert (await world.listed())["a.id PII"] == PROPOSED
     await world.look(auto_accept=True)
@@ -280,10 +280,10 @@ async def test_a_rejected_column_passes_nothing_on_and_stays_rejected_for_what_w
 
 async def test_a_rejected_derivation_is_proposed_again_when_the_very_value_lands(world: World) -> None:
     world.tag("raw.ssn", "PII")
-    await bring(world.graph, [seen("raw.ssn -> a.id: left(ssn, 1) TRANSFORMATION")])
+    await store_lineage(world.graph, [seen("raw.ssn -> a.id: left(ssn, 1) TRANSFORMATION")])
     await world.look()
     await decide(world.graph, [1], REJECTED, "ann")
-    await bring(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY", minute=1)])
+    await store_lineage(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY", minute=1)])
     await world.look()
     assert await world.listed() == {"a.id PII": PROPOSED}
 
@@ -291,7 +291,7 @@ async def test_a_rejected_derivation_is_proposed_again_when_the_very_value_lands
 async def test_the_setting_accepts_what_no_rule_asks_about(world: World) -> None:
     world.tag("raw.ssn", "PII")
     unread = seen("raw.ssn -> b.id: ssn IDENTITY")
-    await bring(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY"), table_level(unread)])
+    await store_lineage(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY"), table_level(unread)])
     await world.look()
     await world.look(auto_accept=True)
     assert await world.listed() == {"a.id PII": ACCEPTED, "b.* PII": PROPOSED}
@@ -306,7 +306,7 @@ def table_level(statement: Any) -> Any:
 
 async def test_what_policies_tag_already_is_not_proposed(world: World) -> None:
     world.tag("raw.ssn", "PII")
-    await bring(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY")])
+    await store_lineage(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY")])
     await world.look()
     world.tag("a.id", "PII")
     await world.look()
@@ -315,7 +315,7 @@ async def test_what_policies_tag_already_is_not_proposed(world: World) -> None:
 
 async def test_of_two_who_decide_at_once_the_second_learns_of_the_first(world: World, database: str) -> None:
     world.tag("raw.ssn", "PII")
-    await bring(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY")])
+    await store_lineage(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY")])
     await world.look()
     other = await asyncpg.connect(database)
     first = world.graph.transaction()
@@ -339,9 +339,9 @@ async def test_of_two_who_decide_at_once_the_second_learns_of_the_first(world: W
 
 async def test_a_look_beside_a_decision_leaves_it_alone(world: World) -> None:
     world.tag("raw.ssn", "PII")
-    await bring(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY")])
+    await store_lineage(world.graph, [seen("raw.ssn -> a.id: ssn IDENTITY")])
     await world.look()
-    await bring(world.graph, [seen("raw.ssn -> b.id: ssn IDENTITY")])
+    await store_lineage(world.graph, [seen("raw.ssn -> b.id: ssn IDENTITY")])
     tags_of = world.tags_of
 
     async def decided_meanwhile(nodes: Sequence[PropagationNode]) -> Sequence[Sequence[Tag]]:
@@ -359,19 +359,19 @@ async def test_a_look_beside_a_decision_leaves_it_alone(world: World) -> None:
 async def test_attributes_of_several_origins_all_count_and_are_taken_when_accepted(world: World) -> None:
     world.tag("raw.ssn", "PII", level="1")
     world.tag("raw.pin", "PII", level="9")
-    await bring(world.graph, [seen("raw.ssn, raw.pin -> a.id: concat(ssn, pin) TRANSFORMATION")])
+    await store_lineage(world.graph, [seen("raw.ssn, raw.pin -> a.id: concat(ssn, pin) TRANSFORMATION")])
     await world.look()
     await decide(world.graph, [1], ACCEPTED, "ann")
-    ((_, attributes),) = (await accepted_tags(world.graph))[1]
+    ((_, attributes),) = (await load_accepted_tags(world.graph))[1]
     assert sorted(one["level"] for one in json.loads(attributes)) == ["1", "9"]
     world.tag("raw.ssn", "PII", level="2")
     await world.look()
-    ((_, attributes),) = (await accepted_tags(world.graph))[1]
+    ((_, attributes),) = (await load_accepted_tags(world.graph))[1]
     assert sorted(one["level"] for one in json.loads(attributes)) == ["1", "9"], (
         "what is in force was judged as it is"
     )
     await decide(world.graph, [1], ACCEPTED, "ann")
-    ((_, attributes),) = (await accepted_tags(world.graph))[1]
+    ((_, attributes),) = (await load_accepted_tags(world.graph))[1]
     assert sorted(one["level"] for one in json.loads(attributes)) == ["2", "9"]
 
 
@@ -388,9 +388,9 @@ async def test_what_a_classification_has_found_is_not_gone(world: World) -> None
 
 async def test_a_bound_that_is_reached_is_told_and_nothing_is_called_gone(world: World) -> None:
     world.tag("raw.x", "PII")
-    await bring(world.graph, [seen(*(f"raw.x -> t{n}.x: x IDENTITY" for n in range(5)))])
+    await store_lineage(world.graph, [seen(*(f"raw.x -> t{n}.x: x IDENTITY" for n in range(5)))])
     await world.look()
-    await bring(world.graph, [seen("raw.x -> more.x: x IDENTITY")])
+    await store_lineage(world.graph, [seen("raw.x -> more.x: x IDENTITY")])
     found = await world.look(most_flows=2)
     assert found is not None
     assert "more than 2 edges" in found.cut_off

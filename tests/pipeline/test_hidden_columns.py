@@ -465,13 +465,13 @@ async def test_time_does_not_tell_them_apart_either(
 ) -> None:
     """What is done for the record of an attempt is done for every name that may be one."""
     calls = []
-    tried = Evaluation.tried
+    tried = Evaluation.record_denied_columns
 
     def noted(self: Evaluation, usage: Usage | Silent) -> None:
         calls.append(usage)
         tried(self, usage)
 
-    monkeypatch.setattr(Evaluation, "tried", noted)
+    monkeypatch.setattr(Evaluation, "record_denied_columns", noted)
     await world.judge(f"SELECT name FROM employee WHERE {name} IS NULL", reader, user="bob")
     plan = message(table("employee").filter(f"{name} IS NULL").select("name"))
     request = PlanRequest(kind="execute", message=plan.SerializeToString(deterministic=True))

@@ -33,11 +33,11 @@ class ServicesWorld(World):
             "catalogs": ["spark_catalog", "lake", "third"],
         }
         self.tables = {
-            t.name.folded(): t for t in (self._table(name, found) for name, found in DATA["tables"].items())
+            t.name.fold(): t for t in (self._table(name, found) for name, found in DATA["tables"].items())
         }
         for name, owner in DATA["owners"].items():
             known = self.tables[_name(name)]
-            self.tables[known.name.folded()] = replace(known, owner=owner)
+            self.tables[known.name.fold()] = replace(known, owner=owner)
         hive = {key: value for key, value in ranger_data.hive().items() if key != "options"}
         services = [
             self.service(DATA["paimon"], DATA["definitions"]["paimon"]),

@@ -189,7 +189,7 @@ async def test_rows_that_change_are_not_cached(world: World, reader: ReaderPool,
     is_not_cached(await over_connect(world, reader, persist(sql(text))))
     made = await over_thrift(world, reader, f"CREATE TEMPORARY VIEW v AS {text}")
     assert isinstance(made, Cleared), made
-    assert made.varying, "or `CACHE TABLE v` would cache it"
+    assert made.uncacheable_reason, "or `CACHE TABLE v` would cache it"
 
 
 @pytest.mark.parametrize("text", LASTING)
@@ -197,7 +197,7 @@ async def test_what_lasts_is_cached_for_one_user(world: World, reader: ReaderPoo
     for user in ("ann", "bob"):
         cached = await over_thrift(world, reader, f"CACHE TABLE c AS {text}", user)
         assert isinstance(cached, Cleared), cached
-        assert not cached.varying
+        assert not cached.uncacheable_reason
         assert "current_user" not in cached.forwarded.lower()
         assert isinstance(await over_connect(world, reader, persist(sql(text)), user), Cleared)
 
@@ -207,7 +207,7 @@ async def test_frames_that_change_are_not_cached(world: World, reader: ReaderPoo
     is_not_cached(await over_connect(world, reader, persist(table(name))))
     made = await over_connect(world, reader, make_view(table(name)))
     assert isinstance(made, Cleared), made
-    assert made.varying
+    assert made.uncacheable_reason
 
 
 async def test_frames_of_an_instant_are_not_cached(world: World, reader: ReaderPool) -> None:
@@ -249,7 +249,7 @@ async def test_temporary_views_that_change_are_not_cached(world: World, reader: 
     assert isinstance(await over_thrift(world, reader, "CACHE TABLE w", **session), Cleared)
     reader_of_it = await over_thrift(world, reader, "CREATE TEMP VIEW x AS SELECT * FROM v", **session)
     assert isinstance(reader_of_it, Cleared)
-    assert reader_of_it.varying
+    assert reader_of_it.uncacheable_reason
 
 
 async def test_a_policy_asks_for_nobody(world: World, reader: ReaderPool) -> None:

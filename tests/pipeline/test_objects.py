@@ -21,8 +21,8 @@ NAME = TableName("spark_catalog", "hr", "employee")
 def world_with(object_type: str) -> World:
     """The world of the cases, in which `hr.employee` is of another type."""
     world = World()
-    table = world.tables[NAME.folded()]
-    world.tables[NAME.folded()] = replace(
+    table = world.tables[NAME.fold()]
+    world.tables[NAME.fold()] = replace(
         table, kind=TableKind.UNGOVERNED, object_type=object_type, unread="so it is"
     )
     return world

@@ -44,7 +44,7 @@ async def test_in_sql(text: str, world: World, reader: ReaderPool) -> None:
         text_there = text.replace("FROM plain", "FROM default.plain") if database == "default" else text
         verdict = await world.judge(text_there, reader, user=user, rules=STAR)
         if isinstance(verdict, Cleared):
-            assert verdict.plain is (user in TEXTS[text]), (user, verdict.forwarded)
+            assert verdict.shows_errors is (user in TEXTS[text]), (user, verdict.forwarded)
         else:
             assert user == "bob", verdict
 
@@ -67,13 +67,13 @@ async def test_in_dataframes(name: str, world: World, reader: ReaderPool) -> Non
             PlanRequest(kind="execute", message=plan), reader, user=user, rules=STAR
         )
         assert isinstance(verdict, Cleared), (user, verdict)
-        assert verdict.plain is (user in whole), (user, verdict.forwarded)
+        assert verdict.shows_errors is (user in whole), (user, verdict.forwarded)
 
 
 async def test_a_table_that_is_not_there_is_kept_in_mind(world: World, reader: ReaderPool) -> None:
     verdict = await world.judge("SELECT * FROM nowhere", reader, user="ann", rules=STAR)
     assert isinstance(verdict, Cleared)
-    assert verdict.plain
+    assert verdict.shows_errors
     assert [written for _, written in verdict.missing] == [("nowhere",)]
 
 

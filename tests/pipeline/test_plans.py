@@ -437,7 +437,7 @@ async def test_a_verdict_has_what_the_plan_names_by_an_id(world: World, reader: 
     later = run(checkpoint_command=pb.CheckpointCommand(relation=message(table("sales.orders")).root))
     verdict = await world.judge_plan(later, reader, user="bob")
     assert isinstance(verdict, Cleared)
-    assert verdict.lazy
+    assert verdict.is_lazy_checkpoint
     known = await world.judge_plan(
         request,
         reader,
@@ -446,7 +446,7 @@ async def test_a_verdict_has_what_the_plan_names_by_an_id(world: World, reader: 
     )
     assert isinstance(known, Cleared)
     assert known.handles == {SparkHandle("relation", "c-1")}
-    assert not known.lazy
+    assert not known.is_lazy_checkpoint
 
 
 @pytest.mark.parametrize("operation", ["truncate_table", "analyze_table", "list_partitions"])

@@ -26,7 +26,7 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.pipeline import Rules, judge
-from gateway.pipeline.renewing import numbered, renewed
+from gateway.pipeline.renewing import extract_ids, renew_clearance
 from gateway.plan.walk_steps import ROOTS, message_types
 from gateway.reader.pool import ReaderPool
 from gateway.session.verdicts import VerdictInputs, Verdicts
@@ -93,7 +93,7 @@ async def judged(statement: Statement, reader: ReaderPool) -> Verdict:
 
 def query_of(statement: Statement) -> NumberedQuery:
     assert statement.plan is not None
-    found = numbered(statement.plan)
+    found = extract_ids(statement.plan)
     assert found is not None
     return found
 
@@ -108,9 +108,9 @@ async def test_a_clearance_that_is_used_again_is_the_one_that_judging_gives(
     cleared, anew = await judged(first, reader), await judged(second, reader)
     if not isinstance(cleared, Cleared):
         return
-    again = renewed(cleared, query_of(first), second, query_of(second))
+    again = renew_clearance(cleared, query_of(first), second, query_of(second))
     assert again is None or again == anew
-    if not cleared.by_id:
+    if not cleared.references_plan_ids:
         assert again == anew or query_of(first).plan != query_of(second).plan
 
 
@@ -127,10 +127,10 @@ async def test_a_text_that_is_sent_again_is_judged_once(name: str, reader: Reade
     assert first != second
     cleared, anew = await judged(first, reader), await judged(second, reader)
     assert isinstance(cleared, Cleared), cleared
-    again = renewed(cleared, query_of(first), second, query_of(second))
+    again = renew_clearance(cleared, query_of(first), second, query_of(second))
     assert again == (None if name in EFFECTS else anew)
     other = sent("a listing" if name != "a listing" else "a query")
-    assert renewed(cleared, query_of(first), other, query_of(other)) is None
+    assert renew_clearance(cleared, query_of(first), other, query_of(other)) is None
 
 
 @pytest.mark.parametrize("frame", BY_ID.values(), ids=BY_ID)
@@ -141,9 +141,9 @@ async def test_what_is_asked_for_by_an_id_is_for_these_ids_alone(
     statement = asked(frame())
     cleared = await judged(statement, reader)
     if isinstance(cleared, Cleared):
-        assert cleared.by_id
+        assert cleared.references_plan_ids
         query = query_of(statement)
-        assert renewed(cleared, query, statement, query) is None
+        assert renew_clearance(cleared, query, statement, query) is None
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ async def test_most_queries_are_the_same_when_they_are_made_again(
     first, second = (asked(FRAMES[name](), analysis=analysis) for _ in range(2))
     cleared = await judged(first, reader)
     assert isinstance(cleared, Cleared), cleared
-    assert renewed(cleared, query_of(first), second, query_of(second)) is not None
+    assert renew_clearance(cleared, query_of(first), second, query_of(second)) is not None
 
 
 async def test_another_query_does_not_get_it(reader: ReaderPool) -> None:
@@ -166,28 +166,28 @@ async def test_another_query_does_not_get_it(reader: ReaderPool) -> None:
     assert isinstance(cleared, Cleared)
     for other in (table("t").where("id = 8"), table("u").where("id = 7"), table("t"), table("t").limit(1)):
         second = asked(other)
-        assert renewed(cleared, query_of(first), second, query_of(second)) is None
+        assert renew_clearance(cleared, query_of(first), second, query_of(second)) is None
     unknown = message(table("t").where("id = 7")).SerializeToString() + b"\xfa\x3e\x01x"
-    query = numbered(PlanRequest(kind="execute", message=unknown))
+    query = extract_ids(PlanRequest(kind="execute", message=unknown))
     assert query is None or query.plan != query_of(first).plan
 
 
 async def test_only_queries_and_texts_have_other_ids() -> None:
     write = pb.Plan()
     write.command.write_operation.input.sql.query = "SELECT 1"
-    assert numbered(PlanRequest(kind="execute", message=write.SerializeToString())) is None
+    assert extract_ids(PlanRequest(kind="execute", message=write.SerializeToString())) is None
     # As Spark 3.5's clients wrote it.
     old = pb.Plan()
     old.command.sql_command.sql = "SELECT 1"
-    assert numbered(PlanRequest(kind="execute", message=old.SerializeToString())) is None
-    assert numbered(PlanRequest(kind="execute", message=b"\xff")) is None
+    assert extract_ids(PlanRequest(kind="execute", message=old.SerializeToString())) is None
+    assert extract_ids(PlanRequest(kind="execute", message=b"\xff")) is None
     kept = pb.AnalyzePlanRequest()
     kept.persist.relation.CopyFrom(message(table("t")).root)
-    assert numbered(PlanRequest(kind="analyze", message=kept.SerializeToString())) is None
+    assert extract_ids(PlanRequest(kind="analyze", message=kept.SerializeToString())) is None
     of_a_command = pb.AnalyzePlanRequest()
     of_a_command.schema.plan.CopyFrom(write)
-    assert numbered(PlanRequest(kind="analyze", message=of_a_command.SerializeToString())) is None
-    assert numbered(PlanRequest(kind="analyze", message=b"\xff")) is None
+    assert extract_ids(PlanRequest(kind="analyze", message=of_a_command.SerializeToString())) is None
+    assert extract_ids(PlanRequest(kind="analyze", message=b"\xff")) is None
 
 
 async def test_where_relations_can_be_asked_for_by_their_ids() -> None:

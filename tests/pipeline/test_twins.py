@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.model.statement import Cleared, PlanRequest, Refused, Verdict
-from gateway.pipeline.renewing import numbered, renewed
+from gateway.pipeline.renewing import extract_ids, renew_clearance
 from gateway.reader.pool import ReaderPool
 from gateway.wire.connect import pb
 from tests.judge_world import World
@@ -137,9 +137,9 @@ async def test_with_other_ids_it_is_judged_anew(world: World, reader: ReaderPool
     assert isinstance(cleared, Cleared)
     assert isinstance(await judged(world, reader, second), Refused)
     was, now = (
-        numbered(PlanRequest(kind="execute", message=plan.SerializeToString(deterministic=True)))
+        extract_ids(PlanRequest(kind="execute", message=plan.SerializeToString(deterministic=True)))
         for plan in (first, second)
     )
     assert was is not None
     assert now is not None
-    assert renewed(cleared, was, cleared.statement, now) is None
+    assert renew_clearance(cleared, was, cleared.statement, now) is None

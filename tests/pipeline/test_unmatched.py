@@ -141,7 +141,7 @@ async def test_nothing_is_closed_unless_settings_say_so(world: World, reader: Re
 async def test_a_version_is_held_against_the_columns_of_now(world: World, reader: ReaderPool) -> None:
     name = TableName("spark_catalog", "hr", "fine", "VERSION AS OF 1")
     then = world.tables[name.current]
-    world.versions[name.folded()] = type(then)(name=name, kind=then.kind, columns=then.columns[:1])
+    world.versions[name.fold()] = type(then)(name=name, kind=then.kind, columns=then.columns[:1])
     verdict = await world.judge("SELECT id FROM hr.fine VERSION AS OF 1", reader, user="bob", rules=CLOSED)
     assert isinstance(verdict, Cleared), verdict
 

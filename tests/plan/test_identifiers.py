@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.model.catalog import dotted
+from gateway.model.catalog import quote_parts
 from gateway.plan.identifiers import attribute_parts, table_parts
 
 TABLES: list[tuple[str, tuple[str, ...] | None]] = [
@@ -80,17 +80,17 @@ def test_a_column_name_is_split_as_the_analyzer_splits_it(text: str, parts: tupl
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=4))
 def test_quoted_names_come_back(parts: list[str]) -> None:
-    assert table_parts(dotted(tuple(parts))) == tuple(parts)
-    assert attribute_parts(dotted(tuple(parts))) == tuple(parts)
+    assert table_parts(quote_parts(tuple(parts))) == tuple(parts)
+    assert attribute_parts(quote_parts(tuple(parts))) == tuple(parts)
 
 
 @given(st.text(alphabet="ab.` -1e/", max_size=12))
 def test_any_text_has_parts_or_has_not(text: str) -> None:
     """What is understood means the same when it is written in backticks, as Spark will be sent it."""
     parts = table_parts(text)
-    assert parts is None or table_parts(dotted(parts)) == parts
+    assert parts is None or table_parts(quote_parts(parts)) == parts
     attributes = attribute_parts(text)
-    assert attributes is None or attribute_parts(dotted(attributes)) == attributes
+    assert attributes is None or attribute_parts(quote_parts(attributes)) == attributes
 
 
 def _reference(name: str) -> tuple[str, ...] | None:

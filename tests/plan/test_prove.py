@@ -11,7 +11,7 @@ from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own conv
 
 from gateway.model.spark_minors import NEWEST
 from gateway.plan.guard import Edits, bind_identities, bytes_of, guard_read, pin_read
-from gateway.plan.prove import _ASIDE, _COUNTED, _check, _leads, proved
+from gateway.plan.prove import _ASIDE, _COUNTED, _check, _leads, prove_plan
 from gateway.plan.reading import PlanReading
 from gateway.plan.table import TABLE, FieldRule, short_name
 from gateway.plan.walk_steps import ROOTS, message_types, steps_for
@@ -44,7 +44,7 @@ def test_what_was_judged_and_written_is_proved_and_the_reading_is_as_before() ->
     reading, original, edits = guarded()
     forwarded = bytes_of(reading.message)
     assert forwarded != original
-    assert proved(reading, original, forwarded, edits) is None
+    assert prove_plan(reading, original, forwarded, edits) is None
     assert bytes_of(reading.message) == original
 
 
@@ -102,7 +102,7 @@ def test_what_was_not_judged_does_not_go_on(tamper: Callable[[Any], None]) -> No
     reading, original, edits = guarded()
     plan = pb.Plan.FromString(bytes_of(reading.message))
     tamper(plan)
-    assert proved(reading, original, bytes_of(plan), edits) is not None
+    assert prove_plan(reading, original, bytes_of(plan), edits) is not None
 
 
 def a_source(relation: pb.Relation) -> None:
@@ -161,7 +161,7 @@ def test_what_is_written_reads_nothing_else_and_brings_no_code(write: Callable[[
     """Undone it is gone, so the first state does not tell of it."""
     reading, original, edits = guarded()
     write(plan_in(reading).root.filter.input.join.left.subquery_alias.input)
-    assert proved(reading, original, bytes_of(reading.message), edits) is not None
+    assert prove_plan(reading, original, bytes_of(reading.message), edits) is not None
     assert bytes_of(reading.message) == original
 
 
@@ -176,14 +176,14 @@ def two_sources() -> tuple[PlanReading, bytes, Edits]:
 
 def test_sources_that_were_judged_go_on() -> None:
     reading, original, edits = two_sources()
-    assert proved(reading, original, bytes_of(reading.message), edits) is None
+    assert prove_plan(reading, original, bytes_of(reading.message), edits) is None
 
 
 def test_a_source_is_not_written_into_another() -> None:
     reading, original, edits = two_sources()
-    edits.keep(plan_in(reading).root.join.right)
+    edits.remember(plan_in(reading).root.join.right)
     plan_in(reading).root.join.right.read.data_source.paths[0] = "/a"
-    assert proved(reading, original, bytes_of(reading.message), edits) is not None
+    assert prove_plan(reading, original, bytes_of(reading.message), edits) is not None
 
 
 def saving(plan: pb.Plan) -> None:
@@ -232,10 +232,10 @@ def test_a_target_is_what_was_written(command: Callable[[pb.Plan], None]) -> Non
     command(plan)
     reading = read(plan.SerializeToString(deterministic=True))
     original = bytes_of(reading.message)
-    assert proved(reading, original, original, Edits()) is not None
+    assert prove_plan(reading, original, original, Edits()) is not None
     edits = Edits()
     edits.targets.add("t")
-    assert proved(reading, original, original, edits) is None
+    assert prove_plan(reading, original, original, edits) is None
 
 
 LOOKED_AT = frozenset(
@@ -308,7 +308,7 @@ def test_what_is_written_too_deep_does_not_go_on() -> None:
     reading = read(plan.SerializeToString(deterministic=True))
     original, edits = bytes_of(reading.message), Edits()
     bind_identities(reading.message, "bob", frozenset(), edits)
-    why = proved(reading, original, bytes_of(reading.message), edits)
+    why = prove_plan(reading, original, bytes_of(reading.message), edits)
     assert why is not None
     assert str(MAX_DEPTH) in why
     assert bytes_of(reading.message) == original
@@ -355,14 +355,14 @@ def test_what_goes_on_is_what_was_read_however_it_was_encoded(encoding: str) -> 
     forwarded = bytes_of(reading.message)
     assert b"secret" not in forwarded
     assert serialize(parse(pb.Plan, forwarded)) == forwarded
-    assert proved(reading, original, forwarded, edits) is None
+    assert prove_plan(reading, original, forwarded, edits) is None
     assert bytes_of(reading.message) == original == serialize(parse(pb.Plan, original))
 
 
 def test_a_change_that_nobody_notes_down_does_not_go_on() -> None:
     reading, original, edits = guarded()
     plan_in(reading).root.filter.input.join.join_type = pb.Join.JOIN_TYPE_CROSS
-    assert proved(reading, original, bytes_of(reading.message), edits) is not None
+    assert prove_plan(reading, original, bytes_of(reading.message), edits) is not None
 
 
 def stream() -> tuple[PlanReading, bytes, Edits]:
@@ -382,22 +382,22 @@ def test_a_checkpoint_is_where_it_was_put() -> None:
     edits.place_checkpoint(start, "CheckpointLocation", "file:/ours/_a/_b")
     forwarded = bytes_of(reading.message)
     assert forwarded != original
-    assert proved(reading, original, forwarded, edits) is None
+    assert prove_plan(reading, original, forwarded, edits) is None
     assert bytes_of(reading.message) == original
 
 
 def test_a_checkpoint_that_was_chosen_does_not_go_on() -> None:
     reading, original, edits = stream()
-    assert proved(reading, original, original, edits) is not None
+    assert prove_plan(reading, original, original, edits) is not None
 
 
 def test_sql_within_a_plan_is_looked_at_too() -> None:
     reading = read(message(sql("SELECT 1")).SerializeToString(deterministic=True))
     original = bytes_of(reading.message)
-    assert proved(reading, original, original, Edits()) is not None
+    assert prove_plan(reading, original, original, Edits()) is not None
     edits = Edits()
     edits.queries.add("SELECT 1")
-    assert proved(reading, original, original, edits) is None
+    assert prove_plan(reading, original, original, edits) is None
 
 
 @pytest.mark.parametrize("name", ["Literal", "UnresolvedAttribute", "UnresolvedStar"])

@@ -17,7 +17,7 @@ from pyspark.sql.connect.window import Window
 from gateway.plan import walk_steps
 from gateway.plan.guard import Edits, guard_read, pin_read
 from gateway.plan.reading import TableRead
-from gateway.plan.rendering import _BY_TYPE, MAX_CHARACTERS, TEMPLATES, render, rendered
+from gateway.plan.rendering import _BY_TYPE, MAX_CHARACTERS, TEMPLATES, render, render_message
 from gateway.plan.table import short_name
 from gateway.plan.walk_steps import message_types
 from gateway.wire import connect
@@ -220,18 +220,18 @@ def test_a_long_rendering_is_cut() -> None:
 def test_a_plan_whose_reads_became_others_is_brought_up_to_date(text: str) -> None:
     plan = message(FRAMES[text]())
     reads = reads_of_tables(plan)
-    before = rendered(plan)
+    before = render_message(plan)
     edits = Edits()
     for at, found in enumerate(reads):
         if at % 2:
             pin_read(found, "`c`.`d`.`t`", edits)
         else:
             guard_read(found, PEOPLE, QUERY, edits)
-    again = before.again()
+    again = before.update_text()
     assert again == render(plan)
     assert (again == before.text) is not bool(reads)
     edits.undo()
-    assert before.again() == before.text == render(plan)
+    assert before.update_text() == before.text == render(plan)
 
 
 def reads_of_tables(root: Any) -> list[TableRead]:
@@ -252,9 +252,9 @@ def reads_of_tables(root: Any) -> list[TableRead]:
 def test_a_rendering_that_is_brought_up_to_date_is_cut_as_well(characters: int, place: str) -> None:
     frames_ = {"alone": t, "before others": t.filter(F.col("x" * 30_000) > 1), "behind others": u.join(t)}
     plan = message(frames_[place])
-    before = rendered(plan)
+    before = render_message(plan)
     guard_read(reads_of_tables(plan)[0], PEOPLE, QUERY + "-" * characters, Edits())
-    assert before.again() == render(plan)
+    assert before.update_text() == render(plan)
 
 
 def test_a_subquery_that_contains_itself_ends() -> None:

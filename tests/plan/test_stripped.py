@@ -13,7 +13,7 @@ from gateway.lineage.gathering import Gatherer
 from gateway.lineage.gathering_plans import GatheredPlan, gather_plan
 from gateway.model.catalog import CatalogSnapshot, TableName
 from gateway.model.statement import PlanRequest, SessionContext
-from gateway.plan.stripped import MAX_MESSAGES, stripped
+from gateway.plan.stripped import MAX_MESSAGES, strip_plan
 from gateway.plan.walk import read_plan
 from gateway.reader.pool import ReaderPool
 from gateway.wire import connect
@@ -54,7 +54,7 @@ def deep(plan: Any, levels: int) -> Any:
 
 
 def test_local_data_keeps_its_columns_only() -> None:
-    bare = stripped(local("p", "q").SerializeToString())
+    bare = strip_plan(local("p", "q").SerializeToString())
     assert bare is not None
     assert SECRET not in bare
     kept = pa.ipc.open_stream(parse(pb.Plan, bare).root.local_relation.data)
@@ -65,7 +65,7 @@ def test_local_data_keeps_its_columns_only() -> None:
 def test_what_is_no_arrow_is_not_kept() -> None:
     plan = pb.Plan()
     plan.root.local_relation.data = SECRET
-    bare = stripped(plan.SerializeToString())
+    bare = strip_plan(plan.SerializeToString())
     plan.root.local_relation.data = b""
     assert bare == plan.SerializeToString()
 
@@ -75,7 +75,7 @@ def test_no_depth_hides_anything(levels: int) -> None:
     plan = deep(local("p"), levels)
     if levels:
         plan.root.limit.input.common.plan_id = 7
-    bare = stripped(connect.serialize(plan))
+    bare = strip_plan(connect.serialize(plan))
     assert bare is not None
     assert SECRET not in bare
 
@@ -85,7 +85,7 @@ def test_a_compressed_plan_is_opened() -> None:
     plan.compressed_operation.data = zstandard.compress(local("p").root.SerializeToString())
     plan.compressed_operation.op_type = pb.Plan.CompressedOperation.OP_TYPE_RELATION
     plan.compressed_operation.compression_codec = pb.COMPRESSION_CODEC_ZSTD
-    bare = stripped(plan.SerializeToString())
+    bare = strip_plan(plan.SerializeToString())
     assert bare is not None
     assert parse(pb.Plan, bare).root.HasField("local_relation")
     assert SECRET not in bare
@@ -97,7 +97,7 @@ def test_of_options_paths_are_kept() -> None:
     write.options.update({"PATH": "/out", "fs.s3a.secret.key": SECRET.decode()})
     source = write.input.read.data_source
     source.options.update({"path": "/in", "password": SECRET.decode()})
-    bare = stripped(plan.SerializeToString())
+    bare = strip_plan(plan.SerializeToString())
     assert bare is not None
     kept = parse(pb.Plan, bare).command.write_operation
     assert dict(kept.options) == {"PATH": "/out"}
@@ -120,7 +120,7 @@ def test_nothing_of_any_place_is_kept() -> None:
             setattr(message, place.field.name, SECRET)
         else:
             getattr(message, place.field.name)["k"] = SECRET.decode()
-        bare = stripped(top.SerializeToString())
+        bare = strip_plan(top.SerializeToString())
         assert bare is not None
         assert SECRET not in bare, place.name
         found += 1
@@ -136,13 +136,13 @@ def test_too_much_is_not_gone_through() -> None:
     call.function_name = "in"
     for _ in range(MAX_MESSAGES):
         call.arguments.add().literal.integer = 1
-    assert stripped(within.SerializeToString()) is None
+    assert strip_plan(within.SerializeToString()) is None
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_plan_without_any_of_it_stays_as_it_is(name: str) -> None:
     plan = frames.message(PROGRAMS[name].run(frames.SESSION)).SerializeToString()
-    bare = stripped(plan)
+    bare = strip_plan(plan)
     assert bare is not None
     assert type(read_plan(PlanRequest(kind="execute", message=bare))) is type(
         read_plan(PlanRequest(kind="execute", message=plan))
@@ -163,7 +163,7 @@ async def test_it_has_the_lineage_of_the_whole(reader: ReaderPool, name: str) ->
     gatherer = Gatherer(reader=reader, look_up=look_up, catalogs=frozenset({"spark_catalog", "other"}))
     context = SessionContext(namespace=(DATABASE,))
     found = []
-    for one in (message, stripped(message) or b""):
+    for one in (message, strip_plan(message) or b""):
         request = PlanRequest(kind="execute", message=one)
         gathered = await gather_plan(gatherer, request, context, {}, {}, {})
         assert isinstance(gathered, GatheredPlan), gathered

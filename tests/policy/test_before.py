@@ -320,5 +320,5 @@ def test_a_column_that_is_not_there_counts_in_both() -> None:
     named = policies(*hidden_by("", "a"))
     found = ResourceNames(replace(policies(), before=named))
     table = TableName("c", "hr", "employee")
-    assert found.unmatched(table, (Column(name="name", type="string"),)) is not None
-    assert found.unmatched(table, (Column(name="salary", type="string"),)) is None
+    assert found.find_unmatched(table, (Column(name="name", type="string"),)) is not None
+    assert found.find_unmatched(table, (Column(name="salary", type="string"),)) is None

@@ -13,13 +13,13 @@ import pytest
 from gateway.model.policy import PolicySet, UserStore
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
-from gateway.policy.broken_parts import broken_roles, close_dependents
+from gateway.policy.broken_parts import build_invalid_role_policies, close_dependents
 from gateway.policy.engine import engine_for
 from gateway.policy.packs import load_packs
 from gateway.policy.ranger import load_files, roles_of, users_of
 from gateway.policy.ranger.services import Converter
 from gateway.policy.service_defs import load_service_defs
-from gateway.policy.unusable import broken_policies, with_closed
+from gateway.policy.unusable import list_invalid_policies, with_closed
 from tests.judge_world import SERVICE_DEFS
 
 DEFINITIONS = load_service_defs({p.name: p.read_text() for p in sorted(SERVICE_DEFS.iterdir())})
@@ -28,7 +28,7 @@ CATALOGS = {"spark_catalog": "spark"}
 
 def in_force(policies: PolicySet) -> PolicySet:
     fitted = close_dependents(policies)
-    return with_closed(fitted, broken_policies(fitted))
+    return with_closed(fitted, list_invalid_policies(fitted))
 
 
 def may(policies: PolicySet, table: str, user: str = "ann", *groups: str) -> bool:
@@ -47,7 +47,7 @@ def may(policies: PolicySet, table: str, user: str = "ann", *groups: str) -> boo
 
 def told(policies: PolicySet) -> list[str]:
     fitted = close_dependents(policies)
-    at_fault = [*broken_policies(fitted), *broken_roles(policies.roles)]
+    at_fault = [*list_invalid_policies(fitted), *build_invalid_role_policies(policies.roles)]
     return [fault for policy in at_fault for fault in policy.broken]
 
 

@@ -15,10 +15,10 @@ from gateway.model.files import FileSource
 from gateway.model.policy import Service, Zone
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
-from gateway.policy.closing import closed
+from gateway.policy.closing import close_tables
 from gateway.policy.engine import Engine, engine_for
 from gateway.policy.packs import load_packs
-from gateway.policy.parts import Part, closed_part, combine
+from gateway.policy.parts import Part, build_closing_part, combine
 from gateway.policy.service_defs import load_service_defs
 from gateway.settings.models import PolicySettings
 
@@ -47,7 +47,7 @@ def engine(more: str = "", source: FileSource = LAKE, pack: str = PACK, **change
     packs = load_packs({"p.yaml": pack + more}, DEFINITIONS)
     services = {name: replace(service, **changed) for name, service in packs.services.items()}
     part = Part(name="packs", services=services)
-    return engine_for(combine((closed_part([source]), part), 1, {"spark_catalog": "spark"}))
+    return engine_for(combine((build_closing_part([source]), part), 1, {"spark_catalog": "spark"}))
 
 
 def allowed(judge: Engine, table: str, access: str = "select", user: str = "bob", **of: str) -> bool:
@@ -119,7 +119,7 @@ def test_a_policy_that_leaves_it_out_by_its_name_does_not_open_it() -> None:
     found = load_packs({"p.yaml": PACK + naming("raw__events")}, DEFINITIONS).services["spark"]
     first, second = found.policies
     left_out = {**second.resources, "table": replace(second.resources["table"], excludes=True)}
-    service = closed(replace(found, policies=(first, replace(second, resources=left_out))), [LAKE])
+    service = close_tables(replace(found, policies=(first, replace(second, resources=left_out))), [LAKE])
     assert all(not one.resources["table"].excludes for one in service.policies if one.is_closing)
 
 
@@ -141,7 +141,7 @@ def test_zones_are_closed_each_by_itself() -> None:
     everything = replace(found.policies[0], zone="z", id=77)
     service = replace(found, zones=(zone,), policies=(*found.policies, everything))
     part = Part(name="packs", services={"spark": service})
-    judge = engine_for(combine((closed_part([LAKE]), part), 1, {"spark_catalog": "spark"}))
+    judge = engine_for(combine((build_closing_part([LAKE]), part), 1, {"spark_catalog": "spark"}))
     assert not allowed(judge, "raw__events"), "the zone has no policy that names it"
 
 
@@ -152,7 +152,7 @@ def test_a_source_that_is_not_closed_goes_by_policies_alone() -> None:
 def test_a_service_without_denials_cannot_close() -> None:
     definition = replace(DEFINITIONS["spark"], deny_enabled=False)
     with pytest.raises(Faults, match=r"`lake` cannot be closed.*closed: false"):
-        closed(Service(name="spark", definition=definition), [LAKE])
+        close_tables(Service(name="spark", definition=definition), [LAKE])
 
 
 def test_what_is_closed_above_holds_nobody_from_promoting_what_is_open() -> None:
@@ -167,7 +167,7 @@ def test_what_is_closed_above_holds_nobody_from_promoting_what_is_open() -> None
 def test_hives_policies_close_too() -> None:
     service = Service(name="hive", definition=DEFINITIONS["hive"])
     part = Part(name="r", services={"hive": service})
-    policies = combine((part, closed_part([LAKE])), 1, {"spark_catalog": "hive"})
+    policies = combine((part, build_closing_part([LAKE])), 1, {"spark_catalog": "hive"})
     (made,) = policies.services["hive"].policies
     assert set(made.resources) == {"database", "table"}
     judge = engine_for(policies)

@@ -24,11 +24,11 @@ from gateway.model.policy import (
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.tags import Tag
-from gateway.policy.differences import ANYBODY, THE_OWNER, accesses_of, pairs_of, principals_of, unprobed
-from gateway.policy.diffing import Group, compare, grouped, questions_of
+from gateway.policy.differences import ANYBODY, THE_OWNER, accesses_of, list_unprobed, pairs_of, principals_of
+from gateway.policy.diffing import Group, compare, group_changes, questions_of
 from gateway.policy.engine import engine_for
 from gateway.policy.packs import load_packs
-from gateway.policy.probing import OTHER, meeting, resources_of
+from gateway.policy.probing import OTHER, find_common_match, resources_of
 from gateway.policy.service_defs import load_service_defs
 from tests.effort import tries
 
@@ -50,7 +50,7 @@ def groups_of(old: PolicySet, new: PolicySet, people: Sequence[Principal] = ()) 
     for pair in pairs:
         questions = questions_of(pair, resources_of(pair, asked), asked)
         changes += compare(engine_for(old), engine_for(new), questions).changes
-    return grouped(changes, (access.name for access in SPARK.access_types))
+    return group_changes(changes, (access.name for access in SPARK.access_types))
 
 
 def told(groups: Sequence[Group]) -> list[tuple[object, ...]]:
@@ -173,7 +173,7 @@ def test_owners_are_somebody() -> None:
 def test_what_is_not_asked_is_said() -> None:
     new = pack("{name: o, on: {catalog: 'x_{ROLES}'}, allow: [{groups: [g], access: [use]}]}")
     (pair,) = [pair for pair in pairs_of(pack(), new) if pair.definition.name == "spark"]
-    assert unprobed(pair) == ["o"]
+    assert list_unprobed(pair) == ["o"]
 
 
 def test_tags_and_what_lies_below_them() -> None:
@@ -353,8 +353,8 @@ def test_every_difference_on_plain_names_is_found(sides: tuple[PolicySet, Policy
     ],
 )
 def test_what_two_patterns_share(one: str, other: str, both: str | None) -> None:
-    assert meeting(one, other) == both
-    assert meeting(other, one) == both
+    assert find_common_match(one, other) == both
+    assert find_common_match(other, one) == both
 
 
 def test_what_only_two_patterns_together_decide() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import Faults
-from gateway.policy.diagnostics import Diagnostics, hint, unknown_keys
+from gateway.policy.diagnostics import Diagnostics, hint, list_unknown_keys
 from gateway.policy.documents import Document, parse_document
 
 
@@ -170,7 +170,7 @@ def test_hints_and_unknown_keys() -> None:
     assert hint("zzz", ["policies"]) == ""
     document = parse_document("roles: 1\npolices: 2\n", "p.yaml")
     faults = Diagnostics(document)
-    unknown_keys(document.data, ["roles", "policies"], (), faults, "a pack")
+    list_unknown_keys(document.data, ["roles", "policies"], (), faults, "a pack")
     assert faults.texts() == ["p.yaml:2: unknown key `polices` in a pack (did you mean `policies`?)"]
     with pytest.raises(Faults):
         faults.raise_any()

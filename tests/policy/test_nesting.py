@@ -231,8 +231,8 @@ def test_a_table_is_not_renamed_past_what_is_said_above() -> None:
         (on("c", "a", "t", "ssn"), HASHED),
         (on("c", "a", "t"), ROWS),
     ):
-        assert engine(ALL, policy(2, resources, **fields)).renaming_opens(TABLE, new)
-    assert not engine(ALL).renaming_opens(TABLE, new)
+        assert engine(ALL, policy(2, resources, **fields)).would_rename_widen_access(TABLE, new)
+    assert not engine(ALL).would_rename_widen_access(TABLE, new)
 
 
 DATABASES = st.lists(st.sampled_from(["a", "b", "ab", "*", "a.b", "a.*", "?"]), min_size=1, max_size=2)

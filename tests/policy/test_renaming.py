@@ -34,7 +34,7 @@ ROWS: dict[str, Any] = {
 
 
 def opens(*policies: Policy, **fields: object) -> bool:
-    return Engine(policy_set(*policies, **fields)).renaming_opens(OLD, NEW)
+    return Engine(policy_set(*policies, **fields)).would_rename_widen_access(OLD, NEW)
 
 
 @pytest.mark.parametrize(
@@ -208,5 +208,5 @@ def test_guards_by_zones_and_tags_escape_too() -> None:
 
 def test_nobody_speaks_for_a_catalog_that_has_no_service() -> None:
     engine = Engine(replace(policy_set(), services={}))
-    assert engine.renaming_opens(OLD, NEW)
+    assert engine.would_rename_widen_access(OLD, NEW)
     assert engine.guards_escaped(UNDER, OLD)

@@ -13,7 +13,7 @@ from gateway.model.tags import Tag
 from gateway.policy.facts import Facts
 from gateway.policy.macros import compile_template
 from gateway.policy.script import Untranslatable
-from gateway.policy.sqltext import bind, context_dependencies_of, faults_of, sample, string_literal
+from gateway.policy.sqltext import bind, context_dependencies_of, faults_of, sample, write_string_literal
 from tests.effort import tries
 
 FACTS = Facts(
@@ -258,7 +258,7 @@ def test_a_literal_with_macros_is_one_literal_of_the_whole_text(fixed: str, one:
 
 @given(st.text())
 def test_a_bound_value_is_one_literal(value: str) -> None:
-    literal = string_literal(value)
+    literal = write_string_literal(value)
     if literal is None:
         assert any(0xD800 <= ord(c) < 0xE000 for c in value)
     elif literal.startswith("CAST(X'"):

@@ -25,7 +25,7 @@ def policies(text: str) -> PolicySet:
 
 
 def unmatched(text: str, table: TableName = CARD) -> tuple[str, str] | None:
-    found = names_in(policies(text)).unmatched(table, COLUMNS)
+    found = names_in(policies(text)).find_unmatched(table, COLUMNS)
     return None if found is None else (found[0].owner, found[1].text)
 
 
@@ -99,8 +99,8 @@ def test_a_catalog_of_another_service_is_not_spoken_of() -> None:
     found = load_packs(
         {"pack.yaml": f"service: spark\n{text}"}, DEFINITIONS, 1, catalog_services={"lake": "hive"}
     )
-    assert names_in(found).unmatched(lake, COLUMNS) is None
-    assert names_in(found).unmatched(CARD, COLUMNS) is not None
+    assert names_in(found).find_unmatched(lake, COLUMNS) is None
+    assert names_in(found).find_unmatched(CARD, COLUMNS) is not None
 
 
 def test_names_follow_their_policies() -> None:
@@ -114,11 +114,11 @@ def test_names_follow_their_policies() -> None:
     assert named is not None
     assert [one.key[2] for one in named[1]] == [mask.id, 7]
     alone = PolicySet(version=3, services={"spark": replace(service, policies=(other,))})
-    found = names_in(alone, both).unmatched(CARD, COLUMNS)
+    found = names_in(alone, both).find_unmatched(CARD, COLUMNS)
     assert found is not None
     assert found[1].text == "crda"
     none = PolicySet(version=4, services={"spark": replace(service, policies=())})
-    assert names_in(none, alone).unmatched(CARD, COLUMNS) is None
+    assert names_in(none, alone).find_unmatched(CARD, COLUMNS) is None
 
 
 def test_services_that_have_not_changed_are_not_read_again() -> None:

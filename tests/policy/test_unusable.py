@@ -23,7 +23,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import engine_for
 from gateway.policy.service_defs import load_service_defs
-from gateway.policy.unusable import broken, broken_policies, can_deny, with_closed
+from gateway.policy.unusable import build_invalid_policy, can_deny, list_invalid_policies, with_closed
 from tests.judge_world import SERVICE_DEFS
 
 DEFINITIONS = load_service_defs({p.name: p.read_text() for p in sorted(SERVICE_DEFS.iterdir())})
@@ -138,7 +138,7 @@ def test_a_mask_of_a_share_that_cannot_be_used_shows_null() -> None:
 
 def at_fault(levels: dict[str, ResourceValues], *, guards: bool = True, named: bool = True) -> Policy:
     policy = Policy(id=2, name="bad", service="s", type=PolicyType.ACCESS, resources=levels)
-    return broken(policy, ("p.yaml:1: no",), service="s", zone="", guards=guards, named=named)
+    return build_invalid_policy(policy, ("p.yaml:1: no",), service="s", zone="", guards=guards, named=named)
 
 
 EVERY = {level: values("*") for level in ("catalog", "database", "table", "column")}
@@ -229,5 +229,5 @@ def test_what_is_closed_by_its_tag_is_hidden_as_well(type_: PolicyType) -> None:
 def test_a_policy_at_fault_that_hides_nothing_closes_nothing(guards: bool, named: bool) -> None:
     bad = at_fault(EVERY, guards=guards, named=named)
     policies = world(bad, "spark", **EVERY)
-    assert broken_policies(policies) == [bad], "it is told all the same"
+    assert list_invalid_policies(policies) == [bad], "it is told all the same"
     assert may_select(with_closed(policies, [bad]), "orders")

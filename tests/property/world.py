@@ -192,7 +192,7 @@ def catalog() -> CatalogSnapshot:
         for name, columns in whole_tables().items()
     )
     return CatalogSnapshot(
-        version=1, catalogs=frozenset({"spark_catalog"}), tables={t.name.folded(): t for t in tables}
+        version=1, catalogs=frozenset({"spark_catalog"}), tables={t.name.fold(): t for t in tables}
     )
 
 

@@ -12,7 +12,7 @@ from gateway.reader.replies import Hello
 
 def hello(pool: ReaderPool) -> Hello:
     """Return what a process said of its Spark when it began."""
-    return pool._known
+    return pool._get_hello
 
 
 async def contexts(pool: ReaderPool, text: str) -> frozenset[str]:

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from gateway.model.reading import NotParsed, NotRead, Reading
-from gateway.model.spark_minors import supported_minor
+from gateway.model.spark_minors import find_supported_minor
 from gateway.reader.pool import ReaderPool
 from tests.reader.asking import chained
 from tests.reader.chains import chained_reader
@@ -166,7 +166,7 @@ def copies(reading: Reading) -> list[str]:
 
 
 async def fuzz(arguments: argparse.Namespace) -> int:
-    minor = supported_minor(arguments.minor)
+    minor = find_supported_minor(arguments.minor)
     formats = arguments.formats.split(",")
     tally, findings = Counter[str](), 0
     refused: list[str] = []

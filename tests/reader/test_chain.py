@@ -18,7 +18,7 @@ from gateway.model.reading import NotParsed, NotRead, Reading, Span, Splice
 from gateway.model.spark_configuration import PARSER, PARSER_CLASSES
 from gateway.model.spark_minors import Minor
 from gateway.model.table_formats import DELTA, ICEBERG
-from gateway.reader.extension_jars import kept_jars
+from gateway.reader.extension_jars import find_cached_jars
 from gateway.reader.java_runtime import find_spark_of
 from gateway.reader.pool import ReaderPool
 from tests.reader.chains import KEPT, chained_reader
@@ -137,7 +137,7 @@ async def test_no_proof_makes_a_statement_of_an_extension_of_one_of_sparks(chain
 
 async def test_a_jar_without_the_extension_is_told_in_one_line() -> None:
     home = find_spark_of(MINOR, KEPT)
-    pool = ReaderPool(home, extensions=[ICEBERG.extension], jars=kept_jars(DELTA, MINOR, KEPT))
+    pool = ReaderPool(home, extensions=[ICEBERG.extension], jars=find_cached_jars(DELTA, MINOR, KEPT))
     with pytest.raises(BackendUnavailable) as caught:
         await pool.start()
     assert f"no jar of the parser has the extension {ICEBERG.extension}" in caught.value.message
@@ -146,7 +146,7 @@ async def test_a_jar_without_the_extension_is_told_in_one_line() -> None:
 
 async def test_a_jar_of_another_minor_is_told_in_one_line() -> None:
     home = find_spark_of(MINOR, KEPT)
-    jars = kept_jars(DELTA, Minor(3, 5), KEPT)
+    jars = find_cached_jars(DELTA, Minor(3, 5), KEPT)
     pool = ReaderPool(home, extensions=[DELTA.extension], jars=jars)
     with pytest.raises(BackendUnavailable, match=r"the reader of Spark 4\.1\.4 does not start") as caught:
         await pool.start()

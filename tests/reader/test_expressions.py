@@ -6,7 +6,7 @@ import pytest
 
 from gateway.model.reading import NotParsed, Proof, Reading, RelationRole, Splice
 from gateway.reader.pool import ReaderPool
-from gateway.reader.splicing import applied
+from gateway.reader.splicing import apply_splices
 from tests.reader.guarding import GUARD_NAME, guard_all
 from tests.readers import is_older
 
@@ -74,7 +74,7 @@ async def test_relations_are_seen_and_guarded(reader: ReaderPool, text: str, nam
     unguarded = await reader.prove(text, text, [], [], expression=True)
     assert unguarded.holds == (not names)
     splices = guard_all(text, answer)
-    rewritten = applied(text, splices)
+    rewritten = apply_splices(text, splices)
     assert rewritten is not None
     if "TABLESAMPLE" in text and is_older(reader, "4.2"):
         return  # the parser draws the seed
@@ -149,7 +149,7 @@ async def test_a_changed_expression_is_not_proved(reader: ReaderPool) -> None:
         query=splice.query,
         alias=splice.alias,
     )
-    rewritten = applied(text, [wider])
+    rewritten = apply_splices(text, [wider])
     assert rewritten is not None
     found = await reader.prove(text, rewritten, [wider], [GUARD_NAME], expression=True)
     assert not found.holds

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.model.reading import Identity, Reading, Span, Splice
 from gateway.reader.pool import ReaderPool
-from gateway.reader.splicing import applied
+from gateway.reader.splicing import apply_splices
 from gateway.sql.identity import identity_splices
 from gateway.sql.required import Unsupported
 from tests.reader.guarding import GUARD_NAME, guard_all
@@ -137,7 +137,7 @@ async def test_values_are_proved(reader: ReaderPool, text: str, user: str) -> No
     assert isinstance(values, tuple)
     assert values
     splices = [*guard_all(text, answer), *values]
-    rewritten = applied(text, splices)
+    rewritten = apply_splices(text, splices)
     assert rewritten is not None
     found = await reader.prove(text, rewritten, splices, [GUARD_NAME])
     assert found.holds, found.why
@@ -153,7 +153,7 @@ async def test_values_in_expressions_are_proved(reader: ReaderPool, text: str) -
     for named in (True, False):
         splices = identity_splices(answer, "alice", (), named=named)
         assert isinstance(splices, tuple)
-        rewritten = applied(text, splices)
+        rewritten = apply_splices(text, splices)
         assert rewritten is not None
         assert (await reader.prove(text, rewritten, splices, [], expression=True)).holds
 
@@ -181,7 +181,7 @@ async def test_values_in_expressions_are_proved(reader: ReaderPool, text: str) -
 async def test_only_a_string_stands_for_the_user(reader: ReaderPool, query: str) -> None:
     text = "SELECT user() FROM gov.db.g"
     splice = Splice(span=Span(7, 13), text=query, kind="value", query=query)
-    rewritten = applied(text, [splice])
+    rewritten = apply_splices(text, [splice])
     assert rewritten is not None
     found = await reader.prove(text, rewritten, [splice], [GUARD_NAME])
     assert not found.holds
@@ -203,7 +203,7 @@ async def test_nothing_but_an_identity_becomes_a_value(
     reader: ReaderPool, text: str, start: int, end: int
 ) -> None:
     splice = Splice(span=Span(start, end), text="'alice'", kind="value", query="'alice'")
-    rewritten = applied(text, [splice])
+    rewritten = apply_splices(text, [splice])
     assert rewritten is not None
     assert not (await reader.prove(text, rewritten, [splice], [GUARD_NAME])).holds
 
@@ -211,7 +211,7 @@ async def test_nothing_but_an_identity_becomes_a_value(
 async def test_another_text_than_was_told(reader: ReaderPool) -> None:
     text = "SELECT 1 FROM gov.db.g WHERE a = user()"
     splice = Splice(span=Span(33, 39), text="'bob' OR true", kind="value", query="'bob'")
-    rewritten = applied(text, [splice])
+    rewritten = apply_splices(text, [splice])
     assert rewritten is not None
     assert not (await reader.prove(text, rewritten, [splice], [GUARD_NAME])).holds
 
@@ -225,7 +225,7 @@ async def test_a_default_keeps_its_text_and_is_not_proved(reader: ReaderPool) ->
         assert isinstance(splices, Unsupported)  # there is the text alone
         return
     assert isinstance(splices, tuple)
-    rewritten = applied(text, splices)
+    rewritten = apply_splices(text, splices)
     assert rewritten is not None
     assert not (await reader.prove(text, rewritten, splices, [GUARD_NAME])).holds
 

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.model.reading import NotParsed, Reading, Splice
 from gateway.reader.pool import ReaderPool
-from gateway.reader.splicing import applied
+from gateway.reader.splicing import apply_splices
 from tests.reader.guarding import GUARD_NAME, GUARD_QUERY, guard_all
 from tests.reader.test_reading import reading
 from tests.readers import is_older, require
@@ -105,7 +105,7 @@ async def test_a_parser_that_asserts_lives_on(reader: ReaderPool) -> None:
 
 async def guarded(reader: ReaderPool, text: str) -> tuple[str, list[Splice]]:
     splices = guard_all(text, await reading(reader, text))
-    rewritten = applied(text, splices)
+    rewritten = apply_splices(text, splices)
     assert rewritten is not None
     return rewritten, splices
 
@@ -132,7 +132,7 @@ async def test_an_expression_with_markers_is_proved(reader: ReaderPool) -> None:
     answer = await reader.read_expression(text)
     assert isinstance(answer, Reading)
     splices = guard_all(text, answer)
-    rewritten = applied(text, splices)
+    rewritten = apply_splices(text, splices)
     assert rewritten is not None
     assert (await reader.prove(text, rewritten, splices, [GUARD_NAME], expression=True)).holds
 
@@ -146,7 +146,7 @@ async def test_a_guard_must_not_hold_markers(reader: ReaderPool, condition: str)
     query = f"{GUARD_QUERY} WHERE {condition}"
     (splice,) = guard_all(text, await reading(reader, text))
     wide = Splice(span=splice.span, text=f"({query}) AS `t`", kind="guard", query=query, alias="t")
-    rewritten = applied(text, [wide])
+    rewritten = apply_splices(text, [wide])
     assert rewritten is not None
     found = await reader.prove(text, rewritten, [wide], [GUARD_NAME])
     assert not found.holds

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.model.reading import Proof, Reading, Relation, RelationRole, Span, Splice
 from gateway.reader.pool import ReaderPool
-from gateway.reader.splicing import applied
+from gateway.reader.splicing import apply_splices
 from tests.reader.guarding import GUARD_NAME, GUARD_QUERY, guard, guard_all, pin
 from tests.reader.test_reading import cases, reading
 from tests.readers import is_older, lacks, require
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 def rewrite(text: str, splices: Sequence[Splice]) -> str:
-    rewritten = applied(text, splices)
+    rewritten = apply_splices(text, splices)
     assert rewritten is not None
     return rewritten
 
@@ -354,7 +354,7 @@ async def test_spans_that_overlap_or_lie_outside(reader: ReaderPool, spans: list
 async def test_a_splice_inside_a_moved_clause_is_refused(reader: ReaderPool) -> None:
     text = "SELECT * FROM t TIMESTAMP AS OF (SELECT max(d) FROM u) x"
     splices = guard_all(text, await reading(reader, text))
-    assert applied(text, splices) is None
+    assert apply_splices(text, splices) is None
     alone = [one for one in splices if one.span.start == 14]
     found = await proof(reader, text, alone)
     assert not found.holds

@@ -30,7 +30,7 @@ from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
 from tests.effort import VARIABLE
 from tests.readers import patient
-from tests.removals import doors, operators, pipeline, plan, session, sql
+from tests.removals import connection_limits, operators, pipeline, plan, session, sql
 from tests.removals.removing import TURNS, Finder, all_changed, importers, tell, unchanged, without_each
 from tests.shares import todays
 from tests.speed import patience
@@ -40,7 +40,7 @@ REMOVALS = (
     *plan.REMOVALS,
     *pipeline.REMOVALS,
     *session.REMOVALS,
-    *doors.REMOVALS,
+    *connection_limits.REMOVALS,
     *operators.REMOVALS,
 )
 NOTHING = {

@@ -55,7 +55,7 @@ class FakeLedger:
         self.order = order if order is not None else []
         self.down = False
 
-    async def decided(self, event: AuditEvent) -> None:
+    async def record_decided(self, event: AuditEvent) -> None:
         await asyncio.sleep(0)
         if self.down:
             raise LedgerUnavailable("the spool's disk is full")
@@ -194,7 +194,7 @@ class FakeSession:
         self.backend.asked_lengths.append((database, table))
         return {("employee", "code"): "char(5)", ("secret", "code"): "char(9)"}
 
-    async def described_functions(self) -> dict[str, tuple[str, str]]:
+    async def describe_functions(self) -> dict[str, tuple[str, str]]:
         self.backend.asked_functions += 1
         return {"abs": ("Usage: abs(expr)", "x.Abs"), "f": ("of somebody", "x.F")}
 
@@ -297,9 +297,9 @@ class FakeCatalog:
         missing = set(self.snapshot.missing)
         for name in tables:
             if name in self.known:
-                found[name.folded()] = self.known[name]
+                found[name.fold()] = self.known[name]
             else:
-                missing.add(name.folded())
+                missing.add(name.fold())
         self.snapshot = CatalogSnapshot(
             version=self.snapshot.version + 1,
             catalogs=self.snapshot.catalogs,
@@ -402,7 +402,7 @@ class FakeJudge:
             plan_class="Project",
             decisions=(),
             scans=self.scans.get(statement.text, ()),
-            plain=not any(scan.obligations for scan in self.scans.get(statement.text, ())),
+            shows_errors=not any(scan.obligations for scan in self.scans.get(statement.text, ())),
             snapshot_version=snapshot.version,
             catalog_version=snapshot.catalog.version,
             names=next((names for pattern, names in self.names if re.search(pattern, statement.text)), NONE),
@@ -425,7 +425,7 @@ class Sink:
     def write(self, data: bytes) -> None:
         self.data += data
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         return
 
 
@@ -470,7 +470,9 @@ class FakePromotion:
             return NotPromoted(code="NOT_GOVERNABLE", sqlstate="0A000", message=self.refuses)
         return None
 
-    async def tend(self, action: DatasetAction, name: TableName, principal: Principal) -> str | None:
+    async def maintain_dataset(
+        self, action: DatasetAction, name: TableName, principal: Principal
+    ) -> str | None:
         self.order.append("tended")
         self.tended.append((action, name))
         return self.why
@@ -496,7 +498,7 @@ class FakeEndpoint:
     async def can_be_read(self, names: Iterable[TableName]) -> bool:
         return True
 
-    def own(self, session: NameResolution, text: str) -> Statement:
+    def build_own_statement(self, session: NameResolution, text: str) -> Statement:
         return Statement(text=text, principal=session.principal, context=session.context)
 
     async def run_inside(self, session: NameResolution, statement: Statement, client: Client) -> None:

@@ -137,7 +137,7 @@ class LakeJudge:
             plan_class="Project",
             decisions=(),
             scans=(),
-            plain=True,
+            shows_errors=True,
             snapshot_version=snapshot.version,
             catalog_version=seen.version,
             names=frozenset(name_of(table) for table in tables),
@@ -243,7 +243,7 @@ class LakeSession:
     async def own_settings(self) -> dict[str, str]:
         return {}
 
-    async def described_functions(self) -> dict[str, tuple[str, str]]:
+    async def describe_functions(self) -> dict[str, tuple[str, str]]:
         return {}
 
     async def texts_of_length(

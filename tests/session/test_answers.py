@@ -11,8 +11,8 @@ import pytest
 from gateway.model.catalog import TableName
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule
-from gateway.session.answers import UnknownShape, filter_rows, listed_tables
-from gateway.session.descriptions import reduced_information
+from gateway.session.answers import UnknownShape, filter_rows, list_extended_tables
+from gateway.session.descriptions import reduce_information
 
 HIDDEN = {"spark_catalog.hr", "spark_catalog.sales.secret", "lake", "spark_catalog.sales.mixed.ssn"}
 
@@ -215,7 +215,7 @@ def test_extended_tables_keep_the_information_that_may_be_told() -> None:
     rows[3:3] = [("sales", "masked", False, INFORMATION), ("sales", "none", False, INFORMATION)]
     whole_tree = INFORMATION.split("Schema: root\n")[1].rstrip("\n")
     rule = AnswerRule(filter=AnswerFilter.TABLE_EXTENDED, catalog="spark_catalog")
-    listed = [name.table for name in listed_tables(rule, rows, visible)]
+    listed = [name.table for name in list_extended_tables(rule, rows, visible)]
     assert listed == ["orders", "mixed", "other", "masked", "none"]
     assert shown(AnswerFilter.TABLE_EXTENDED, rows, told=told) == [
         ("sales", "orders", False, INFORMATION),
@@ -278,7 +278,7 @@ def test_properties_keep_how_files_are_written() -> None:
 
 def test_what_dbt_reads_of_a_table_is_there() -> None:
     """dbt-spark looks for these words and lines; without them its own views count as tables."""
-    information = reduced_information(INFORMATION, frozenset({"id", "at"}))
+    information = reduce_information(INFORMATION, frozenset({"id", "at"}))
     assert "Type: VIEW" in information
     assert re.findall(r"^Owner: (.*)$", information, re.MULTILINE) == ["ann"]
     columns = re.findall(r"^ \|-- (.*): (.*) \(nullable = (.*)\b", information, re.MULTILINE)

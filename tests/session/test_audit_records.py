@@ -70,7 +70,7 @@ def cleared() -> Cleared:
 
 def test_a_cleared_statement_is_recorded_with_everything_that_was_decided() -> None:
     verdict = cleared()
-    event = audit_records.decided(
+    event = audit_records.build_decided(
         STAMP,
         verdict,
         client=Client(address="10.0.0.5:51000", application="beeline", protocol="thrift"),
@@ -105,7 +105,7 @@ def test_a_cleared_statement_is_recorded_with_everything_that_was_decided() -> N
 
 def test_what_a_cleared_statement_was_denied_is_no_resource_that_it_got() -> None:
     verdict = replace(cleared(), decisions=(decision("name"), decision("salary", allowed=False)))
-    event = audit_records.decided(
+    event = audit_records.build_decided(
         STAMP,
         verdict,
         client=Client(protocol="thrift"),
@@ -128,7 +128,7 @@ def test_columns_that_one_policy_settled_alike_share_an_entry() -> None:
         message="user `bob` needs select on column spark_catalog.hr.employee.salary",
         decisions=(decision("name"), decision("salary", allowed=False, policy=other), decision("ssn")),
     )
-    event = audit_records.decided(
+    event = audit_records.build_decided(
         STAMP,
         verdict,
         client=Client(protocol="thrift"),
@@ -153,7 +153,7 @@ def test_a_statement_refused_before_any_decision_names_no_policy() -> None:
         sqlstate="42601",
         message="syntax error at `SELEC`",
     )
-    event = audit_records.decided(
+    event = audit_records.build_decided(
         STAMP,
         verdict,
         client=Client(protocol="thrift"),
@@ -185,7 +185,7 @@ def test_a_completed_event_has_one_id_per_statement() -> None:
 
 
 def test_an_outcome_tells_what_was_relayed() -> None:
-    event = audit_records.completed(
+    event = audit_records.build_completed(
         statement_id=STATEMENT_ID,
         time="2026-11-20T13:06:00.000000Z",
         gateway="gw-1",

@@ -24,7 +24,7 @@ from gateway.model.statement import (
 )
 from gateway.session.failures import StatementFailed
 from gateway.session.session import JudgedStatement, NameResolution, TempView
-from gateway.session.view_rules import why_ended, without_ended_views
+from gateway.session.view_rules import explain_ended_view, refuse_ended_views
 from tests.session.fakes import FakeEndpoint
 
 PRINCIPAL = Principal(user="bob")
@@ -69,7 +69,7 @@ def ended(name: str, read: str = "v") -> NameResolution:
     """A session in which a view has ended."""
     session = bare_session()
     refusal = Refused(statement=statement(""), code="ACCESS_DENIED", sqlstate="42501", message="no")
-    session.end_view(name, why_ended(name, read, refusal))
+    session.end_view(name, explain_ended_view(name, read, refusal))
     return session
 
 
@@ -83,7 +83,7 @@ def test_what_is_refused_for_the_table_of_an_ended_views_name_says_so() -> None:
         message="none",
         parameters=parameters,
     )
-    told = without_ended_views(ended("V"), asked)
+    told = refuse_ended_views(ended("V"), asked)
     assert isinstance(told, Refused)
     assert (told.code, told.sqlstate, told.parameters) == ("VIEW_ENDED", "42P01", ())
     assert told.message == (
@@ -92,9 +92,9 @@ def test_what_is_refused_for_the_table_of_an_ended_views_name_says_so() -> None:
         "with its database"
     )
     other = replace(asked, parameters=(("relationName", "`lab`.`v`"),))
-    assert without_ended_views(ended("v"), other) is other
-    assert without_ended_views(ended("w"), asked) is asked
-    assert without_ended_views(bare_session(), asked) is asked
+    assert refuse_ended_views(ended("v"), other) is other
+    assert refuse_ended_views(ended("w"), asked) is asked
+    assert refuse_ended_views(bare_session(), asked) is asked
 
 
 def test_what_is_denied_on_the_table_of_an_ended_views_name_says_so() -> None:
@@ -109,14 +109,14 @@ def test_what_is_denied_on_the_table_of_an_ended_views_name_says_so() -> None:
             decisions=(Decision(request=request, allowed=allowed),),
         )
 
-    told = without_ended_views(ended("w"), denied("default"))
+    told = refuse_ended_views(ended("w"), denied("default"))
     assert isinstance(told, Refused)
     assert told.code == "ACCESS_DENIED"
     assert told.message == (
         "user ann needs select (the temporary view `w` ended because `v` did, which it reads)"
     )
     for other in (denied("lab"), denied("default", allowed=True), replace(denied("default"), code="PARSE")):
-        assert without_ended_views(ended("w"), other) is other
+        assert refuse_ended_views(ended("w"), other) is other
 
 
 MAPPING = TableName("spark_catalog", "lab", "blocked")

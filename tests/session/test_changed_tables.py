@@ -191,7 +191,7 @@ def test_of_a_forgotten_change_every_name_counts_as_changed() -> None:
         changed.note([TableName("c", "d", table_)])
     unchanged = TableName("c", "d", "unchanged")
     assert changed.since(unchanged, known)
-    assert changed.replaced_since(unchanged, known)
+    assert changed.was_replaced_since(unchanged, known)
     assert not changed.since(unchanged, later)
     assert changed.since(TableName("C", "D", "A"), later)
     assert not changed.since(TableName("c", "d", "a"), changed.generation)
@@ -202,11 +202,11 @@ def test_a_change_of_a_namespace_is_one_of_all_that_lie_in_it() -> None:
     changed.note([], [("c", "a")], stays=True)
     assert changed.since(TableName("c", "a.b", "t"), 0)
     assert not changed.since(TableName("c", "b", "t"), 0)
-    assert not changed.replaced_since(TableName("c", "a.b", "t"), 0), "it means the same"
+    assert not changed.was_replaced_since(TableName("c", "a.b", "t"), 0), "it means the same"
     changed.note([TableName("c", "a.b", "t")], by=7)
     changed.note([TableName("c", "a.b", "t")], by=7, stays=True)
-    assert changed.replaced_since(TableName("c", "a.b", "t"), 1)
-    assert not changed.replaced_since(TableName("c", "a.b", "t"), 2)
+    assert changed.was_replaced_since(TableName("c", "a.b", "t"), 1)
+    assert not changed.was_replaced_since(TableName("c", "a.b", "t"), 2)
 
 
 @pytest.mark.parametrize(("access", "looks"), [("delete", 1), ("update", 1), ("insert", 0)])
@@ -225,7 +225,7 @@ async def test_of_files_that_another_may_delete_a_session_looks_for_the_new_ones
     locks = CatalogLocks(catalog)
     hold = await locks.acquire(LockRequest.of(wrote, wrote.names), until=0, by=other.number)
     assert hold is not None
-    hold.forwarding()
+    hold.forget_before_forwarding()
     assert await world.looks(session) == 0, "they are there until it runs"
     hold.release()
     assert [await world.looks(session) for _ in range(2)] == [looks, 0]
@@ -247,7 +247,7 @@ async def renewed(world: World, session: NameResolution) -> list[TableName | str
 async def made(world: World, session: NameResolution, _: object = None, of: str = "frame") -> None:
     verdict = await world.read(session)
     effect = CreateTempView("v", of=of)  # type: ignore[arg-type]
-    session.finished(replace(verdict, effects=(effect,)), 1)
+    session.apply_finished(replace(verdict, effects=(effect,)), 1)
 
 
 async def test_a_view_of_a_frame_is_made_again_when_its_tables_are_others() -> None:

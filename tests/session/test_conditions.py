@@ -22,14 +22,14 @@ from gateway.session.conditions import (
     STARS,
     Own,
     conditions,
+    may_show_parameter,
     parameters,
     sentence,
-    shown,
     sqlstate_of,
 )
 from gateway.session.connect.errors import Redaction
-from gateway.session.raised import raised
-from gateway.session.redact import CAST_IT, NO_METADATA, WITHHELD, ErrorKind, redact, told_sqlstate
+from gateway.session.raised import find_raised
+from gateway.session.redact import CAST_IT, NO_METADATA, WITHHELD, ErrorKind, parse_sqlstate, redact
 from gateway.wire.connect_responses import ErrorCondition, ServerError
 
 RECORDED: dict[str, dict[str, Any]] = json.loads(
@@ -98,7 +98,7 @@ def test_condition_and_sqlstate_come_through_in_each_state(name: str, state: str
         assert told == NO_CONDITION[name]
         return
     assert told.startswith(f"[{condition}] "), told
-    assert told_sqlstate(told) == sqlstate_of(condition)
+    assert parse_sqlstate(told) == sqlstate_of(condition)
     assert "failed on a value" not in told
 
 
@@ -186,8 +186,10 @@ def test_parameters_of_what_a_user_may_raise_are_not_told() -> None:
     body = 'The value 1 of the type "DECIMAL(12,34)" cannot be cast to "INT" because it is malformed.'
     raised_by = "org.apache.spark.SparkRuntimeException"
     assert "12" not in (sentence("CAST_INVALID_INPUT", raised_by, body) or "")
-    assert not shown("CAST_INVALID_INPUT", "sourceType", '"INT"', raised_by)
-    assert shown("CAST_INVALID_INPUT", "sourceType", '"INT"', "org.apache.spark.SparkNumberFormatException")
+    assert not may_show_parameter("CAST_INVALID_INPUT", "sourceType", '"INT"', raised_by)
+    assert may_show_parameter(
+        "CAST_INVALID_INPUT", "sourceType", '"INT"', "org.apache.spark.SparkNumberFormatException"
+    )
 
 
 def test_a_statement_of_many_literals_names_none() -> None:
@@ -200,19 +202,23 @@ def test_words_of_a_statement_do_not_tell_what_a_function_was_called_with() -> N
     """Who lists a thousand names in a comment would learn which one is in a row."""
     raised_by = "org.apache.spark.SparkDateTimeException"
     text = "SELECT from_utc_timestamp(at, name) /* Ann Bob Carol */ FROM t"
-    assert not shown("INVALID_TIMEZONE", "timeZone", "Ann", raised_by, Own.of((text,)))
-    assert shown("INVALID_TIMEZONE", "timeZone", "Ann", raised_by, Own.of((f"{text} WHERE a = 'Ann'",)))
-    assert not shown("DATETIME_OVERFLOW", "operation", "add 7 to Ann", raised_by, Own.of((text,)))
-    assert shown("TABLE_OR_VIEW_NOT_FOUND", "relationName", "`t`", raised_by, Own.of((text,)))
+    assert not may_show_parameter("INVALID_TIMEZONE", "timeZone", "Ann", raised_by, Own.of((text,)))
+    assert may_show_parameter(
+        "INVALID_TIMEZONE", "timeZone", "Ann", raised_by, Own.of((f"{text} WHERE a = 'Ann'",))
+    )
+    assert not may_show_parameter(
+        "DATETIME_OVERFLOW", "operation", "add 7 to Ann", raised_by, Own.of((text,))
+    )
+    assert may_show_parameter("TABLE_OR_VIEW_NOT_FOUND", "relationName", "`t`", raised_by, Own.of((text,)))
 
 
 def test_a_word_in_capitals_is_no_type() -> None:
     raised_by = "org.apache.spark.SparkIllegalArgumentException"
     several = '("STRING" or "INTERVAL DAY TO SECOND")'
     for type_ in ('"INT"', "DECIMAL(38,18)", "ARRAY<STRING>", several, "VARCHAR(300)"):
-        assert shown("UNSUPPORTED_DATATYPE", "typeName", type_, raised_by), type_
+        assert may_show_parameter("UNSUPPORTED_DATATYPE", "typeName", type_, raised_by), type_
     for word in ('"SMITH"', "ANN LEE", "ARRAY<ANN>"):
-        assert not shown("UNSUPPORTED_DATATYPE", "typeName", word, raised_by), word
+        assert not may_show_parameter("UNSUPPORTED_DATATYPE", "typeName", word, raised_by), word
 
 
 def test_what_a_metastore_says_of_partitions_is_not_told() -> None:
@@ -245,7 +251,7 @@ def test_metadata_columns_are_refused_in_our_words() -> None:
 
 
 def test_a_cause_with_a_condition_says_why() -> None:
-    found = raised(RECORDED["gone scalar"]["status"]["message"])
+    found = find_raised(RECORDED["gone scalar"]["status"]["message"])
     assert (found.condition, found.direct) == ("FAILED_READ_FILE.FILE_NOT_EXIST", False)
 
 
@@ -280,4 +286,6 @@ def test_every_parameter_of_this_spark_has_one_kind() -> None:
 
 def test_what_is_not_known_may_hold_values() -> None:
     assert sentence("CONDITION_OF_TOMORROW", "org.apache.spark.SparkException", "4711") is None
-    assert not shown("CONDITION_OF_TOMORROW", "sourceType", '"INT"', "org.apache.spark.SparkException")
+    assert not may_show_parameter(
+        "CONDITION_OF_TOMORROW", "sourceType", '"INT"', "org.apache.spark.SparkException"
+    )

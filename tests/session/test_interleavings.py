@@ -118,7 +118,7 @@ class Storm:
         elif action == 9:
             await service.close_operation(who, operation)
         elif action == 10:
-            await service.disconnected([session])
+            await service.close_disconnected([session])
         elif action == 11:
             opened = await service.metadata(who, session, 4, "GetTables", Patterns())
             self.operations.append(opened.handle)

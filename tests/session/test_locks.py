@@ -309,7 +309,7 @@ async def stop(world: World, session: Handle, handle: Handle) -> None:
 
 
 async def leave(world: World, session: Handle, handle: Handle) -> None:
-    await world.sessions.disconnected([session])
+    await world.sessions.close_disconnected([session])
 
 
 async def close(world: World, session: Handle, handle: Handle) -> None:

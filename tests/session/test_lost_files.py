@@ -11,7 +11,7 @@ from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import Handle
 from gateway.session.operation import CANCELED, ERROR, FINISHED
 from gateway.session.ports import BackendError, RelayedFrame
-from gateway.session.raised import lost_files
+from gateway.session.raised import has_lost_files
 from tests.session.fakes import BOB, Sink, World
 from tests.session.test_waiting import begun, ends_in, of, opened, world_of
 
@@ -176,6 +176,8 @@ async def test_rows_of_other_columns_are_not_shown() -> None:
 
 
 def test_a_cause_tells_of_lost_files() -> None:
-    assert lost_files(GONE)
-    assert lost_files(NESTED)
-    assert not lost_files("org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] FILE_NOT_EXIST")
+    assert has_lost_files(GONE)
+    assert has_lost_files(NESTED)
+    assert not has_lost_files(
+        "org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] FILE_NOT_EXIST"
+    )

@@ -210,7 +210,7 @@ async def test_every_way_to_end_twice_gives_one_event() -> None:
     operation = await run(world, handle, "SELECT 1")
     await asyncio.gather(
         world.sessions.close_operation(BOB, operation),
-        world.sessions.disconnected([handle]),
+        world.sessions.close_disconnected([handle]),
         world.sessions.close(),
     )
     assert world.ledger.outcomes() == ["finished"]
@@ -302,7 +302,7 @@ async def test_a_disconnected_client_stops_what_runs_and_ends_its_waiting_call()
     handle = await open_session(world)
     waiting = asyncio.create_task(run(world, handle, "SLOW"))
     await until(lambda: bool(world.backend.received))
-    await world.sessions.disconnected([handle])
+    await world.sessions.close_disconnected([handle])
     with pytest.raises(InvalidHandle):
         await waiting
     assert world.backend.last.cancelled
@@ -319,7 +319,7 @@ async def test_a_client_that_vanishes_while_spark_takes_the_statement() -> None:
     world.backend.hold = asyncio.Event()
     waiting = asyncio.create_task(run(world, handle, "SLOW"))
     await until(lambda: bool(world.backend.received))
-    await world.sessions.disconnected([handle])
+    await world.sessions.close_disconnected([handle])
     world.backend.hold.set()
     with pytest.raises(InvalidHandle):
         await waiting
@@ -331,14 +331,14 @@ async def test_a_session_closed_between_decision_and_forwarding_forwards_nothing
     world = World()
     handle = await open_session(world)
     reached, go_on = asyncio.Event(), asyncio.Event()
-    decided = world.ledger.decided
+    decided = world.ledger.record_decided
 
     async def slow_disk(event) -> None:  # type: ignore[no-untyped-def]
         await decided(event)
         reached.set()
         await go_on.wait()
 
-    world.ledger.decided = slow_disk  # type: ignore[method-assign]
+    world.ledger.record_decided = slow_disk  # type: ignore[method-assign]
     waiting = asyncio.create_task(run(world, handle, "SELECT 1"))
     await reached.wait()
     await world.sessions.close_session(BOB, handle)
@@ -406,7 +406,7 @@ async def test_while_a_gateway_stops_what_runs_goes_on_and_nothing_begins() -> N
         await run(world, other, "SELECT 1")
     assert sessions.busy() == 1
     await sessions.status(BOB, operation)
-    await sessions.disconnected([handle])
+    await sessions.close_disconnected([handle])
     assert sessions.busy() == 0
     (event,) = world.ledger.of("completed")
     assert event.body["error"] == "the client went away", "its own doing, while the gateway waits for it"
@@ -418,7 +418,7 @@ async def test_what_a_gateway_cuts_is_not_its_clients_doing() -> None:
     handle = await open_session(world)
     await run(world, handle, "SLOW", run_async=True)
     world.sessions.lifecycle.stopping = world.sessions.lifecycle.cuts = True
-    await world.sessions.disconnected([handle])
+    await world.sessions.close_disconnected([handle])
     (event,) = world.ledger.of("completed")
     assert event.body["error"] == "the gateway is stopping"
 
@@ -446,10 +446,10 @@ async def test_sessions_of_a_user_are_listed_and_ended_with_what_runs_in_them() 
     every.add(world.sessions)
     handle = await open_session(world)
     await run(world, handle, "SLOW", run_async=True)
-    assert [(one.user, one.statements, one.idle_s) for one in every.listed()] == [("bob", 1, 0.0)]
+    assert [(one.user, one.statements, one.idle_s) for one in every.list_sessions()] == [("bob", 1, 0.0)]
     assert await every.end(["alice"], "why") == 0
     assert await every.end(["bob"], "why", by="ruth") == 1
-    assert every.listed() == []
+    assert every.list_sessions() == []
     assert world.backend.sessions[0].closed
     assert world.ledger.outcomes() == ["canceled"]
     (event,) = world.ledger.of("session_ended")
@@ -466,9 +466,9 @@ async def test_a_removed_user_has_no_session_and_no_connection() -> None:
     every.add(world.sessions)
     every.add_connections(closed.extend, lambda: 0)
     await open_session(world)
-    await every.removed(["bob"])
+    await every.end_removed_users(["bob"])
     assert closed == ["bob"]
-    assert every.listed() == []
+    assert every.list_sessions() == []
     assert [event.body.get("by") for event in world.ledger.of("session_ended")] == [None]
 
 

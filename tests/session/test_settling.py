@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from gateway.session.settling import MAX_SETTLING, settled
+from gateway.session.settling import MAX_SETTLING, wait_until_settled
 
 
 @pytest.mark.parametrize(
@@ -37,5 +37,5 @@ async def test_it_is_waited_until_files_stay_as_they_are(stamps: Iterable[object
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(asyncio, "sleep", no_time)
-        await settled(stamp, "known")
+        await wait_until_settled(stamp, "known")
     assert (looked, slept) == (looks, looks - 1)

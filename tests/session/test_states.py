@@ -7,7 +7,7 @@ from itertools import product
 import pytest
 
 from gateway.session.operation import ENDS, NUMBERS
-from gateway.session.states import OUTCOMES, TABLE, Event, Life, State, WrongEvent
+from gateway.session.states import OUTCOMES, TABLE, Event, OperationStateMachine, State, WrongEvent
 
 CELLS = """
               QUEUE   ADMIT    FORWARD    REFUSE   TAKE     ANALYSE   FINISH    FAIL    CANCEL    CLOSE   TIME_OUT   DROP  AGAIN
@@ -31,8 +31,8 @@ EXPECTED = {
 }
 
 
-def at(state: State) -> Life:
-    life = Life()
+def at(state: State) -> OperationStateMachine:
+    life = OperationStateMachine()
     life.state = state
     return life
 
@@ -42,10 +42,10 @@ def test_a_state_and_an_event_give_the_next_state_or_are_refused(state: State, e
     life, following = at(state), EXPECTED[state, event]
     if following is None:
         with pytest.raises(WrongEvent):
-            life.on(event)
+            life.apply(event)
         assert life.state is state
         return
-    life.on(event)
+    life.apply(event)
     assert life.state is following
 
 
@@ -62,16 +62,16 @@ def test_what_ended_is_not_forwarded_and_nothing_is_forwarded_twice() -> None:
 
 
 def test_how_far_it_came_is_known_after_its_end() -> None:
-    life = Life()
-    life.on(Event.FORWARD)
+    life = OperationStateMachine()
+    life.apply(Event.FORWARD)
     before = life.forwarded
-    life.on(Event.REFUSE)
+    life.apply(Event.REFUSE)
     assert (before, life.forwarded) == (True, False)
-    life.on(Event.FORWARD)
-    life.on(Event.ANALYSE)
-    life.on(Event.FINISH)
+    life.apply(Event.FORWARD)
+    life.apply(Event.ANALYSE)
+    life.apply(Event.FINISH)
     assert (life.forwarded, life.analysed, life.ended, life.outcome) == (True, True, True, "finished")
-    life.on(Event.FAIL)
+    life.apply(Event.FAIL)
     assert (life.analysed, life.outcome) == (True, "failed")
 
 

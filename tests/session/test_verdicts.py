@@ -195,7 +195,7 @@ async def test_what_may_be_told_in_full_is_what_describe_would_tell() -> None:
     }
     judging._judge.refused = "denied"
     asked = Statement(text="SHOW TABLE EXTENDED LIKE '*'", principal=BOB, context=SessionContext())
-    told = await judging.verdicts.described(names, asked, HOME)
+    told = await judging.verdicts.build_description_filters(names, asked, HOME)
     assert told == {
         TableName("c", "d", "plain"): described,
         TableName("c", "d", "masked"): replace(described, details=False),

@@ -234,7 +234,7 @@ async def test_after_spark_had_no_room_one_at_a_time_tries() -> None:
     loop = asyncio.get_running_loop()
     first = slots.take("bob")
     assert first is not None
-    slots.refused(first)
+    slots.note_refused(first)
     assert slots.take("bob") is None
     tasks = [
         asyncio.create_task(slots.wait(name, until=loop.time() + 60, arrived=at))
@@ -243,7 +243,7 @@ async def test_after_spark_had_no_room_one_at_a_time_tries() -> None:
     await soon(lambda: slots.held == 1)
     assert slots.waiting == 2
     assert slots.take("dave") is None
-    slots.taken()
+    slots.note_taken()
     granted = [slot for task in tasks if (slot := await of(task)) is not None]
     assert (slots.held, slots.waiting, len(granted)) == (3, 0, 3)
     assert slots.take("dave") is not None
@@ -459,7 +459,7 @@ async def test_who_waits_ends_with_its_session_its_client_and_the_gateway(end: s
         case "session":
             await world.sessions.close_session(BOB, session)
         case "client":
-            await world.sessions.disconnected([session])
+            await world.sessions.close_disconnected([session])
         case _:
             await world.sessions.close()
     assert "canceled" in world.ledger.outcomes()

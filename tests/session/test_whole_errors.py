@@ -9,11 +9,11 @@ import pytest
 from gateway.model.statement import RewrittenText
 from gateway.session.ports import BackendError
 from gateway.session.redact import UNKNOWN
-from gateway.session.whole_errors import as_written, shown_whole, whole_failure
+from gateway.session.whole_errors import as_written, may_show_whole, whole_failure
 from tests.session.test_audit_records import cleared
 from tests.session.test_places import rewritten
 
-CLEARED = replace(cleared(), plain=True)
+CLEARED = replace(cleared(), shows_errors=True)
 HIVE = "org.apache.hive.service.cli.HiveSQLException: Error running query: "
 FULL = ("spark_catalog", "db", "gone")
 MISSING = ((FULL, ("gone",)),)
@@ -68,12 +68,12 @@ def test_a_plan_in_which_a_missing_table_has_appeared_is_not_told() -> None:
 
 def test_with_a_missing_table_only_its_own_error_is_told_whole() -> None:
     reading = replace(CLEARED, missing=MISSING)
-    assert shown_whole(NOT_FOUND, reading)
+    assert may_show_whole(NOT_FOUND, reading)
     other = NOT_FOUND.replace("TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_COLUMN")
-    assert not shown_whole(other, reading)
+    assert not may_show_whole(other, reading)
     at_run_time = NOT_FOUND.replace("sql.AnalysisException", "SparkRuntimeException")
-    assert not shown_whole(at_run_time, reading)
-    assert shown_whole(other, CLEARED)
+    assert not may_show_whole(at_run_time, reading)
+    assert may_show_whole(other, CLEARED)
 
 
 @pytest.mark.timeout(60)

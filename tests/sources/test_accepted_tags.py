@@ -118,9 +118,9 @@ async def test_policies_that_do_not_take_the_list_leave_it_to_be_offered_again()
 
 
 def test_names_are_literal_and_each_set_of_attributes_is_a_tag() -> None:
-    tagged = PII.tagged()
+    tagged = PII.build_tagged()
     assert tagged.resources["column"].values == ("x?1?",)
     assert [dict(tag.attributes) for tag in tagged.tags] == [{"level": "3"}, {}]
     assert all(tag.propagated for tag in tagged.tags)
-    assert set(WHOLE.tagged().resources) == {"catalog", "database", "table"}
-    assert [tag.type for tag in WHOLE.tagged().tags] == ["PII"]
+    assert set(WHOLE.build_tagged().resources) == {"catalog", "database", "table"}
+    assert [tag.type for tag in WHOLE.build_tagged().tags] == ["PII"]

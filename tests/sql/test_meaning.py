@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.model.catalog import Column, Table, TableKind, TableName
-from gateway.model.meaning_settings import Influence, changed, influence
+from gateway.model.meaning_settings import Influence, influence, list_changed_settings
 from gateway.model.reading import Reading
 from gateway.policy.masks import MASK_TYPES, mask_expression, standard_masks
 from gateway.reader.pool import ReaderPool
@@ -161,7 +161,7 @@ def test_a_setting_that_is_on_no_list_could_change_anything() -> None:
 
 def test_what_a_session_has_otherwise_than_spark_is_told() -> None:
     own = {"spark.sql.session.timeZone": "UTC", "spark.app.id": "a", "spark.sql.shuffle.partitions": "4"}
-    assert changed(own, own) == frozenset()
+    assert list_changed_settings(own, own) == frozenset()
     now = {**own, "spark.sql.shuffle.partitions": "8", "spark.sql.ansi.enabled": "false"}
     del now["spark.sql.session.timeZone"]
-    assert changed(now, own) == {"spark.sql.session.timeZone", "spark.sql.ansi.enabled"}
+    assert list_changed_settings(now, own) == {"spark.sql.session.timeZone", "spark.sql.ansi.enabled"}

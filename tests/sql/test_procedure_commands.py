@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.app.procedures import shipped_procedures
+from gateway.app.procedures import load_shipped_procedures
 from gateway.errors import Faults
 from gateway.model.catalog import TableName
 from gateway.model.reading import Reading
@@ -22,7 +22,7 @@ ORDERS = TableName("lake", "sales", "orders")
 async def required_of(reader: ReaderPool, text: str) -> Required | Unsupported:
     reading = await reader.read(text)
     assert isinstance(reading, Reading), reading
-    return classify(reading, NAMES, procedures=shipped_procedures())
+    return classify(reading, NAMES, procedures=load_shipped_procedures())
 
 
 GOVERNED = {

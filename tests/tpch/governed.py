@@ -61,5 +61,5 @@ def catalog(database: str = "tpch") -> CatalogSnapshot:
         for name, columns in TABLES.items()
     )
     return CatalogSnapshot(
-        version=1, catalogs=frozenset({"spark_catalog"}), tables={t.name.folded(): t for t in tables}
+        version=1, catalogs=frozenset({"spark_catalog"}), tables={t.name.fold(): t for t in tables}
     )

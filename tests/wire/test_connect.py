@@ -16,10 +16,10 @@ from gateway.wire.connect import (
     METHODS,
     SMALL_BYTES,
     ProtobufError,
+    find_unknown,
     parse,
     pb,
     serialize,
-    unknown_field,
 )
 from tests.speed import patience
 
@@ -74,7 +74,7 @@ def test_deep_messages_are_read_up_to_the_limit(relations: int) -> None:
     data = nested(relations, b"\x7a\x00")
     message = parse(pb.Relation, data)
     assert serialize(message) == data
-    assert unknown_field(message) is None
+    assert find_unknown(message) is None
     for _ in range(relations):
         message = message.filter.input
     assert message.WhichOneof("rel_type") == "range"
@@ -120,7 +120,7 @@ def exercise() -> bool:
     assert message.IsInitialized()
     assert message.ListFields()
     copy.DiscardUnknownFields()
-    assert unknown_field(message) is None
+    assert find_unknown(message) is None
     inner = message
     while inner.WhichOneof("rel_type") == "filter":
         inner = inner.filter.input
@@ -193,7 +193,7 @@ def test_any_bytes_are_a_message_or_an_error() -> None:
                 answers.add(error.code)
             else:
                 answers.add("read")
-                unknown_field(message)
+                find_unknown(message)
                 assert parse(cls, serialize(message)) == message
     assert answers == {"read", "MALFORMED"}
 
@@ -234,15 +234,15 @@ def _with_unknown(path: str) -> Any:
 def test_an_unknown_field_is_named_by_its_path(path: str) -> None:
     request = _with_unknown(path)
     expected = f"{path}.4004".lstrip(".")
-    assert unknown_field(request) == expected
-    assert unknown_field(request, plans=False) == (None if path.startswith("plan") else expected)
+    assert find_unknown(request) == expected
+    assert find_unknown(request, plans=False) == (None if path.startswith("plan") else expected)
 
 
 @pytest.mark.parametrize("relations", [30, 31, 32, 33, 64, 1000, 2000])
 def test_an_unknown_field_is_found_at_any_depth(relations: int) -> None:
     """DiscardUnknownFields of the codec stops at 64 messages without telling."""
     message = parse(pb.Relation, nested(relations, UNKNOWN))
-    found = unknown_field(message)
+    found = find_unknown(message)
     assert found is not None
     assert found.endswith("filter.input.4004")
     assert len(found) < 200
@@ -253,7 +253,7 @@ def test_an_unknown_field_in_an_entry_of_a_map_is_found() -> None:
     entry = b"\x0a\x01k\x12\x01v" + UNKNOWN
     table = parse(pb.Read.NamedTable, b"\x0a\x01t\x12" + bytes([len(entry)]) + entry)
     assert dict(table.options) == {}
-    assert unknown_field(table) == "2"
+    assert find_unknown(table) == "2"
 
 
 # Methods

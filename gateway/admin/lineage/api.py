@@ -20,7 +20,7 @@ from gateway.admin.requests import (
     BadRequest,
     NotFound,
     Turns,
-    answering,
+    build_error_middleware,
     json_answer,
     log_in,
     number_in,
@@ -41,12 +41,12 @@ from gateway.lineage.graph import (
     Knows,
     StatementEdges,
     Ways,
-    everything,
     find,
+    find_paths,
     search,
+    see_all_columns,
     statement,
     walk,
-    ways,
 )
 from gateway.model.principal import Principal
 
@@ -84,10 +84,10 @@ class _Asked:
 
     @property
     def knows(self) -> Knows:
-        return everything if self.sight is None else self.sight.knows
+        return see_all_columns if self.sight is None else self.sight.knows
 
-    async def shown(self, edges: Sequence[Edge]) -> list[Edge]:
-        return list(edges) if self.sight is None else await self.sight.shown(edges)
+    async def filter_visible(self, edges: Sequence[Edge]) -> list[Edge]:
+        return list(edges) if self.sight is None else await self.sight.filter_visible(edges)
 
     def take(self, *names: str) -> None:
         """Raise BadRequest for parameters that the question does not take, or takes only once."""
@@ -155,7 +155,7 @@ class LineageApi:
 
     def app(self) -> web.Application:
         """Return the application to be mounted at `/lineage`."""
-        app = web.Application(middlewares=[answering(self._timeout_s, _answer)])
+        app = web.Application(middlewares=[build_error_middleware(self._timeout_s, _answer)])
         for path, handler in _ROUTES.items():
             app.router.add_get(path, self._handler(handler), allow_head=False)
         return app
@@ -209,13 +209,13 @@ def _after(text: str) -> GraphColumn | None:
     raise BadRequest("parameter `after` is not what an earlier answer has as `next`")
 
 
-def _walking(direction: Direction) -> Callable[[_Asked], Awaitable[web.Response]]:
+def _build_walk_handler(direction: Direction) -> Callable[[_Asked], Awaitable[web.Response]]:
     async def handle(asked: _Asked) -> web.Response:
         asked.take("column", "depth", "limit", "format")
         shape = asked.choice("format", "json", "mermaid", "dot")
         answer = await _walk(asked, direction)
         if shape == "json":
-            answer.edges = await asked.shown(answer.edges)
+            answer.edges = await asked.filter_visible(answer.edges)
             return json_answer(as_json(answer))
         return _picture(shape, answer.edges, answer.cut_off)
 
@@ -246,7 +246,7 @@ async def _paths(asked: _Asked) -> web.Response:
         raise BadRequest(f"that is more than {MAX_ENDS} pairs of columns; name columns, not tables")
     found = Ways()
     for source, target in product(sources, targets):
-        some = await ways(asked.connection, source, target, asked.knows, depth=depth, most=most)
+        some = await find_paths(asked.connection, source, target, asked.knows, depth=depth, most=most)
         found.found += some.found
         found.cut_off = found.cut_off or some.cut_off
         if len(found.found) > most:
@@ -257,7 +257,7 @@ async def _paths(asked: _Asked) -> web.Response:
         return _picture(
             shape, {id(edge): edge for way in found.found for edge in way}.values(), found.cut_off
         )
-    shown = iter(await asked.shown([edge for way in found.found for edge in way]))
+    shown = iter(await asked.filter_visible([edge for way in found.found for edge in way]))
     found = replace(found, found=[tuple(next(shown) for _ in way) for way in found.found])
     return json_answer(ways_as_json(sources, targets, found))
 
@@ -274,13 +274,13 @@ async def _statement(asked: _Asked) -> web.Response:
     whole = asked.sight is None
     if found is None or not (whole or found.user == asked.principal.user):
         raise NotFound("the lineage graph has no such statement, or you may not know of it")
-    return json_answer(statement_as_json(found, await asked.shown(found.edges), whole=whole))
+    return json_answer(statement_as_json(found, await asked.filter_visible(found.edges), whole=whole))
 
 
 _ROUTES: dict[str, Callable[[_Asked], Awaitable[web.Response]]] = {
     "/columns": _columns,
-    "/upstream": _walking(Direction.UP),
-    "/downstream": _walking(Direction.DOWN),
+    "/upstream": _build_walk_handler(Direction.UP),
+    "/downstream": _build_walk_handler(Direction.DOWN),
     "/impact": _impact,
     "/paths": _paths,
     "/statements/{id}": _statement,
@@ -303,11 +303,11 @@ def _short(text: str) -> str:
 
 
 def _answer(request: web.Request, error: Exception) -> web.Response:
-    status, message = _told(error)
+    status, message = _build_error_response(error)
     return json_answer({"statusCode": status, "msgDesc": message}, status)
 
 
-def _told(error: Exception) -> tuple[int, str]:
+def _build_error_response(error: Exception) -> tuple[int, str]:
     match error:
         case web.HTTPMethodNotAllowed():
             return 405, "only GET is allowed here"

@@ -86,7 +86,7 @@ class Sight:
             self._columns[column] = await self._visible(column)
         return frozenset(column for column in columns if self._columns[column])
 
-    async def shown(self, edges: Sequence[Edge]) -> list[Edge]:
+    async def filter_visible(self, edges: Sequence[Edge]) -> list[Edge]:
         """Return edges between columns of which the asker may know, without what tells more than that.
 
         An expression is in the words of whoever ran the statement, and may hold values. It is shown where
@@ -95,12 +95,12 @@ class Sight:
         statements are shown to those who ran them.
         """
         statements = await self._statements(edges)
-        feeding = await self._feeding({edge.target for edge in edges})
+        feeding = await self._find_sources({edge.target for edge in edges})
         barred = None
         if feeding is not None:
             about = {name for statement in statements.values() for name in statement.datasets}
             about |= {one.dataset for sources in feeding.values() for one in sources}
-            barred = await self._barred(about | {edge.target.dataset for edge in edges})
+            barred = await self._find_barred(about | {edge.target.dataset for edge in edges})
         answer = []
         for edge in edges:
             statement = statements.get(edge.last_statement) if edge.last_statement is not None else None
@@ -206,7 +206,7 @@ class Sight:
             if len(row["names"]) == len(row["datasets"])
         }
 
-    async def _feeding(self, targets: set[GraphColumn]) -> dict[GraphColumn, list[GraphColumn]] | None:
+    async def _find_sources(self, targets: set[GraphColumn]) -> dict[GraphColumn, list[GraphColumn]] | None:
         """Return all that columns have ever been made of; None when that is too much to look at."""
         in_order = sorted(targets)
         rows = await self._connection.fetch(
@@ -220,7 +220,7 @@ class Sight:
             feeding.setdefault(GraphColumn(row["dataset"], row["name"]), []).append(source)
         return feeding
 
-    async def _barred(self, datasets: Iterable[str]) -> dict[str, set[str]] | None:
+    async def _find_barred(self, datasets: Iterable[str]) -> dict[str, set[str]] | None:
         """Return for each dataset those columns whose values the asker is not shown as they are, `*` where
         that is so of its rows; None when that is too much to look at."""
         names = sorted(datasets)

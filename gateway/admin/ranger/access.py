@@ -25,7 +25,7 @@ from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource
 from gateway.policy.broken_parts import close_dependents
 from gateway.policy.engine import Engine
 from gateway.policy.ranger import load
-from gateway.policy.unusable import broken_policies, with_closed
+from gateway.policy.unusable import list_invalid_policies, with_closed
 
 _log = structlog.get_logger(__name__)
 
@@ -112,7 +112,7 @@ class Access:
         default_factory=OrderedDict
     )
 
-    def asking(self, texts: Mapping[TextQuestion, PolicyText]) -> Access:
+    def with_texts(self, texts: Mapping[TextQuestion, PolicyText]) -> Access:
         """Return the same for one change, for which these texts have been read."""
         return replace(self, texts=texts, unread={})
 
@@ -126,8 +126,8 @@ class Access:
         configs = service.get("configs") or {}
         return (
             self.is_administrator(principal)
-            or principal.user in listed(configs.get("service.admin.users"))
-            or not listed(configs.get("service.admin.groups")).isdisjoint(principal.groups)
+            or principal.user in split_names(configs.get("service.admin.users"))
+            or not split_names(configs.get("service.admin.groups")).isdisjoint(principal.groups)
         )
 
     def administers_zone(self, principal: Principal, zone: Mapping[str, Any] | None) -> bool:
@@ -144,7 +144,7 @@ class Access:
         self, principal: Principal, service: Mapping[str, Any], config: str = "policy.download.auth.users"
     ) -> bool:
         """Whether the principal may download what plugins of the service need."""
-        named = listed((service.get("configs") or {}).get(config))
+        named = split_names((service.get("configs") or {}).get(config))
         return self.is_plugin(principal) or principal.user in named or "*" in named
 
     def is_plugin(self, principal: Principal) -> bool:
@@ -160,9 +160,9 @@ class Access:
         wanted = accesses_of(policy)
         if policy.get("isDenyAllElse"):
             # It denies every access type, whatever its items list.
-            definition = await instant.named(ObjectKind.SERVICE_DEF, service["type"]) or {}
+            definition = await instant.find_named(ObjectKind.SERVICE_DEF, service["type"]) or {}
             wanted |= {str(entry.get("name")).lower() for entry in definition.get("accessTypes") or ()}
-        delegated = await self._delegated(instant, service, policy.get("zoneName") or "")
+        delegated = await self._load_delegated(instant, service, policy.get("zoneName") or "")
         if delegated is None or not wanted:
             return False
         return await asyncio.to_thread(_holds, delegated, principal, policy, wanted)
@@ -190,7 +190,7 @@ class Access:
             if await self.governs(instant, principal, service, zone, reading=True):
                 found += those
                 continue
-            delegated = await self._delegated(instant, service, zone)
+            delegated = await self._load_delegated(instant, service, zone)
             if delegated is not None:
                 found += await asyncio.to_thread(_readable, delegated, principal, those)
         wanted = {id(policy) for policy in found}
@@ -210,21 +210,23 @@ class Access:
             return True
         if not zone:
             return False
-        body = await instant.named(ObjectKind.ZONE, zone)
+        body = await instant.find_named(ObjectKind.ZONE, zone)
         return self.audits_zone(principal, body) if reading else self.administers_zone(principal, body)
 
-    async def _delegated(self, instant: ReadTransaction, service: Body, zone: str) -> _Delegated | None:
+    async def _load_delegated(self, instant: ReadTransaction, service: Body, zone: str) -> _Delegated | None:
         """Return what a service's policies delegate in a zone; None when they cannot be read.
 
         Within one change it is what was delegated when the change first asked.
         """
         key = (service["name"], zone)
         if key not in instant.remembered:
-            instant.remembered[key] = await self._delegated_now(instant, service, zone)
+            instant.remembered[key] = await self._load_delegated_now(instant, service, zone)
         found: _Delegated | None = instant.remembered[key]
         return found
 
-    async def _delegated_now(self, instant: ReadTransaction, service: Body, zone: str) -> _Delegated | None:
+    async def _load_delegated_now(
+        self, instant: ReadTransaction, service: Body, zone: str
+    ) -> _Delegated | None:
         name = service["name"]
         stamp = (await instant.version(name, What.POLICY), await instant.version(name, What.ROLE))
         # A change under way may yet be taken back, and its versions then stand for something else.
@@ -233,10 +235,10 @@ class Access:
         if committed and kept is not None and kept[0] == stamp:
             self._kept.move_to_end((name, zone))
             return kept[1]
-        definition = await instant.named(ObjectKind.SERVICE_DEF, service["type"])
-        policies = await instant.delegating(name, zone)
+        definition = await instant.find_named(ObjectKind.SERVICE_DEF, service["type"])
+        policies = await instant.list_delegating_policies(name, zone)
         roles = await instant.all(ObjectKind.ROLE)
-        found = await asyncio.to_thread(_delegated, name, definition or {}, policies, roles)
+        found = await asyncio.to_thread(_build_delegated, name, definition or {}, policies, roles)
         if committed:
             self._kept[name, zone] = (stamp, found)
             self._kept.move_to_end((name, zone))
@@ -245,7 +247,7 @@ class Access:
         return found
 
 
-def listed(text: object) -> frozenset[str]:
+def split_names(text: object) -> frozenset[str]:
     """Return the names of a comma-separated configuration value."""
     return frozenset(filter(None, (name.strip() for name in str(text or "").split(","))))
 
@@ -268,10 +270,10 @@ def _is_among(principal: Principal, zone: Mapping[str, Any], kind: str) -> bool:
     )
 
 
-def _delegated(
+def _build_delegated(
     service: str, definition: Body, policies: Iterable[Body], roles: list[Body]
 ) -> _Delegated | None:
-    delegating = [reduced for policy in policies if (reduced := _delegating(policy)) is not None]
+    delegating = [reduced for policy in policies if (reduced := _keep_delegating_items(policy)) is not None]
     document = {
         "serviceName": service,
         "serviceDef": definition,
@@ -286,7 +288,7 @@ def _delegated(
         return None
     # One at fault delegates nothing, and where it takes away nobody has anything: the others delegate on.
     policy_set = close_dependents(policy_set)
-    at_fault = broken_policies(policy_set)
+    at_fault = list_invalid_policies(policy_set)
     if at_fault:
         _log.warning("delegated_policies_unreadable", service=service, policies=[one.id for one in at_fault])
         policy_set = with_closed(policy_set, at_fault)
@@ -294,7 +296,7 @@ def _delegated(
     return _Delegated(service, levels, Engine(policy_set))
 
 
-def _delegating(policy: Mapping[str, Any]) -> Body | None:
+def _keep_delegating_items(policy: Mapping[str, Any]) -> Body | None:
     """Return the policy with the items that delegate only; None when it has none."""
     if policy.get("policyType") or policy.get("isEnabled") is False:
         return None

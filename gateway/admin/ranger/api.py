@@ -39,7 +39,7 @@ from gateway.admin.requests import (
     LOGIN,
     Authenticate,
     Turns,
-    answering,
+    build_error_middleware,
     log_in,
     status_of,
 )
@@ -88,7 +88,7 @@ class RangerApi:
 
     def app(self) -> web.Application:
         """Return the application to be mounted at `/service`."""
-        app = web.Application(middlewares=[answering(self._timeout_s, _told)])
+        app = web.Application(middlewares=[build_error_middleware(self._timeout_s, _build_error_response)])
         for route in self._routes:
             for path in (route.path, route.path + "/"):
                 app.router.add_route(route.method, path, self._handler(route))
@@ -130,7 +130,7 @@ def as_rest_error(error: Exception) -> RangerError:
             return RangerError(*status_of(error, "ranger", "the database of policies"))
 
 
-def _told(request: web.Request, error: Exception) -> web.Response:
+def _build_error_response(request: web.Request, error: Exception) -> web.Response:
     found = as_rest_error(error)
     response = error_answer(found)
     if found.status == 401:

@@ -134,7 +134,7 @@ class ApiCall:
         """
         texts: dict[TextQuestion, PolicyText] = {}
         for _ in range(_ATTEMPTS):
-            access = self.access.asking(texts)
+            access = self.access.with_texts(texts)
             try:
                 async with self.store.writing(self.user) as writing:
                     made = await work(writing, access)
@@ -186,15 +186,15 @@ class ApiCall:
 
     async def body(self, limit: int = MAX_BODY_BYTES) -> Body:
         """Return the body, a JSON object. Raises RangerError 400 or 413 otherwise."""
-        return await self._parsed(limit, MAX_VALUES, _object)
+        return await self._parse(limit, MAX_VALUES, _object)
 
-    async def checked(
+    async def parse_object(
         self, shape: JsonField, limit: int = MAX_BODY_BYTES, *, most_values: int | None = MAX_VALUES
     ) -> Body:
         """Return the body with Ranger's defaults filled in. Raises RangerError 400 or 413."""
-        return await self._parsed(limit, most_values, lambda found: checked(shape, _object(found)))
+        return await self._parse(limit, most_values, lambda found: parse_object(shape, _object(found)))
 
-    async def _parsed(self, limit: int, most_values: int | None, then: Callable[[Any], Body]) -> Body:
+    async def _parse(self, limit: int, most_values: int | None, then: Callable[[Any], Body]) -> Body:
         raw = await self.read(limit)
 
         def work() -> Body:
@@ -224,7 +224,7 @@ def _object(found: Any) -> Body:
     return found
 
 
-def checked(shape: JsonField, value: object) -> Body:
+def parse_object(shape: JsonField, value: object) -> Body:
     """Return an object with Ranger's defaults filled in. Raises RangerError 400 with all wrong types."""
     found, faults = read(shape, value)
     refuse(unreadable(faults))
@@ -277,7 +277,7 @@ class Route:
 
 
 PLACES = ("name/{name}", "guid/{guid}", "{id}")
-"""How the path names one object; `named` finds it."""
+"""How the path names one object; `find_named` finds it."""
 
 
 def one_object(
@@ -291,11 +291,11 @@ def one_object(
     ]
 
 
-async def named(call: ApiCall, reading: ReadTransaction, kind: ObjectKind) -> Body:
+async def find_named(call: ApiCall, reading: ReadTransaction, kind: ObjectKind) -> Body:
     """Return the object that the path names by `{name}`, `{guid}` or `{id}`. Raises RangerError 404."""
     match call.request.match_info:
         case {"name": name}:
-            found = await reading.named(kind, name)
+            found = await reading.find_named(kind, name)
         case {"guid": guid}:
             found = await reading.by_guid(kind, guid)
         case _:

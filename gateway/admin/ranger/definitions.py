@@ -11,7 +11,7 @@ from gateway.model.policy import ConditionDef, PolicyType, ResourceDef, ServiceD
 from gateway.policy.diagnostics import Diagnostics
 from gateway.policy.hierarchy import hierarchy_to
 from gateway.policy.json_shapes import Reader
-from gateway.policy.service_defs import IMPLICIT, SCRIPT, granted_by_markers, read_service_def
+from gateway.policy.service_defs import IMPLICIT, SCRIPT, expand_markers, read_service_def
 
 ACCESS, MASK, ROW_FILTER = (int(type_) for type_ in PolicyType)
 _OVERLAID = {MASK: "dataMaskDef", ROW_FILTER: "rowFilterDef"}
@@ -70,7 +70,7 @@ class ServiceType:
 def markers(body: Mapping[str, Any]) -> list[Object]:
     """Return Ranger's marker access types: each category's accesses with what they grant, and `_ALL`."""
     entries = body.get("accessTypes") or []
-    granted = granted_by_markers(
+    granted = expand_markers(
         (
             str(e.get("name") or ""),
             str(e.get("category") or "").upper(),
@@ -85,7 +85,7 @@ def markers(body: Mapping[str, Any]) -> list[Object]:
     ]
 
 
-def implied_conditions(body: Mapping[str, Any]) -> list[Object]:
+def build_implied_conditions(body: Mapping[str, Any]) -> list[Object]:
     """Return the script condition that a definition without one of its own has besides."""
     given = body.get("policyConditions") or []
     if ServiceType(body).definition.conditions[len(given) :] != (IMPLICIT,):
@@ -102,10 +102,10 @@ def implied_conditions(body: Mapping[str, Any]) -> list[Object]:
     ]
 
 
-def completed(body: Mapping[str, Any]) -> Object:
+def complete_definition(body: Mapping[str, Any]) -> Object:
     """Return the definition with what the server computes: marker access types and the implied condition."""
     return {
         **body,
         "markerAccessTypes": markers(body),
-        "policyConditions": [*(body.get("policyConditions") or []), *implied_conditions(body)],
+        "policyConditions": [*(body.get("policyConditions") or []), *build_implied_conditions(body)],
     }

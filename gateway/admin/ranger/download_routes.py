@@ -47,7 +47,7 @@ def _download(what: What, assemble: Assemble) -> Callable[[ApiCall], Awaitable[w
         if len(plugin) > LONGEST_PLUGIN_ID:
             raise bad_request(f"`pluginId` has more than {LONGEST_PLUGIN_ID} characters")
         async with call.store.reading() as reading:
-            service = await reading.named(ObjectKind.SERVICE, name)
+            service = await reading.find_named(ObjectKind.SERVICE, name)
             if service is None or not call.access.may_download(call.principal, service, config):
                 if service is None and call.access.is_plugin(call.principal):
                     return _no_service(name)
@@ -56,7 +56,7 @@ def _download(what: What, assemble: Assemble) -> Callable[[ApiCall], Awaitable[w
             new = extent(known, version.number, deltas=False) is not Extent.NOTHING
             document = await assemble(call, reading, service, version, known) if new else None
         if plugin:
-            noted = _noted(call, prefix, known, version, downloaded=new)
+            noted = _note_download(call, prefix, known, version, downloaded=new)
             await call.store.saw_plugin(name, plugin, call.request.remote or "", noted)
         if document is None:
             return web.Response(status=304)
@@ -65,7 +65,9 @@ def _download(what: What, assemble: Assemble) -> Callable[[ApiCall], Awaitable[w
     return handle
 
 
-def _noted(call: ApiCall, prefix: str, known: int, version: Version, *, downloaded: bool) -> dict[str, Any]:
+def _note_download(
+    call: ApiCall, prefix: str, known: int, version: Version, *, downloaded: bool
+) -> dict[str, Any]:
     noted: dict[str, Any] = {
         f"{prefix}ActiveVersion": str(known),
         f"{prefix}ActivationTime": call.parameter("lastActivationTime", "0"),
@@ -97,7 +99,7 @@ async def _policies(
     part = DownloadPart(service=service, definition=await _definition(reading, service), version=version)
     tags, of_tags = None, None
     if service.get("tagService"):
-        of_tags = await reading.named(ObjectKind.SERVICE, service["tagService"])
+        of_tags = await reading.find_named(ObjectKind.SERVICE, service["tagService"])
     if of_tags is not None:
         tags = DownloadPart(
             service=of_tags,
@@ -118,13 +120,13 @@ async def _policies(
 
 
 async def _definition(reading: ReadTransaction, service: Body) -> Body:
-    return await reading.named(ObjectKind.SERVICE_DEF, service["type"]) or {}
+    return await reading.find_named(ObjectKind.SERVICE_DEF, service["type"]) or {}
 
 
 async def _tags(
     _call: ApiCall, reading: ReadTransaction, service: Body, version: Version, _known: int
 ) -> Body:
-    stored = await reading.named(ObjectKind.TAGS, service["name"])
+    stored = await reading.find_named(ObjectKind.TAGS, service["name"])
     return service_tags(stored, service=service["name"], version=version)
 
 

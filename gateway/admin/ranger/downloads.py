@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from gateway.admin.ranger.definitions import completed
+from gateway.admin.ranger.definitions import complete_definition
 from gateway.admin.ranger.json_fields import Object
 from gateway.admin.ranger.kinds import NEVER, ChangedObject, ObjectChange, Version
 
@@ -67,7 +67,7 @@ def service_policies(part: DownloadPart, tags: DownloadPart | None, zones: Itera
     enabled = [policy for policy in part.policies if policy.get("isEnabled", True)]
     found |= {
         "policies": [dict(policy) for policy in enabled if not policy.get("zoneName")],
-        "serviceDef": completed(part.definition),
+        "serviceDef": complete_definition(part.definition),
         "auditMode": AUDIT_MODE,
         "serviceConfig": _config(part.service),
     }
@@ -75,7 +75,7 @@ def service_policies(part: DownloadPart, tags: DownloadPart | None, zones: Itera
         found["tagPolicies"] = {
             **_head(tags),
             "policies": [dict(policy) for policy in tags.policies if policy.get("isEnabled", True)],
-            "serviceDef": completed(tags.definition),
+            "serviceDef": complete_definition(tags.definition),
             "auditMode": AUDIT_MODE,
             "serviceConfig": _config(tags.service),
         }
@@ -113,7 +113,7 @@ def policy_deltas(
         (by_zone.setdefault(zone, []) if zone and not of_tags else plain).append(delta)
     found |= {
         "policyDeltas": plain,
-        "serviceDef": completed(part.definition),
+        "serviceDef": complete_definition(part.definition),
         "auditMode": AUDIT_MODE,
         "serviceConfig": _config(part.service),
     }

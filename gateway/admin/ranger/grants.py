@@ -10,7 +10,7 @@ from aiohttp import web
 
 from gateway.admin.ranger import merging
 from gateway.admin.ranger.access import Access
-from gateway.admin.ranger.calls import ApiCall, Route, answer, bad_request, checked, forbidden, not_found
+from gateway.admin.ranger.calls import ApiCall, Route, answer, bad_request, forbidden, not_found, parse_object
 from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.kinds import Body, ObjectKind
 from gateway.admin.ranger.policy_changes import create_policy, update_policy
@@ -25,14 +25,14 @@ from gateway.model.principal import Principal
 
 def _route(*, grants: bool) -> Callable[[ApiCall], Any]:
     async def handle(call: ApiCall) -> web.Response:
-        request = await call.checked(GRANT_REVOKE)
+        request = await call.parse_object(GRANT_REVOKE)
 
         async def change(writing: WriteTransaction, access: Access) -> None:
-            service = await writing.named(ObjectKind.SERVICE, call.path("service"))
+            service = await writing.find_named(ObjectKind.SERVICE, call.path("service"))
             if service is None:
                 raise not_found(f"there is no service `{call.path('service')}`")
             grantor = await _grantor(call, writing, service, request)
-            definition = ServiceType(await writing.named(ObjectKind.SERVICE_DEF, service["type"]) or {})
+            definition = ServiceType(await writing.find_named(ObjectKind.SERVICE_DEF, service["type"]) or {})
             body = await _body(writing, service, definition, request)
             if grants:
                 await _grant(access, writing, grantor, request, body)
@@ -68,7 +68,7 @@ async def _body(
     if not request["accessTypes"] and not request["replaceExistingPermissions"]:
         raise bad_request("a grant needs access types")
     recursive = [level.name for level in definition.levels().values() if level.recursive_supported]
-    resources = merging.granted_resources(request, recursive)
+    resources = merging.build_granted_resources(request, recursive)
     if not resources:
         raise bad_request("a grant needs a resource")
     zone = request["zoneName"]
@@ -76,36 +76,36 @@ async def _body(
         asked = {name: one["values"][0] for name, one in resources.items() if one["values"]}
         zones = zones_of(service["name"], asked, await writing.all(ObjectKind.ZONE), definition)
         zone = zones[0] if len(zones) == 1 else ""
-    made = merging.granting(
+    made = merging.build_grant_policy(
         {**request, "zoneName": zone},
         service=service["name"],
         service_type=service["type"],
         resources=resources,
         now_ms=writing.now_ms,
     )
-    return checked(POLICY, made)
+    return parse_object(POLICY, made)
 
 
-async def _existing(writing: WriteTransaction, body: Body) -> Body | None:
-    found = await writing.signed(body["service"], policy_signature(body))
+async def _find_existing(writing: WriteTransaction, body: Body) -> Body | None:
+    found = await writing.list_by_signature(body["service"], policy_signature(body))
     return found[0] if found else None
 
 
 async def _grant(
     access: Access, writing: WriteTransaction, grantor: Principal, request: Mapping[str, Any], body: Body
 ) -> None:
-    stored = await _existing(writing, body)
+    stored = await _find_existing(writing, body)
     if stored is None:
         await create_policy(writing, access, grantor, await _unique(writing, body))
         return
-    changed = checked(POLICY, merging.grant(stored, request))
+    changed = parse_object(POLICY, merging.grant(stored, request))
     await update_policy(writing, access, grantor, stored, changed, check_version=False)
 
 
 async def _unique(writing: WriteTransaction, body: Body) -> Body:
     """Return the policy under a name that is free: two grants may fall into one millisecond."""
     name, number = body["name"], 1
-    while await writing.named(
+    while await writing.find_named(
         ObjectKind.POLICY, body["name"], service=body["service"], zone=body["zoneName"]
     ):
         number += 1
@@ -116,11 +116,11 @@ async def _unique(writing: WriteTransaction, body: Body) -> Body:
 async def _revoke(
     access: Access, writing: WriteTransaction, grantor: Principal, request: Mapping[str, Any], body: Body
 ) -> None:
-    stored = await _existing(writing, body)
+    stored = await _find_existing(writing, body)
     if stored is None:
         # Nothing was granted on exactly these resources; Ranger answers the same.
         return
-    changed = checked(POLICY, merging.revoke(stored, request))
+    changed = parse_object(POLICY, merging.revoke(stored, request))
     await update_policy(writing, access, grantor, stored, changed, check_version=False)
 
 

@@ -123,7 +123,7 @@ def object_of(fields: Mapping[str, JsonField], *, rest: bool = False) -> JsonFie
     return JsonField(read)
 
 
-def defaulting(field: JsonField, value: Any) -> JsonField:
+def fill_default(field: JsonField, value: Any) -> JsonField:
     return JsonField(field.read, lambda: value)
 
 
@@ -132,10 +132,10 @@ WHOLE = JsonField(_whole)
 FLAG = JsonField(_flag)
 DATE = JsonField(_date)
 ANY = JsonField(_anything)
-NAME = defaulting(TEXT, "")
-OFF = defaulting(FLAG, value=False)
-ON = defaulting(FLAG, value=True)
-ZERO = defaulting(WHOLE, 0)
+NAME = fill_default(TEXT, "")
+OFF = fill_default(FLAG, value=False)
+ON = fill_default(FLAG, value=True)
+ZERO = fill_default(WHOLE, 0)
 TEXTS = list_of(TEXT, nulls=True)
 """Nulls stay, for validation to name them."""
 TEXT_MAP = map_of(TEXT)

@@ -70,16 +70,16 @@ def merge(stored: Mapping[str, Any], applied: Mapping[str, Any]) -> Object:
     if applied.get("isDenyAllElse") and not stored.get("isDenyAllElse"):
         raise NotMergeable("a policy that denies all else cannot be merged into one that does not")
     if has_conditions(stored) or has_conditions(applied):
-        return {**stored, **{name: _appended(stored, applied, name) for name in ITEM_LISTS}}
+        return {**stored, **{name: _append(stored, applied, name) for name in ITEM_LISTS}}
     table = _split(stored)
     for name in ITEM_LISTS:
         for item in applied.get(name) or []:
             for principal in _principals(item):
                 _apply(table, name, principal, item)
-    return {**stored, **{name: _joined(table[name]) for name in ITEM_LISTS}}
+    return {**stored, **{name: _join_items(table[name]) for name in ITEM_LISTS}}
 
 
-def _appended(stored: Mapping[str, Any], applied: Mapping[str, Any], name: str) -> list[Any]:
+def _append(stored: Mapping[str, Any], applied: Mapping[str, Any], name: str) -> list[Any]:
     found = list(stored.get(name) or [])
     known = [_canonical(item) for item in found]
     for item in applied.get(name) or []:
@@ -122,7 +122,7 @@ def _apply(table: _Table, name: str, principal: _Principal, item: Mapping[str, A
         table[losing][principal].remove(accesses)
 
 
-def _joined(entries: Mapping[_Principal, _Entry]) -> list[Object]:
+def _join_items(entries: Mapping[_Principal, _Entry]) -> list[Object]:
     """Return items: principals that have the same share one."""
     groups: dict[tuple[frozenset[str], bool], Object] = {}
     for (kind, name), entry in entries.items():
@@ -144,7 +144,7 @@ def _joined(entries: Mapping[_Principal, _Entry]) -> list[Object]:
     return list(groups.values())
 
 
-def replaced(stored: Mapping[str, Any], applied: Mapping[str, Any]) -> Object:
+def replace_policy(stored: Mapping[str, Any], applied: Mapping[str, Any]) -> Object:
     """Return the applied policy in the stored one's place: what it is stays, what it says goes."""
     return {
         **applied,
@@ -157,10 +157,10 @@ def grant(stored: Mapping[str, Any], request: Mapping[str, Any]) -> Object:
     policy: Mapping[str, Any] = stored
     if request.get("replaceExistingPermissions"):
         policy = _without(stored, request)
-    return merge(policy, {ALLOW: [_granted(request)]})
+    return merge(policy, {ALLOW: [_build_granted_items(request)]})
 
 
-def granting(
+def build_grant_policy(
     request: Mapping[str, Any], *, service: str, service_type: str, resources: Mapping[str, Any], now_ms: int
 ) -> Object:
     """Return a new policy for a grant on resources that no policy is about."""
@@ -173,11 +173,11 @@ def granting(
         "isAuditEnabled": bool(request.get("enableAudit", True)),
         "resources": dict(resources),
         "zoneName": request.get("zoneName") or "",
-        ALLOW: [_granted(request)],
+        ALLOW: [_build_granted_items(request)],
     }
 
 
-def granted_resources(request: Mapping[str, Any], recursive: Iterable[str]) -> Object:
+def build_granted_resources(request: Mapping[str, Any], recursive: Iterable[str]) -> Object:
     """Return the policy resources of a request; `recursive` names the levels that support it."""
     able = frozenset(recursive)
     return {
@@ -191,7 +191,7 @@ def granted_resources(request: Mapping[str, Any], recursive: Iterable[str]) -> O
     }
 
 
-def _granted(request: Mapping[str, Any]) -> Object:
+def _build_granted_items(request: Mapping[str, Any]) -> Object:
     return {
         **{kind: list(dict.fromkeys(request.get(kind) or [])) for kind in KINDS},
         "accesses": [
@@ -221,13 +221,13 @@ def _without(
     return {
         **stored,
         **{
-            name: [kept for item in stored.get(name) or [] for kept in _divided(item, gone, accesses)]
+            name: [kept for item in stored.get(name) or [] for kept in _divide_item(item, gone, accesses)]
             for name in (ALLOW, DENY_EXCEPTIONS)
         },
     }
 
 
-def _divided(
+def _divide_item(
     item: Mapping[str, Any], gone: set[_Principal], accesses: frozenset[str] | None
 ) -> Sequence[Object]:
     """Return the item for the others, and what is left of it for those that lose something."""

@@ -43,7 +43,7 @@ def author_of(stored: Mapping[str, Any], policy: Mapping[str, Any]) -> str | Non
     return writers_of(stored)[-1]
 
 
-def taken_from_others(
+def list_others_affected(
     principal: Principal,
     definition: ServiceType,
     policies: Iterable[Body],

@@ -32,15 +32,15 @@ async def _list(call: ApiCall) -> web.Response:
         service = services.get(row["service"])
         if service is None or not call.access.administers_service(call.principal, service):
             continue
-        told = _told(row, service, definitions.get(service["type"]) or {})
+        told = _build_plugin_info(row, service, definitions.get(service["type"]) or {})
         wanted = {key: call.parameter(name) for name, key in _FILTERS.items()}
         if all(told[key] == text for key, text in wanted.items() if text):
             found.append(told)
     return answer(found)
 
 
-def _told(row: Mapping[str, Any], service: Body, definition: Mapping[str, Any]) -> Body:
-    app, host = _named(row["plugin"], row["service"])
+def _build_plugin_info(row: Mapping[str, Any], service: Body, definition: Mapping[str, Any]) -> Body:
+    app, host = _split_plugin_id(row["plugin"], row["service"])
     return {
         "id": row["id"],
         "createTime": row["created_ms"],
@@ -56,7 +56,7 @@ def _told(row: Mapping[str, Any], service: Body, definition: Mapping[str, Any]) 
     }
 
 
-def _named(plugin: str, service: str) -> tuple[str, str]:
+def _split_plugin_id(plugin: str, service: str) -> tuple[str, str]:
     """Return application and host of a plugin's id, `<application>@<host>-<service>`."""
     app, _, rest = plugin.partition("@")
     return app, rest.removesuffix(f"-{service}")

@@ -23,13 +23,13 @@ from gateway.admin.ranger.kinds import Body, ObjectKind
 from gateway.admin.ranger.policy_changes import (
     apply_policy,
     delete_policy,
-    existing_policy_options,
     offer_policy,
+    read_existing_policy_options,
     update_policy,
 )
 from gateway.admin.ranger.policy_search import (
-    known_beside,
-    matching,
+    find_matching_policies,
+    load_lookups,
     policies_for_resource,
     search_policies,
 )
@@ -52,7 +52,7 @@ async def _page(call: ApiCall) -> web.StreamResponse:
 
 async def _tell(call: ApiCall, parameters: Mapping[str, str], *, wrapped: bool = False) -> web.StreamResponse:
     found = await search_policies(call, parameters)
-    document = found.wrapped("policies") if wrapped else found.items
+    document = found.wrap_page("policies") if wrapped else found.items
     return await send(call.request, document) if len(found.items) > _MANY else answer(document)
 
 
@@ -77,14 +77,14 @@ async def _page_of_service(call: ApiCall) -> web.StreamResponse:
 
 async def _require_service(call: ApiCall, name: str) -> None:
     async with call.store.reading() as reading:
-        if await reading.named(ObjectKind.SERVICE, name) is None:
+        if await reading.find_named(ObjectKind.SERVICE, name) is None:
             raise not_found(f"there is no service `{name}`")
 
 
 async def _for_resource(call: ApiCall) -> web.Response:
     definition, resource = call.path("definition"), resource_of(call.parameters())
     async with call.store.reading() as reading:
-        if await reading.named(ObjectKind.SERVICE_DEF, definition) is None:
+        if await reading.find_named(ObjectKind.SERVICE_DEF, definition) is None:
             raise not_found(f"there is no service definition `{definition}`")
         service = call.parameter("serviceName")
         return answer(await policies_for_resource(call, reading, definition, service, resource))
@@ -92,24 +92,24 @@ async def _for_resource(call: ApiCall) -> web.Response:
 
 async def _get(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
-        policy = await _named(call, reading)
-        service = await reading.named(ObjectKind.SERVICE, policy["service"]) or {}
+        policy = await _find_policy(call, reading)
+        service = await reading.find_named(ObjectKind.SERVICE, policy["service"]) or {}
         if not await call.access.readable(reading, call.principal, service, [policy]):
             raise forbidden(f"user `{call.user}` may not read policy {policy['id']}")
         return answer(policy)
 
 
 async def _create(call: ApiCall) -> web.Response:
-    body = await call.checked(POLICY)
+    body = await call.parse_object(POLICY)
 
     async def offer(writing: WriteTransaction, access: Access) -> Body:
-        return await offer_policy(writing, access, call.principal, body, **existing_policy_options(call))
+        return await offer_policy(writing, access, call.principal, body, **read_existing_policy_options(call))
 
     return with_unchecked(call, answer(await call.change(offer)))
 
 
 async def _apply(call: ApiCall) -> web.Response:
-    body = await call.checked(POLICY)
+    body = await call.parse_object(POLICY)
     overwrite = call.flag("updateIfExists") or not call.flag("mergeIfExists", default=True)
 
     async def apply(writing: WriteTransaction, access: Access) -> Body:
@@ -119,10 +119,10 @@ async def _apply(call: ApiCall) -> web.Response:
 
 
 async def _update(call: ApiCall) -> web.Response:
-    body = await call.checked(POLICY)
+    body = await call.parse_object(POLICY)
 
     async def update(writing: WriteTransaction, access: Access) -> Body:
-        before = await _named(call, writing)
+        before = await _find_policy(call, writing)
         match call.request.match_info:
             case {"service": name} if body.get("service") not in (None, "", name):
                 raise bad_request("service name mismatch: the path and the body name two services")
@@ -139,7 +139,7 @@ async def _update(call: ApiCall) -> web.Response:
 
 async def _delete(call: ApiCall) -> web.Response:
     async with call.store.writing(call.user) as writing:
-        stored = await _named(call, writing)
+        stored = await _find_policy(call, writing)
         await delete_policy(writing, call.access, call.principal, stored)
     return no_content()
 
@@ -150,7 +150,7 @@ async def _delete_by_parameters(call: ApiCall) -> web.Response:
     if not service or not name:
         raise bad_request("deleting a policy by name needs `servicename` and `policyname`")
     async with call.store.writing(call.user) as writing:
-        stored = await writing.named(
+        stored = await writing.find_named(
             ObjectKind.POLICY, name, service=service, zone=call.parameter("zoneName")
         )
         if stored is None:
@@ -165,9 +165,9 @@ async def _delete_many(call: ApiCall) -> web.Response:
     if not parameters.get("serviceName"):
         raise bad_request("deleting policies in bulk needs `serviceName`")
     async with call.store.writing(call.user) as writing:
-        if await writing.named(ObjectKind.SERVICE, parameters["serviceName"]) is None:
+        if await writing.find_named(ObjectKind.SERVICE, parameters["serviceName"]) is None:
             raise not_found(f"there is no service `{parameters['serviceName']}`")
-        portions = matching(writing, parameters, await known_beside(writing))
+        portions = find_matching_policies(writing, parameters, await load_lookups(writing))
         found = [policy async for portion in portions for policy in portion]
         for policy in found:
             await delete_policy(writing, call.access, call.principal, policy)
@@ -189,7 +189,7 @@ async def _history(call: ApiCall) -> web.Response:
         policy = states[-1].after if states else None
         if policy is None:
             raise not_found()
-        service = await reading.named(ObjectKind.SERVICE, policy["service"])
+        service = await reading.find_named(ObjectKind.SERVICE, policy["service"])
         if service is None:
             call.require_administrator("read policies of a service that is gone")
         elif not await call.access.readable(reading, call.principal, service, [policy]):
@@ -205,11 +205,11 @@ async def _versions(call: ApiCall) -> web.Response:
     return answer({"value": ",".join(versions)})
 
 
-async def _named(call: ApiCall, reading: ReadTransaction) -> Body:
+async def _find_policy(call: ApiCall, reading: ReadTransaction) -> Body:
     """Return the policy that the path names. Raises RangerError 404."""
     match call.request.match_info:
         case {"service": service, "name": name}:
-            found = await reading.named(
+            found = await reading.find_named(
                 ObjectKind.POLICY, name, service=service, zone=call.parameter("zoneName")
             )
         case {"guid": guid}:

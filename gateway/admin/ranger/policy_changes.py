@@ -1,7 +1,8 @@
 """The one way in which policies change: checked, stored with history, noted for plugins of the services.
 
 Every function works within a change that the caller opened, so that many policies can change at once or not
-at all. Bodies are Ranger's JSON with defaults filled in (`checked(POLICY, …)`); what was stored is returned.
+at all. Bodies are Ranger's JSON with defaults filled in (`parse_object(POLICY, …)`); what was stored is
+returned.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import structlog
 
 from gateway.admin.ranger import merging
 from gateway.admin.ranger.access import Access, TextQuestion
-from gateway.admin.ranger.calls import ApiCall, bad_request, checked, forbidden, refuse
+from gateway.admin.ranger.calls import ApiCall, bad_request, forbidden, parse_object, refuse
 from gateway.admin.ranger.definitions import MASK, ServiceType
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import Body, ChangedObject, ObjectKind, What
-from gateway.admin.ranger.obliging import OBLIGATIONS, author_of, differ, taken_from_others
+from gateway.admin.ranger.obliging import OBLIGATIONS, author_of, differ, list_others_affected
 from gateway.admin.ranger.role_changes import roles_of
 from gateway.admin.ranger.shapes import POLICY
 from gateway.admin.ranger.signature import policy_signature
@@ -29,7 +30,7 @@ from gateway.admin.ranger.validation_policy import (
     BAD_TEXT,
     REACHES,
     Surroundings,
-    normalised,
+    normalise_policy,
     policy_failures,
 )
 from gateway.model.principal import Principal, id_of, user_of
@@ -50,7 +51,7 @@ _TEXTS = (
 
 async def service_of(reading: ReadTransaction, name: object) -> Body:
     """Return the service that a policy names. Raises RangerError 400 with Ranger's code if there is none."""
-    service = await reading.named(ObjectKind.SERVICE, name) if isinstance(name, str) and name else None
+    service = await reading.find_named(ObjectKind.SERVICE, name) if isinstance(name, str) and name else None
     if service is None:
         refuse([Failure(3007, f"there is no service `{name}`", "service")])
         raise AssertionError  # refuse() does not return
@@ -60,7 +61,7 @@ async def service_of(reading: ReadTransaction, name: object) -> Body:
 async def create_policy(writing: WriteTransaction, access: Access, principal: Principal, body: Body) -> Body:
     """Check and store a new policy. Raises RangerError 400 with every fault, or 403."""
     service = await service_of(writing, body.get("service"))
-    policy = await _judged(writing, access, principal, service, body, stored=None)
+    policy = await _check_policy(writing, access, principal, service, body, stored=None)
     policy = with_writers(policy, principal.id, principal.id)
     made = await writing.create(ObjectKind.POLICY, policy, signature=_signature_column(policy))
     await note(writing, service, made, ChangedObject.CREATED)
@@ -83,7 +84,7 @@ async def update_policy(
     service = await service_of(writing, stored["service"])
     await _require_right(writing, access, principal, service, stored)
     body = {**body, "id": stored["id"], "guid": stored["guid"]}
-    policy = await _judged(writing, access, principal, service, body, stored=stored)
+    policy = await _check_policy(writing, access, principal, service, body, stored=stored)
     author = author_of(stored, policy)
     created, updated = writers_of(stored)[0], principal.identity if author is None else author
     policy = with_writers(policy, id_of(created), id_of(updated))
@@ -116,7 +117,7 @@ async def offer_policy(
     """
     if not (update or merge or delete):
         return await create_policy(writing, access, principal, body)
-    existing = await _existing(writing, body, by_name=by_name)
+    existing = await _find_existing(writing, body, by_name=by_name)
     if existing is None:
         return await create_policy(writing, access, principal, body)
     if merge:
@@ -127,7 +128,7 @@ async def offer_policy(
     return await create_policy(writing, access, principal, body)
 
 
-def existing_policy_options(call: ApiCall) -> dict[str, bool]:
+def read_existing_policy_options(call: ApiCall) -> dict[str, bool]:
     """Return what the parameters of a call say of policies that are there already, for `offer_policy`."""
     return {
         "update": call.flag("updateIfExists"),
@@ -141,26 +142,31 @@ async def apply_policy(
     writing: WriteTransaction, access: Access, principal: Principal, body: Body, *, overwrite: bool
 ) -> Body:
     """Create the policy when none has its resources; else merge it into that one, or overwrite that one."""
-    existing = await _existing(writing, body, by_name=False)
+    existing = await _find_existing(writing, body, by_name=False)
     if existing is not None:
         change = _overwrite if overwrite else _merge
         return await change(writing, access, principal, existing, body)
     name, service, zone = body.get("name"), body.get("service"), body.get("zoneName") or ""
-    if name and await writing.named(ObjectKind.POLICY, name, service=service or "", zone=zone) is not None:
+    if (
+        name
+        and await writing.find_named(ObjectKind.POLICY, name, service=service or "", zone=zone) is not None
+    ):
         body = {**body, "name": f"{name} {writing.now_ms}"}
     return await create_policy(writing, access, principal, body)
 
 
-async def _existing(writing: WriteTransaction, body: Body, *, by_name: bool) -> Body | None:
+async def _find_existing(writing: WriteTransaction, body: Body, *, by_name: bool) -> Body | None:
     """Return the stored policy that a body stands for. Raises RangerError 400 when there are several."""
     service = await service_of(writing, body.get("service"))
     if by_name:
         zone = body.get("zoneName") or ""
-        return await writing.named(
+        return await writing.find_named(
             ObjectKind.POLICY, body.get("name") or "", service=service["name"], zone=zone
         )
-    definition = ServiceType(await writing.named(ObjectKind.SERVICE_DEF, service["type"]) or {})
-    found = await writing.signed(service["name"], policy_signature(normalised(body, definition)))
+    definition = ServiceType(await writing.find_named(ObjectKind.SERVICE_DEF, service["type"]) or {})
+    found = await writing.list_by_signature(
+        service["name"], policy_signature(normalise_policy(body, definition))
+    )
     if len(found) > 1:
         raise bad_request("several policies have these resources")
     return found[0] if found else None
@@ -169,14 +175,14 @@ async def _existing(writing: WriteTransaction, body: Body, *, by_name: bool) -> 
 async def _merge(
     writing: WriteTransaction, access: Access, principal: Principal, stored: Body, body: Body
 ) -> Body:
-    merged = checked(POLICY, merging.merge(stored, body))
+    merged = parse_object(POLICY, merging.merge(stored, body))
     return await update_policy(writing, access, principal, stored, merged, check_version=False)
 
 
 async def _overwrite(
     writing: WriteTransaction, access: Access, principal: Principal, stored: Body, body: Body
 ) -> Body:
-    replaced = merging.replaced(stored, body)
+    replaced = merging.replace_policy(stored, body)
     return await update_policy(writing, access, principal, stored, replaced, check_version=False)
 
 
@@ -200,10 +206,10 @@ async def note(writing: WriteTransaction, service: Body, policy: Body, changed: 
     """Raise the policy version of the service, and of services that use it for their tags."""
     await writing.bump(What.POLICY, [service["name"]], changed, policy)
     if service["type"] == TAG_TYPE:
-        await writing.bump(What.POLICY, await writing.linked(service["name"]), changed, policy)
+        await writing.bump(What.POLICY, await writing.list_linked_services(service["name"]), changed, policy)
 
 
-async def _judged(
+async def _check_policy(
     writing: WriteTransaction,
     access: Access,
     principal: Principal,
@@ -213,23 +219,23 @@ async def _judged(
     stored: Mapping[str, Any] | None,
 ) -> Body:
     """Return the policy as it is to be stored. Raises RangerError 403, or 400 with all that is wrong."""
-    definition = ServiceType(await writing.named(ObjectKind.SERVICE_DEF, service["type"]) or {})
-    policy, signature = await asyncio.to_thread(_signed, body, service, definition)
+    definition = ServiceType(await writing.find_named(ObjectKind.SERVICE_DEF, service["type"]) or {})
+    policy, signature = await asyncio.to_thread(_sign_policy, body, service, definition)
     # First of all: what is wrong with it takes long to say, and is nobody's business who may not write it.
     await _require_right(writing, access, principal, service, policy)
     zone, name = policy.get("zoneName") or "", policy.get("name")
     around = Surroundings(
         service=service,
         definition=definition,
-        zone=await writing.named(ObjectKind.ZONE, zone) if zone else None,
+        zone=await writing.find_named(ObjectKind.ZONE, zone) if zone else None,
         updating=stored is not None,
         stored=stored,
         administrator=access.administers_service(principal, service),
     )
     if isinstance(name, str) and name:
-        same = await writing.named(ObjectKind.POLICY, name, service=service["name"], zone=zone)
+        same = await writing.find_named(ObjectKind.POLICY, name, service=service["name"], zone=zone)
         around = replace(around, same_name=_another(same, stored))
-    for same in await writing.signed(service["name"], signature):
+    for same in await writing.list_by_signature(service["name"], signature):
         around = replace(around, same_resources=_another(same, stored) or around.same_resources)
     refuse(await asyncio.to_thread(policy_failures, policy, around))
     kept = {**show(policy), "isEnabled": policy["isEnabled"]}
@@ -238,7 +244,7 @@ async def _judged(
     new = _new_texts(kept, stored)
     reaching: set[str] = set()
     refuse([*_text_failures(kept, new, access, delegate, reaching)])
-    taken = _taken_over(kept, stored, {text for _, text, _, _ in new}, access, delegate)
+    taken = _list_taken_over(kept, stored, {text for _, text, _, _ in new}, access, delegate)
     return _with_authors(kept, stored, {text for _, text, _, _ in new}, reaching, taken, delegate)
 
 
@@ -278,7 +284,7 @@ def _texts_of(policy: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
                 yield kind, text, items, field
 
 
-def _taken_over(
+def _list_taken_over(
     policy: Body,
     stored: Mapping[str, Any] | None,
     new: Collection[str],
@@ -378,9 +384,9 @@ def _text_failures(
             )
 
 
-def _signed(body: Body, service: Body, definition: ServiceType) -> tuple[Body, str]:
+def _sign_policy(body: Body, service: Body, definition: ServiceType) -> tuple[Body, str]:
     """Return the policy in the definition's spelling, with its signature."""
-    policy = normalised({**body, "serviceType": service["type"]}, definition)
+    policy = normalise_policy({**body, "serviceType": service["type"]}, definition)
     policy["resourceSignature"] = signature = policy_signature(policy)
     return policy, signature
 
@@ -429,15 +435,17 @@ async def _require_own(
             continue
         if await access.governs(writing, principal, service, zone):
             continue
-        definition = ServiceType(await writing.named(ObjectKind.SERVICE_DEF, service["type"]) or {})
-        policies = await writing.obliging([service["name"]], type_, zone=zone)
+        definition = ServiceType(await writing.find_named(ObjectKind.SERVICE_DEF, service["type"]) or {})
+        policies = await writing.list_obligation_policies([service["name"]], type_, zone=zone)
         on_tags = service["type"] == TAG_TYPE
         if on_tags:
             # A zone that has no tag service of its own has the policies on tags of no zone.
-            policies += await writing.obliging(await writing.linked(service["name"]), type_)
+            policies += await writing.list_obligation_policies(
+                await writing.list_linked_services(service["name"]), type_
+            )
         roles = await writing.all(ObjectKind.ROLE)
         taken = await asyncio.to_thread(
-            taken_from_others,
+            list_others_affected,
             replace(principal, roles=frozenset(roles_of(roles, principal.user, principal.groups))),
             definition,
             policies,

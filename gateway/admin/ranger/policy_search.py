@@ -23,9 +23,9 @@ async def search_policies(call: ApiCall, parameters: Mapping[str, str]) -> Page:
     async with call.store.reading() as reading:
         if call.access.is_administrator(call.principal) and not _selects(parameters):
             return await _page_of_all(reading, parameters)
-        known = await known_beside(reading)
+        known = await load_lookups(reading)
         found: list[Body] = []
-        async for portion in matching(reading, parameters, known):
+        async for portion in find_matching_policies(reading, parameters, known):
             found += await readable(call, reading, portion, known)
     return page(found, parameters, "policy")
 
@@ -34,7 +34,7 @@ async def policies_for_resource(
     call: ApiCall, reading: ReadTransaction, definition: str, service: str, resource: Mapping[str, str]
 ) -> list[Body]:
     """Return what the caller may read of the policies that touch a resource."""
-    known = await known_beside(reading)
+    known = await load_lookups(reading)
     found: list[Body] = []
     async for portion in reading.policies(service=service or None):
         those = [policy for policy in portion if policy.get("serviceType") == definition]
@@ -43,7 +43,7 @@ async def policies_for_resource(
     return found
 
 
-async def matching(
+async def find_matching_policies(
     reading: ReadTransaction, parameters: Mapping[str, str], known: SearchContext
 ) -> AsyncIterator[list[Body]]:
     """Yield the policies that the parameters ask for, whatever part of them. Raises BadParameter."""
@@ -74,7 +74,7 @@ async def readable(
     return found
 
 
-async def known_beside(reading: ReadTransaction) -> SearchContext:
+async def load_lookups(reading: ReadTransaction) -> SearchContext:
     """Return what searches look up beside the policies."""
     return SearchContext(
         definitions={one["name"]: ServiceType(one) for one in await reading.all(ObjectKind.SERVICE_DEF)},

@@ -18,16 +18,16 @@ from gateway.admin.ranger.calls import (
     Route,
     answer,
     bad_request,
-    checked,
+    find_named,
     forbidden,
-    named,
     no_content,
     not_found,
+    parse_object,
     refuse,
 )
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import Body, ObjectKind, What
-from gateway.admin.ranger.listing import listed, paged
+from gateway.admin.ranger.listing import build_list_handler, build_page_handler
 from gateway.admin.ranger.role_changes import (
     roles_of,
     with_members,
@@ -51,7 +51,7 @@ async def _readable(call: ApiCall, reading: ReadTransaction) -> list[Body]:
 
 async def _get(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
-        role = await named(call, reading, ObjectKind.ROLE)
+        role = await find_named(call, reading, ObjectKind.ROLE)
         if role["name"] not in {one["name"] for one in await _readable(call, reading)}:
             raise forbidden(f"user `{call.user}` may not read role `{role['name']}`")
         return answer(role)
@@ -59,7 +59,7 @@ async def _get(call: ApiCall) -> web.Response:
 
 async def _create(call: ApiCall) -> web.Response:
     call.require_administrator("create roles")
-    body = await call.checked(ROLE)
+    body = await call.parse_object(ROLE)
     async with call.store.writing(call.user) as writing:
         return answer(await create_role(writing, body))
 
@@ -74,9 +74,9 @@ async def create_role(writing: WriteTransaction, body: Body) -> Body:
 
 async def _update(call: ApiCall) -> web.Response:
     call.require_administrator("change roles")
-    body = await call.checked(ROLE)
+    body = await call.parse_object(ROLE)
     async with call.store.writing(call.user) as writing:
-        stored = await named(call, writing, ObjectKind.ROLE)
+        stored = await find_named(call, writing, ObjectKind.ROLE)
         if body.get("id") not in (None, stored["id"]):
             raise bad_request("roleID mismatch: the path and the body name two roles")
         return answer(await replace_role(writing, stored, body))
@@ -99,7 +99,7 @@ async def replace_role(
 async def _delete(call: ApiCall) -> web.Response:
     call.require_administrator("delete roles")
     async with call.store.writing(call.user) as writing:
-        stored = await named(call, writing, ObjectKind.ROLE)
+        stored = await find_named(call, writing, ObjectKind.ROLE)
         await _refuse_used(writing, stored["name"], "deleted")
         await writing.delete(ObjectKind.ROLE, stored)
         await writing.bump_all(What.ROLE)
@@ -114,13 +114,13 @@ async def _refuse_used(writing: WriteTransaction, name: str, what: str) -> None:
     for zone in await writing.all(ObjectKind.ZONE):
         if name in [*(zone.get("adminRoles") or ()), *(zone.get("auditRoles") or ())]:
             raise bad_request(f"role `{name}` cannot be {what}: zone `{zone['name']}` names it")
-    policy = await asyncio.to_thread(_naming, name, await writing.all(ObjectKind.POLICY))
+    policy = await asyncio.to_thread(_list_policies_naming, name, await writing.all(ObjectKind.POLICY))
     if policy is not None:
         where = f"policy `{policy['name']}` of service `{policy['service']}`"
         raise bad_request(f"role `{name}` cannot be {what}: {where} names it")
 
 
-def _naming(role: str, policies: Iterable[Body]) -> Body | None:
+def _list_policies_naming(role: str, policies: Iterable[Body]) -> Body | None:
     return next(
         (
             policy
@@ -161,7 +161,7 @@ async def _names_of_user(call: ApiCall) -> web.Response:
 
 async def groups_of(reading: ReadTransaction, user: str) -> frozenset[str]:
     """Return the groups that the store knows a user to be in."""
-    stored = await reading.named(ObjectKind.USER, user)
+    stored = await reading.find_named(ObjectKind.USER, user)
     if stored is None:
         return frozenset()
     memberships = await reading.all(ObjectKind.GROUP_USER)
@@ -172,7 +172,7 @@ async def _require_trust(call: ApiCall, reading: ReadTransaction, service_name: 
     """Raise RangerError 403 unless the caller may speak for another user, as a service's administrator."""
     if call.access.is_administrator(call.principal):
         return
-    service = await reading.named(ObjectKind.SERVICE, service_name) if service_name else None
+    service = await reading.find_named(ObjectKind.SERVICE, service_name) if service_name else None
     if service is None or not call.access.administers_service(call.principal, service):
         raise forbidden(f"user `{call.user}` may not ask or act for user `{user}`")
 
@@ -181,15 +181,15 @@ def _members_route(change: Callable[..., Body], *, admin: bool = False) -> Calla
     """Return the handler of one change of members."""
 
     async def handle(call: ApiCall) -> web.Response:
-        body = await call.checked(MEMBERS_CHANGE)
+        body = await call.parse_object(MEMBERS_CHANGE)
         members = {kind: [name for name in body.get(kind) or () if name] for kind in ("users", "groups")}
         options = {"admin": bool(body["isAdmin"])} if admin else {}
         async with call.store.writing(call.user) as writing:
-            stored = await named(call, writing, ObjectKind.ROLE)
+            stored = await find_named(call, writing, ObjectKind.ROLE)
             _require_keeper(
                 call, stored, call.user, call.principal.groups, await writing.all(ObjectKind.ROLE)
             )
-            changed = checked(ROLE, change(stored, members, **options))
+            changed = parse_object(ROLE, change(stored, members, **options))
             return answer(await replace_role(writing, stored, changed, check_version=False))
 
     return handle
@@ -210,7 +210,7 @@ def _require_keeper(
 
 def _grant_route(*, grants: bool) -> Callable[[ApiCall], Any]:
     async def handle(call: ApiCall) -> web.Response:
-        request = await call.checked(GRANT_REVOKE_ROLE)
+        request = await call.parse_object(GRANT_REVOKE_ROLE)
         async with call.store.writing(call.user) as writing:
             await _grant(call, writing, request, grants=grants)
         # Ranger's own client cannot read an object here.
@@ -222,7 +222,7 @@ def _grant_route(*, grants: bool) -> Callable[[ApiCall], Any]:
 async def _grant(
     call: ApiCall, writing: WriteTransaction, request: Mapping[str, Any], *, grants: bool
 ) -> None:
-    if await writing.named(ObjectKind.SERVICE, call.path("service")) is None:
+    if await writing.find_named(ObjectKind.SERVICE, call.path("service")) is None:
         raise not_found(f"there is no service `{call.path('service')}`")
     grantor = request.get("grantor") or call.user
     groups: Iterable[str] = call.principal.groups
@@ -237,19 +237,21 @@ async def _grant(
     if not targets or not any(members.values()):
         raise bad_request("a grant needs target roles, and users, groups or roles to put into them")
     for name in targets:
-        stored = await writing.named(ObjectKind.ROLE, name)
+        stored = await writing.find_named(ObjectKind.ROLE, name)
         if stored is None:
             raise bad_request(f"there is no role `{name}`")
         _require_keeper(call, stored, grantor, groups, await writing.all(ObjectKind.ROLE))
-        changed = _granted(stored, members, request) if grants else _revoked(stored, members, request)
-        await replace_role(writing, stored, checked(ROLE, changed), check_version=False)
+        changed = (
+            _grant_members(stored, members, request) if grants else _revoke_members(stored, members, request)
+        )
+        await replace_role(writing, stored, parse_object(ROLE, changed), check_version=False)
 
 
-def _granted(stored: Body, members: Mapping[str, list[str]], request: Mapping[str, Any]) -> Body:
+def _grant_members(stored: Body, members: Mapping[str, list[str]], request: Mapping[str, Any]) -> Body:
     return with_members(stored, members, admin=bool(request["grantOption"]))
 
 
-def _revoked(stored: Body, members: Mapping[str, list[str]], request: Mapping[str, Any]) -> Body:
+def _revoke_members(stored: Body, members: Mapping[str, list[str]], request: Mapping[str, Any]) -> Body:
     """Take members away, or with the grant option only their administration of the role."""
     return without_admin(stored, members) if request["grantOption"] else without_members(stored, members)
 
@@ -273,10 +275,10 @@ def _routes(base: str) -> tuple[Route, ...]:
 
 
 ROUTES = (
-    Route("GET", f"{PUBLIC}/roles", listed("role", _readable)),
+    Route("GET", f"{PUBLIC}/roles", build_list_handler("role", _readable)),
     *_routes(f"{PUBLIC}/roles"),
-    Route("GET", "/roles/roles", paged("role", _readable, "roles")),
-    Route("GET", "/roles/lookup/roles", paged("role", _readable, "roles")),
+    Route("GET", "/roles/roles", build_page_handler("role", _readable, "roles")),
+    Route("GET", "/roles/lookup/roles", build_page_handler("role", _readable, "roles")),
     *_routes("/roles/roles"),
 )
 

@@ -36,7 +36,7 @@ class Page:
     sort_by: str
     sort_type: str
 
-    def wrapped(self, name: str) -> Object:
+    def wrap_page(self, name: str) -> Object:
         """Return Ranger's paged wrapper with the items under `name`: `policies`, `services`, `list`, …"""
         return {
             "startIndex": self.start,
@@ -107,11 +107,11 @@ def _member(kind: str) -> Callable[[str, str], _Test]:
     return lambda _, wanted: lambda body: any(wanted in (item.get(kind) or []) for item in _items(body))
 
 
-def _listed(key: str) -> Callable[[str, str], _Test]:
+def _build_list_filter(key: str) -> Callable[[str, str], _Test]:
     return lambda _, wanted: lambda body: wanted in (body.get(key) or [])
 
 
-def _listed_partial(key: str) -> Callable[[str, str], _Test]:
+def _build_partial_list_filter(key: str) -> Callable[[str, str], _Test]:
     return lambda _, wanted: (
         lambda body: any(wanted.lower() in str(one).lower() for one in body.get(key) or [])
     )
@@ -182,8 +182,8 @@ _POLICY: dict[str, Callable[[str, str], _Test]] = {
     "user": _member("users"),
     "group": _member("groups"),
     "role": _member("roles"),
-    "policyLabel": _listed("policyLabels"),
-    "policyLabelsPartial": _listed_partial("policyLabels"),
+    "policyLabel": _build_list_filter("policyLabels"),
+    "policyLabelsPartial": _build_partial_list_filter("policyLabels"),
     "resourceSignature": _equal("resourceSignature"),
     "resourceSignature:": _equal("resourceSignature"),
     "polResource": _resource_text,
@@ -234,8 +234,8 @@ _USER = {
     "isVisible": _numeric("isVisible", 1),
     "status": _numeric("status", 1),
     "syncSource": _equal("syncSource"),
-    "userRoleList": _listed("userRoleList"),
-    "userRole": _listed("userRoleList"),
+    "userRoleList": _build_list_filter("userRoleList"),
+    "userRole": _build_list_filter("userRoleList"),
 }
 _GROUP = {
     "name": _partial("name"),
@@ -285,7 +285,7 @@ def find_policies(
         if scope not in SCOPES:
             raise BadParameter(f"parameter `resourceMatchScope` cannot be `{scope}`")
         tests.append(lambda policy: _touches(policy, resource, scope, known))
-    return page(_matching(policies, tests), parameters, "policy", size=size)
+    return page(_find_matching(policies, tests), parameters, "policy", size=size)
 
 
 def for_resource(policies: Iterable[_Body], resource: Mapping[str, str], known: SearchContext) -> list[_Body]:
@@ -349,7 +349,7 @@ def find(kind: str, bodies: Iterable[_Body], parameters: Mapping[str, str], *, s
         "group": _GROUP,
         "group-user": _GROUP_USER,
     }[kind]
-    return page(_matching(bodies, _tests(table, parameters)), parameters, kind, size=size)
+    return page(_find_matching(bodies, _tests(table, parameters)), parameters, kind, size=size)
 
 
 def page(found: Sequence[_Body], parameters: Mapping[str, str], kind: str, *, size: int = PAGE_SIZE) -> Page:
@@ -365,12 +365,12 @@ def page(found: Sequence[_Body], parameters: Mapping[str, str], kind: str, *, si
     ordered = sorted(found, key=lambda body: (_order(body.get(key)), body.get("id") or 0))
     if sort_type == "desc":
         ordered.reverse()
-    start = _bounded("startIndex", parameters, 0)
-    size = _bounded("pageSize", parameters, size) or size
+    start = _read_bounded("startIndex", parameters, 0)
+    size = _read_bounded("pageSize", parameters, size) or size
     return Page(ordered[start : start + size], len(ordered), start, size, sort_by or "id", sort_type)
 
 
-def _bounded(name: str, parameters: Mapping[str, str], default: int) -> int:
+def _read_bounded(name: str, parameters: Mapping[str, str], default: int) -> int:
     number = _number(name, parameters[name]) if parameters.get(name) else default
     if not 0 <= number <= MAX_PAGE:
         raise BadParameter(f"parameter `{name}` cannot be {number}")
@@ -392,5 +392,5 @@ def _tests(table: Mapping[str, Callable[[str, str], _Test]], parameters: Mapping
     return [table[name](name, text) for name, text in parameters.items() if name in table and text != ""]
 
 
-def _matching(bodies: Iterable[_Body], tests: Sequence[_Test]) -> list[_Body]:
+def _find_matching(bodies: Iterable[_Body], tests: Sequence[_Test]) -> list[_Body]:
     return [body for body in bodies if all(test(body) for test in tests)]

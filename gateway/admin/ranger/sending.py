@@ -17,7 +17,7 @@ async def send(
     request: web.Request, document: Any, headers: Mapping[str, str] | None = None
 ) -> web.StreamResponse:
     """Answer with a document. Where it cannot end, the connection is cut: nothing may follow half of it."""
-    whole = await asyncio.to_thread(encoded, document)
+    whole = await asyncio.to_thread(encode_json, document)
     response = web.StreamResponse(headers={"Content-Type": "application/json", **(headers or {})})
     response.content_length = sum(map(len, whole))
     await response.prepare(request)
@@ -32,7 +32,7 @@ async def send(
     return response
 
 
-def encoded(document: Any) -> list[bytes]:
+def encode_json(document: Any) -> list[bytes]:
     """Return JSON in pieces of some 100 kB.
 
     One piece of 50 MB would hold up every statement while it is made, and again while it is sent.

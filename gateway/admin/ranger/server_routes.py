@@ -21,12 +21,12 @@ async def _purge_changes(call: ApiCall) -> web.Response:
     return no_content()
 
 
-async def _nothing_kept(call: ApiCall) -> web.Response:
+async def _refuse_not_stored(call: ApiCall) -> web.Response:
     # Tags are always sent whole, and no version of a policy but the last is in the way of anything.
     call.require_administrator("drop old records")
     if "service" in call.request.match_info:
         async with call.store.reading() as reading:
-            if await reading.named(ObjectKind.SERVICE, call.path("service")) is None:
+            if await reading.find_named(ObjectKind.SERVICE, call.path("service")) is None:
                 raise not_found()
     return no_content()
 
@@ -36,15 +36,15 @@ async def _purge_records(call: ApiCall) -> web.Response:
     days = _days(call, "retentionDays", 180)
     type_ = call.parameter("type")
     if type_ in _NOT_KEPT:
-        return answer([_purged(type_, 0, 0)])
+        return answer([_build_purge_result(type_, 0, 0)])
     if type_ != _HISTORY:
         raise bad_request(f"`{type_}` is no type of records; known: {', '.join((_HISTORY, *_NOT_KEPT))}")
     async with call.store.writing(call.user) as writing:
         total, gone = await writing.purge_history(days)
-    return answer([_purged(type_, total, gone)])
+    return answer([_build_purge_result(type_, total, gone)])
 
 
-def _purged(type_: str, total: int, gone: int) -> dict[str, object]:
+def _build_purge_result(type_: str, total: int, gone: int) -> dict[str, object]:
     return {"recordType": type_, "totalRecordCount": total, "purgedRecordCount": gone}
 
 
@@ -57,7 +57,7 @@ def _days(call: ApiCall, name: str, default: int) -> int:
 
 ROUTES = (
     Route("DELETE", f"{PUBLIC}/server/policydeltas", _purge_changes),
-    Route("DELETE", f"{PUBLIC}/server/tagdeltas", _nothing_kept),
-    Route("DELETE", f"{PUBLIC}/server/purgepolicies/{{service}}", _nothing_kept),
+    Route("DELETE", f"{PUBLIC}/server/tagdeltas", _refuse_not_stored),
+    Route("DELETE", f"{PUBLIC}/server/purgepolicies/{{service}}", _refuse_not_stored),
     Route("DELETE", f"{PUBLIC}/server/purge/records", _purge_records),
 )

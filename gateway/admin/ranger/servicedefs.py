@@ -14,17 +14,17 @@ from gateway.admin.ranger.calls import (
     Route,
     answer,
     bad_request,
-    checked,
-    named,
+    find_named,
     no_content,
     one_object,
+    parse_object,
     refuse,
 )
-from gateway.admin.ranger.definitions import completed
+from gateway.admin.ranger.definitions import complete_definition
 from gateway.admin.ranger.downloads import DownloadPart, service_policies
 from gateway.admin.ranger.json_fields import Object, show
 from gateway.admin.ranger.kinds import GATEWAY, Body, ChangedObject, ObjectKind, What
-from gateway.admin.ranger.listing import listed, paged
+from gateway.admin.ranger.listing import build_list_handler, build_page_handler
 from gateway.admin.ranger.policy_changes import TAG_TYPE
 from gateway.admin.ranger.searching import PAGE_SIZE
 from gateway.admin.ranger.services import remove_service
@@ -45,30 +45,30 @@ async def _readable(call: ApiCall, reading: ReadTransaction) -> list[Body]:
 
 async def _get(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
-        return answer(await named(call, reading, ObjectKind.SERVICE_DEF))
+        return answer(await find_named(call, reading, ObjectKind.SERVICE_DEF))
 
 
 async def _create(call: ApiCall) -> web.Response:
     call.require_administrator("create service definitions")
-    body = await call.checked(SERVICE_DEF)
+    body = await call.parse_object(SERVICE_DEF)
     async with call.store.writing(call.user) as writing:
         refuse(service_def_failures(body, others=await writing.all(ObjectKind.SERVICE_DEF)))
-        made = await writing.create(ObjectKind.SERVICE_DEF, show(completed(body)))
+        made = await writing.create(ObjectKind.SERVICE_DEF, show(complete_definition(body)))
         return answer(await refresh_tags(writing, made))
 
 
 async def _update(call: ApiCall) -> web.Response:
     call.require_administrator("change service definitions")
-    body = await call.checked(SERVICE_DEF)
+    body = await call.parse_object(SERVICE_DEF)
     async with call.store.writing(call.user) as writing:
-        stored = await named(call, writing, ObjectKind.SERVICE_DEF)
+        stored = await find_named(call, writing, ObjectKind.SERVICE_DEF)
         if body.get("id") not in (None, stored["id"]):
             raise bad_request("serviceDefID mismatch: the path and the body name two service definitions")
         body["id"] = stored["id"]
         others = [one for one in await writing.all(ObjectKind.SERVICE_DEF) if one["id"] != stored["id"]]
         refuse(service_def_failures(body, others=others, stored=stored, updating=True))
-        shown = show(completed(body))
-        refuse(await left_behind(writing, shown))
+        shown = show(complete_definition(body))
+        refuse(await list_left_behind(writing, shown))
         made = await writing.update(ObjectKind.SERVICE_DEF, stored, shown)
         await _note(writing, made)
         return answer(await refresh_tags(writing, made))
@@ -77,7 +77,7 @@ async def _update(call: ApiCall) -> web.Response:
 async def _delete(call: ApiCall) -> web.Response:
     call.require_administrator("delete service definitions")
     async with call.store.writing(call.user) as writing:
-        stored = await named(call, writing, ObjectKind.SERVICE_DEF)
+        stored = await find_named(call, writing, ObjectKind.SERVICE_DEF)
         services = [s for s in await writing.all(ObjectKind.SERVICE) if s["type"] == stored["name"]]
         if services and not call.flag("forceDelete"):
             names = ", ".join(f"`{service['name']}`" for service in services)
@@ -92,13 +92,13 @@ async def _delete(call: ApiCall) -> web.Response:
 async def ship(writing: WriteTransaction, definitions: Iterable[Mapping[str, Any]]) -> None:
     """Put in the definitions that come with the gateway, and newer ones of them that nobody has changed."""
     for definition in definitions:
-        body = show(completed(checked(SERVICE_DEF, definition)))
-        stored = await writing.named(ObjectKind.SERVICE_DEF, body["name"])
+        body = show(complete_definition(parse_object(SERVICE_DEF, definition)))
+        stored = await writing.find_named(ObjectKind.SERVICE_DEF, body["name"])
         if stored is None:
             await writing.create(ObjectKind.SERVICE_DEF, body)
         elif body["name"] != TAG_TYPE and stored["updatedBy"] == GATEWAY and _differs(stored, body):
             await _note(writing, await writing.update(ObjectKind.SERVICE_DEF, stored, body))
-    tag = await writing.named(ObjectKind.SERVICE_DEF, TAG_TYPE)
+    tag = await writing.find_named(ObjectKind.SERVICE_DEF, TAG_TYPE)
     if tag is not None:
         await refresh_tags(writing, tag)
 
@@ -109,10 +109,10 @@ def _differs(stored: Body, body: Body) -> bool:
 
 async def refresh_tags(writing: WriteTransaction, changed: Body) -> Body:
     """Let the tag definition follow a change of another one; return what was changed, as it is now."""
-    tag = await writing.named(ObjectKind.SERVICE_DEF, TAG_TYPE)
+    tag = await writing.find_named(ObjectKind.SERVICE_DEF, TAG_TYPE)
     if tag is None:
         return changed
-    now = show(completed(with_components(tag, await writing.all(ObjectKind.SERVICE_DEF))))
+    now = show(complete_definition(with_components(tag, await writing.all(ObjectKind.SERVICE_DEF))))
     if now == tag:
         return changed
     made = await writing.update(ObjectKind.SERVICE_DEF, tag, now, check_version=False)
@@ -123,15 +123,15 @@ async def refresh_tags(writing: WriteTransaction, changed: Body) -> Body:
 async def _note(writing: WriteTransaction, definition: Body) -> None:
     for service in await writing.all(ObjectKind.SERVICE):
         if service["type"] == definition["name"]:
-            names = [service["name"], *await writing.linked(service["name"])]
+            names = [service["name"], *await writing.list_linked_services(service["name"])]
             await writing.bump(What.POLICY, names, ChangedObject.SERVICE_DEF)
 
 
 ROUTES = (
-    Route("GET", f"{PUBLIC}/servicedef", listed("service-def", _readable, size=PAGE_SIZE)),
+    Route("GET", f"{PUBLIC}/servicedef", build_list_handler("service-def", _readable, size=PAGE_SIZE)),
     Route("POST", f"{PUBLIC}/servicedef", _create),
     *one_object(f"{PUBLIC}/servicedef", _get, _update, _delete),
-    Route("GET", "/plugins/definitions", paged("service-def", _readable, "serviceDefs")),
+    Route("GET", "/plugins/definitions", build_page_handler("service-def", _readable, "serviceDefs")),
     Route("POST", "/plugins/definitions", _create),
     Route("GET", "/plugins/definitions/name/{name}", _get),
     *one_object("/plugins/definitions", _get, _update, _delete, ["{id}"]),
@@ -148,7 +148,7 @@ _Download = Callable[[_Definitions], Object]
 """Definitions by name → what a gateway would download."""
 
 
-async def left_behind(writing: WriteTransaction, definition: Body) -> list[Failure]:
+async def list_left_behind(writing: WriteTransaction, definition: Body) -> list[Failure]:
     """Return the policies, tags and zones that load now and would not under the new definition.
 
     Faults that there are already do not count, so that a definition can be mended.
@@ -156,7 +156,7 @@ async def left_behind(writing: WriteTransaction, definition: Body) -> list[Failu
     before = {str(one["name"]): one for one in await writing.all(ObjectKind.SERVICE_DEF)}
     after = {**before, definition["name"]: definition}
     if TAG_TYPE in after:
-        after[TAG_TYPE] = show(completed(with_components(after[TAG_TYPE], after.values())))
+        after[TAG_TYPE] = show(complete_definition(with_components(after[TAG_TYPE], after.values())))
     found: list[Failure] = []
     for service in await writing.all(ObjectKind.SERVICE):
         if service["type"] == TAG_TYPE or definition["name"] not in (service["type"], TAG_TYPE):
@@ -175,11 +175,11 @@ async def _downloads(writing: WriteTransaction, service: Body, *, own: bool) -> 
     service = {**service, "isEnabled": True}
     if own:
         zones = await writing.all(ObjectKind.ZONE)
-        tags = await writing.named(ObjectKind.TAGS, service["name"])
+        tags = await writing.find_named(ObjectKind.TAGS, service["name"])
         yield lambda known: {**_download(known, service, zones=zones), "serviceTags": tags}
         async for portion in writing.policies(service=service["name"]):
             yield lambda known, those=portion: _download(known, service, those)  # type: ignore[misc]
-    tag_service = await writing.named(ObjectKind.SERVICE, service.get("tagService") or "")
+    tag_service = await writing.find_named(ObjectKind.SERVICE, service.get("tagService") or "")
     if tag_service is not None:
         async for portion in writing.policies(service=tag_service["name"]):
             yield lambda known, those=portion: _download(  # type: ignore[misc]

@@ -13,16 +13,16 @@ from gateway.admin.ranger.calls import (
     Route,
     answer,
     bad_request,
-    checked,
-    named,
+    find_named,
     no_content,
     one_object,
+    parse_object,
     refuse,
 )
 from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import NEVER, Body, ChangedObject, ObjectKind, What
-from gateway.admin.ranger.listing import listed, paged, searched
+from gateway.admin.ranger.listing import build_list_handler, build_page_handler, search
 from gateway.admin.ranger.policy_changes import TAG_TYPE, create_policy, remove
 from gateway.admin.ranger.searching import PAGE_SIZE
 from gateway.admin.ranger.shapes import POLICY, SERVICE
@@ -38,31 +38,31 @@ _COUNTED = ("policyVersion", "policyUpdateTime", "tagVersion", "tagUpdateTime")
 
 async def _headers(call: ApiCall) -> web.Response:
     kept = ("id", "name", "displayName", "type", "isEnabled", "tagService")
-    found = await searched(call, "service", _readable)
+    found = await search(call, "service", _readable)
     return answer([{key: one.get(key) for key in kept} for one in found.items])
 
 
 async def _readable(call: ApiCall, reading: ReadTransaction) -> list[Body]:
     versions = await reading.versions()
-    return [told(call, service, versions) for service in await reading.all(ObjectKind.SERVICE)]
+    return [filter_service(call, service, versions) for service in await reading.all(ObjectKind.SERVICE)]
 
 
 async def _get(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
-        service = await named(call, reading, ObjectKind.SERVICE)
-        return answer(told(call, service, await reading.versions()))
+        service = await find_named(call, reading, ObjectKind.SERVICE)
+        return answer(filter_service(call, service, await reading.versions()))
 
 
 async def _create(call: ApiCall) -> web.Response:
     call.require_administrator("create services")
-    body = await call.checked(SERVICE)
+    body = await call.parse_object(SERVICE)
     async with call.store.writing(call.user) as writing:
         made = await create_service(writing, body)
         if call.flag("defaultPolicies"):
-            definition = ServiceType(await writing.named(ObjectKind.SERVICE_DEF, made["type"]) or {})
+            definition = ServiceType(await writing.find_named(ObjectKind.SERVICE_DEF, made["type"]) or {})
             for policy in default_policies(made, definition, call.user):
-                await create_policy(writing, call.access, call.principal, checked(POLICY, policy))
-        return answer(told(call, made, await writing.versions()))
+                await create_policy(writing, call.access, call.principal, parse_object(POLICY, policy))
+        return answer(filter_service(call, made, await writing.versions()))
 
 
 async def create_service(writing: WriteTransaction, body: Body) -> Body:
@@ -71,7 +71,7 @@ async def create_service(writing: WriteTransaction, body: Body) -> Body:
     refuse(service_failures(body, definition=definition, others=await writing.all(ObjectKind.SERVICE)))
     if body["type"] != TAG_TYPE and not body.get("tagService"):
         body = {**body, "tagService": await _tag_service(writing, body["name"])}
-    made = await writing.create(ObjectKind.SERVICE, kept(body))
+    made = await writing.create(ObjectKind.SERVICE, strip_passwords(body))
     for what in What:
         await writing.bump(what, [made["name"]])
     return made
@@ -79,13 +79,13 @@ async def create_service(writing: WriteTransaction, body: Body) -> Body:
 
 async def _tag_service(writing: WriteTransaction, name: str) -> str | None:
     """Return the tag service for a service: `dev_tag` for `dev_hive`, made when it is not there."""
-    if await writing.named(ObjectKind.SERVICE_DEF, TAG_TYPE) is None:
+    if await writing.find_named(ObjectKind.SERVICE_DEF, TAG_TYPE) is None:
         return None
     stem = name.rpartition("_")[0] or name
     wanted = f"{stem}_tag"
-    found = await writing.named(ObjectKind.SERVICE, wanted)
+    found = await writing.find_named(ObjectKind.SERVICE, wanted)
     if found is None:
-        body = checked(SERVICE, {"name": wanted, "type": TAG_TYPE})
+        body = parse_object(SERVICE, {"name": wanted, "type": TAG_TYPE})
         found = await create_service(writing, body)
     return wanted if found["type"] == TAG_TYPE else None
 
@@ -93,14 +93,14 @@ async def _tag_service(writing: WriteTransaction, name: str) -> str | None:
 async def _update(call: ApiCall) -> web.Response:
     # Not for a service's own administrators: its configuration names super users and more administrators.
     call.require_administrator("change services")
-    body = await call.checked(SERVICE)
+    body = await call.parse_object(SERVICE)
     async with call.store.writing(call.user) as writing:
-        stored = await named(call, writing, ObjectKind.SERVICE)
+        stored = await find_named(call, writing, ObjectKind.SERVICE)
         if body.get("id") not in (None, stored["id"]):
             raise bad_request("serviceID mismatch: the path and the body name two services")
         body["id"] = stored["id"]
         made = await _replace(writing, stored, body)
-        return answer(told(call, made, await writing.versions()))
+        return answer(filter_service(call, made, await writing.versions()))
 
 
 async def _replace(writing: WriteTransaction, stored: Body, body: Body) -> Body:
@@ -112,9 +112,9 @@ async def _replace(writing: WriteTransaction, stored: Body, body: Body) -> Body:
     if body["name"] != stored["name"]:
         await _refuse_zoned(writing, stored["name"], "renamed")
         await writing.rename_service(stored["name"], body["name"])
-    made = await writing.update(ObjectKind.SERVICE, stored, kept(body))
+    made = await writing.update(ObjectKind.SERVICE, stored, strip_passwords(body))
     await writing.bump(
-        What.POLICY, [made["name"], *await writing.linked(made["name"])], ChangedObject.SERVICE
+        What.POLICY, [made["name"], *await writing.list_linked_services(made["name"])], ChangedObject.SERVICE
     )
     if made.get("tagService") != stored.get("tagService"):
         await writing.bump(What.TAG, [made["name"]])
@@ -124,7 +124,7 @@ async def _replace(writing: WriteTransaction, stored: Body, body: Body) -> Body:
 async def _delete(call: ApiCall) -> web.Response:
     call.require_administrator("delete services")
     async with call.store.writing(call.user) as writing:
-        await remove_service(writing, await named(call, writing, ObjectKind.SERVICE))
+        await remove_service(writing, await find_named(call, writing, ObjectKind.SERVICE))
     return no_content()
 
 
@@ -134,13 +134,13 @@ async def remove_service(writing: WriteTransaction, service: Body) -> None:
     await _refuse_zoned(writing, name, "deleted")
     for policy in await writing.all(ObjectKind.POLICY, service=name):
         await remove(writing, service, policy)
-    for linked in await writing.linked(name):
-        other = await writing.named(ObjectKind.SERVICE, linked)
+    for linked in await writing.list_linked_services(name):
+        other = await writing.find_named(ObjectKind.SERVICE, linked)
         if other is not None:
             without = {key: value for key, value in other.items() if key != "tagService"}
             await writing.update(ObjectKind.SERVICE, other, without, check_version=False)
             await writing.bump(What.POLICY, [linked], ChangedObject.SERVICE)
-    tags = await writing.named(ObjectKind.TAGS, name)
+    tags = await writing.find_named(ObjectKind.TAGS, name)
     if tags is not None:
         await writing.delete(ObjectKind.TAGS, tags, name=name)
     await writing.delete(ObjectKind.SERVICE, service)
@@ -155,11 +155,11 @@ async def _refuse_zoned(reading: ReadTransaction, service: str, what: str) -> No
 
 async def _definition(reading: ReadTransaction, body: Mapping[str, Any]) -> ServiceType | None:
     type_ = body.get("type")
-    found = await reading.named(ObjectKind.SERVICE_DEF, type_) if type_ else None
+    found = await reading.find_named(ObjectKind.SERVICE_DEF, type_) if type_ else None
     return None if found is None else ServiceType(found)
 
 
-def kept(body: Mapping[str, Any]) -> Body:
+def strip_passwords(body: Mapping[str, Any]) -> Body:
     """Return a service as it is stored: without passwords, which nothing here needs."""
     shown = show({key: value for key, value in body.items() if key not in _COUNTED})
     shown["isEnabled"] = body.get("isEnabled", True)
@@ -171,7 +171,7 @@ def kept(body: Mapping[str, Any]) -> Body:
     return {**shown, "configs": configs}
 
 
-def told(call: ApiCall, service: Body, versions: Mapping[tuple[str, What], Any]) -> Body:
+def filter_service(call: ApiCall, service: Body, versions: Mapping[tuple[str, What], Any]) -> Body:
     """Return a service as the caller may see it: configuration is for those who administer it."""
     policy, tag = (versions.get((service["name"], what), NEVER) for what in (What.POLICY, What.TAG))
     counted = (policy.number, policy.updated_ms, tag.number, tag.updated_ms)
@@ -182,11 +182,11 @@ def told(call: ApiCall, service: Body, versions: Mapping[tuple[str, What], Any])
 
 
 ROUTES = (
-    Route("GET", f"{PUBLIC}/service", listed("service", _readable, size=PAGE_SIZE)),
+    Route("GET", f"{PUBLIC}/service", build_list_handler("service", _readable, size=PAGE_SIZE)),
     Route("POST", f"{PUBLIC}/service", _create),
     Route("GET", f"{PUBLIC}/service-headers", _headers),
     *one_object(f"{PUBLIC}/service", _get, _update, _delete),
-    Route("GET", "/plugins/services", paged("service", _readable, "services")),
+    Route("GET", "/plugins/services", build_page_handler("service", _readable, "services")),
     Route("POST", "/plugins/services", _create),
     Route("GET", "/plugins/services/name/{name}", _get),
     *one_object("/plugins/services", _get, _update, _delete, ["{id}"]),

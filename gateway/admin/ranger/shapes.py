@@ -16,7 +16,7 @@ from gateway.admin.ranger.json_fields import (
     ZERO,
     JsonField,
     Object,
-    defaulting,
+    fill_default,
     list_of,
     map_of,
     object_of,
@@ -314,8 +314,8 @@ USER = object_of(
         "groupIdList": list_of(WHOLE),
         "groupNameList": TEXTS,
         "userRoleList": TEXTS,
-        "status": defaulting(WHOLE, 1),
-        "isVisible": defaulting(WHOLE, 1),
+        "status": fill_default(WHOLE, 1),
+        "isVisible": fill_default(WHOLE, 1),
         "userSource": ZERO,
     }
 )  # fmt: skip
@@ -323,9 +323,9 @@ GROUP = object_of(
     {
         **_STAMPS,
         **dict.fromkeys(("name", "description", "otherAttributes", "syncSource", "credStoreId"), TEXT),
-        "groupType": defaulting(WHOLE, 1),
+        "groupType": fill_default(WHOLE, 1),
         "groupSource": ZERO,
-        "isVisible": defaulting(WHOLE, 1),
+        "isVisible": fill_default(WHOLE, 1),
     }
 )
 GROUP_USER = object_of({**_STAMPS, "name": TEXT, "parentGroupId": WHOLE, "userId": WHOLE})

@@ -56,7 +56,7 @@ def _failures(given: Mapping[str, Any], service: str, definition: ServiceType) -
                 yield Failure(UNKNOWN_TAG, f"there is no tag `{tag_id}`", "resourceToTagIds", resource_id)
 
 
-def imported(stored: Mapping[str, Any] | None, given: Mapping[str, Any], service: str) -> Object:
+def apply_import(stored: Mapping[str, Any] | None, given: Mapping[str, Any], service: str) -> Object:
     """Return the service's tags after an import without failures."""
     op = given["op"].lower()
     state = _ServiceTagsState({} if op == "replace" else stored or {}, service)

@@ -15,10 +15,12 @@ def with_components(tag: Mapping[str, Any], definitions: Iterable[Mapping[str, A
     """Return the tag definition with what the others have, and nothing of those that are gone."""
     others = [one for one in definitions if one["name"] != tag["name"]]
     levels = [{"name": level["name"], "matcherOptions": {}} for level in tag.get("resources") or ()]
-    masks = [entry for one in others for entry in _prefixed(one, (one.get("dataMaskDef") or {}), "maskTypes")]
+    masks = [
+        entry for one in others for entry in _prefix_names(one, (one.get("dataMaskDef") or {}), "maskTypes")
+    ]
     found = {
         **tag,
-        "accessTypes": [entry for one in others for entry in _prefixed(one, one, "accessTypes")],
+        "accessTypes": [entry for one in others for entry in _prefix_names(one, one, "accessTypes")],
         "dataMaskDef": {"maskTypes": masks, **_part(others, "dataMaskDef", levels)},
         "rowFilterDef": _part(others, "rowFilterDef", levels),
     }
@@ -29,11 +31,11 @@ def with_components(tag: Mapping[str, Any], definitions: Iterable[Mapping[str, A
 
 
 def _part(others: Iterable[Mapping[str, Any]], name: str, levels: list[Body]) -> Body:
-    accesses = [entry for one in others for entry in _prefixed(one, (one.get(name) or {}), "accessTypes")]
+    accesses = [entry for one in others for entry in _prefix_names(one, (one.get(name) or {}), "accessTypes")]
     return {"accessTypes": accesses, "resources": levels}
 
 
-def _prefixed(
+def _prefix_names(
     definition: Mapping[str, Any], part: Mapping[str, Any], entries: str
 ) -> Iterator[Mapping[str, Any]]:
     prefix, first = definition["name"], (definition.get("id") or 0) * _APART

@@ -21,7 +21,7 @@ from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import Body, ObjectKind, What
 from gateway.admin.ranger.shapes import SERVICE_TAGS
-from gateway.admin.ranger.tag_changes import imported, tag_failures
+from gateway.admin.ranger.tag_changes import apply_import, tag_failures
 from gateway.admin.ranger.transactions import ReadTransaction
 
 MAX_TAGS_BYTES = 64 * 1024**2
@@ -30,7 +30,7 @@ MAX_TAGS_BYTES = 64 * 1024**2
 async def _get(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         service = await _service(call, reading)
-        stored = await reading.named(ObjectKind.TAGS, service["name"]) or {}
+        stored = await reading.find_named(ObjectKind.TAGS, service["name"]) or {}
         version = await reading.version(service["name"], What.TAG)
     return answer(
         {
@@ -49,17 +49,17 @@ async def _get(call: ApiCall) -> web.Response:
 async def _put(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         await _service(call, reading)  # before anything of the body is looked at
-    given = await call.checked(SERVICE_TAGS, MAX_TAGS_BYTES, most_values=None)
+    given = await call.parse_object(SERVICE_TAGS, MAX_TAGS_BYTES, most_values=None)
     given["op"] = given["op"] or "set"
     async with call.store.writing(call.user) as writing:
         service = await _service(call, writing)
         name = service["name"]
         if service["type"] == "tag":
             raise bad_request(f"`{name}` is a tag service; tags belong to the service that has the resources")
-        definition = ServiceType(await writing.named(ObjectKind.SERVICE_DEF, service["type"]) or {})
+        definition = ServiceType(await writing.find_named(ObjectKind.SERVICE_DEF, service["type"]) or {})
         refuse(await asyncio.to_thread(tag_failures, given, name, definition))
-        stored = await writing.named(ObjectKind.TAGS, name)
-        body = await asyncio.to_thread(_merged, stored, given, name)
+        stored = await writing.find_named(ObjectKind.TAGS, name)
+        body = await asyncio.to_thread(_merge_tags, stored, given, name)
         if stored is None:
             await writing.create(ObjectKind.TAGS, body, name=name)
         else:
@@ -68,14 +68,14 @@ async def _put(call: ApiCall) -> web.Response:
     return no_content()
 
 
-def _merged(stored: Body | None, given: Body, service: str) -> Body:
-    merged: Body = show(imported(stored, given, service))
+def _merge_tags(stored: Body | None, given: Body, service: str) -> Body:
+    merged: Body = show(apply_import(stored, given, service))
     return merged
 
 
 async def _service(call: ApiCall, reading: ReadTransaction) -> Body:
     """Return the service of the path. Raises RangerError 404, and 403 for who does not administer it."""
-    service = await reading.named(ObjectKind.SERVICE, call.path("service"))
+    service = await reading.find_named(ObjectKind.SERVICE, call.path("service"))
     if service is None:
         raise not_found(f"there is no service `{call.path('service')}`")
     if not call.access.administers_service(call.principal, service):

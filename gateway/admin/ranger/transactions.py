@@ -50,7 +50,9 @@ class ReadTransaction:
         """Return the object with the id."""
         return _one(await self._rows("kind = $1 AND id = $2", kind, id_))
 
-    async def named(self, kind: ObjectKind, name: str, *, service: str = "", zone: str = "") -> Body | None:
+    async def find_named(
+        self, kind: ObjectKind, name: str, *, service: str = "", zone: str = ""
+    ) -> Body | None:
         """Return the object of that name; service and zone are for policies."""
         where = "kind = $1 AND name = $2 AND service = $3 AND zone = $4"
         return _one(await self._rows(where, kind, name, service, zone))
@@ -106,12 +108,14 @@ class ReadTransaction:
             found.setdefault(row["zone"], []).append(row["body"])
         return found
 
-    async def delegating(self, service: str, zone: str) -> list[Body]:
+    async def list_delegating_policies(self, service: str, zone: str) -> list[Body]:
         """Return the policies of a zone of a service that may delegate administration."""
         where = "kind = 'policy' AND service = $1 AND zone = $2 AND body::text LIKE $3"
         return await self._rows(where, service, zone, '%"delegateAdmin": true%')
 
-    async def obliging(self, services: list[str], type_: int, *, zone: str | None = None) -> list[Body]:
+    async def list_obligation_policies(
+        self, services: list[str], type_: int, *, zone: str | None = None
+    ) -> list[Body]:
         """Return the enabled policies of a type, of masks or of filters, of services; None: of all zones."""
         where = (
             "kind = 'policy' AND service = ANY($1) AND body->>'policyType' = $2"
@@ -120,12 +124,12 @@ class ReadTransaction:
         )
         return await self._rows(where, services, str(type_), zone)
 
-    async def signed(self, service: str, signature: str) -> list[Body]:
+    async def list_by_signature(self, service: str, signature: str) -> list[Body]:
         """Return the enabled policies of a service that have this signature."""
         where = "kind = 'policy' AND service = $1 AND signature = $2"
         return await self._rows(where, service, signature)
 
-    async def linked(self, tag_service: str) -> list[str]:
+    async def list_linked_services(self, tag_service: str) -> list[str]:
         """Return the names of the services whose tag service this is."""
         rows = await self._connection.fetch(
             "SELECT name FROM sluice.ranger_object WHERE kind = 'service' AND body->>'tagService' = $1"

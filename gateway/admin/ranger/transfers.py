@@ -26,7 +26,7 @@ from gateway.admin.ranger.calls import (
 )
 from gateway.admin.ranger.json_fields import Object, read
 from gateway.admin.ranger.kinds import Body, ObjectKind
-from gateway.admin.ranger.policy_changes import delete_policy, existing_policy_options, offer_policy
+from gateway.admin.ranger.policy_changes import delete_policy, offer_policy, read_existing_policy_options
 from gateway.admin.ranger.policy_search import search_policies
 from gateway.admin.ranger.roles import create_role, replace_role
 from gateway.admin.ranger.searching import MAX_PAGE, find
@@ -64,7 +64,7 @@ async def _file(call: ApiCall, found: Sequence[Mapping[str, Any]], name: str) ->
     if not found:
         return no_content()
     now = dt.datetime.now(dt.UTC)
-    document = exported(
+    document = build_export(
         found,
         name=name,
         host=call.request.url.host or "",
@@ -79,13 +79,13 @@ async def _file(call: ApiCall, found: Sequence[Mapping[str, Any]], name: str) ->
 async def _import_policies(call: ApiCall) -> web.Response:
     files = await _files(call)
     policies, failures = await asyncio.to_thread(policies_of, files.get("file"))
-    services, wrong = mapping(files.get("servicesMapJson"), "servicesMapJson")
-    zones, also_wrong = mapping(files.get("zoneMapJson"), "zoneMapJson")
+    services, wrong = read_mapping(files.get("servicesMapJson"), "servicesMapJson")
+    zones, also_wrong = read_mapping(files.get("zoneMapJson"), "zoneMapJson")
     refuse([*failures, *wrong, *also_wrong])
     mapped = Mapped(services=services, zones=zones)
 
     async def put(writing: WriteTransaction, access: Access) -> None:
-        taken = await _taken(call, writing, placed(policies, mapped))
+        taken = await _select_policies(call, writing, place_policies(policies, mapped))
         if not taken:
             raise bad_request("no policy of the file goes to a service that is here: nothing was imported")
         if call.flag("isOverride"):
@@ -96,11 +96,11 @@ async def _import_policies(call: ApiCall) -> web.Response:
     return with_unchecked(call, no_content())
 
 
-async def _taken(call: ApiCall, writing: WriteTransaction, policies: Sequence[Body]) -> list[Body]:
+async def _select_policies(call: ApiCall, writing: WriteTransaction, policies: Sequence[Body]) -> list[Body]:
     """Return the policies that the request asks for: of some types of services, with some resource."""
     types = [t.strip() for t in call.parameter("serviceType").split(",") if t.strip()]
     known = {one["name"]: one["type"] for one in await writing.all(ObjectKind.SERVICE)}
-    taken = limited(policies, service_types=known, wanted=types)
+    taken = select_service_types(policies, service_types=known, wanted=types)
     resource = call.parameter("polResource").lower()
     if resource:
         taken = [policy for policy in taken if _has_value(policy, resource)]
@@ -126,9 +126,9 @@ async def _put(call: ApiCall, writing: WriteTransaction, access: Access, policie
     failures: list[Failure] = []
     for i, policy in enumerate(policies):
         try:
-            await offer_policy(writing, access, call.principal, policy, **existing_policy_options(call))
+            await offer_policy(writing, access, call.principal, policy, **read_existing_policy_options(call))
         except Invalid as error:
-            failures += located(error.failures, i, policy.get("name"))
+            failures += add_places(error.failures, i, policy.get("name"))
         if i % 50 == 0:
             await asyncio.sleep(0)
     refuse(failures)
@@ -144,7 +144,7 @@ async def _import_roles(call: ApiCall) -> web.Response:
     async with call.store.writing(call.user) as writing:
         for role in _inner_first(roles):
             fresh = {**role, "id": None, "guid": None, "version": None}
-            stored = await writing.named(ObjectKind.ROLE, role.get("name") or "")
+            stored = await writing.find_named(ObjectKind.ROLE, role.get("name") or "")
             if stored is None:
                 await create_role(writing, fresh)
             elif call.flag("updateIfExists"):
@@ -224,7 +224,7 @@ def file_name(what: str, now: dt.datetime) -> str:
     return f"Ranger_{what}_{now:%Y%m%d_%H%M%S}.json"
 
 
-def exported(
+def build_export(
     items: Sequence[Mapping[str, Any]], *, name: str, host: str, user: str, now: dt.datetime, version: str
 ) -> Object:
     """Return the content of an export; `name` is `policies` or `roles`."""
@@ -252,7 +252,7 @@ class Mapped:
         return bool(self.services)
 
 
-def mapping(document: object, what: str) -> tuple[dict[str, str], list[Failure]]:
+def read_mapping(document: object, what: str) -> tuple[dict[str, str], list[Failure]]:
     """Return a `servicesMapJson` or `zoneMapJson` file's content, and what is wrong with it."""
     if document is None:
         return {}, []
@@ -290,7 +290,7 @@ def _items(document: object, name: str, shape: Any) -> tuple[list[Object], list[
     return items, unreadable(faults)
 
 
-def placed(policies: Iterable[Mapping[str, Any]], mapped: Mapped) -> list[Object]:
+def place_policies(policies: Iterable[Mapping[str, Any]], mapped: Mapped) -> list[Object]:
     """Return the policies where they go, without ids and what else belongs to where they come from.
 
     With a map of services, policies of services that it does not name stay out.
@@ -314,7 +314,7 @@ def placed(policies: Iterable[Mapping[str, Any]], mapped: Mapped) -> list[Object
     return found
 
 
-def limited(
+def select_service_types(
     policies: Iterable[Mapping[str, Any]], *, service_types: Mapping[str, str], wanted: Sequence[str]
 ) -> list[Object]:
     """Return the policies whose service is of a wanted type; no wanted types: all."""
@@ -325,7 +325,7 @@ def limited(
     ]
 
 
-def located(failures: Iterable[Failure], index: int, name: str | None) -> list[Failure]:
+def add_places(failures: Iterable[Failure], index: int, name: str | None) -> list[Failure]:
     """Return the failures of one policy of a file with their place in it."""
     where = f"policies[{index}]" + (f" (`{name}`)" if name else "")
     return [Failure(f.code, f"{where}: {f.reason}", f.field, f.subfield, f.type) for f in failures]

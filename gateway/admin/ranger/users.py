@@ -16,10 +16,10 @@ from gateway.admin.ranger.calls import (
     Route,
     answer,
     bad_request,
-    checked,
-    named,
+    find_named,
     no_content,
     not_found,
+    parse_object,
 )
 from gateway.admin.ranger.downloads import other_attributes
 from gateway.admin.ranger.json_fields import JsonField, show
@@ -42,7 +42,7 @@ async def _list_users(call: ApiCall) -> web.Response:
         members = await reading.all(ObjectKind.GROUP_USER)
     page = find("user", _exact_first(users, call.parameter("name")), call.parameters())
     page.items[:] = [_with_groups(user, members) for user in page.items]
-    return answer(page.wrapped(_USERS))
+    return answer(page.wrap_page(_USERS))
 
 
 async def _list_groups(call: ApiCall) -> web.Response:
@@ -50,7 +50,7 @@ async def _list_groups(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         groups = await reading.all(ObjectKind.GROUP)
     return answer(
-        find("group", _exact_first(groups, call.parameter("name")), call.parameters()).wrapped(_GROUPS)
+        find("group", _exact_first(groups, call.parameter("name")), call.parameters()).wrap_page(_GROUPS)
     )
 
 
@@ -64,13 +64,13 @@ async def _list_members(call: ApiCall) -> web.Response:
     call.require_administrator("list members of groups")
     async with call.store.reading() as reading:
         members = await reading.all(ObjectKind.GROUP_USER)
-    return answer(find("group-user", members, call.parameters()).wrapped(_MEMBERS))
+    return answer(find("group-user", members, call.parameters()).wrap_page(_MEMBERS))
 
 
 async def _members_of_group(call: ApiCall) -> web.Response:
     call.require_administrator("list members of groups")
     async with call.store.reading() as reading:
-        group = await reading.named(ObjectKind.GROUP, call.path("name"))
+        group = await reading.find_named(ObjectKind.GROUP, call.path("name"))
         if group is None:
             raise not_found()
         members = await reading.all(ObjectKind.GROUP_USER)
@@ -93,7 +93,7 @@ def _with_groups(user: Body, members: Iterable[Mapping[str, Any]]) -> Body:
     }
 
 
-async def _told(reading: ReadTransaction, kind: ObjectKind, body: Body) -> Body:
+async def _add_groups_to_user(reading: ReadTransaction, kind: ObjectKind, body: Body) -> Body:
     return _with_groups(body, await reading.all(ObjectKind.GROUP_USER)) if kind is ObjectKind.USER else body
 
 
@@ -101,7 +101,7 @@ def _get(kind: ObjectKind) -> Callable[[ApiCall], Any]:
     async def handle(call: ApiCall) -> web.Response:
         call.require_administrator("read users and groups")
         async with call.store.reading() as reading:
-            return answer(await _told(reading, kind, await named(call, reading, kind)))
+            return answer(await _add_groups_to_user(reading, kind, await find_named(call, reading, kind)))
 
     return handle
 
@@ -110,15 +110,15 @@ def _create(kind: ObjectKind) -> Callable[[ApiCall], Any]:
     async def handle(call: ApiCall) -> web.Response:
         call.require_administrator("create users and groups")
         given = await call.body()
-        body = _checked(kind, given)
+        body = _check_body(kind, given)
         async with call.store.writing(call.user) as writing:
-            if await writing.named(kind, body["name"]) is not None:
+            if await writing.find_named(kind, body["name"]) is not None:
                 raise bad_request(f"there is a {kind} `{body['name']}`")
-            made = await writing.create(kind, _kept(body))
+            made = await writing.create(kind, _strip_body(body))
             if kind is ObjectKind.USER:
                 await _join(writing, made, given, body)
             await writing.bump_all(What.USER_STORE)
-            return answer(await _told(writing, kind, made))
+            return answer(await _add_groups_to_user(writing, kind, made))
 
     return handle
 
@@ -127,18 +127,18 @@ def _update(kind: ObjectKind) -> Callable[[ApiCall], Any]:
     async def handle(call: ApiCall) -> web.Response:
         call.require_administrator("change users and groups")
         given = await call.body()
-        body = _checked(kind, given)
+        body = _check_body(kind, given)
         async with call.store.writing(call.user) as writing:
-            stored = await named(call, writing, kind)
+            stored = await find_named(call, writing, kind)
             if body.get("id") not in (None, stored["id"]):
                 raise bad_request(f"{kind} id mismatch: the path and the body name two")
             if body["name"] != stored["name"]:
                 raise bad_request(f"{kind} `{stored['name']}` cannot be renamed: policies name it")
-            made = await writing.update(kind, stored, _kept(body), check_version=False)
+            made = await writing.update(kind, stored, _strip_body(body), check_version=False)
             if kind is ObjectKind.USER:
                 await _join(writing, made, given, body)
             await writing.bump_all(What.USER_STORE)
-            return answer(await _told(writing, kind, made))
+            return answer(await _add_groups_to_user(writing, kind, made))
 
     return handle
 
@@ -147,7 +147,7 @@ def _delete(kind: ObjectKind) -> Callable[[ApiCall], Any]:
     async def handle(call: ApiCall) -> web.Response:
         call.require_administrator("delete users and groups")
         async with call.store.writing(call.user) as writing:
-            stored = await named(call, writing, kind)
+            stored = await find_named(call, writing, kind)
             list_name = "users" if kind is ObjectKind.USER else "groups"
             if call.flag("forceDelete"):
                 await forget(writing, list_name, stored["name"])
@@ -165,10 +165,10 @@ def _delete(kind: ObjectKind) -> Callable[[ApiCall], Any]:
     return handle
 
 
-def _checked(kind: ObjectKind, given: Body) -> Body:
+def _check_body(kind: ObjectKind, given: Body) -> Body:
     """Return a user or group with defaults. Raises RangerError 400."""
     shape: JsonField = USER if kind is ObjectKind.USER else GROUP
-    body = checked(shape, given)
+    body = parse_object(shape, given)
     name = (body.get("name") or "").strip()
     if not name or len(name) > _LONGEST_NAME or not name.isprintable():
         raise bad_request(f"a {kind} needs a name of at most {_LONGEST_NAME} printable characters")
@@ -179,7 +179,7 @@ def _checked(kind: ObjectKind, given: Body) -> Body:
     return {**body, "name": name}
 
 
-def _kept(body: Body) -> Body:
+def _strip_body(body: Body) -> Body:
     left_out = ("password", "groupIdList", "groupNameList")
     return show({key: value for key, value in body.items() if key not in left_out})  # type: ignore[no-any-return]
 
@@ -192,7 +192,7 @@ async def _join(writing: WriteTransaction, user: Body, given: Body, body: Body) 
             wanted[id_] = await _group(writing, await writing.get(ObjectKind.GROUP, id_ or 0), id_)
     elif given.get("groupNameList") is not None:
         for name in filter(None, body["groupNameList"]):
-            group = await _group(writing, await writing.named(ObjectKind.GROUP, name), name)
+            group = await _group(writing, await writing.find_named(ObjectKind.GROUP, name), name)
             wanted[group["id"]] = group
     else:
         return
@@ -221,10 +221,10 @@ def _key(member: Mapping[str, Any]) -> str:
 
 async def _create_member(call: ApiCall) -> web.Response:
     call.require_administrator("put users into groups")
-    body = await call.checked(GROUP_USER)
+    body = await call.parse_object(GROUP_USER)
     async with call.store.writing(call.user) as writing:
         group, user = await _ends(writing, body)
-        known = await writing.named(
+        known = await writing.find_named(
             ObjectKind.GROUP_USER, _key({"parentGroupId": group["id"], "userId": user["id"]})
         )
         if known is not None:
@@ -236,7 +236,7 @@ async def _create_member(call: ApiCall) -> web.Response:
 
 async def _update_member(call: ApiCall) -> web.Response:
     call.require_administrator("put users into groups")
-    body = await call.checked(GROUP_USER)
+    body = await call.parse_object(GROUP_USER)
     async with call.store.writing(call.user) as writing:
         stored = await writing.get(ObjectKind.GROUP_USER, body.get("id") or 0)
         if stored is None:
@@ -255,7 +255,7 @@ async def _ends(writing: WriteTransaction, body: Body) -> tuple[Body, Body]:
     if body.get("parentGroupId") is not None:
         group = await writing.get(ObjectKind.GROUP, body["parentGroupId"])
     else:
-        group = await writing.named(ObjectKind.GROUP, body.get("name") or "")
+        group = await writing.find_named(ObjectKind.GROUP, body.get("name") or "")
     user = await writing.get(ObjectKind.USER, body.get("userId") or 0)
     if group is None or user is None:
         raise bad_request("a membership needs a group (`parentGroupId` or `name`) and a user (`userId`)")
@@ -319,7 +319,7 @@ async def used_by(reading: ReadTransaction, kind: str, name: str) -> str | None:
     for zone in await reading.all(ObjectKind.ZONE):
         if any(name in (zone.get(key) or ()) for key in _ZONE_LISTS[kind]):
             return f"zone `{zone['name']}`"
-    found = await asyncio.to_thread(_naming, await reading.all(ObjectKind.POLICY), kind, name)
+    found = await asyncio.to_thread(_list_policies_naming, await reading.all(ObjectKind.POLICY), kind, name)
     return f"policy `{found[0]['name']}` of service `{found[0]['service']}`" if found else None
 
 
@@ -336,7 +336,9 @@ async def forget(writing: WriteTransaction, kind: str, name: str) -> None:
             left = {key: [one for one in zone.get(key) or () if one != name] for key in _ZONE_LISTS[kind]}
             await writing.update(ObjectKind.ZONE, zone, {**zone, **left}, check_version=False)
     services = {one["name"]: one for one in await writing.all(ObjectKind.SERVICE)}
-    for policy in await asyncio.to_thread(_naming, await writing.all(ObjectKind.POLICY), kind, name):
+    for policy in await asyncio.to_thread(
+        _list_policies_naming, await writing.all(ObjectKind.POLICY), kind, name
+    ):
         changed = await writing.update(
             ObjectKind.POLICY,
             policy,
@@ -351,7 +353,7 @@ def _in_role(role: Mapping[str, Any], kind: str, name: str) -> bool:
     return any(member["name"] == name for member in role.get(kind) or ())
 
 
-def _naming(policies: Iterable[Body], kind: str, name: str) -> list[Body]:
+def _list_policies_naming(policies: Iterable[Body], kind: str, name: str) -> list[Body]:
     return [
         policy
         for policy in policies

@@ -27,11 +27,11 @@ class Failure:
     def __str__(self) -> str:
         return (
             f"Validation failure: error code[{self.code}], reason[{self.reason}], "
-            f"field[{_shown(self.field)}], subfield[{_shown(self.subfield)}], type[{self.type}]"
+            f"field[{_quote_text(self.field)}], subfield[{_quote_text(self.subfield)}], type[{self.type}]"
         )
 
 
-def _shown(text: str | None) -> str:
+def _quote_text(text: str | None) -> str:
     return "null" if text is None else text
 
 

@@ -12,7 +12,7 @@ from gateway.admin.ranger.json_fields import Object
 from gateway.admin.ranger.patterns import NotTaken, matches
 from gateway.admin.ranger.shapes import ALL_ITEM_LISTS, ITEM_LISTS
 from gateway.admin.ranger.validation import MISSING, Failure
-from gateway.policy.diagnostics import Diagnostics, spelled
+from gateway.policy.diagnostics import Diagnostics, format_path
 from gateway.policy.ranger.policies import RangerPolicyReader
 from gateway.policy.schedule_json import faults_in_schedule
 
@@ -41,7 +41,7 @@ class Surroundings:
     administrator: bool = True
 
 
-def normalised(policy: Object, definition: ServiceType) -> Object:
+def normalise_policy(policy: Object, definition: ServiceType) -> Object:
     """Return the policy with access types as the definition spells them; unknown ones stay for validation."""
     known = definition.accesses(policy.get("policyType") or 0)
     lists = {
@@ -95,13 +95,13 @@ def _engine_failures(
             case ["policyPriority"]:
                 yield Failure(3030, reason, "policyPriority")
             case [*_, ("filterExpr" | "valueExpr") as text]:
-                yield Failure(BAD_TEXT, reason, spelled(path[:2]), text)
+                yield Failure(BAD_TEXT, reason, format_path(path[:2]), text)
             case [*_, "conditions"]:
-                yield Failure(BAD_SCRIPT, reason, spelled(path[:-2]) or "conditions", "conditions")
+                yield Failure(BAD_SCRIPT, reason, format_path(path[:-2]) or "conditions", "conditions")
             case ["resources" | "additionalResources", level] if level in definition.levels():
                 yield Failure(BAD_SCRIPT, reason, "resources", level)
             case _:
-                rest.append(Failure(UNENFORCED, reason, spelled(path)))
+                rest.append(Failure(UNENFORCED, reason, format_path(path)))
     if not told:
         yield from rest
 

@@ -69,7 +69,7 @@ def _plain(service: str, entry: Mapping[str, Any] | None, failures: list[Failure
     return {name: list((one or {}).get("values") or []) for name, one in resource.items()}
 
 
-def changed(zone: Mapping[str, Any], change: Mapping[str, Any]) -> tuple[Object, list[Failure]]:
+def apply_zone_change(zone: Mapping[str, Any], change: Mapping[str, Any]) -> tuple[Object, list[Failure]]:
     """Return the stored zone after a change request (as `shapes` read it), and what of it does not fit."""
     failures: list[Failure] = []
     found: Object = {**zone, "services": {k: dict(v or {}) for k, v in (zone.get("services") or {}).items()}}

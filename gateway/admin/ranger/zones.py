@@ -17,29 +17,29 @@ from gateway.admin.ranger.calls import (
     Route,
     answer,
     bad_request,
-    checked,
+    find_named,
     forbidden,
-    named,
     no_content,
     not_found,
     one_object,
+    parse_object,
     refuse,
 )
 from gateway.admin.ranger.definitions import ServiceType
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import Body, ChangedObject, ObjectKind, What
-from gateway.admin.ranger.listing import listed, paged, searched
+from gateway.admin.ranger.listing import build_list_handler, build_page_handler, search
 from gateway.admin.ranger.policy_changes import remove
 from gateway.admin.ranger.searching import page, resource_of
 from gateway.admin.ranger.shapes import ZONE, ZONE_CHANGE, ZONE_V2
 from gateway.admin.ranger.signature import policy_signature
 from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction
 from gateway.admin.ranger.validation_zone import zone_failures
-from gateway.admin.ranger.zone_shapes import changed, from_v2, resources_v2, to_v2, zones_of
+from gateway.admin.ranger.zone_shapes import apply_zone_change, from_v2, resources_v2, to_v2, zones_of
 
 
 async def _page_v2(call: ApiCall) -> web.Response:
-    found = (await searched(call, "zone", _readable)).wrapped("list")
+    found = (await search(call, "zone", _readable)).wrap_page("list")
     return answer({**found, "list": [to_v2(zone) for zone in found["list"]]})
 
 
@@ -50,69 +50,69 @@ async def _readable(call: ApiCall, reading: ReadTransaction) -> list[Body]:
 
 async def _get(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
-        return answer(await _audited(call, reading))
+        return answer(await _find_zone(call, reading))
 
 
 async def _get_v2(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
-        return answer(to_v2(await _audited(call, reading)))
+        return answer(to_v2(await _find_zone(call, reading)))
 
 
 async def _resources_v2(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
-        zone = await _audited(call, reading)
+        zone = await _find_zone(call, reading)
     service = call.path("service")
     if service not in (zone.get("services") or {}):
         raise not_found(f"zone `{zone['name']}` does not hold service `{service}`")
-    return answer(page(resources_v2(zone, service), call.parameters(), "zone").wrapped("list"))
+    return answer(page(resources_v2(zone, service), call.parameters(), "zone").wrap_page("list"))
 
 
 async def _create(call: ApiCall) -> web.Response:
     call.require_administrator("create zones")
-    body = await call.checked(ZONE)
+    body = await call.parse_object(ZONE)
     async with call.store.writing(call.user) as writing:
         return answer(await _make(writing, body))
 
 
 async def _create_v2(call: ApiCall) -> web.Response:
     call.require_administrator("create zones")
-    body, failures = from_v2(await call.checked(ZONE_V2))
+    body, failures = from_v2(await call.parse_object(ZONE_V2))
     refuse(failures)
     async with call.store.writing(call.user) as writing:
-        return answer(to_v2(await _make(writing, checked(ZONE, body))))
+        return answer(to_v2(await _make(writing, parse_object(ZONE, body))))
 
 
 async def _make(writing: WriteTransaction, body: Body) -> Body:
     services = await _services(writing)
     refuse(zone_failures(body, services=services, others=await writing.all(ObjectKind.ZONE)))
-    made = await writing.create(ObjectKind.ZONE, _stored(body))
+    made = await writing.create(ObjectKind.ZONE, _build_stored_zone(body))
     await _bump(writing, made)
     return made
 
 
 async def _update(call: ApiCall) -> web.Response:
     call.require_administrator("change zones")
-    body = await call.checked(ZONE)
+    body = await call.parse_object(ZONE)
     async with call.store.writing(call.user) as writing:
-        stored = await _audited(call, writing)
+        stored = await _find_zone(call, writing)
         return answer(await _replace(writing, stored, body))
 
 
 async def _update_v2(call: ApiCall) -> web.Response:
     call.require_administrator("change zones")
-    body, failures = from_v2(await call.checked(ZONE_V2))
+    body, failures = from_v2(await call.parse_object(ZONE_V2))
     refuse(failures)
     async with call.store.writing(call.user) as writing:
-        stored = await _audited(call, writing)
-        return answer(to_v2(await _replace(writing, stored, checked(ZONE, body))))
+        stored = await _find_zone(call, writing)
+        return answer(to_v2(await _replace(writing, stored, parse_object(ZONE, body))))
 
 
 async def _change_v2(call: ApiCall) -> web.Response:
     call.require_administrator("change zones")
-    change = await call.checked(ZONE_CHANGE)
+    change = await call.parse_object(ZONE_CHANGE)
     async with call.store.writing(call.user) as writing:
-        stored = await _audited(call, writing)
-        body, failures = changed(checked(ZONE, stored), change)
+        stored = await _find_zone(call, writing)
+        body, failures = apply_zone_change(parse_object(ZONE, stored), change)
         refuse(failures)
         await _replace(writing, stored, body, check_version=False)
     return answer(body=True)
@@ -128,7 +128,9 @@ async def _replace(
     others = [one for one in await writing.all(ObjectKind.ZONE) if one["id"] != stored["id"]]
     services = await _services(writing)
     refuse(zone_failures(body, services=services, others=others, stored=stored, updating=True))
-    made = await writing.update(ObjectKind.ZONE, stored, _stored(body), check_version=check_version)
+    made = await writing.update(
+        ObjectKind.ZONE, stored, _build_stored_zone(body), check_version=check_version
+    )
     await _drop_policies(writing, stored["name"], services, keep=_members(made))
     if made["name"] != stored["name"]:
         await _rename_policies(writing, stored["name"], made["name"])
@@ -139,14 +141,14 @@ async def _replace(
 async def _delete(call: ApiCall) -> web.Response:
     call.require_administrator("delete zones")
     async with call.store.writing(call.user) as writing:
-        stored = await _audited(call, writing)
+        stored = await _find_zone(call, writing)
         await _drop_policies(writing, stored["name"], await _services(writing), keep=frozenset())
         await writing.delete(ObjectKind.ZONE, stored)
         await _bump(writing, stored)
     return no_content()
 
 
-def _stored(body: Body) -> Body:
+def _build_stored_zone(body: Body) -> Body:
     """Return a zone as it is stored: every service of it is there, if empty."""
     services = {
         name: {"resources": show((part or {}).get("resources") or [])}
@@ -193,7 +195,7 @@ async def _bump(writing: WriteTransaction, *zones: Body) -> None:
     services: list[str] = []
     for zone in zones:
         for name in sorted(_members(zone)):
-            services += [name, *await writing.linked(name)]
+            services += [name, *await writing.list_linked_services(name)]
     await writing.bump(What.POLICY, services, ChangedObject.SERVICE)
 
 
@@ -208,7 +210,7 @@ def _header(zone: Mapping[str, Any]) -> Body:
 
 async def _service_headers(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
-        zone = await _audited(call, reading)
+        zone = await _find_zone(call, reading)
         services = [one for one in await reading.all(ObjectKind.SERVICE) if one["name"] in _members(zone)]
     return answer([_service_header(service) for service in services])
 
@@ -231,10 +233,10 @@ async def _headers_for_service(call: ApiCall) -> web.Response:
 async def _names_for_resource(call: ApiCall) -> web.Response:
     name, resource = call.path("service"), resource_of(call.parameters())
     async with call.store.reading() as reading:
-        service = await reading.named(ObjectKind.SERVICE, name)
+        service = await reading.find_named(ObjectKind.SERVICE, name)
         if service is None:
             raise not_found(f"there is no service `{name}`")
-        definition = ServiceType(await reading.named(ObjectKind.SERVICE_DEF, service["type"]) or {})
+        definition = ServiceType(await reading.find_named(ObjectKind.SERVICE_DEF, service["type"]) or {})
         administers = call.access.administers_service(call.principal, service)
         zones: Sequence[Body] = await (
             reading.all(ObjectKind.ZONE) if administers else _readable(call, reading)
@@ -245,9 +247,9 @@ async def _names_for_resource(call: ApiCall) -> web.Response:
     return answer(zones_of(name, resource, zones, definition))
 
 
-async def _audited(call: ApiCall, reading: ReadTransaction) -> Body:
+async def _find_zone(call: ApiCall, reading: ReadTransaction) -> Body:
     """Return the zone that the path names. Raises RangerError 404, and 403 if the caller may not read it."""
-    found = await named(call, reading, ObjectKind.ZONE)
+    found = await find_named(call, reading, ObjectKind.ZONE)
     if not call.access.audits_zone(call.principal, found):
         raise forbidden(f"user `{call.user}` may not read zone `{found['name']}`")
     return found
@@ -256,7 +258,7 @@ async def _audited(call: ApiCall, reading: ReadTransaction) -> Body:
 _BY_PLACE = ("name/{name}", "{id}")
 
 ROUTES = (
-    Route("GET", f"{PUBLIC}/zones", listed("zone", _readable)),
+    Route("GET", f"{PUBLIC}/zones", build_list_handler("zone", _readable)),
     Route("POST", f"{PUBLIC}/zones", _create),
     Route("GET", f"{PUBLIC}/zones/zone-headers/for-service/{{id}}", _headers_for_service),
     Route("GET", f"{PUBLIC}/zone-headers", _headers),
@@ -280,7 +282,7 @@ ROUTES = (
             ("GET", "/resources/{service}", _resources_v2),
         )
     ),
-    Route("GET", "/zones/zones", paged("zone", _readable, "securityZones")),
+    Route("GET", "/zones/zones", build_page_handler("zone", _readable, "securityZones")),
     Route("POST", "/zones/zones", _create),
     *one_object("/zones/zones", _get, _update, _delete, _BY_PLACE),
 )

@@ -63,7 +63,7 @@ def past_date(today: date) -> Whole:
     return whole
 
 
-def past_birth(today: date) -> Whole:
+def build_birth_check(today: date) -> Whole:
     """Return what tells a day without a time on which somebody who is grown may be born."""
     latest = date(today.year - GROWN, 1, 1)
 

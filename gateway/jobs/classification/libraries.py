@@ -8,7 +8,7 @@ from typing import Any
 from gateway.errors import Faults
 
 
-def needed(package: str) -> Faults:
+def build_missing_library_error(package: str) -> Faults:
     """Return what is raised where a library is missing."""
     return Faults([f"the job `classify` needs {package}, which `sluice-gateway[jobs]` brings"])
 
@@ -18,4 +18,4 @@ def library(module: str, package: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise needed(package) from None
+        raise build_missing_library_error(package) from None

@@ -92,7 +92,7 @@ def _parts(word: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=10_000)
-def apart(name: tuple[str, ...]) -> tuple[str, ...]:
+def split_numbers(name: tuple[str, ...]) -> tuple[str, ...]:
     """Return the words of a name with numbers and dates taken from what they are written together with."""
     parts: list[str] = []
     for word in name:
@@ -111,7 +111,7 @@ class NameLists:
         self.whose = _PREFIXES.union(map(fold, lists.get("whose", ())))
         self.lists, self._made = lists, dict[str, frozenset[str]]()
 
-    def named(self, name: str) -> frozenset[str]:
+    def find_list(self, name: str) -> frozenset[str]:
         """Return a list as the words of names are. Raises KeyError."""
         if name not in self._made:
             folded = map(fold, self.lists[name])
@@ -156,7 +156,7 @@ class Phrase:
             named = part[1:-1] if part.startswith("{") and part.endswith("}") else ""
             found.append(cls((part,)) if named else cls.of(part))
             try:
-                allowed.append(lists.named(named) if named else frozenset())
+                allowed.append(lists.find_list(named) if named else frozenset())
             except KeyError:
                 raise ValueError(f"`{text}` is no phrase: there is no list `{named}`") from None
         if any(one.alone or len(one.words) != 1 for one in found):
@@ -175,7 +175,7 @@ class Phrase:
             del rest[at]
         return not self.alone or all(any(word in allowed for allowed in self.lists) for word in rest)
 
-    def within(self, name: Sequence[str]) -> bool:
+    def is_within(self, name: Sequence[str]) -> bool:
         """Whether a name has it."""
         if self.lists:
             return self._has_all(name)
@@ -185,9 +185,9 @@ class Phrase:
             return len(rest) == len(wanted) and all(map(_is, wanted, rest))
         return any(
             all(map(_is, wanted, name[at : at + len(wanted)])) for at in range(len(name) - len(wanted) + 1)
-        ) or (len(wanted) > 1 and self._written_together(name))
+        ) or (len(wanted) > 1 and self._join_words(name))
 
-    def _written_together(self, name: Sequence[str]) -> bool:
+    def _join_words(self, name: Sequence[str]) -> bool:
         """`dateofbirth` has `date of birth`, and `date_of_birth` the words of `dateofbirth`."""
         if any("*" in word for word in self.words):
             return False
@@ -235,17 +235,17 @@ class Phrases:
         else:
             self._loose_others.append(entry)
 
-    def best(self, name: Sequence[str]) -> int:
+    def find_best_weight(self, name: Sequence[str]) -> int:
         """Return the weight of the longest phrase that a name has; 0 for none."""
         glued = tuple(name)
-        loose = apart(glued)
+        loose = split_numbers(glued)
         return self._best(glued) if loose == glued else max(self._best(glued), self._best(loose))
 
     def _best(self, name: Sequence[str]) -> int:
         top = 0
         for phrases in self._candidates(name):
             for weight, one in phrases:
-                if weight > top and one.within(name):
+                if weight > top and one.is_within(name):
                     top = weight
         return top
 

@@ -110,16 +110,16 @@ def leaves(text: str) -> list[tuple[_Path, str]] | None:
 
     What is no value is an empty one. A text that was cut gives what is whole in it, each with its last key.
     """
-    found = _parsed(text)
+    found = _parse(text)
     return _cut_leaves(text) if found is None else found
 
 
 def is_whole_json(text: str) -> bool:
     """Whether a text is JSON from its beginning to its end."""
-    return _parsed(text) is not None
+    return _parse(text) is not None
 
 
-def _parsed(text: str) -> list[tuple[_Path, str]] | None:
+def _parse(text: str) -> list[tuple[_Path, str]] | None:
     try:
         found: list[tuple[_Path, str]] = []
         _gather(json.loads(text), (), found)

@@ -36,7 +36,7 @@ def _ssns_within(text: str) -> Iterator[str]:
     yield from (found.group() for found in _SSN.finditer(text))
 
 
-def _weighted(digits: str, weights: tuple[int, ...]) -> int:
+def _sum_weighted(digits: str, weights: tuple[int, ...]) -> int:
     return sum(int(digit) * weight for digit, weight in zip(digits, weights, strict=True))
 
 
@@ -56,7 +56,7 @@ def _snils(value: str) -> bool:
     found = _SNILS.fullmatch(value)
     if found is None:
         return False
-    return _weighted("".join(found.groups()[:3]), tuple(range(9, 0, -1))) % 101 % 100 == int(found[4])
+    return _sum_weighted("".join(found.groups()[:3]), tuple(range(9, 0, -1))) % 101 % 100 == int(found[4])
 
 
 def _pis(value: str) -> bool:
@@ -64,7 +64,7 @@ def _pis(value: str) -> bool:
     found = _PIS.fullmatch(value)
     if found is None:
         return False
-    rest = _weighted("".join(found.groups()[:3]), (3, 2, 9, 8, 7, 6, 5, 4, 3, 2)) % 11
+    rest = _sum_weighted("".join(found.groups()[:3]), (3, 2, 9, 8, 7, 6, 5, 4, 3, 2)) % 11
     return (0 if rest < 2 else 11 - rest) == int(found[4])
 
 
@@ -78,7 +78,7 @@ def _ric(value: str) -> bool:
     except ValueError:
         return False
     weights = tuple(pow(2, at, 11) for at in range(17, 0, -1))
-    return "10X98765432"[_weighted(value[:17], weights) % 11] == value[17].upper()
+    return "10X98765432"[_sum_weighted(value[:17], weights) % 11] == value[17].upper()
 
 
 def _cpf(value: str) -> bool:

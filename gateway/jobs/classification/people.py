@@ -46,7 +46,7 @@ def _towns() -> Iterator[str]:
 
 
 @lru_cache(maxsize=4)
-def known(name: str) -> frozenset[str]:
+def load_names(name: str) -> frozenset[str]:
     """Return a list by its name in `LISTS`, folded. Raises ImportError where the package is not there."""
     return frozenset(
         fold(word) for word in LISTS[name]() if len(word) > 1 and not any(map(str.isdigit, word))

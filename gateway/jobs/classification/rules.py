@@ -10,7 +10,7 @@ from typing import Any
 from gateway.errors import Faults
 from gateway.jobs.classification.formats import WITHIN, is_format, own_formats
 from gateway.jobs.classification.names import NameLists, Phrase
-from gateway.policy.diagnostics import Diagnostics, Path, hint, section, unknown_keys
+from gateway.policy.diagnostics import Diagnostics, Path, hint, list_unknown_keys, section
 from gateway.policy.documents import Document, parse_document
 
 CLASSIFIER_KEYS = ("classes", "lists")
@@ -131,7 +131,7 @@ def _lists(document: Document, faults: Diagnostics, lists: dict[str, tuple[str, 
     if not isinstance(data, dict):
         faults.add((), "the rules of classification are a mapping with `classes` or `lists`")
         return
-    unknown_keys(data, CLASSIFIER_KEYS, (), faults, "the rules of classification")
+    list_unknown_keys(data, CLASSIFIER_KEYS, (), faults, "the rules of classification")
     for name, found in section(data, "lists", (), faults).items():
         path: Path = ("lists", name)
         if name in lists:
@@ -172,7 +172,7 @@ def _classes(
         if not isinstance(found, dict):
             faults.add(path, "a class is a mapping with `tag` and `when`")
             continue
-        unknown_keys(found, _CLASS_KEYS, path, faults, "a class")
+        list_unknown_keys(found, _CLASS_KEYS, path, faults, "a class")
         one = _Reading(found, path, faults, lists)
         classes[name] = ClassRule(
             name=name,
@@ -276,7 +276,7 @@ class _Reading:
             if not isinstance(one, dict) or not one:
                 self._faults.add(path, f"what has to be so is a mapping of {', '.join(_WHEN_KEYS)}")
                 continue
-            unknown_keys(one, _WHEN_KEYS, path, self._faults, "`when`")
+            list_unknown_keys(one, _WHEN_KEYS, path, self._faults, "`when`")
             values = {}
             for key in ("named", "sure", "among", "once", "empty"):
                 values[key] = one.get(key, False)

@@ -158,7 +158,7 @@ class Scorer:
         `above` are names around it, `beside` those of its table's columns.
         """
         if column.kind == "nested":
-            return _once(self._nested(column))
+            return _once(self._score_nested(column))
         counted = distinct(column.values)
         found = []
         whole = self._whole(column, counted, above, beside)
@@ -200,18 +200,22 @@ class Scorer:
             names = self._names[rule.name]
             among = not rule.among.isdisjoint(classes)
             matters = among or not rule.despite.isdisjoint(classes)
-            if (classes and not matters) or column.kind not in rule.types or names.never.best(name):
+            if (
+                (classes and not matters)
+                or column.kind not in rule.types
+                or names.never.find_best_weight(name)
+            ):
                 continue
-            if names.vague.best(name) and self._is_of_things(rule, beside, classes):
+            if names.vague.find_best_weight(name) and self._is_of_things(rule, beside, classes):
                 continue
             weight = sure = 0
-            if not names.unless.best(name):
-                sure = max(names.sure.best(name), names.longer.best(full))
-                weight = max(names.all.best(name), sure)
+            if not names.unless.find_best_weight(name):
+                sure = max(names.sure.find_best_weight(name), names.longer.find_best_weight(full))
+                weight = max(names.all.find_best_weight(name), sure)
                 if weight and not sure:
                     others = (words(one) for one in beside if one != column.name)
-                    sure = weight if among or any(map(names.beside.best, others)) else 0
-            if not weight and names.otherwise.best(name):
+                    sure = weight if among or any(map(names.beside.find_best_weight, others)) else 0
+            if not weight and names.otherwise.find_best_weight(name):
                 continue
             score = self._score(rule, weight, counted, sure=sure > 0, among=among)
             wanted = [one for one in rule.when if not (one.within or (one.once and rule.name in classes))]
@@ -242,10 +246,12 @@ class Scorer:
         others = (rule.among | rule.despite) - {rule.name}
         names, beside_words = self._names[rule.name], [words(one) for one in beside]
         return (
-            any(map(names.against.best, beside_words))
-            and not any(map(names.beside.best, beside_words))
+            any(map(names.against.find_best_weight, beside_words))
+            and not any(map(names.beside.find_best_weight, beside_words))
             and others.isdisjoint(classes)
-            and not any(self._names[one].sure.best(name) for one in others for name in beside_words)
+            and not any(
+                self._names[one].sure.find_best_weight(name) for one in others for name in beside_words
+            )
         )
 
     def _score(
@@ -257,7 +263,7 @@ class Scorer:
             (
                 one.share
                 for one in rule.when
-                if not (one.empty or one.within) and _named(one, weight, sure=sure, among=among)
+                if not (one.empty or one.within) and _matches_name(one, weight, sure=sure, among=among)
             ),
             default=1.0,
         )
@@ -288,7 +294,7 @@ class Scorer:
         for rule in self._rules:
             _, _, looked_for = self._formats[rule.name]
             wanted = [one for one in rule.when if one.within]
-            if not looked_for or not wanted or self._names[rule.name].never.best(name):
+            if not looked_for or not wanted or self._names[rule.name].never.find_best_weight(name):
                 continue
             hit, different = 0, set[str]()
             formats: dict[str, int] = {}
@@ -314,7 +320,7 @@ class Scorer:
                     distinct=len(different),
                 )
 
-    def _nested(self, column: Sampled) -> list[Evidence]:
+    def _score_nested(self, column: Sampled) -> list[Evidence]:
         """Look into a struct, list or map, which comes as JSON."""
         columns = [Inner((field,), []) for field in column.fields[:MAX_KEYS]]
         if column.values:
@@ -333,13 +339,14 @@ class Scorer:
             *around, name = ("", *above, *path)
             inner = Sampled(name=name, kind="text", values=values)
             found += [
-                _moved(one, where) for one in self.findings(inner, around[-1:], siblings.get(path[:-1], ()))
+                _move_finding(one, where)
+                for one in self.findings(inner, around[-1:], siblings.get(path[:-1], ()))
             ]
         return found
 
 
 def _of(formats: Formats, names: Iterable[str]) -> tuple[ValueFormat, ...]:
-    return tuple(one for name in names for one in formats.named(name))
+    return tuple(one for name in names for one in formats.find_formats(name))
 
 
 def _first(format_: ValueFormat, forms: Iterable[str]) -> str | None:
@@ -382,13 +389,13 @@ def _reaches(format_: ValueFormat, values: Sequence[str], hits: int) -> bool:
     return hits <= 0
 
 
-def _named(when: When, weight: int, *, sure: bool, among: bool) -> bool:
+def _matches_name(when: When, weight: int, *, sure: bool, among: bool) -> bool:
     """Whether the name and what is beside it are as they have to be."""
     return (weight > 0 or not when.named) and (sure or not when.sure) and (among or not when.among)
 
 
 def _holds(when: When, score: _Score, counted: Mapping[str, int], *, among: bool) -> bool:
-    if not _named(when, score.weight, sure=score.sure, among=among):
+    if not _matches_name(when, score.weight, sure=score.sure, among=among):
         return False
     if when.empty:
         return not counted
@@ -400,7 +407,7 @@ def _holds(when: When, score: _Score, counted: Mapping[str, int], *, among: bool
     )
 
 
-def _moved(finding: Evidence, where: str) -> Evidence:
+def _move_finding(finding: Evidence, where: str) -> Evidence:
     return Evidence(
         rule=finding.rule,
         tag=finding.tag,

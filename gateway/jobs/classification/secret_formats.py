@@ -42,7 +42,7 @@ _PASSWORD = re.compile(r"passw(?:or)?d[\"']?=[\"']?([^\s\"'&;,<>{}$%*]{8,100})",
 _BASIC = re.compile(r"\bBasic ([A-Za-z0-9+/]{12,512}={0,2})")
 
 
-def _assigned_secrets(text: str) -> Iterator[str]:
+def _find_assigned_secrets(text: str) -> Iterator[str]:
     """`API_TOKEN=...` of settings and commands."""
     if "=" in text or ":" in text:
         yield from (found.group() for found in _ASSIGNED.finditer(text) if _random(found[1]))
@@ -65,12 +65,12 @@ def _basic_credentials(text: str) -> Iterator[str]:
             continue
 
 
-def _finding(find: Find) -> tuple[Whole, Find]:
+def _build_prefix_check(find: Find) -> tuple[Whole, Find]:
     """A value is of it that begins with one."""
     return lambda value: any(value.startswith(one) for one in find(value)), find
 
 
-def _searching(pattern: re.Pattern[str]) -> tuple[Whole, Find]:
+def _build_search(pattern: re.Pattern[str]) -> tuple[Whole, Find]:
     def whole(value: str) -> bool:
         found = pattern.match(value.removeprefix("Bearer "))
         return found is not None
@@ -133,12 +133,12 @@ def _any_text(value: str) -> bool:
 
 
 SECRETS: Mapping[str, tuple[Whole, Find | None]] = {
-    "known_key": _searching(_KEYS),
-    "jwt": _searching(_JWT),
-    "private_key": _searching(_PEM),
-    "url_with_password": _searching(_WITH_PASSWORD),
-    "assigned_secret": _finding(_assigned_secrets),
-    "basic_credentials": _finding(_basic_credentials),
+    "known_key": _build_search(_KEYS),
+    "jwt": _build_search(_JWT),
+    "private_key": _build_search(_PEM),
+    "url_with_password": _build_search(_WITH_PASSWORD),
+    "assigned_secret": _build_prefix_check(_find_assigned_secrets),
+    "basic_credentials": _build_prefix_check(_basic_credentials),
     "password_hash": of_pattern(_PASSWORD_HASH),
     "random": (_random, None),
     "random_key": (_random_key, None),

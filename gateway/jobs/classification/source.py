@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from gateway.errors import BackendUnavailable
 from gateway.jobs.classification.scoring import Sampled
 from gateway.jobs.spark import condition_of, spark_errors
-from gateway.model.catalog import dotted, joined, levels, namespaces_in, quote
+from gateway.model.catalog import join_namespace, levels, namespaces_in, quote, quote_parts
 from gateway.model.files import SESSION_CATALOG
 
 COLUMNS_AT_ONCE = 50
@@ -52,7 +52,7 @@ class TableParts(NamedTuple):
 
     @property
     def quoted(self) -> str:
-        return dotted((self.catalog, *levels(self.database), self.table))
+        return quote_parts((self.catalog, *levels(self.database), self.table))
 
 
 class SampledColumn(NamedTuple):
@@ -140,17 +140,17 @@ class GatewaySource:
         found = []
         for database in self._namespaces(catalog):
             try:
-                found += self._shown("TABLES", catalog, database)
+                found += self._list_shown("TABLES", catalog, database)
             except Unreadable:
                 continue  # it has gone since, or nothing in it is for us
             with suppress(Unreadable):  # a catalog that has none does not know the statement
-                self._views.update(self._shown("VIEWS", catalog, database))
+                self._views.update(self._list_shown("VIEWS", catalog, database))
         return sorted(found)
 
     def _namespaces(self, catalog: str) -> list[tuple[str, ...]]:
         """Return the namespaces of a catalog, level by level."""
         found: list[tuple[str, ...]] = []
-        level = self._listed("DATABASES", catalog)
+        level = self._list_names("DATABASES", catalog)
         while level:
             found += level
             if len(found) > MAX_NAMESPACES:
@@ -160,33 +160,33 @@ class GatewaySource:
             below: list[tuple[str, ...]] = []
             for above in level:
                 with suppress(Unreadable):  # of a catalog that has no nested ones
-                    below += self._listed("NAMESPACES", catalog, above)
+                    below += self._list_names("NAMESPACES", catalog, above)
             level = below
         return found
 
-    def _listed(self, what: str, catalog: str, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-        rows = self._rows(f"SHOW {what} IN {dotted((catalog, *above))}")
+    def _list_names(self, what: str, catalog: str, above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+        rows = self._rows(f"SHOW {what} IN {quote_parts((catalog, *above))}")
         return namespaces_in(above, (str(row[0]) for row in rows))
 
-    def _shown(self, what: str, catalog: str, namespace: tuple[str, ...]) -> list[TableParts]:
-        rows = self._rows(f"SHOW {what} IN {dotted((catalog, *namespace))}")
+    def _list_shown(self, what: str, catalog: str, namespace: tuple[str, ...]) -> list[TableParts]:
+        rows = self._rows(f"SHOW {what} IN {quote_parts((catalog, *namespace))}")
         found = []
         for _, name, temporary, *_ in rows:
             if not temporary:
-                table = TableParts(catalog.lower(), joined(namespace).lower(), str(name).lower())
-                self._spelt[table] = dotted((catalog, *namespace, str(name)))
+                table = TableParts(catalog.lower(), join_namespace(namespace).lower(), str(name).lower())
+                self._spelt[table] = quote_parts((catalog, *namespace, str(name)))
                 found.append(table)
         return found
 
-    def _quoted(self, table: TableParts) -> str:
+    def _quote(self, table: TableParts) -> str:
         return self._spelt.get(table, table.quoted)
 
     def describe(self, table: TableParts) -> Described:
         """Return what a table is. Raises Unreadable."""
         try:
-            rows = self._rows(f"DESCRIBE TABLE EXTENDED {self._quoted(table)}")
+            rows = self._rows(f"DESCRIBE TABLE EXTENDED {self._quote(table)}")
         except Unreadable:
-            rows = self._rows(f"DESCRIBE TABLE {self._quoted(table)}")
+            rows = self._rows(f"DESCRIBE TABLE {self._quote(table)}")
         columns: list[SampledColumn] = []
         partitions: list[str] = []
         details = []
@@ -223,7 +223,7 @@ class GatewaySource:
             return []
         names = ", ".join(map(quote, described.partitioned_by))
         try:
-            rows = self._rows(f"SELECT DISTINCT {names} FROM {self._quoted(table)} LIMIT {MAX_PARTITIONS}")
+            rows = self._rows(f"SELECT DISTINCT {names} FROM {self._quote(table)} LIMIT {MAX_PARTITIONS}")
         except Unconverted:
             return []  # what is read of the columns comes as text
         return sorted(rows, key=repr)
@@ -242,7 +242,7 @@ class GatewaySource:
                 fields=fields_of(column.type),
                 maps="map<" in column.type,
             )
-        strata = _Strata(self._quoted(table), described, spread(partitions, limits.strata), limits)
+        strata = _Strata(self._quote(table), described, pick_evenly(partitions, limits.strata), limits)
         for at in range(0, len(wanted), COLUMNS_AT_ONCE):
             group = wanted[at : at + COLUMNS_AT_ONCE]
             budget = limits.bytes * len(group) // len(wanted)
@@ -358,7 +358,7 @@ def _expression(column: SampledColumn, chars: int) -> str:
     return f"substring(CAST({name} AS STRING), 1, {chars})"
 
 
-def spread(found: Sequence[Any], count: int) -> list[Any]:
+def pick_evenly(found: Sequence[Any], count: int) -> list[Any]:
     """Return up to so many, evenly from the first to the last."""
     if len(found) <= count:
         return list(found)

@@ -55,7 +55,7 @@ def difference(runs: StatementRuns) -> Difference | None:
     if not governed.is_like(copied):
         if governed.is_like(copied, REMNANT):
             raise Unprovable(REMNANTS)
-        more, less = governed.less(copied), copied.less(governed)
+        more, less = governed.count_missing(copied), copied.count_missing(governed)
         what = "the rows are others" if more or less else "the columns are others"
         return Difference(what=what, only_governed=more, only_copied=less)
     if not governed.rows:

@@ -17,7 +17,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.policy.engine import engine_for
 from gateway.policy.resource_names import service_of_catalog
-from gateway.policy.sqltext import bind, string_literal
+from gateway.policy.sqltext import bind, write_string_literal
 from gateway.policy.transformers import FIXED, STANDARD, hive_masking
 
 _ASKS_WHO = re.compile(r"\b(?:current_user|session_user|user)\s*\(\s*\)", re.IGNORECASE)
@@ -50,7 +50,7 @@ def selectable(
     policies: PolicySet, principal: Principal, table: Table, context: AccessContext
 ) -> tuple[str, ...]:
     """Return the columns that somebody may select, in the table's order."""
-    engine, asked = engine_for(policies), _asking(principal, table, context)
+    engine, asked = engine_for(policies), _build_asker(principal, table, context)
     return tuple(one.name for one in table.columns if engine.decide(asked(one.name)).allowed)
 
 
@@ -70,7 +70,7 @@ def recipe(
     for column in table.columns:
         if column.name not in columns:
             continue
-        of_eyes = [_masked(policies, one, table, column, context) for one in eyes]
+        of_eyes = [_find_mask(policies, one, table, column, context) for one in eyes]
         different = dict.fromkeys(one for one in of_eyes if one is not None)
         if not different:
             continue
@@ -83,7 +83,7 @@ def recipe(
         if mask is None or _own_transformer(policies, table.name.catalog, kind):
             raise Unprovable("it reads a mask of a type, or of a type of column, that is not made here")
         masks.append((column.name, mask))
-    of_eyes_rows = [_rows(policies, _asking(one, table, context)(None)) for one in eyes]
+    of_eyes_rows = [_rows(policies, _build_asker(one, table, context)(None)) for one in eyes]
     filters = list(dict.fromkeys(one for one in of_eyes_rows if one is not None))
     rows = filters[0] if len(filters) == 1 else " AND ".join(f"({one})" for one in filters) or None
     return Recipe(
@@ -96,7 +96,7 @@ def recipe(
     )
 
 
-def _asking(
+def _build_asker(
     principal: Principal, table: Table, context: AccessContext
 ) -> Callable[[str | None], AccessRequest]:
     """Return what makes the question for select on the table, or on one of its columns."""
@@ -110,11 +110,11 @@ def _asking(
     return asked
 
 
-def _masked(
+def _find_mask(
     policies: PolicySet, principal: Principal, table: Table, column: Column, context: AccessContext
 ) -> tuple[str, str] | None:
     """Return the type of somebody's mask on a column, with its expression where it has its own."""
-    found = engine_for(policies).mask_answer(_asking(principal, table, context)(column.name))
+    found = engine_for(policies).mask_answer(_build_asker(principal, table, context)(column.name))
     if found is None or not isinstance(found.item, MaskItem) or found.item.mask_type == "MASK_NONE":
         return None
     if not found.certain:
@@ -142,7 +142,7 @@ def _rows(policies: PolicySet, request: AccessRequest) -> str | None:
 def _by_name(text: str, principal: Principal) -> str:
     """Return a text of a policy that names whom it holds for, where it asks for the user: this Spark runs as
     somebody else. Raises Unprovable."""
-    literal = string_literal(principal.user)
+    literal = write_string_literal(principal.user)
     if _WHO.search(_ASKS_WHO.sub("", text)) or (literal is None and _ASKS_WHO.search(text)):
         raise Unprovable("a policy that it reads asks for the user in words that cannot be told")
     return _ASKS_WHO.sub(lambda _: str(literal), text)

@@ -22,7 +22,7 @@ from gateway.jobs.proof.copies import Unprovable, recipe
 from gateway.jobs.proof.rows import Rows
 from gateway.jobs.proof.sandbox import Failed, Sandbox, TooLarge
 from gateway.jobs.proof.stopping import unless_stopped
-from gateway.jobs.proof.views import Copying, bottom_up, named
+from gateway.jobs.proof.views import Copying, bottom_up, list_named_tables
 from gateway.jobs.rollup_texts import LONGEST
 from gateway.jobs.spark import condition_of, spark_errors
 from gateway.model.catalog import CatalogSnapshot, LookUp, Table, TableKind, TableName, levels
@@ -217,7 +217,7 @@ class _Proof:
         if rows:
             try:
                 async with options.gate() as gate:
-                    chosen = await self._judged(gate, rows)
+                    chosen = await self._judge_rows(gate, rows)
                     if chosen:
                         await self._compare(gate, chosen)
             except Exception:
@@ -235,19 +235,19 @@ class _Proof:
             )
         return Outcome(rows_in=len(rows), rows_out=counts.proved, range_from=since, range_to=work.now)
 
-    async def _judged(self, gate: Gate, rows: Sequence[Any]) -> list[_Chosen]:
+    async def _judge_rows(self, gate: Gate, rows: Sequence[Any]) -> list[_Chosen]:
         """Return the statements that can be proved; the others are counted."""
         found = []
         for row in rows:
             statement_id = row["statement_id"]
-            one = await self._chosen(gate, row)
+            one = await self._choose_statement(gate, row)
             if isinstance(one, str):
                 self._counts.leave_out(one, statement_id)
             else:
                 found.append(one)
         return found
 
-    async def _chosen(self, gate: Gate, row: Any) -> _Chosen | str:
+    async def _choose_statement(self, gate: Gate, row: Any) -> _Chosen | str:
         text, session = row["text"], _session(orjson.loads(row["body"]), gate.listed)
         if text is None or not row["whole"]:
             return WHOLE
@@ -278,7 +278,7 @@ class _Proof:
         try:
             below, scanned = await self._read(gate, verdict, text, session)
             for table in verdict.tables:
-                if table.name.folded() in scanned:
+                if table.name.fold() in scanned:
                     recipe(gate.policies, (principal,), (principal,), table, context)
             return _Chosen(
                 statement_id=row["statement_id"],
@@ -314,9 +314,9 @@ class _Proof:
             for name in verdict.tables:
                 table = found.table(name)
                 if table is None:
-                    self._missing.add(name.folded())
+                    self._missing.add(name.fold())
                 else:
-                    self._looked_up[name.folded()] = table
+                    self._looked_up[name.fold()] = table
         return None
 
     async def _read(
@@ -335,11 +335,11 @@ class _Proof:
         catalogs = {session.catalog, *(table.name.catalog for table in cleared.tables)}
         if {name.lower() for name in catalogs} != {SESSION_CATALOG} or len(session.namespace) != 1:
             raise Unprovable(ELSEWHERE)
-        tables = {table.name.folded(): table for table in cleared.tables}
+        tables = {table.name.fold(): table for table in cleared.tables}
         bodies = {name: table.view for name, table in tables.items() if table.kind is TableKind.VIEW}
         reading = await _fit(gate, text)
         if not bodies:
-            scans = (scan.table.folded() for scan in cleared.scans)
+            scans = (scan.table.fold() for scan in cleared.scans)
             return {}, tuple(dict.fromkeys(name for name in scans if name in tables))
         if any(body is not None and body.metrics is not None for body in bodies.values()):
             raise Unprovable(METRICS)
@@ -347,8 +347,10 @@ class _Proof:
         for name, body in bodies.items():
             if body is None or body.collation:
                 raise Unprovable(COLLATED)
-            below[name] = named(await _fit(gate, body.text), body.catalog, levels(body.database), tables)
-        return below, named(reading, session.catalog, session.namespace, tables)
+            below[name] = list_named_tables(
+                await _fit(gate, body.text), body.catalog, levels(body.database), tables
+            )
+        return below, list_named_tables(reading, session.catalog, session.namespace, tables)
 
     async def _compare(self, gate: Gate, chosen: list[_Chosen]) -> None:
         """Sample tables, start Spark, and run each statement both ways."""
@@ -385,7 +387,7 @@ class _Proof:
         for one in chosen:
             for table in one.tables:
                 if table.kind is TableKind.TABLE and len(wanted) < self._options.tables:
-                    wanted[table.name.folded()] = table
+                    wanted[table.name.fold()] = table
         found = []
         with self._options.source(self._work) as source:
             reader = source.reader()
@@ -424,7 +426,7 @@ class _Proof:
             principals=gate.principals,
             context=one.context,
             below=one.below,
-            unanalysed=frozenset(scan.table.folded() for scan in one.cleared.scans if scan.columns is None),
+            unanalysed=frozenset(scan.table.fold() for scan in one.cleared.scans if scan.columns is None),
         )
         stop = sandbox.stop = Event()
         try:
@@ -520,13 +522,13 @@ async def _fit(gate: Gate, text: str) -> Reading:
 
 def _runs(sandbox: Sandbox, copying: Copying, one: _Chosen) -> StatementRuns:
     def governed(*, turned: bool) -> Rows:
-        sandbox.stand(one.names, turned=turned)
+        sandbox.register_samples(one.names, turned=turned)
         return sandbox.run(one.cleared.forwarded)
 
     def sent(*, copied: bool) -> Rows:
-        sandbox.stand(one.names)
+        sandbox.register_samples(one.names)
         made = copying.of(one.principal, one.scanned) if copied else {}
-        return sandbox.copied(made, one.text, one.catalog, one.namespace)
+        return sandbox.run_over_copies(made, one.text, one.catalog, one.namespace)
 
     return StatementRuns(
         governed=lambda: governed(turned=False),

@@ -21,7 +21,7 @@ _FIRST_DAY = -(2**31)
 """The earliest of Spark's dates."""
 _TEXT = re.compile(r"(?:string(?: collate \w+)?|varchar\((\d+)\))\Z")
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
-_TOLD = frozenset(
+_REPORTED = frozenset(
     {"MASK", "MASK_SHOW_LAST_4", "MASK_SHOW_FIRST_4", "MASK_HASH", "MASK_NULL", "MASK_DATE_SHOW_YEAR"}
 )
 Mask = Callable[[Any], Any]
@@ -30,22 +30,24 @@ Mask = Callable[[Any], Any]
 def mask_of(mask_type: str, data_type: str) -> Mask | None:
     """Return what makes a value's mask; None where that is not told here: other mask types, `char(n)`."""
     type_ = " ".join(data_type.lower().split())
-    if mask_type not in _TOLD or type_.startswith("char"):
+    if mask_type not in _REPORTED or type_.startswith("char"):
         return None
     if mask_type == "MASK_NULL":
-        return nothing
+        return mask_null
     text = _TEXT.match(type_)
     if text is not None:
         size = int(text[1]) if text[1] else None
         return _unless_null(lambda value: _text(mask_type, value, size))
     if type_ in _INTEGERS:
-        return nothing if mask_type == "MASK_HASH" else _unless_null(lambda value: _integer(mask_type, value))
+        return (
+            mask_null if mask_type == "MASK_HASH" else _unless_null(lambda value: _integer(mask_type, value))
+        )
     if type_ == "date":
-        return nothing if mask_type == "MASK_HASH" else _unless_null(lambda value: _date(mask_type, value))
-    return nothing
+        return mask_null if mask_type == "MASK_HASH" else _unless_null(lambda value: _date(mask_type, value))
+    return mask_null
 
 
-def nothing(value: Any) -> None:
+def mask_null(value: Any) -> None:
     """Mask by NULL."""
 
 
@@ -58,16 +60,16 @@ def _text(mask_type: str, value: str, size: int | None) -> str:
         case "MASK_HASH":
             return hashlib.sha256(value.encode()).hexdigest()[:size]
         case "MASK_SHOW_LAST_4":
-            return value if len(value) <= SHOWN else _crossed(value[:-SHOWN], "x", "x") + value[-SHOWN:]
+            return value if len(value) <= SHOWN else _cross_out(value[:-SHOWN], "x", "x") + value[-SHOWN:]
         case "MASK_SHOW_FIRST_4":
-            return value[:SHOWN] + _crossed(value[SHOWN:], "x", "x")
+            return value[:SHOWN] + _cross_out(value[SHOWN:], "x", "x")
         case "MASK_DATE_SHOW_YEAR":
-            return _crossed(value, "x", "x")
+            return _cross_out(value, "x", "x")
         case _:
-            return _crossed(value, "X", "n")
+            return _cross_out(value, "X", "n")
 
 
-def _crossed(text: str, upper: str, digit: str) -> str:
+def _cross_out(text: str, upper: str, digit: str) -> str:
     # By category, as Java has it: `º` and `Ⅷ` are letters with a case to Python only.
     shown = {"Lu": upper, "Ll": "x", "Nd": digit}
     return "".join(shown.get(unicodedata.category(one), one) for one in text)

@@ -12,7 +12,7 @@ async def proofs(connection: Any, limit: int) -> list[dict[str, Any]]:
     return [dict(row) for row in rows]
 
 
-async def left_out(connection: Any) -> list[dict[str, Any]]:
+async def load_unproved(connection: Any) -> list[dict[str, Any]]:
     """Return why statements of the last run were not proved, and how many."""
     rows = await connection.fetch(
         "SELECT reason, statements, example FROM sluice.proof_left_out"

@@ -35,7 +35,7 @@ class Rows:
         """Return rows of values as Spark gives them."""
         return cls(tuple(names), tuple(_row(tuple(one)) for one in values))
 
-    def less(self, other: Rows, remnant: float = 0.0) -> int:
+    def count_missing(self, other: Rows, remnant: float = 0.0) -> int:
         """Return how many rows the other has not; floats may also be others by a `remnant`."""
         ours, theirs = _by_rest(self.rows), _by_rest(other.rows)
         return sum(_lone(found, theirs[rest], remnant) for rest, found in ours.items())
@@ -43,7 +43,9 @@ class Rows:
     def is_like(self, other: Rows, remnant: float = 0.0) -> bool:
         """Whether both are the same multiset of rows, under the same names."""
         return (
-            self.names == other.names and len(self.rows) == len(other.rows) and not self.less(other, remnant)
+            self.names == other.names
+            and len(self.rows) == len(other.rows)
+            and not self.count_missing(other, remnant)
         )
 
 

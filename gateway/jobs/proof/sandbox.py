@@ -17,11 +17,11 @@ from typing import Any
 
 from gateway.errors import Faults
 from gateway.jobs.proof.copies import Recipe, Unprovable
-from gateway.jobs.proof.masking import Mask, nothing
+from gateway.jobs.proof.masking import Mask, mask_null
 from gateway.jobs.proof.rows import Rows, within_python
 from gateway.jobs.proof.stopping import Stopped
-from gateway.jobs.spark import NotCollected, collected, condition_of, spark_errors
-from gateway.model.catalog import Table, TableName, dotted, levels, quote
+from gateway.jobs.spark import NotCollected, collect, condition_of, spark_errors
+from gateway.model.catalog import Table, TableName, levels, quote, quote_parts
 from gateway.model.files import SESSION_CATALOG
 
 HALVES = 3
@@ -85,11 +85,11 @@ class Sandbox:
 
     def knows(self, name: TableName) -> bool:
         """Whether there is a sample of the table, or it is a view."""
-        return name.folded() in self._samples or name.folded() in self._views
+        return name.fold() in self._samples or name.fold() in self._views
 
     def table(self, name: TableName) -> Table:
         """Return a table or view that is known."""
-        folded = name.folded()
+        folded = name.fold()
         return self._views[folded] if folded in self._views else self._samples[folded][0].table
 
     def add(self, table: Table, sample: Any) -> None:
@@ -106,23 +106,23 @@ class Sandbox:
                 except ArrowException as error:
                     raise Failed(type(error).__name__) from None
         first, second = (Standing(table, place, _names(table)) for place in places)
-        self._samples[table.name.folded()] = first, second
+        self._samples[table.name.fold()] = first, second
 
     def add_view(self, view: Table) -> None:
         """Keep a view."""
-        self._views[view.name.folded()] = view
+        self._views[view.name.fold()] = view
 
-    def stand(self, names: Sequence[TableName], *, turned: bool = False) -> None:
+    def register_samples(self, names: Sequence[TableName], *, turned: bool = False) -> None:
         """Register samples under their names, and views over them; whatever a view reads comes before it.
         `turned`: with rows in the other order. Raises Unprovable."""
         self._stood = names
-        for name in (one.folded() for one in names):
+        for name in (one.fold() for one in names):
             if name in self._views:
                 self._stand_view(self._views[name])
             else:
                 self._stand(self._samples[name][1 if turned else 0])
 
-    def copied(
+    def run_over_copies(
         self, copies: Mapping[TableName, Standing], text: str, catalog: str, namespace: Sequence[str]
     ) -> Rows:
         """Run a text, as its user sent it, over copies, and over what stands of all else. Raises Failed,
@@ -137,7 +137,7 @@ class Sandbox:
         Failed, Unprovable, Stopped."""
         from pyarrow import parquet
 
-        name = table.name.folded()
+        name = table.name.fold()
         base = base or self._samples[name][0]
         key = (name, recipe.digest, base.place)
         if key in self._copies:
@@ -148,15 +148,15 @@ class Sandbox:
             f"{customs[one]} AS {quote(one)}" if one in customs else quote(one) for one in recipe.columns
         )
         where = f" WHERE {recipe.rows}" if recipe.rows is not None else ""
-        inner = f"SELECT * FROM {dotted(name.parts)} AS {quote(name.table)}{where}"
+        inner = f"SELECT * FROM {quote_parts(name.parts)} AS {quote(name.table)}{where}"
         try:
             rows = self._arrow(f"SELECT {shown or '1 AS nothing'} FROM ({inner})")
         finally:
-            self.stand(self._stood)
+            self.register_samples(self._stood)
         for column, mask in recipe.masks:
             at = rows.schema.get_field_index(column)
             try:
-                rows = rows.set_column(at, column, _masked(rows.column(at), mask))
+                rows = rows.set_column(at, column, _mask_values(rows.column(at), mask))
             except (ValueError, OverflowError):
                 raise Unprovable(UNHELD) from None
         place = self._place()
@@ -164,12 +164,12 @@ class Sandbox:
         self._copies[key] = Standing(table, place, recipe.columns)
         return self._copies[key]
 
-    def shown(self, view: Table, copies: Mapping[TableName, Standing]) -> Standing:
+    def write_view(self, view: Table, copies: Mapping[TableName, Standing]) -> Standing:
         """Write what a view's text gives over copies of what it reads. Raises Failed, TooLarge,
         Unprovable, Stopped."""
         from pyarrow import parquet
 
-        key = (view.name.folded(), tuple(copies.values()))
+        key = (view.name.fold(), tuple(copies.values()))
         if key in self._shown:
             return self._shown[key]
         for one in copies.values():
@@ -177,7 +177,7 @@ class Sandbox:
         try:
             rows = self._body(view)
         finally:
-            self.stand(self._stood)
+            self.register_samples(self._stood)
         if rows.num_rows > self._most:
             raise TooLarge
         place = self._place()
@@ -194,7 +194,7 @@ class Sandbox:
         except spark_errors():
             return False
         finally:
-            self.stand(self._stood)
+            self.register_samples(self._stood)
 
     def _body(self, view: Table) -> Any:
         """Return the rows of a view's text as an Arrow table, under the view's names and types."""
@@ -213,7 +213,7 @@ class Sandbox:
             raise Failed(condition_of(error)) from None
 
     def _stand(self, standing: Standing) -> None:
-        name = standing.table.name.folded()
+        name = standing.table.name.fold()
         if self._standing.get(name) == standing:
             return
         self._drop(name)
@@ -222,11 +222,11 @@ class Sandbox:
             f"{quote(one.name)} {one.type}" for one in standing.table.columns if one.name in standing.columns
         )
         location = f"USING parquet LOCATION '{standing.place}'"
-        self._spark.sql(f"CREATE TABLE {dotted(name.parts)} ({columns}) {location}")
+        self._spark.sql(f"CREATE TABLE {quote_parts(name.parts)} ({columns}) {location}")
         self._standing[name] = standing
 
     def _stand_view(self, view: Table) -> None:
-        name = view.name.folded()
+        name = view.name.fold()
         if self._standing.get(name) == view:
             return
         self._drop(name)
@@ -234,7 +234,7 @@ class Sandbox:
         columns = ", ".join(quote(one.name) for one in view.columns)
         try:
             with self._within_view(view) as text:
-                self._spark.sql(f"CREATE VIEW {dotted(name.parts)} ({columns}) AS {text}")
+                self._spark.sql(f"CREATE VIEW {quote_parts(name.parts)} ({columns}) AS {text}")
         except spark_errors():
             raise Unprovable(UNMADE) from None
         self._standing[name] = view
@@ -271,7 +271,7 @@ class Sandbox:
         there = self._standing.pop(name, None)
         if there is not None:
             kind = "VIEW" if isinstance(there, Table) else "TABLE"
-            self._spark.sql(f"DROP {kind} IF EXISTS {dotted(name.parts)}")
+            self._spark.sql(f"DROP {kind} IF EXISTS {quote_parts(name.parts)}")
 
     def _place(self) -> Path:
         self._places += 1
@@ -284,7 +284,7 @@ class Sandbox:
         self._require_going_on()
         try:
             frame = self._spark.sql(text)
-            rows = collected(within_python(frame).limit(self._most + 1)) if frame.columns else []
+            rows = collect(within_python(frame).limit(self._most + 1)) if frame.columns else []
         except NotCollected:
             raise Unprovable(NOT_COLLECTED) from None
         except spark_errors() as error:
@@ -311,12 +311,12 @@ def _names(table: Table) -> tuple[str, ...]:
     return tuple(one.name for one in table.columns)
 
 
-def _masked(values: Any, mask: Mask) -> Any:
+def _mask_values(values: Any, mask: Mask) -> Any:
     """Return what stands in place of a column's values: dates are masked as days, all others as Python has
     them."""
     from pyarrow import array, int32, nulls, types
 
-    if mask is nothing:
+    if mask is mask_null:
         return nulls(len(values), values.type)
     plain = values.cast(int32()) if types.is_date32(values.type) else values
     return array([mask(value) for value in plain.to_pylist()], type=plain.type).cast(values.type)

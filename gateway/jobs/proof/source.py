@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.errors import BackendUnavailable
 from gateway.jobs.spark import condition_of, spark_errors
-from gateway.model.catalog import Table, dotted, quote
+from gateway.model.catalog import Table, quote, quote_parts
 
 FIRST_ROWS = 20
 """Rows by which a row's bytes are told."""
@@ -24,7 +24,7 @@ class GatewaySamples:
         Raises BackendUnavailable when the gateway does not answer any more.
         """
         name = table.name
-        full_name = dotted(name.parts)
+        full_name = quote_parts(name.parts)
         shown = ", ".join(quote(column.name) for column in table.columns)
         first = self._arrow(f"SELECT {shown} FROM {full_name} LIMIT {min(FIRST_ROWS, rows)}")
         if first is None or first.num_rows < FIRST_ROWS:

@@ -24,7 +24,7 @@ _Below = Mapping[TableName, Sequence[TableName]]
 """View name → the tables that its text reads, both folded."""
 
 
-def named(
+def list_named_tables(
     reading: Reading, catalog: str, namespace: Sequence[str], tables: Mapping[TableName, Table]
 ) -> tuple[TableName, ...]:
     """Return the tables and views (folded) that a text names, read in this namespace. Raises Unprovable."""
@@ -34,7 +34,7 @@ def named(
             continue
         missing = (catalog, *namespace)[: max(0, 3 - len(relation.parts))]
         try:
-            name = TableName.of((*missing, *relation.parts)).folded()
+            name = TableName.of((*missing, *relation.parts)).fold()
         except ValueError:
             raise Unprovable(NAMES) from None
         if name not in tables:
@@ -47,14 +47,14 @@ def bottom_up(tables: Sequence[Table], below: _Below) -> list[Table]:
     """Return tables first, then each view behind all that it reads. Raises Unprovable where that cannot
     be."""
     found = [table for table in tables if table.kind is TableKind.TABLE]
-    there = {table.name.folded() for table in found}
+    there = {table.name.fold() for table in found}
     views = [table for table in tables if table.kind is TableKind.VIEW]
     while views:
-        ready = [view for view in views if there.issuperset(below[view.name.folded()])]
+        ready = [view for view in views if there.issuperset(below[view.name.fold()])]
         if not ready:
             raise Unprovable(NAMES)
         found += ready
-        there.update(view.name.folded() for view in ready)
+        there.update(view.name.fold() for view in ready)
         views = [view for view in views if view not in ready]
     return found
 
@@ -106,7 +106,7 @@ class Copying:
         if table.kind is not TableKind.VIEW:
             return self.sandbox.copy(table, made)
         within = self._access_of(table, eyes)
-        base = self.sandbox.shown(table, {one: self._copy(one, within) for one in self.below[name]})
+        base = self.sandbox.write_view(table, {one: self._copy(one, within) for one in self.below[name]})
         return self.sandbox.copy(table, made, base)
 
     def _access_of(self, view: Table, readers: tuple[Principal, ...]) -> _Access:
@@ -131,6 +131,6 @@ class Copying:
         columns = selectable(self.policies, reader, table, self.context)
         if len(columns) == len(table.columns):
             return False
-        if table.name.folded() in self.unanalysed:
+        if table.name.fold() in self.unanalysed:
             return True
         return not columns or access.view is None or not self.sandbox.finds(access.view, table, columns)

@@ -21,28 +21,28 @@ from gateway.jobs.recommending.attribution import (
     MASK,
     SELECT,
     circumstantial,
+    drop_policies,
     is_needless,
     key_of,
-    spoken_for,
+    list_policies_about,
     table_of,
     with_policies,
-    without,
 )
 from gateway.jobs.recommending.storing import Advice
 from gateway.jobs.recommending.writing import (
     as_case,
     case_of,
-    decided,
+    decide_column,
+    drop_empty,
+    format_principals,
     item_of,
     one_or_all,
-    some,
-    who_of,
-    written_of,
+    write_resources,
 )
 from gateway.model.policy import Policy, PolicyItem, PolicySet, PolicyType, ResourceSet
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
-from gateway.policy.closing import opening
+from gateway.policy.closing import build_opening_test
 from gateway.policy.differences import digest_of, sets_of
 from gateway.policy.engine import Engine, engine_for
 from gateway.policy.globs import has_wildcard
@@ -91,7 +91,7 @@ class Period:
     complete: bool
     """Whether the roll-ups reach back so far, and up to now."""
 
-    def told(self) -> dict[str, Any]:
+    def build_fields(self) -> dict[str, Any]:
         return {"days": self.days, "since": f"{self.since:%Y-%m-%d}"}
 
 
@@ -115,7 +115,7 @@ class Held:
         return json.dumps([self.service, self.policy.zone, self.policy.name], ensure_ascii=False)
 
 
-def held(policies: PolicySet) -> dict[str, Held]:
+def list_policies_in_force(policies: PolicySet) -> dict[str, Held]:
     """Return the policies that are in force, by key."""
     found: dict[str, Held] = {}
     doubled: set[str] = set()
@@ -135,7 +135,7 @@ def held(policies: PolicySet) -> dict[str, Held]:
     return {key: one for key, one in found.items() if key not in doubled and named[one.subject] == 1}
 
 
-def judged_items(one: Held) -> Iterator[tuple[str, int, PolicyItem]]:
+def list_judged_items(one: Held) -> Iterator[tuple[str, int, PolicyItem]]:
     """Yield the items of a policy that want use: plain grants of reading, and exemptions from masks and
     filters."""
     policy = one.policy
@@ -155,7 +155,7 @@ def judged_items(one: Held) -> Iterator[tuple[str, int, PolicyItem]]:
 
 def identity(one: Held, part: str, item: PolicyItem) -> str:
     """Return what an item is remembered by: another when it, or what its policy is on, is changed."""
-    told = [one.subject, part, item_of(part, item), [written_of(found) for found in sets_of(one.policy)]]
+    told = [one.subject, part, item_of(part, item), [write_resources(found) for found in sets_of(one.policy)]]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
 
 
@@ -179,7 +179,7 @@ class Adviser:
     """Whether tables of files may be closed again when a policy goes."""
 
     def __post_init__(self) -> None:
-        self.held = held(self.policies)
+        self.held = list_policies_in_force(self.policies)
         self._circumstantial = frozenset(
             policy.id
             for service in self.policies.services.values()
@@ -187,25 +187,25 @@ class Adviser:
             if circumstantial(policy)
         )
         self._now = engine_for(self.policies)
-        self._opens = opening(self.policies)
+        self._opens = build_opening_test(self.policies)
 
     # -- grants and exemptions that nobody needed ----------------------------------------------------------
 
-    def unneeded(self, skip: frozenset[str] = frozenset()) -> Iterator[Advice]:
+    def find_unneeded(self, skip: frozenset[str] = frozenset()) -> Iterator[Advice]:
         """Yield the items that nobody needed in the period; nothing while the roll-ups are too young."""
         if not self.period.complete:
             return
         for key, one in sorted(self.held.items()):
             if key in skip:
                 continue
-            for part, number, item in judged_items(one):
+            for part, number, item in list_judged_items(one):
                 if part == ALLOW and self._opens(one.policy):
                     continue
                 need = self.needs.get((part, key, number))
                 if (need is None or not need.recent) and self.old(identity(one, part, item)):
-                    yield self._unneeded(key, one, part, number, item, need)
+                    yield self._build_unneeded(key, one, part, number, item, need)
 
-    def _unneeded(
+    def _build_unneeded(
         self, key: str, one: Held, part: str, number: int, item: PolicyItem, need: Need | None
     ) -> Advice:
         def less(policy: Policy) -> Policy | None:
@@ -215,7 +215,7 @@ class Adviser:
             left = [each for i, each in enumerate(getattr(policy, name)) if i != number]
             return replace(policy, **{name: tuple(left)})  # type: ignore[arg-type]  # by the name of the field
 
-        who = who_of(item)
+        who = format_principals(item)
         kind = UNUSED_GRANT if part == ALLOW else UNUSED_EXEMPTION
         what = {
             ALLOW: "was not needed to read anything",
@@ -230,10 +230,15 @@ class Adviser:
             title=f"{who} {what} for {self.period.days} days: `{one.policy.name}`",
             edits=[edit],
             cases=self._item_cases(after, key, part, item),
-            evidence={**self.period.told(), "who": who, **_need(need), "known_tables": self._known(key)},
+            evidence={
+                **self.period.build_fields(),
+                "who": who,
+                **_need(need),
+                "known_tables": self._is_known(key),
+            },
         )
 
-    def _known(self, key: str) -> int:
+    def _is_known(self, key: str) -> int:
         return self.examples[key][0] if key in self.examples else 0
 
     def _item_cases(self, after: Engine, key: str, part: str, item: PolicyItem) -> list[dict[str, Any]]:
@@ -253,7 +258,7 @@ class Adviser:
 
     # -- policies that change no answer --------------------------------------------------------------------
 
-    def suspects(self) -> list[str]:
+    def list_shadow_suspects(self) -> list[str]:
         """Return the policies that may be shadowed: grants that were there all the time, and that nothing
         rested on. Whoever has just written one may be about to take out another.
 
@@ -272,7 +277,7 @@ class Adviser:
             and all(self.old(identity(one, ALLOW, item)) for item in one.policy.allow)
         )
 
-    def shadowed(self, found: Sequence[str], most_asked: int) -> Iterator[Advice]:
+    def find_shadowed(self, found: Sequence[str], most_asked: int) -> Iterator[Advice]:
         """Yield those policies without which no answer is another, the ones before them being gone already:
         of several that stand for each other one stays."""
         left = self.policies
@@ -280,7 +285,7 @@ class Adviser:
             one = self.held[key]
             if not is_needless(left, key, most_asked):
                 continue
-            left = without(left, lambda policy, key=key: key_of(policy) == key)  # type: ignore[misc]
+            left = drop_policies(left, lambda policy, key=key: key_of(policy) == key)  # type: ignore[misc]
             after = engine_for(left, base=self.policies)
             cases: list[dict[str, Any]] = []
             for item in one.policy.allow:
@@ -291,12 +296,12 @@ class Adviser:
                 title=f"`{one.policy.name}` decides nothing: no answer is another without it",
                 edits=[{"do": "remove_policy", **one.address}],
                 cases=cases[:MAX_CASES],
-                evidence={**self.period.told(), "known_tables": self._known(key)},
+                evidence={**self.period.build_fields(), "known_tables": self._is_known(key)},
             )
 
     # -- wildcards -----------------------------------------------------------------------------------------
 
-    def wide(self) -> list[str]:
+    def list_wildcard_policies(self) -> list[str]:
         """Return the policies whose tables are named by wildcards and that grant nothing but reading."""
         return sorted(
             key
@@ -307,21 +312,21 @@ class Adviser:
             and not one.policy.deny
             and not one.policy.deny_all_else
             and not self._opens(one.policy)
-            and len(list(judged_items(one))) == len(one.policy.allow) > 0
+            and len(list(list_judged_items(one))) == len(one.policy.allow) > 0
             and any(_is_wide(found) for found in sets_of(one.policy))
         )
 
-    def narrower(self, used: Mapping[str, Sequence[UsedTable]], most: int) -> Iterator[Advice]:
+    def find_too_broad(self, used: Mapping[str, Sequence[UsedTable]], most: int) -> Iterator[Advice]:
         """Yield the policies that speak of more tables than were read by them, with those that were."""
-        for key in self.wide():
+        for key in self.list_wildcard_policies():
             of_policy, one = used.get(key, ()), self.held[key]
-            known = self._known(key)
+            known = self._is_known(key)
             # Those that nobody used are told of as such.
             if not self.period.complete or not 0 < len(of_policy) <= most or len(of_policy) >= known:
                 continue
-            if not all(self.old(identity(one, part, item)) for part, _, item in judged_items(one)):
+            if not all(self.old(identity(one, part, item)) for part, _, item in list_judged_items(one)):
                 continue
-            narrowed = self._narrowed(one.policy, of_policy)
+            narrowed = self._narrow_sets(one.policy, of_policy)
             if narrowed is None:
                 continue
 
@@ -344,10 +349,10 @@ class Adviser:
                 subject=one.subject,
                 title=f"`{one.policy.name}` is for {known:,} tables, and {len(of_policy)} of them were read"
                 f" by it in {self.period.days} days",
-                edits=[{"do": "narrow", **one.address, "on": [written_of(found) for found in narrowed]}],
+                edits=[{"do": "narrow", **one.address, "on": [write_resources(found) for found in narrowed]}],
                 cases=cases,
                 evidence={
-                    **self.period.told(),
+                    **self.period.build_fields(),
                     "known_tables": known,
                     "tables": {
                         each.name: {"statements": each.recent, "users": each.users} for each in of_policy
@@ -355,7 +360,7 @@ class Adviser:
                 },
             )
 
-    def _narrowed(self, policy: Policy, used: Sequence[UsedTable]) -> list[ResourceSet] | None:
+    def _narrow_sets(self, policy: Policy, used: Sequence[UsedTable]) -> list[ResourceSet] | None:
         """Return the sets with tables instead of wildcards; None where they would not cover the use."""
         tables = [one for each in used if (one := table_of(self.policies, each.name)) is not None]
         if len(tables) < len(used) or any(_has_wildcard(table) or self._is_closed(table) for table in tables):
@@ -430,7 +435,9 @@ class Adviser:
                 given += [table.child("column", column) for column in shared]
                 if len(cases) < MAX_CASES:
                     who = {"user": people[0].user, "groups": sorted(people[0].groups)}
-                    cases.append(as_case(some(who), table.child("column", shared[0]), {"effect": "allow"}))
+                    cases.append(
+                        as_case(drop_empty(who), table.child("column", shared[0]), {"effect": "allow"})
+                    )
         if len(on) < 1:
             return None
         if self._have_a_role(frozenset(users), given):
@@ -439,7 +446,9 @@ class Adviser:
         subject, told = f"by_use_{digest}", ", ".join(users[:MAX_CASES])
         roles, named = {one.name for one in self.policies.roles}, self._names()
         role = next(
-            one for one in _numbered(subject, "_") if one not in roles and f"what {one} read" not in named
+            one
+            for one in _list_numbered_names(subject, "_")
+            if one not in roles and f"what {one} read" not in named
         )
         more = f" and {len(users) - MAX_CASES} more" if len(users) > MAX_CASES else ""
         policy = {
@@ -456,7 +465,7 @@ class Adviser:
                 {"do": "add_policy", "policy": policy},
             ],
             cases=cases,
-            evidence={**self.period.told(), "users": len(users), "tables": sorted(columns)},
+            evidence={**self.period.build_fields(), "users": len(users), "tables": sorted(columns)},
         )
 
     def _have_a_role(self, users: frozenset[str], columns: Sequence[Resource]) -> bool:
@@ -475,10 +484,10 @@ class Adviser:
 
     def _always_allowed(self, who: Principal, column: Resource) -> bool:
         """Say whether somebody may read a column now, by a policy that holds at all times."""
-        decision = decided(self._now, who, column)
+        decision = decide_column(self._now, who, column)
         return decision.allowed and decision.policy.id not in self._circumstantial
 
-    def far(
+    def advise_against_outlier(
         self, user: str, groups: Sequence[str], odd: Sequence[str], evidence: Mapping[str, Any]
     ) -> Advice | None:
         """Return the denial of tables that a user reads and hardly anybody of the same groups; None where
@@ -489,7 +498,7 @@ class Adviser:
             table = table_of(self.policies, name)
             if table is None or _has_wildcard(table):
                 continue
-            if decided(self._now, who, table.child("column", "some_other")).allowed:
+            if decide_column(self._now, who, table.child("column", "some_other")).allowed:
                 tables.append(table)
         if not tables or has_wildcard(user) or "{" in user:
             return None
@@ -497,13 +506,15 @@ class Adviser:
         name = f"{user} reads what others of {', '.join(own) or 'no group'} read"
         policy = {
             # Other tables may have been denied by that name.
-            "name": next(one for one in _numbered(name, " ") if one not in named),
+            "name": next(one for one in _list_numbered_names(name, " ") if one not in named),
             "on": one_or_all([{**dict(table.elements), "column": "*"} for table in tables]),
             "deny": [{"users": [user], "access": [SELECT]}],
         }
         cases = [
             as_case(
-                some({"user": user, "groups": own}), table.child("column", "some_other"), {"effect": "deny"}
+                drop_empty({"user": user, "groups": own}),
+                table.child("column", "some_other"),
+                {"effect": "deny"},
             )
             for table in tables[:MAX_CASES]
         ]
@@ -512,18 +523,24 @@ class Adviser:
             subject=json.dumps([user, *own], ensure_ascii=False),
             title=f"{user} reads {len(tables)} tables that hardly anybody else of"
             f" {', '.join(own) or 'no group'} reads",
-            edits=[{"do": "add_policy", "policy": policy, "was": sorted(spoken_for(self.policies, tables))}],
+            edits=[
+                {
+                    "do": "add_policy",
+                    "policy": policy,
+                    "was": sorted(list_policies_about(self.policies, tables)),
+                }
+            ],
             cases=cases,
-            evidence={**self.period.told(), **evidence},
+            evidence={**self.period.build_fields(), **evidence},
         )
 
-    def ungoverned(self, name: str, tried: Mapping[str, Any]) -> Advice | None:
+    def build_closing_policy(self, name: str, tried: Mapping[str, Any]) -> Advice | None:
         """Return a policy that says of a table that it is closed; None where it is no table, or something of
         it is granted."""
         table = table_of(self.policies, name)
         if table is None or _has_wildcard(table) or any("{" in value for _, value in table.elements):
             return None
-        spoken = spoken_for(self.policies, [table])
+        spoken = list_policies_about(self.policies, [table])
         # Columns that nobody has seen yet may be granted all the same.
         if any(one.allow for one in spoken.values()):
             return None
@@ -551,7 +568,7 @@ def _need(need: Need | None) -> dict[str, Any]:
     return {"statements": need.recent, "last_use": need.last.isoformat(), "last_user": need.last_user}
 
 
-def _numbered(name: str, between: str) -> Iterator[str]:
+def _list_numbered_names(name: str, between: str) -> Iterator[str]:
     """Yield a name, and others like it."""
     yield name
     for number in count(2):

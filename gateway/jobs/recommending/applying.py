@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from gateway.errors import Faults
-from gateway.jobs.recommending.attribution import spoken_for
+from gateway.jobs.recommending.attribution import list_policies_about
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
-from gateway.policy.closing import opened
+from gateway.policy.closing import list_opened_tables
 from gateway.policy.diff_reports import diff
 from gateway.policy.differences import PUBLIC, digest_of
 from gateway.policy.diffing import FILTER, GAINED, LOST, MASK, Group
@@ -68,7 +68,7 @@ def _write(file: Path, data: bytes, like: os.stat_result) -> None:
         os.fsync(descriptor)
 
 
-def edited_pack(file: Path, name: str, before: str, after: str) -> Edited:
+def build_edited_pack(file: Path, name: str, before: str, after: str) -> Edited:
     """Return a pack with its change, and the difference."""
     lines = difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
@@ -89,7 +89,7 @@ def require_as_thought_of(
     """Raise Faults where the edits of a pack would do something else than was recommended."""
     _require_as_it_was(old, name, edits)
     new = load_new()
-    _require_no_more(old, new, people, _named_by(edits))
+    _require_no_more(old, new, people, _list_named_users(edits))
     if any(map(_takes_nothing, edits)):
         _require_no_less(old, new, people)
 
@@ -132,7 +132,7 @@ def _require_nothing_since(policies: PolicySet, edit: Mapping[str, Any]) -> None
         Resource.table(one["catalog"], one["database"], one["table"])
         for one in (on if isinstance(on, list) else [on])
     ]
-    for digest, policy in spoken_for(policies, tables).items():
+    for digest, policy in list_policies_about(policies, tables).items():
         if digest not in edit["was"]:
             raise Faults(
                 [
@@ -142,7 +142,7 @@ def _require_nothing_since(policies: PolicySet, edit: Mapping[str, Any]) -> None
             )
 
 
-def _named_by(edits: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+def _list_named_users(edits: Sequence[Mapping[str, Any]]) -> frozenset[str]:
     """Return the users that edits put into roles."""
     return frozenset(user for edit in edits if edit["do"] == "add_role" for user in edit["role"]["users"])
 
@@ -162,7 +162,7 @@ def _require_no_more(
     Asked for the people that logins know; where nobody is known, or nobody of a role's, for whoever the
     policies name. Whom they name by a role alone, a stranger, tells nothing of what they may do already.
     """
-    if differing := sorted({table for *_, table in opened(old) ^ opened(new)}):
+    if differing := sorted({table for *_, table in list_opened_tables(old) ^ list_opened_tables(new)}):
         raise Faults(
             [
                 f"`{differing[0]}` is a table of `files`, which is closed until a policy names it: with this"

@@ -16,8 +16,8 @@ from gateway.model.context import AccessContext
 from gateway.model.policy import MaskItem, Policy, PolicySet, PolicyType, Service, TaggedResource
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource, Scope
-from gateway.policy.closing import opening
-from gateway.policy.differences import depends_on_circumstances, digest_of, pairs_of, principals_of
+from gateway.policy.closing import build_opening_test
+from gateway.policy.differences import depends_on_context, digest_of, pairs_of, principals_of
 from gateway.policy.diffing import compare, questions_of
 from gateway.policy.engine import Engine, engine_for
 from gateway.policy.probing import resources_of
@@ -49,7 +49,7 @@ def key_of(policy: Policy) -> str:
     return f"{policy.id} {policy.name}"
 
 
-def attributing(policies: PolicySet, people: People) -> Callable[[_Batches], _Batches]:
+def build_attribution(policies: PolicySet, people: People) -> Callable[[_Batches], _Batches]:
     """Return what takes batches of `USES`, and gives a row of `ATTRIBUTED` for each item they rest on."""
 
     def attribute(batches: _Batches) -> _Batches:
@@ -77,7 +77,7 @@ def attributing(policies: PolicySet, people: People) -> Callable[[_Batches], _Ba
     return attribute
 
 
-def speaking(policies: PolicySet) -> Callable[[_Batches], _Batches]:
+def build_policy_matcher(policies: PolicySet) -> Callable[[_Batches], _Batches]:
     """Return what takes batches of `KNOWN`, and gives one row of `SPOKEN` for each policy that speaks of a
     column."""
 
@@ -109,7 +109,7 @@ def speaking(policies: PolicySet) -> Callable[[_Batches], _Batches]:
     return speak
 
 
-def spoken_for(policies: PolicySet, tables: Iterable[Resource]) -> dict[str, Policy]:
+def list_policies_about(policies: PolicySet, tables: Iterable[Resource]) -> dict[str, Policy]:
     """Return the policies that speak of tables or of something in them, by their digests; not those that
     close tables of files, which are others with each table that is opened."""
     engine = engine_for(policies)
@@ -117,7 +117,7 @@ def spoken_for(policies: PolicySet, tables: Iterable[Resource]) -> dict[str, Pol
     return {digest_of(one): one for one in every.values() if not one.is_closing}
 
 
-def needless(policies: PolicySet, most_asked: int) -> Callable[[_Batches], _Batches]:
+def build_needless_finder(policies: PolicySet, most_asked: int) -> Callable[[_Batches], _Batches]:
     """Return what takes batches of the column `policy`, and gives those policies without which no answer is
     another; those are left out that take more than `most_asked` questions to tell."""
 
@@ -142,7 +142,7 @@ def is_needless(policies: PolicySet, key: str, most_asked: int) -> bool:
     grants with less priority than the policy, and what holds only now and then.
     """
     (own,) = (policy for policy in policies.policies() if key_of(policy) == key)
-    if opening(policies)(own):
+    if build_opening_test(policies)(own):
         return False
 
     def sure(policy: Policy) -> Policy | None:
@@ -167,9 +167,9 @@ def is_needless(policies: PolicySet, key: str, most_asked: int) -> bool:
     unshared = {name: replace(service, sharing=None) for name, service in kept.services.items()}
     kept = replace(kept, services=unshared)
     # With scripts in resources nothing can be told by asking.
-    if depends_on_circumstances(kept):
+    if depends_on_context(kept):
         return False
-    less = without(kept, lambda policy: policy is own)
+    less = drop_policies(kept, lambda policy: policy is own)
     old = Engine(kept, base=engine_for(policies))
     new = Engine(less, base=old)
     pairs = pairs_of(kept, less)
@@ -184,7 +184,7 @@ def is_needless(policies: PolicySet, key: str, most_asked: int) -> bool:
     return asked > 0
 
 
-def without(policies: PolicySet, drop: Callable[[Policy], bool]) -> PolicySet:
+def drop_policies(policies: PolicySet, drop: Callable[[Policy], bool]) -> PolicySet:
     """Return the policies without some of them."""
     return with_policies(policies, lambda policy: None if drop(policy) else policy)
 
@@ -209,9 +209,9 @@ def circumstantial(policy: Policy) -> bool:
     return bool(policy.conditions or policy.schedules or any(item.conditions for item in policy.items))
 
 
-def _lasting(policies: PolicySet) -> PolicySet:
+def _drop_conditions(policies: PolicySet) -> PolicySet:
     """Return what holds at all times."""
-    kept = without(policies, circumstantial)
+    kept = drop_policies(policies, circumstantial)
 
     def tagged(service: Service) -> tuple[TaggedResource, ...]:
         return tuple(
@@ -253,14 +253,14 @@ class _Asking:
     def __init__(self, policies: PolicySet, people: People) -> None:
         self._policies, self._people = policies, people
         self._engines = [engine_for(policies)]
-        if depends_on_circumstances(policies):
+        if depends_on_context(policies):
             # What holds only now and then stands before what is needed at all other times.
-            self._engines.append(Engine(_lasting(policies), base=self._engines[0]))
+            self._engines.append(Engine(_drop_conditions(policies), base=self._engines[0]))
         every = [
             p for s in policies.services.values() for t in (s, s.tags) if t is not None for p in t.policies
         ]
         self._items = {key_of(policy): policy for policy in every}
-        self._masked = _named_columns(every)
+        self._masked = _list_masked_columns(every)
 
     def of(self, row: Mapping[str, Any]) -> set[tuple[str, str, int]]:
         """Return part, policy and item of all that a use rests on."""
@@ -287,14 +287,14 @@ class _Asking:
             one
             for engine in self._engines
             for found in (
-                self._allowed(engine, principal, table, column, context),
+                self._is_allowed(engine, principal, table, column, context),
                 self._masks(engine, principal, table, column, context),
                 self._filters(engine, principal, table, context),
             )
             for one in found
         }
 
-    def _allowed(
+    def _is_allowed(
         self, engine: Engine, principal: Principal, table: Resource, column: str, context: AccessContext
     ) -> Iterator[tuple[str, str, int]]:
         whole = column in (WHOLE, NO_COLUMN)
@@ -349,7 +349,7 @@ class _Asking:
             yield (FILTER, f"{found.policy.id} {found.policy.name}", found.index)
 
 
-def _named_columns(policies: Sequence[Policy]) -> tuple[str, ...]:
+def _list_masked_columns(policies: Sequence[Policy]) -> tuple[str, ...]:
     """Return columns that stand for those with masks: such as mask policies name, and one that none does."""
     names: dict[str, None] = {"some_other": None}
     for policy in policies:

@@ -108,7 +108,7 @@ def coverage(spoken: Any) -> Any:
     )
 
 
-def ungoverned(known: Any, spoken: Any, attributed: Any) -> Any:
+def find_tables_without_policies(known: Any, spoken: Any, attributed: Any) -> Any:
     """Return the known tables of which no policy speaks, and no recent use of which is allowed anyway."""
     allowed = attributed.where((attributed.part == ALLOW) & (attributed.recent > 0))
     tables = known.select("table_name").distinct()
@@ -117,7 +117,7 @@ def ungoverned(known: Any, spoken: Any, attributed: Any) -> Any:
     return tables.orderBy("table_name")
 
 
-def unlike(found: Any, peers: Peers) -> Any:
+def find_outliers(found: Any, peers: Peers) -> Any:
     """Return users whose tables hardly anybody in the same groups uses, the farthest first."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -251,6 +251,6 @@ def group_sizes(found: Any, names: Any) -> Any:
     )
 
 
-def left_out(attributed: Any) -> Any:
+def count_left_out(attributed: Any) -> Any:
     """Return how many uses no policy allows now, and how many name no table."""
     return attributed.where(attributed.part.isin([DENIED, UNREADABLE])).groupBy("part").count()

@@ -25,9 +25,9 @@ from gateway.jobs.recommending.advising import (
     Need,
     Period,
     UsedTable,
-    held,
     identity,
-    judged_items,
+    list_judged_items,
+    list_policies_in_force,
 )
 from gateway.jobs.recommending.attribution import (
     ALLOW,
@@ -36,14 +36,14 @@ from gateway.jobs.recommending.attribution import (
     KNOWN,
     SPOKEN,
     UNREADABLE,
-    attributing,
-    needless,
-    speaking,
+    build_attribution,
+    build_needless_finder,
+    build_policy_matcher,
 )
 from gateway.jobs.recommending.frames import Peers
 from gateway.jobs.recommending.reach import reach_of_use
 from gateway.jobs.recommending.storing import Advice, keep
-from gateway.jobs.spark import keeping
+from gateway.jobs.spark import build_frame_writer
 from gateway.jobs.tables import LakeTable
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
@@ -117,14 +117,14 @@ class _Recommend:
         period = Period(
             days=options.unused_days, since=reach.since, complete=reach.reaches_back and reach.up_to_now
         )
-        old = await self._seen(rules.policies, reach.since)
+        old = await self._note_seen(rules.policies, reach.since)
         for missing in reach.missing:
             work.progress(missing)
         if reach.first is None:
             return Outcome()
-        landing = self._way.landing("facts")
+        landing = self._way.make_landing("facts")
         advice = await self._advise(rules, period, old, landing)
-        self._way.landed("facts")
+        self._way.remove_landing("facts")
 
         async def finish(connection: Any) -> None:
             kept = await keep(connection, advice, run=work.run, now=work.now)
@@ -182,7 +182,7 @@ class _Recommend:
         def write() -> int:
             schema = rollup_frames.schema_of(SOURCE)
             rollup = work.table(SOURCE, writer="rollups").read(spark, schema, hours, all_there=False)
-            staged = self._table.staging(partition)
+            staged = self._table.make_staging_path(partition)
             frames.of_day(rollup).coalesce(1).write.parquet(str(staged))
             return int(spark.read.schema(frames.USE).parquet(str(staged)).count())
 
@@ -196,14 +196,14 @@ class _Recommend:
                 " ON CONFLICT (day) DO UPDATE SET source = excluded.source, rows = excluded.rows",
                 *(day, source, rows),
             )
-        await asyncio.to_thread(self._table.committed, partition)
+        await asyncio.to_thread(self._table.drop_replaced_files, partition)
         self._rows_out += rows
 
-    async def _seen(self, policies: PolicySet, since: datetime) -> Callable[[str], bool]:
+    async def _note_seen(self, policies: PolicySet, since: datetime) -> Callable[[str], bool]:
         """Note the items that are there; return what says whether one was there all of the period."""
         connection = self._work.connection
-        every = held(policies).values()
-        found = {identity(one, part, item) for one in every for part, _, item in judged_items(one)}
+        every = list_policies_in_force(policies).values()
+        found = {identity(one, part, item) for one in every for part, _, item in list_judged_items(one)}
         found |= {identity(one, ALLOW, item) for one in every for item in one.policy.allow}
         async with connection.transaction():
             # Of what was there at the very first run nobody knows since when; it counts as old.
@@ -248,20 +248,22 @@ class _Recommend:
         self, spark: Any, rules: PoliciesInForce, period: Period, old: Callable[[str], bool], landing: Path
     ) -> list[Advice]:
         options, policies = self._options, rules.policies
-        said, kept = self._work.progress, keeping(spark, landing)
+        said, kept = self._work.progress, build_frame_writer(spark, landing)
 
         days = self._table.read(spark, f"{frames.USE}, day string")
         uses = kept("uses", frames.uses(days, f"{period.since:%Y-%m-%d}"))
         self._rows_in = int(uses.count())
-        attributed = kept("attributed", uses.mapInArrow(attributing(policies, rules.people), ATTRIBUTED))
-        for row in frames.left_out(attributed).collect():
+        attributed = kept(
+            "attributed", uses.mapInArrow(build_attribution(policies, rules.people), ATTRIBUTED)
+        )
+        for row in frames.count_left_out(attributed).collect():
             what = {DENIED: "are allowed by no policy now", UNREADABLE: "name no table"}[row["part"]]
             said(f"{row['count']:,} uses {what}")
         known = spark.read.schema(KNOWN).parquet(str(landing / "known"))
         known = (
             known.unionByName(uses.select("table_name", "column_name")).where("table_name <> ''").distinct()
         )
-        spoken = kept("spoken", known.mapInArrow(speaking(policies), SPOKEN))
+        spoken = kept("spoken", known.mapInArrow(build_policy_matcher(policies), SPOKEN))
         adviser = Adviser(
             policies=policies,
             period=period,
@@ -282,30 +284,40 @@ class _Recommend:
             },
         )
         said("policies are held against each other")
-        shadowed = self._shadowed(spark, policies, adviser)
-        found = [*islice(adviser.shadowed(shadowed, options.most_asked), options.most)]
-        found += islice(adviser.unneeded(frozenset(shadowed)), 2 * options.most)
-        found += [*adviser.narrower(self._used(attributed, adviser), options.named_tables)][: options.most]
+        shadowed = self._find_shadowed(spark, policies, adviser)
+        found = [*islice(adviser.find_shadowed(shadowed, options.most_asked), options.most)]
+        found += islice(adviser.find_unneeded(frozenset(shadowed)), 2 * options.most)
+        found += [*adviser.find_too_broad(self._used(attributed, adviser), options.named_tables)][
+            : options.most
+        ]
         said("users are held against each other")
         found += self._groups(spark, uses, adviser, rules.people)
         found += self._far(uses, adviser)
-        ungoverned = frames.ungoverned(known, spoken, attributed).limit(options.most).collect()
-        found += [one for row in ungoverned if (one := adviser.ungoverned(row["table_name"], {})) is not None]
+        ungoverned = (
+            frames.find_tables_without_policies(known, spoken, attributed).limit(options.most).collect()
+        )
+        found += [
+            one
+            for row in ungoverned
+            if (one := adviser.build_closing_policy(row["table_name"], {})) is not None
+        ]
         return found
 
-    def _shadowed(self, spark: Any, policies: PolicySet, adviser: Adviser) -> list[str]:
-        suspects = adviser.suspects()
+    def _find_shadowed(self, spark: Any, policies: PolicySet, adviser: Adviser) -> list[str]:
+        suspects = adviser.list_shadow_suspects()
         if not suspects:
             return []
         frame = spark.createDataFrame([(key,) for key in suspects], "policy string").repartition(
             min(len(suspects), 4 * int(spark.conf.get("spark.sql.shuffle.partitions")))
         )
-        rows = frame.mapInArrow(needless(policies, self._options.most_asked), "policy string").collect()
+        rows = frame.mapInArrow(
+            build_needless_finder(policies, self._options.most_asked), "policy string"
+        ).collect()
         return sorted(row["policy"] for row in rows)
 
     def _used(self, attributed: Any, adviser: Adviser) -> dict[str, list[UsedTable]]:
         found: dict[str, list[UsedTable]] = {}
-        wide = adviser.wide()
+        wide = adviser.list_wildcard_policies()
         if not wide:
             return found
         rows = frames.tables(attributed, wide, self._options.named_tables).orderBy("policy", "place")
@@ -362,7 +374,7 @@ class _Recommend:
                 yield one
 
     def _far(self, uses: Any, adviser: Adviser) -> Iterator[Advice]:
-        for row in frames.unlike(uses, self._options.peers).limit(self._options.most).collect():
+        for row in frames.find_outliers(uses, self._options.peers).limit(self._options.most).collect():
             evidence = {
                 "distance": round(row["distance"], 2),
                 "tables": row["tables"],
@@ -371,6 +383,8 @@ class _Recommend:
                 "members": row["members"],
                 "last_use": moment(row["last_at"]).isoformat(),
             }
-            one = adviser.far(row["user_name"], row["groups"] or (), row["odd_tables"], evidence)
+            one = adviser.advise_against_outlier(
+                row["user_name"], row["groups"] or (), row["odd_tables"], evidence
+            )
             if one is not None:
                 yield one

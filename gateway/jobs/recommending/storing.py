@@ -100,7 +100,7 @@ SELECT one.*, run.started_at AS looked_at
 FROM sluice.recommendation one JOIN sluice.job_run run ON run.id = one.run"""
 
 
-async def listed(
+async def list_recommendations(
     connection: Any, *, states: Sequence[str] = (PROPOSED,), kind: str = "", limit: int = 100
 ) -> list[dict[str, Any]]:
     """Return recommendations, by kind and number."""
@@ -114,7 +114,7 @@ async def listed(
     return [_as_json(row) for row in rows]
 
 
-async def shown(connection: Any, number: int) -> dict[str, Any]:
+async def load_recommendation(connection: Any, number: int) -> dict[str, Any]:
     """Return one recommendation. Raises Faults when there is none of that number."""
     row = await connection.fetchrow(f"{_WITH_RUN} WHERE one.id = $1", number)
     if row is None:

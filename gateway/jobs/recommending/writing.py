@@ -23,10 +23,10 @@ def item_of(part: str, item: PolicyItem) -> dict[str, Any]:
     elif isinstance(item, FilterItem):
         said = {"where": item.filter_expression}
     who = {"users": sorted(item.users), "groups": sorted(item.groups), "roles": sorted(item.roles)}
-    return {**some(who), **said}
+    return {**drop_empty(who), **said}
 
 
-def some(found: Mapping[str, Any]) -> dict[str, Any]:
+def drop_empty(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is not empty."""
     return {key: value for key, value in found.items() if value}
 
@@ -36,7 +36,7 @@ def one_or_all(found: list[Any]) -> Any:
     return found[0] if len(found) == 1 else found
 
 
-def who_of(item: PolicyItem) -> str:
+def format_principals(item: PolicyItem) -> str:
     """Return whom an item names, for people."""
     told = [
         *sorted(item.users),
@@ -46,7 +46,7 @@ def who_of(item: PolicyItem) -> str:
     return ", ".join(told) or "nobody"
 
 
-def written_of(found: ResourceSet) -> dict[str, Any]:
+def write_resources(found: ResourceSet) -> dict[str, Any]:
     """Return a resource set as packs write it."""
     written: dict[str, Any] = {}
     for level, values in found.items():
@@ -63,14 +63,14 @@ def written_of(found: ResourceSet) -> dict[str, Any]:
     return written
 
 
-def decided(engine: Engine, who: Principal, column: Resource) -> Decision:
+def decide_column(engine: Engine, who: Principal, column: Resource) -> Decision:
     """Return whether somebody may read a column, and by which policy."""
     return engine.decide(AccessRequest(principal=who, resource=column, access=SELECT))
 
 
 def case_of(engine: Engine, who: Principal, column: Resource, part: str) -> dict[str, Any]:
     """Return a case that holds with the engine's policies."""
-    asker = some({"user": who.user, "groups": sorted(who.groups), "roles": sorted(who.roles)})
+    asker = drop_empty({"user": who.user, "groups": sorted(who.groups), "roles": sorted(who.roles)})
     tags = engine.tags(column)
     if part == MASK:
         mask = engine.mask(who, column, "string")
@@ -79,7 +79,7 @@ def case_of(engine: Engine, who: Principal, column: Resource, part: str) -> dict
         rows = engine.row_filter(who, Resource(column.elements[:-1]))
         expect = {"filter": rows.expression if rows is not None else "none"}
     else:
-        expect = {"effect": "allow" if decided(engine, who, column).allowed else "deny"}
+        expect = {"effect": "allow" if decide_column(engine, who, column).allowed else "deny"}
     case = as_case(asker, column, expect)
     # Packs do not know what was accepted.
     return {**case, "tags": sorted({tag.type for tag in tags})} if any(t.propagated for t in tags) else case

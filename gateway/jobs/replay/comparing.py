@@ -59,7 +59,7 @@ class Judged:
     filters: Mapping[str, str] = field(default_factory=dict)
 
 
-def judged_of(verdict: Verdict) -> Judged:
+def extract_judged(verdict: Verdict) -> Judged:
     """Return the parts of a verdict that are compared."""
     denied = frozenset(place_of(one) for one in verdict.decisions if not one.allowed)
     places = (place_of(one) for one in verdict.decisions if one.allowed)
@@ -72,7 +72,7 @@ def judged_of(verdict: Verdict) -> Judged:
     filters: dict[str, set[str]] = defaultdict(set)
     used: dict[str, frozenset[str] | None] = {}
     for scan in verdict.scans:
-        table = str(scan.table.folded())
+        table = str(scan.table.fold())
         named = None if scan.columns is None else frozenset(name.lower() for name in scan.columns)
         before = used.get(table, frozenset())
         used[table] = None if named is None or before is None else before | named
@@ -88,12 +88,12 @@ def judged_of(verdict: Verdict) -> Judged:
         denied=denied,
         allowed=allowed,
         used={table: names for table, names in used.items() if names is not None},
-        masks=_joined(masks),
-        filters=_joined(filters),
+        masks=_join_texts(masks),
+        filters=_join_texts(filters),
     )
 
 
-def _joined(found: Mapping[_Key, Iterable[str]]) -> dict[_Key, str]:
+def _join_texts(found: Mapping[_Key, Iterable[str]]) -> dict[_Key, str]:
     return {key: " | ".join(sorted(texts)) for key, texts in found.items()}
 
 
@@ -113,8 +113,8 @@ def changes(old: Judged, new: Judged) -> list[Change]:
     """Return what is otherwise under `new`, in order; nothing for what is refused under both."""
     if not (old.cleared or new.cleared):
         return []
-    lost, gained = _gone(old, new), _gone(new, old)
-    seen, shown = _seen(old, new, lost), _seen(new, old, gained)
+    lost, gained = _list_lost_rights(old, new), _list_lost_rights(new, old)
+    seen, shown = _list_seen(old, new, lost), _list_seen(new, old, gained)
     found = [Change(LOST, *place, what, REFUSED) for place, what in seen]
     found += [Change(GAINED, *place, REFUSED, what) for place, what in shown]
     if old.cleared and new.cleared:
@@ -131,8 +131,12 @@ def changes(old: Judged, new: Judged) -> list[Change]:
             if before != after:
                 found.append(Change(FILTER, table, "", before, after))
     elif found:
-        found += [Change(FILTER, one, "", old.filters[one], REFUSED) for one in _filtered(old, new, lost)]
-        found += [Change(FILTER, one, "", REFUSED, new.filters[one]) for one in _filtered(new, old, gained)]
+        found += [
+            Change(FILTER, one, "", old.filters[one], REFUSED) for one in _list_filtered(old, new, lost)
+        ]
+        found += [
+            Change(FILTER, one, "", REFUSED, new.filters[one]) for one in _list_filtered(new, old, gained)
+        ]
     # Refused, or not, for what is no decision on one thing: a mask that does not fit, say.
     elif old.cleared:
         found.append(Change(LOST, "", "", PLAIN, f"{REFUSED}: {new.code}"))
@@ -141,7 +145,7 @@ def changes(old: Judged, new: Judged) -> list[Change]:
     return sorted(found)
 
 
-def _gone(old: Judged, new: Judged) -> set[AskedAccess]:
+def _list_lost_rights(old: Judged, new: Judged) -> set[AskedAccess]:
     """Return what a cleared statement had, and has not under the other verdict."""
     if not old.cleared:
         return set()
@@ -151,7 +155,7 @@ def _gone(old: Judged, new: Judged) -> set[AskedAccess]:
     return gone
 
 
-def _seen(judged: Judged, other: Judged, gone: set[AskedAccess]) -> set[tuple[tuple[str, str], str]]:
+def _list_seen(judged: Judged, other: Judged, gone: set[AskedAccess]) -> set[tuple[tuple[str, str], str]]:
     """Return what was seen of what is gone, by table and column; of tables that are gone as a whole, what is
     masked by itself as well."""
     tables = _whole(judged, other, gone)
@@ -174,7 +178,7 @@ def _seen(judged: Judged, other: Judged, gone: set[AskedAccess]) -> set[tuple[tu
     return found
 
 
-def _filtered(judged: Judged, other: Judged, gone: set[AskedAccess]) -> list[str]:
+def _list_filtered(judged: Judged, other: Judged, gone: set[AskedAccess]) -> list[str]:
     """Return the tables with filters of which something is gone."""
     tables = {one.resource for one in gone if one.access == SELECT} | _whole(judged, other, gone)
     return [table for table in judged.filters if table in tables]
@@ -191,7 +195,7 @@ def _whole(judged: Judged, other: Judged, gone: set[AskedAccess]) -> set[str]:
     return found
 
 
-def mistrust(recorded: str, code: str, plan_class: str, old: Judged) -> str:
+def explain_not_comparable(recorded: str, code: str, plan_class: str, old: Judged) -> str:
     """Return why a judgement under the policies of now cannot be compared with what was decided; empty where
     it can. A verdict that policies do not decide has to be the recorded one."""
     if old.code in UNREAD:

@@ -58,7 +58,7 @@ def totals(found: Any) -> Any:
     )
 
 
-def changed(found: Any, most: int) -> Any:
+def summarize_changes(found: Any, most: int) -> Any:
     """Return what is otherwise by user, resource and column: of `most` changes, those of most statements."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -90,7 +90,7 @@ def changed(found: Any, most: int) -> Any:
     )
 
 
-def unjudged(found: Any) -> Any:
+def count_unjudged(found: Any) -> Any:
     """Return the reasons why statements could not be judged, with how many and an example."""
     from pyspark.sql import functions as f
 

@@ -20,12 +20,12 @@ from gateway.jobs.archive import TABLE as ARCHIVE
 from gateway.jobs.events import SPARK_SCHEMA, land
 from gateway.jobs.job import Job, Outcome, Work
 from gateway.jobs.replay import frames
-from gateway.jobs.replay.judging import ANSWER, Known, Parcel, ReaderOptions, Sides, judged
+from gateway.jobs.replay.judging import ANSWER, Known, Parcel, ReaderOptions, Sides, judge_questions
 from gateway.jobs.replay.questions import EVENTS, NAMES, SELECT, questions
 from gateway.model.catalog import LookUp, TableName
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.pipeline import MAX_VIEW_DEPTH
-from gateway.policy.differences import depends_on_circumstances
+from gateway.policy.differences import depends_on_context
 
 VERSION = 1
 TABLE = "replay"
@@ -102,7 +102,7 @@ class _Replay:
         await self._table.settle(work.connection)
         await self._sweep()
         partition = f"run={work.run}"
-        landing = self._table.landing(partition)
+        landing = self._table.make_landing(partition)
         (landing / "events").mkdir()
         rows_in = await self._land(landing / "events")
         work.progress(f"{rows_in:,} verdicts read from PostgreSQL")
@@ -110,15 +110,15 @@ class _Replay:
         asked = await self._questions(spark, landing, proposal)
         count = await asyncio.to_thread(asked.count)
         work.progress(f"{count:,} different questions")
-        answers = await self._judged(spark, asked, proposal, landing)
-        staged = self._table.staging(partition)
+        answers = await self._judge_questions(spark, asked, proposal, landing)
+        staged = self._table.make_staging_path(partition)
         found = await asyncio.to_thread(self._write, spark, asked, answers, staged)
         totals = (await asyncio.to_thread(frames.totals(found).collect))[0].asDict()
-        changed = await asyncio.to_thread(frames.changed(found, self._options.changes).collect)
-        unjudged = await asyncio.to_thread(frames.unjudged(found).collect)
+        changed = await asyncio.to_thread(frames.summarize_changes(found, self._options.changes).collect)
+        unjudged = await asyncio.to_thread(frames.count_unjudged(found).collect)
         work.progress(f"{totals['judged']:,} statements judged, {totals['changed']:,} of them otherwise")
         await work.replace(self._table, partition)
-        self._table.landed(partition)
+        self._table.remove_landing(partition)
 
         async def finish(connection: Any) -> None:
             await self._summarize(connection, proposal, totals, changed, unjudged)
@@ -174,14 +174,14 @@ class _Replay:
             frame = questions(
                 events,
                 was=self._options.catalog == "was",
-                circumstances=any(map(depends_on_circumstances, (sides.old, sides.new))),
+                circumstances=any(map(depends_on_context, (sides.old, sides.new))),
             )
             frame.write.parquet(str(landing / "questions"))
             return spark.read.schema(frame.schema).parquet(str(landing / "questions"))
 
         return await asyncio.to_thread(write)
 
-    async def _judged(self, spark: Any, asked: Any, proposal: ReplayPlan, landing: Path) -> Any:
+    async def _judge_questions(self, spark: Any, asked: Any, proposal: ReplayPlan, landing: Path) -> Any:
         """Return the frame of answers, one for each question that is not skipped."""
         sides = Parcel.of(proposal.sides)
         rest = asked.where("skip IS NULL")
@@ -194,7 +194,9 @@ class _Replay:
 
                 def judge(rest: Any = rest, place: Path = place, known: Parcel = known) -> list[Any]:
                     parts = max(self._options.parts, 1)
-                    judged(rest.repartition(parts), proposal.reader, sides, known).write.parquet(str(place))
+                    judge_questions(rest.repartition(parts), proposal.reader, sides, known).write.parquet(
+                        str(place)
+                    )
                     answers = spark.read.schema(ANSWER).parquet(str(place)).where("needs IS NOT NULL")
                     names = answers.selectExpr("explode(needs) AS name").distinct()
                     return list(names.limit(self._options.tables + 1).collect())
@@ -237,9 +239,9 @@ class _Replay:
             for name in some:
                 table = snapshot.table(name)
                 if table is None:
-                    missing.add(name.folded())
+                    missing.add(name.fold())
                 else:
-                    tables[name.folded()] = table
+                    tables[name.fold()] = table
             self._known = replace(
                 known,
                 catalogs=known.catalogs | snapshot.catalogs,

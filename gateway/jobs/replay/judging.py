@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from gateway.errors import BackendUnavailable
-from gateway.jobs.replay.comparing import Judged, changes, judged_of, mistrust
-from gateway.jobs.replay.questions import Question, question_of, told_of
+from gateway.jobs.replay.comparing import Judged, changes, explain_not_comparable, extract_judged
+from gateway.jobs.replay.questions import Question, question_of, with_catalogs
 from gateway.jobs.rollup_texts import LONGEST
-from gateway.jobs.shapes import lexed_text
+from gateway.jobs.shapes import lex_statement
 from gateway.model.catalog import CatalogSnapshot, Table, TableName
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.policy import PolicySet
@@ -94,7 +94,7 @@ class Parcel:
         return pickle.loads(self.data)  # noqa: S301  # it comes with the function itself
 
 
-def judged(questions: Any, reader: ReaderOptions, sides: Parcel, known: Parcel) -> Any:
+def judge_questions(questions: Any, reader: ReaderOptions, sides: Parcel, known: Parcel) -> Any:
     """Return a frame of answers, one for each row of `questions`: a reason, names that have to be looked up
     first, or what is otherwise."""
     return questions.mapInArrow(partial(_answers, reader, sides, known), ANSWER)
@@ -164,10 +164,10 @@ class Judges:
         if isinstance(old, NeedsCatalog) or isinstance(new, NeedsCatalog):
             # A version of a table, or a function, is not the table of that name.
             return answer | {"needs": sorted([*astuple(one)] for one in needs)}
-        text = lexed_text(row["text"], is_rendering=row["plan"] is not None)
+        text = lex_statement(row["text"], is_rendering=row["plan"] is not None)
         shape = await self.reader.fingerprint(text)
         answer["fingerprint"] = shape[:LONGEST] if isinstance(shape, str) else None
-        reason = mistrust(row["verdict"], row["code"], row["plan_class"], old)
+        reason = explain_not_comparable(row["verdict"], row["code"], row["plan_class"], old)
         if not reason and new.code in ("TIMEOUT", "UNAVAILABLE"):
             reason = "the parser did not answer"
         if not reason and row["verdict"] == "cleared":
@@ -202,9 +202,9 @@ class Judges:
         snapshot = Snapshot(
             policies=policies, catalog=catalog, context=question.context, principals=sides.principals
         )
-        statement = told_of(question, frozenset(known.listed.revisions.items()))
+        statement = with_catalogs(question, frozenset(known.listed.revisions.items()))
         verdict = await judge(statement, snapshot, self.reader, sides.rules)
-        return verdict if isinstance(verdict, NeedsCatalog) else judged_of(verdict)
+        return verdict if isinstance(verdict, NeedsCatalog) else extract_judged(verdict)
 
 
 _judges: Judges | None = None

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from gateway.lineage.recorded import judged_by, plan_of_record
+from gateway.lineage.recorded import plan_of_record, read_dependencies
 from gateway.model.catalog import Table, TableName
 from gateway.model.context import AccessContext
 from gateway.model.handles import SparkHandle
@@ -31,7 +31,7 @@ EVENTS = (
     " roles array<string>, client_address string, client_protocol string, verdict string, code string,"
     " plan_class string, statement string, statement_sha256 binary, body string"
 )
-_TOLD = (
+_REPORTED = (
     "catalog string, namespace array<string>, settings array<string>, texts array<string>, plan string,"
     " decisions array<struct<resource: string>>,"
     " lineage struct<tables: string, facts: string, plan: string, temp_views: map<string, string>,"
@@ -65,7 +65,7 @@ def questions(events: Any, *, was: bool, circumstances: bool) -> Any:
     """
     from pyspark.sql import functions as f
 
-    told = events.withColumn("told", f.from_json("body", _TOLD))
+    told = events.withColumn("told", f.from_json("body", _REPORTED))
     kept = f.col("told.lineage")
     has_plan = f.coalesce(
         f.array_contains(f.json_object_keys(f.get_json_object("body", "$.lineage")), "plan"), f.expr("false")
@@ -156,7 +156,7 @@ def question_of(row: _Row, principals: Mapping[str, Principal]) -> Question | st
     plan = None
     try:
         if row["tables"] is not None:
-            tables = judged_by({"tables": row["tables"], "facts": row["facts"]})
+            tables = read_dependencies({"tables": row["tables"], "facts": row["facts"]})
         if row["plan"] is not None:
             plan = PlanRequest(kind="execute", message=plan_of_record(row["plan"]))
     except ValueError as error:
@@ -193,7 +193,7 @@ def question_of(row: _Row, principals: Mapping[str, Principal]) -> Question | st
     return Question(statement=statement, context=context, tables=tables)
 
 
-def told_of(question: Question, catalogs: frozenset[tuple[str, int]]) -> Statement:
+def with_catalogs(question: Question, catalogs: frozenset[tuple[str, int]]) -> Statement:
     """Return the statement in a session that was told of these catalogs that come and go."""
     statement = question.statement
     return (

@@ -102,10 +102,10 @@ class EventWriter:
         for columns in (True, False):
             if all(len(line) <= MAX_EVENT_BYTES for line in lines):
                 break
-            lines = [_line(event) for event in self._shortened(seen, columns)]
+            lines = [_line(event) for event in self._shorten(seen, columns)]
         yield from lines
 
-    def _shortened(self, seen: SeenStatement, columns: bool) -> list[_Event]:
+    def _shorten(self, seen: SeenStatement, columns: bool) -> list[_Event]:
         events = self.events(seen, texts=False, columns=columns)
         if self.texts:
             # The statement itself says most, and most are short.

@@ -140,7 +140,7 @@ class HttpSink:
                 continue
             for number, entry in enumerate(entries):
                 await self._send(http, entry, entries[number + 1 : number + 2])
-                self.spool.passed(entry.end)
+                self.spool.advance(entry.end)
             await self._sending.run(self.spool.save)
 
     async def _send(

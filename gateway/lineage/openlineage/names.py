@@ -82,12 +82,12 @@ class Naming:
         """Return what the files at a location are called. Logins in it are left out."""
         found = _URL.fullmatch(location)
         if found is None:
-            return Identifier(self.paths, _trimmed(location))
+            return Identifier(self.paths, _trim(location))
         scheme = _SPELLINGS.get(found["scheme"].lower(), found["scheme"].lower())
         login, _, host = (found["authority"] or "").rpartition("@")
         authority = host if ":" in login or not login else f"{login}@{host}"
         namespace = f"{scheme}://{authority}" if authority else scheme
-        path = _trimmed(found["path"] or "/")
+        path = _trim(found["path"] or "/")
         return Identifier(namespace, path.lstrip("/") or "/" if scheme in _KEYS else path)
 
     def _table(self, dataset: Dataset, seen: SeenStatement) -> Identifier:
@@ -105,5 +105,5 @@ class Naming:
         return Identifier(source.rstrip("/"), name)
 
 
-def _trimmed(path: str) -> str:
+def _trim(path: str) -> str:
     return path.rstrip("/") or "/"

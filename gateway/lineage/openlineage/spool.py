@@ -105,7 +105,7 @@ class EventSpool:
         behind = [s.written for s in list(self._segments) if s.size > self._offset(s)]
         return max(0.0, self._clock() - min(behind)) if behind else 0.0
 
-    def passed(self, position: EventPosition) -> None:
+    def advance(self, position: EventPosition) -> None:
         """Note that everything up to a position has been taken, or put aside; `save` makes it last."""
         self._sent = max(self._sent, position)
 

@@ -31,7 +31,7 @@ from gateway.policy.packs.conditions import tag_definition, with_script_conditio
 from gateway.policy.packs.files import Pack
 from gateway.policy.packs.policies import ReadPolicy
 from gateway.policy.packs.warnings import warnings_of
-from gateway.policy.unusable import broken_policies, twin, with_closed
+from gateway.policy.unusable import build_duplicate_policy, list_invalid_policies, with_closed
 
 TAG_SERVICE = "tag"
 """Service type without packs of its own: policies on tags stand in the packs of the service they guard."""
@@ -71,8 +71,8 @@ def load_packs(
             faults += found.faults
             continue
         packs.append(Pack(document, definitions, people or {}, tolerant=tolerant))
-    policies = _numbered(packs)
-    roles = _merged_roles(packs)
+    policies = _number_policies(packs)
+    roles = _merge_roles(packs)
     _check_roles(packs, roles)
     services = {
         name: _service(definition, [pack for pack in packs if pack.service == name], policies)
@@ -90,10 +90,10 @@ def load_packs(
         users=directory,
         catalog_services=dict(catalog_services or {}),
     )
-    told = tuple(fault for pack in packs for fault in pack.told)
+    told = tuple(fault for pack in packs for fault in pack.messages)
     policy_set = replace(policy_set, warnings=(*told, *warnings_of(policy_set, packs)))
     fitted = close_dependents(policy_set)
-    at_fault = broken_policies(fitted)
+    at_fault = list_invalid_policies(fitted)
     # Built here, off the event loop, and found again when judging begins.
     engine = engine_for(with_closed(fitted, at_fault))
     for pack in packs:
@@ -115,7 +115,7 @@ def _service(
     zones = _zones(packs)
     own = _in_zones(packs, policies, zones)
     on_tags = tuple(policy for policy, tags in own if tags)
-    tagged = _tagged(packs)
+    tagged = _list_tagged(packs)
     tag_service = None
     if on_tags or tagged:
         name = f"{definition.name}_{TAG_SERVICE}"
@@ -137,7 +137,7 @@ def _service(
     )
 
 
-def _tagged(packs: Iterable[Pack]) -> tuple[TaggedResource, ...]:
+def _list_tagged(packs: Iterable[Pack]) -> tuple[TaggedResource, ...]:
     entries = [tagged for pack in packs for tagged, _ in pack.tagged]
     return tuple(replace(tagged, id=i) for i, tagged in enumerate(entries, 1))
 
@@ -176,7 +176,7 @@ def _in_zones(
                 near = hint(policy.zone, known)
                 pack.faults.add((*read.path, "zone"), f"there is no zone `{policy.zone}`{near}")
                 if told := pack.withdraw(already):
-                    policy = replace(twin(policy, told), every_zone=True)
+                    policy = replace(build_duplicate_policy(policy, told), every_zone=True)
             found.append((policy, on_tags))
     return found
 
@@ -188,7 +188,7 @@ def _audit_rules(packs: Sequence[Pack]) -> AuditRules:
             already = len(pack.faults.faults)
             pack.faults.add(("audit", "mode"), "another pack of the service has another `mode`")
             if told := pack.withdraw(already):
-                pack.told += told
+                pack.messages += told
                 return AuditRules(mode="audit-all")
         mode = mode or pack.audit_mode
 
@@ -233,7 +233,7 @@ def _directory(packs: Iterable[Pack]) -> UserStore:
     )
 
 
-def _numbered(packs: Iterable[Pack]) -> dict[int, tuple[Policy, bool]]:
+def _number_policies(packs: Iterable[Pack]) -> dict[int, tuple[Policy, bool]]:
     """Return all policies with ids, under the identity of what was read, with whether they speak of tags.
 
     Ids are those given, and the smallest free numbers in order for the others.
@@ -258,7 +258,7 @@ def _numbered(packs: Iterable[Pack]) -> dict[int, tuple[Policy, bool]]:
                 )
             names.setdefault(named, place)
             if told := pack.withdraw(already):
-                policy = twin(policy, told)
+                policy = build_duplicate_policy(policy, told)
             reads.append((read, policy, has_id))
     numbered = {}
     free = 1
@@ -272,7 +272,7 @@ def _numbered(packs: Iterable[Pack]) -> dict[int, tuple[Policy, bool]]:
     return numbered
 
 
-def _merged_roles(packs: Iterable[Pack]) -> dict[str, Role]:
+def _merge_roles(packs: Iterable[Pack]) -> dict[str, Role]:
     roles: dict[str, Role] = {}
     for pack in packs:
         for name, (role, path) in pack.roles.items():

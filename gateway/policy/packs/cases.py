@@ -13,7 +13,7 @@ from gateway.model.principal import Principal
 from gateway.model.resource import ADMIN_ACCESS, ANY_ACCESS, AccessRequest, Resource
 from gateway.model.tags import Tag
 from gateway.policy.compiled import hierarchy_to
-from gateway.policy.diagnostics import Path, hint, unknown_keys
+from gateway.policy.diagnostics import Path, hint, list_unknown_keys
 from gateway.policy.engine import Engine
 from gateway.policy.masks import MASK_TYPES
 from gateway.policy.packs.shapes import Shapes
@@ -66,15 +66,15 @@ def read_case(
     """Return a case, or None when it has faults, which `shapes` has noted."""
     faults = shapes.faults
     before = faults.fault_count
-    data = shapes.mapping(entry, path)
-    unknown_keys(data, _CASE_KEYS, path, faults, "a case")
+    data = shapes.read_mapping(entry, path)
+    list_unknown_keys(data, _CASE_KEYS, path, faults, "a case")
     principal = _principal(data.get("as"), (*path, "as"), people, shapes)
     expected = data.get("expect")
     if isinstance(expected, str):
         expected = {"effect": expected}
-    expect = shapes.mapping(expected, (*path, "expect"))
+    expect = shapes.read_mapping(expected, (*path, "expect"))
     at: Path = (*path, "expect")
-    unknown_keys(expect, _EXPECT_KEYS, at, faults, "`expect`")
+    list_unknown_keys(expect, _EXPECT_KEYS, at, faults, "`expect`")
     effect = shapes.text(expect, "effect", at) or None
     if effect not in (None, "allow", "deny"):
         faults.add((*at, "effect"), "`effect` must be `allow` or `deny`")
@@ -118,15 +118,15 @@ def _principal(who: object, path: Path, people: Mapping[str, Principal], shapes:
             known = f"`{who}` is not known; write `{{user: {who}, groups: […]}}`{near}"
             shapes.faults.add(path, known)
         return people.get(who, Principal(user=who))
-    found = shapes.mapping(who, path)
-    unknown_keys(found, ("user", "groups", "roles", "attributes"), path, shapes.faults, "`as`")
+    found = shapes.read_mapping(who, path)
+    list_unknown_keys(found, ("user", "groups", "roles", "attributes"), path, shapes.faults, "`as`")
     return shapes.principal(found, path)
 
 
 def _context(data: Mapping[str, Any], path: Path, shapes: Shapes) -> AccessContext:
     where: Path = (*path, "context")
-    more = shapes.mapping(data.get("context", {}), where)
-    unknown_keys(more, _CONTEXT_KEYS, where, shapes.faults, "`context`")
+    more = shapes.read_mapping(data.get("context", {}), where)
+    list_unknown_keys(more, _CONTEXT_KEYS, where, shapes.faults, "`context`")
     time = read_moment(str(data["at"])) if "at" in data else None
     if "at" in data and time is None:
         shapes.faults.add((*path, "at"), "`at` must be a time such as `2026-01-31 09:30`, which is UTC")
@@ -143,7 +143,7 @@ def _context(data: Mapping[str, Any], path: Path, shapes: Shapes) -> AccessConte
         cluster=shapes.text(more, "cluster", where),
         cluster_type=shapes.text(more, "cluster_type", where),
         client_type=shapes.text(more, "client_type", where),
-        attributes=shapes.named(more, where),
+        attributes=shapes.read_attributes(more, where),
         accessed_together=together,
         tags=tags,
         roles=frozenset(shapes.texts(data, "roles", path)) if "roles" in data else None,
@@ -153,7 +153,7 @@ def _context(data: Mapping[str, Any], path: Path, shapes: Shapes) -> AccessConte
 def _resource(
     value: object, path: Path, definition: ServiceDef, shapes: Shapes, owner: str | None
 ) -> Resource:
-    data = shapes.mapping(value, path)
+    data = shapes.read_mapping(value, path)
     names = {level.name for level in definition.levels(PolicyType.ACCESS)}
     for name, text in data.items():
         if name not in names:

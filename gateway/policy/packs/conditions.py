@@ -9,7 +9,7 @@ from typing import Any
 
 from gateway.model.policy import Condition, ConditionDef, ResourceDef, ServiceDef
 from gateway.policy.conditions import compile_condition
-from gateway.policy.diagnostics import Path, hint, unknown_keys
+from gateway.policy.diagnostics import Path, hint, list_unknown_keys
 from gateway.policy.packs.shapes import Shapes
 from gateway.policy.script import Untranslatable
 from gateway.policy.service_defs import IMPLICIT, SCRIPT
@@ -23,7 +23,7 @@ _TAG_CONDITIONS = (
         options={"scriptTemplate": "ctx.isAccessedAfter('expiry_date');"},
     ),
 )
-_NEVER_TOLD = compile_condition(Condition(type=""), None)
+_NEVER_DETERMINED = compile_condition(Condition(type=""), None)
 """What a condition of an unknown kind becomes, and one whose values make no sense."""
 _TAG_LEVEL = ResourceDef(
     name="tag", wildcard=False, ignore_case=False, excludes_supported=False, recursive_supported=False
@@ -81,14 +81,14 @@ def _entry(entry: object, path: Path, definition: ServiceDef, shapes: Shapes) ->
     """Read `{type: …, values: …}`, `{the-type: values}`, or the type's name alone when it takes no values."""
     if isinstance(entry, str):
         return _condition(entry, [], path, definition, shapes)
-    data = shapes.mapping(entry, path)
+    data = shapes.read_mapping(entry, path)
     if data and not data.keys() & {"type", "values"}:
         return [
             found
             for name, values in data.items()
             for found in _condition(name, values, (*path, name), definition, shapes)
         ]
-    unknown_keys(data, ("type", "values"), path, shapes.faults, "a condition")
+    list_unknown_keys(data, ("type", "values"), path, shapes.faults, "a condition")
     name = shapes.text(data, "type", path, required=True)
     return _condition(name, data.get("values", []), path, definition, shapes) if name else []
 
@@ -102,7 +102,7 @@ def _condition(
         near = hint(name, known)
         shapes.faults.add(path, f"unknown condition type `{name}`{near or there}")
         return []
-    texts = () if values == [] else shapes.listed(values, path, f"`{name}`")
+    texts = () if values == [] else shapes.read_list(values, path, f"`{name}`")
     condition = Condition(type=name, values=texts)
     try:
         test = compile_condition(condition, known[name])
@@ -114,7 +114,7 @@ def _condition(
             if not _ADDRESS.fullmatch(text):
                 what = "write `10.1.2.3`, or `10.1.*` for all that begin so"
                 shapes.faults.add(path, f"`{text}` is no address; {what}")
-    if test is _NEVER_TOLD:
+    if test is _NEVER_DETERMINED:
         given = ", ".join(f"`{text}`" for text in texts) or "no values"
         shapes.faults.add(path, f"`{name}` cannot be told with {given}")
     return [condition]

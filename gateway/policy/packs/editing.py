@@ -58,7 +58,7 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Written.add_representer(str, _text)
 
 
-def edited(
+def apply_edits(
     text: str, file: str, edits: Sequence[Mapping[str, Any]], cases: Sequence[Mapping[str, Any]] = ()
 ) -> str:
     """Return the text of a pack with edits made and cases added; cases that it has already are left out.
@@ -67,32 +67,32 @@ def edited(
     changed in its place.
     """
     for edit in edits:
-        text = _edited(text, file, edit)
-    data = _mapping(parse_document(text, file))
+        text = _apply_edit(text, file, edit)
+    data = _read_mapping(parse_document(text, file))
     there = data.get("cases") or []
     new = [deepcopy(dict(case)) for case in cases if case not in there]
-    return _appended(text, file, "cases", new) if new else text
+    return _append_entries(text, file, "cases", new) if new else text
 
 
-def _edited(text: str, file: str, edit: Mapping[str, Any]) -> str:
+def _apply_edit(text: str, file: str, edit: Mapping[str, Any]) -> str:
     document = parse_document(text, file)
-    data = _mapping(document)
+    data = _read_mapping(document)
     match edit["do"]:
         case "add_policy":
-            return _appended(text, file, "policies", [dict(edit["policy"])])
+            return _append_entries(text, file, "policies", [dict(edit["policy"])])
         case "add_role":
-            return _appended(text, file, "roles", {edit["name"]: dict(edit["role"])})
+            return _append_entries(text, file, "roles", {edit["name"]: dict(edit["role"])})
         case "remove_policy" | "remove_item" | "narrow":
             index = _index(data, edit)
             if index is None:
                 raise Faults([f"{file}: has no policy `{edit['policy']}`{_of_zone(edit)}"])
             policy = deepcopy(data["policies"][index])
-            changed = None if edit["do"] == "remove_policy" else _changed(file, policy, edit)
-            return _replaced(text, document, index, changed)
+            changed = None if edit["do"] == "remove_policy" else _edit_policy(file, policy, edit)
+            return _replace_policy(text, document, index, changed)
     raise Faults([f"{file}: `{edit['do']}` is no edit that this version knows"])
 
 
-def _mapping(document: Document) -> dict[str, Any]:
+def _read_mapping(document: Document) -> dict[str, Any]:
     if not isinstance(document.data, dict):
         raise Faults([f"{document.file}:1: a pack is a mapping with `policies`"])
     return document.data
@@ -115,7 +115,7 @@ def _index(data: Mapping[str, Any], edit: Mapping[str, Any]) -> int | None:
     return None
 
 
-def _changed(file: str, policy: dict[str, Any], edit: Mapping[str, Any]) -> dict[str, Any] | None:
+def _edit_policy(file: str, policy: dict[str, Any], edit: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the policy as it shall be; None when nothing of it is left."""
     if edit["do"] == "narrow":
         on = edit["on"]
@@ -146,21 +146,21 @@ def _is(item: object, wanted: object, part: str) -> bool:
 
 def _item(item: Mapping[str, Any], part: str) -> object:
     """Return what tells an item from others of its list."""
-    who = tuple(frozenset(_listed(item.get(key, ()))) for key in _WHO)
+    who = tuple(frozenset(_as_list(item.get(key, ()))) for key in _WHO)
     said = item.get(_SAID_BY[part], "")
     if part != "allow":
         return (*who, str(said))
-    return (*who, frozenset(text.lower() for text in _listed(said)), item.get("delegate_admin") is True)
+    return (*who, frozenset(text.lower() for text in _as_list(said)), item.get("delegate_admin") is True)
 
 
-def _listed(value: object) -> list[str]:
+def _as_list(value: object) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list | tuple | set | frozenset) else [str(value)]
 
 
 # -- the text ------------------------------------------------------------------------------------------------
 
 
-def _replaced(text: str, document: Document, index: int, policy: Mapping[str, Any] | None) -> str:
+def _replace_policy(text: str, document: Document, index: int, policy: Mapping[str, Any] | None) -> str:
     """Put a policy in the place of another one, or nothing."""
     lines = text.splitlines(keepends=True)
     path: Path = ("policies", index)
@@ -173,7 +173,7 @@ def _replaced(text: str, document: Document, index: int, policy: Mapping[str, An
         end += 1
     while end > first + 1 and _is_blank(lines[end - 1]):
         end -= 1
-    expected = deepcopy(_mapping(document))
+    expected = deepcopy(_read_mapping(document))
     if policy is None:
         del expected["policies"][index]
         # What stands before it is about it, up to an empty line.
@@ -188,13 +188,13 @@ def _replaced(text: str, document: Document, index: int, policy: Mapping[str, An
     else:
         expected["policies"][index] = dict(policy)
         new = _entry(policy, " " * dash)
-    return _proved("".join([*lines[:first], *new, *lines[end:]]), document.file, expected)
+    return _check_edited("".join([*lines[:first], *new, *lines[end:]]), document.file, expected)
 
 
-def _appended(text: str, file: str, section: str, entries: list[Any] | dict[str, Any]) -> str:
+def _append_entries(text: str, file: str, section: str, entries: list[Any] | dict[str, Any]) -> str:
     """Write entries behind those of a section, which begins at the end of the text where there is none."""
     document = parse_document(text, file)
-    expected = deepcopy(_mapping(document))
+    expected = deepcopy(_read_mapping(document))
     lines = text.splitlines(keepends=True)
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n"
@@ -230,7 +230,7 @@ def _appended(text: str, file: str, section: str, entries: list[Any] | dict[str,
         for number, entry in enumerate(entries):
             new += ["\n"] if apart or (section == "policies" and number) else []
             new += _entry(entry, " " * margin)
-    return _proved("".join([*lines[:end], *head, *new, *lines[end:]]), file, expected)
+    return _check_edited("".join([*lines[:end], *head, *new, *lines[end:]]), file, expected)
 
 
 def _goes_on(line: str, margin: int) -> bool:
@@ -268,7 +268,7 @@ def _is_blank(line: str) -> bool:
     return not line.strip() or line.lstrip().startswith("#")
 
 
-def _proved(text: str, file: str, expected: object) -> str:
+def _check_edited(text: str, file: str, expected: object) -> str:
     """Return the text if it says what it has to. Raises Faults."""
     try:
         data = parse_document(text, file).data

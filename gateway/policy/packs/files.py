@@ -17,7 +17,7 @@ from gateway.model.policy import (
 )
 from gateway.model.policy import PolicyType as Type
 from gateway.model.principal import Principal
-from gateway.policy.diagnostics import Diagnostics, Path, hint, unknown_keys
+from gateway.policy.diagnostics import Diagnostics, Path, hint, list_unknown_keys
 from gateway.policy.documents import Document, parse_document
 from gateway.policy.engine import DEFAULT_SERVICE
 from gateway.policy.packs.cases import Case, read_case
@@ -25,7 +25,7 @@ from gateway.policy.packs.conditions import tag_definition
 from gateway.policy.packs.policies import WHO_KEYS, PackPolicyReader, ReadPolicy
 from gateway.policy.packs.shapes import Shapes
 from gateway.policy.packs.times import read_tags
-from gateway.policy.unusable import closing
+from gateway.policy.unusable import build_closing_policy
 
 PACK_KEYS = (
     "service",
@@ -65,7 +65,7 @@ class Pack:
         self.policies: list[ReadPolicy] = []
         self.closing: list[Policy] = []
         """What closes the resources of tags and zones at fault, and all where nobody can tell of what."""
-        self.told: list[str] = []
+        self.messages: list[str] = []
         """What is wrong with cases, and with the people in them."""
         self.roles: dict[str, tuple[Role, Path]] = {}
         self.cases: list[Case] = []
@@ -112,7 +112,7 @@ class Pack:
         """Tell of sections that there are not. What holds more than a text may be policies that hide all."""
         for key in data:
             already = len(self.faults.faults)
-            unknown_keys({key: None}, PACK_KEYS, (), self.faults, "a pack")
+            list_unknown_keys({key: None}, PACK_KEYS, (), self.faults, "a pack")
             holds = isinstance(data[key], dict | list) and bool(data[key])
             self._close_all(key, self.withdraw(already), closes=holds)
 
@@ -120,7 +120,7 @@ class Pack:
         shapes, definition = self._shapes, self._definition
         already = len(self.faults.faults)
         self.people = people_of(data, shapes)
-        self.told += self.withdraw(already)  # for cases alone
+        self.messages += self.withdraw(already)  # for cases alone
         self._read_directory(data)
         self._read_roles(data)
         already = len(self.faults.faults)
@@ -128,7 +128,7 @@ class Pack:
             self._read_tagged(entry, ("tags", i))
         self._close_all("tags", self.withdraw(already))
         already = len(self.faults.faults)
-        for name, entry in shapes.mapping(data.get("zones", {}), ("zones",)).items():
+        for name, entry in shapes.read_mapping(data.get("zones", {}), ("zones",)).items():
             self._read_zone(name, entry)
         self._close_all("zones", self.withdraw(already))
         already = len(self.faults.faults)
@@ -151,7 +151,7 @@ class Pack:
             already = len(self.faults.faults)
             policy = reader.read(entry, ("policies", i))
             if told := self.withdraw(already):
-                policy = reader.broken(entry, policy, ("policies", i), told)
+                policy = reader.build_invalid_policy(entry, policy, ("policies", i), told)
             if policy is not None:
                 self.policies.append(policy)
         known = dict(people) | self.people
@@ -161,12 +161,12 @@ class Pack:
             case = read_case(entry, ("cases", i), definition, known, shapes)
             if case is not None and (not self.tolerant or len(self.faults.faults) == before):
                 self.cases.append(case)
-        self.told += self.withdraw(already)
+        self.messages += self.withdraw(already)
 
     def _close_all(self, section: str, faults: tuple[str, ...], *, closes: bool = True) -> None:
         """Close everything of the service where a section cannot be read at all, or only tell of it."""
         if faults:
-            made = closing(f"section {section}", (), faults, service=self.service)
+            made = build_closing_policy(f"section {section}", (), faults, service=self.service)
             self.closing.append(replace(made, enabled=closes))
 
     def _read_directory(self, data: Mapping[str, Any]) -> None:
@@ -177,37 +177,37 @@ class Pack:
 
     def _read_people_of_directory(self, data: Mapping[str, Any]) -> None:
         shapes, where = self._shapes, ("directory",)
-        section = shapes.mapping(data.get("directory", {}), where)
-        unknown_keys(section, ("users", "groups"), where, self.faults, "`directory`")
-        for name, entry in shapes.mapping(section.get("users", {}), (*where, "users")).items():
+        section = shapes.read_mapping(data.get("directory", {}), where)
+        list_unknown_keys(section, ("users", "groups"), where, self.faults, "`directory`")
+        for name, entry in shapes.read_mapping(section.get("users", {}), (*where, "users")).items():
             already = len(self.faults.faults)
             path: Path = (*where, "users", name)
-            found = shapes.mapping(entry, path)
-            unknown_keys(found, ("groups", "attributes"), path, self.faults, "a user")
+            found = shapes.read_mapping(entry, path)
+            list_unknown_keys(found, ("groups", "attributes"), path, self.faults, "a user")
             self.directory_users[name] = shapes.attributes(found, path)
             if "groups" in found:
                 self.memberships[name] = frozenset(shapes.texts(found, "groups", path))
             if told := self.withdraw(already):
                 self.broken_users[name] = told
-        for name, entry in shapes.mapping(section.get("groups", {}), (*where, "groups")).items():
+        for name, entry in shapes.read_mapping(section.get("groups", {}), (*where, "groups")).items():
             already = len(self.faults.faults)
             path = (*where, "groups", name)
-            found = shapes.mapping(entry, path)
-            unknown_keys(found, ("attributes",), path, self.faults, "a group")
+            found = shapes.read_mapping(entry, path)
+            list_unknown_keys(found, ("attributes",), path, self.faults, "a group")
             self.directory_groups[name] = shapes.attributes(found, path)
             if told := self.withdraw(already):
                 self.broken_groups[name] = told
 
     def _read_roles(self, data: Mapping[str, Any]) -> None:
         first = len(self.faults.faults)
-        roles = self._shapes.mapping(data.get("roles", {}), ("roles",))
+        roles = self._shapes.read_mapping(data.get("roles", {}), ("roles",))
         if told := self.withdraw(first):
             self.roles[""] = (Role(name="", broken=told), ("roles",))
         for name, entry in roles.items():
             already = len(self.faults.faults)
             path: Path = ("roles", name)
-            found = self._shapes.mapping(entry, path)
-            unknown_keys(found, WHO_KEYS, path, self.faults, "a role")
+            found = self._shapes.read_mapping(entry, path)
+            list_unknown_keys(found, WHO_KEYS, path, self.faults, "a role")
             members = {key: frozenset(self._shapes.texts(found, key, path)) for key in WHO_KEYS}
             if not any(members.values()):
                 self.faults.add(path, f"role `{name}` has no members")
@@ -215,8 +215,8 @@ class Pack:
 
     def _read_tagged(self, entry: object, path: Path) -> None:
         shapes, already = self._shapes, len(self.faults.faults)
-        data = shapes.mapping(entry, path)
-        unknown_keys(data, ("on", "tags"), path, self.faults, "an entry of `tags`")
+        data = shapes.read_mapping(entry, path)
+        list_unknown_keys(data, ("on", "tags"), path, self.faults, "an entry of `tags`")
         resources = self._resource_sets(data, path, excludes=True)
         tags = tuple(read_tags(data, path, shapes))
         if not tags and len(self.faults.faults) == already:
@@ -224,7 +224,9 @@ class Pack:
         place = self.document.place(path)
         if told := self.withdraw(already):
             named = f"tags in line {place.line}"
-            self.closing.append(closing(named, resources, told, service=self.service, place=place))
+            self.closing.append(
+                build_closing_policy(named, resources, told, service=self.service, place=place)
+            )
             return
         self.tagged += [
             (TaggedResource(resources=found, tags=tags, place=place), path) for found in resources
@@ -232,8 +234,8 @@ class Pack:
 
     def _read_zone(self, name: str, entry: object) -> None:
         shapes, path, already = self._shapes, ("zones", name), len(self.faults.faults)
-        data = shapes.mapping(entry, path)
-        unknown_keys(data, ("on", "own_tag_policies"), path, self.faults, "a zone")
+        data = shapes.read_mapping(entry, path)
+        list_unknown_keys(data, ("on", "own_tag_policies"), path, self.faults, "a zone")
         levels = {level.name: level for level in self._definition.resources}
         resources = tuple(
             # Ranger looks for zones recursively wherever the definition knows recursion.
@@ -252,7 +254,9 @@ class Pack:
         self.zones.pop(zone.name, None)
         self.broken_zones.add(zone.name)
         place = self.document.place(path)
-        told = closing(f"zone {zone.name}", zone.resources, faults, service=self.service, place=place)
+        told = build_closing_policy(
+            f"zone {zone.name}", zone.resources, faults, service=self.service, place=place
+        )
         self.closing.append(told)
 
     def _resource_sets(self, data: Mapping[str, Any], path: Path, *, excludes: bool) -> list[ResourceSet]:
@@ -266,16 +270,16 @@ class Pack:
 
     def _read_audit(self, data: Mapping[str, Any]) -> None:
         shapes, where = self._shapes, ("audit",)
-        section = shapes.mapping(data.get("audit", {}), where)
-        unknown_keys(section, ("mode", "exclude", "filters"), where, self.faults, "`audit`")
+        section = shapes.read_mapping(data.get("audit", {}), where)
+        list_unknown_keys(section, ("mode", "exclude", "filters"), where, self.faults, "`audit`")
         self.audit_mode = shapes.text(section, "mode", where)
         if self.audit_mode and self.audit_mode not in _AUDIT_MODES:
             near = hint(self.audit_mode, _AUDIT_MODES)
             self.faults.add((*where, "mode"), f"`mode` must be `default`, `all` or `none`{near}")
         self.audit_mode = _AUDIT_MODES.get(self.audit_mode, "")
         excluded_at = (*where, "exclude")
-        excluded = shapes.mapping(section.get("exclude", {}), excluded_at)
-        unknown_keys(excluded, WHO_KEYS, excluded_at, self.faults, "`exclude`")
+        excluded = shapes.read_mapping(section.get("exclude", {}), excluded_at)
+        list_unknown_keys(excluded, WHO_KEYS, excluded_at, self.faults, "`exclude`")
         self.audit_excluded = {
             key: frozenset(shapes.texts(excluded, key, excluded_at)) for key in WHO_KEYS if key in excluded
         }
@@ -286,9 +290,9 @@ class Pack:
 
     def _read_audit_filter(self, entry: object, path: Path) -> AuditFilter:
         shapes = self._shapes
-        data = shapes.mapping(entry, path)
+        data = shapes.read_mapping(entry, path)
         keys = ("audited", "result", "on", "access", "actions", *WHO_KEYS)
-        unknown_keys(data, keys, path, self.faults, "an audit filter")
+        list_unknown_keys(data, keys, path, self.faults, "an audit filter")
         if "audited" not in data:
             self.faults.add(path, "an audit filter needs `audited`")
         result = shapes.text(data, "result", path)
@@ -318,10 +322,10 @@ class Pack:
 def people_of(data: Mapping[str, Any], shapes: Shapes) -> dict[str, Principal]:
     """Return the section `people`: name → principal."""
     people = {}
-    for name, entry in shapes.mapping(data.get("people", {}), ("people",)).items():
+    for name, entry in shapes.read_mapping(data.get("people", {}), ("people",)).items():
         path: Path = ("people", name)
-        found = shapes.mapping(entry, path)
-        unknown_keys(found, ("groups", "roles", "attributes"), path, shapes.faults, "a person")
+        found = shapes.read_mapping(entry, path)
+        list_unknown_keys(found, ("groups", "roles", "attributes"), path, shapes.faults, "a person")
         people[name] = shapes.principal({"user": name, **found}, path)
     return people
 
@@ -331,7 +335,7 @@ def load_people(text: str, file: str) -> dict[str, Principal]:
     document = parse_document(text, file)
     faults = Diagnostics(document)
     shapes = Shapes(faults)
-    data = shapes.mapping(document.data, ())
+    data = shapes.read_mapping(document.data, ())
     if not faults.fault_count and "people" not in data:
         faults.add((), "there is no section `people`")
     people = people_of(data, shapes)

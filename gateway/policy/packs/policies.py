@@ -8,14 +8,14 @@ from typing import Any
 
 from gateway.model.policy import FilterItem, MaskItem, Policy, PolicyItem, PolicyType, ServiceDef
 from gateway.model.principal import identity_of
-from gateway.policy.diagnostics import Path, hint, unknown_keys
+from gateway.policy.diagnostics import Path, hint, list_unknown_keys
 from gateway.policy.masks import MASK_TYPES
 from gateway.policy.packs.conditions import read_conditions
 from gateway.policy.packs.shapes import Shapes
 from gateway.policy.packs.times import read_validity
 from gateway.policy.sqltext import faults_of
 from gateway.policy.transformers import is_understood, sql_of
-from gateway.policy.unusable import broken
+from gateway.policy.unusable import build_invalid_policy
 
 ACCESS_KEYS = ("allow", "deny", "allow_exceptions", "deny_exceptions")
 WHO_KEYS = ("users", "groups", "roles")
@@ -88,7 +88,7 @@ class PackPolicyReader:
     def read(self, entry: object, path: Path) -> ReadPolicy | None:
         """Return the policy, or None when it is too broken to go on with."""
         shapes = self._shapes
-        data = shapes.mapping(entry, path)
+        data = shapes.read_mapping(entry, path)
         if not data:
             self._faults.add(path, "a policy must not be empty")
             return None
@@ -137,7 +137,7 @@ class PackPolicyReader:
             shapes.check_depth(policy, path, self._service)
         return ReadPolicy(policy=policy, path=path, has_id=ident is not None, on_tags=on_tags)
 
-    def broken(
+    def build_invalid_policy(
         self, entry: object, read: ReadPolicy | None, path: Path, faults: tuple[str, ...]
     ) -> ReadPolicy:
         """Return what an entry at fault is about, with the faults. One that only allows is switched off:
@@ -171,7 +171,7 @@ class PackPolicyReader:
             and (value is True or (isinstance(value, list) and any(isinstance(one, dict) for one in value)))
         }
         guards = "allow" not in data or bool(hides)
-        made = broken(
+        made = build_invalid_policy(
             policy,
             faults,
             service=self._service.name,
@@ -236,7 +236,7 @@ class PackPolicyReader:
             for key, value in data.items()
             if key in allowed or (_ELSEWHERE.get(key) not in allowed and key not in ("tag", "tags"))
         }
-        unknown_keys(known, allowed, path, self._faults, what)
+        list_unknown_keys(known, allowed, path, self._faults, what)
 
     def _items(
         self,
@@ -251,7 +251,7 @@ class PackPolicyReader:
             self._faults.add((*path, key), f"`{key}` must not be empty")
         for i, entry in enumerate(self._shapes.sequence(data, key, path)):
             where: Path = (*path, key, i)
-            found = self._shapes.mapping(entry, where)
+            found = self._shapes.read_mapping(entry, where)
             self._unknown(found, (*WHO_KEYS, "access", *_CONDITION_KEYS, *extra), where, "an item")
             who = {k: frozenset(self._shapes.texts(found, k, where)) for k in WHO_KEYS}
             if not any(who.values()):

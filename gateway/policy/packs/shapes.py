@@ -17,7 +17,7 @@ from gateway.model.policy import (
 )
 from gateway.model.principal import Principal
 from gateway.policy.compiled import hierarchy_to
-from gateway.policy.diagnostics import Diagnostics, Path, hint, unknown_keys
+from gateway.policy.diagnostics import Diagnostics, Path, hint, list_unknown_keys
 from gateway.policy.globs import LOST_STAR
 from gateway.policy.macros import compile_template
 from gateway.policy.script import Untranslatable
@@ -37,7 +37,7 @@ class Shapes:
     def __init__(self, faults: Diagnostics) -> None:
         self.faults = faults
 
-    def mapping(self, value: object, path: Path) -> dict[str, Any]:
+    def read_mapping(self, value: object, path: Path) -> dict[str, Any]:
         if isinstance(value, dict):
             return value
         self.faults.add(path, "a mapping (`key: value`) is expected here")
@@ -73,16 +73,16 @@ class Shapes:
         """Return a list of texts; a single text stands for a list of one."""
         if key not in data:
             return ()
-        return self.listed(data[key], (*path, key), f"`{key}`")
+        return self.read_list(data[key], (*path, key), f"`{key}`")
 
-    def listed(self, value: object, path: Path, what: str) -> tuple[str, ...]:
+    def read_list(self, value: object, path: Path, what: str) -> tuple[str, ...]:
         values = value if isinstance(value, list) else [value]
         if not values:
             self.faults.add(path, f"{what} must not be empty")
         for i, entry in enumerate(values):
             where = (*path, i) if isinstance(value, list) else path
             if not isinstance(entry, str):
-                self.faults.add(where, f"{what} must hold texts; put quotes round `{_shown(entry)}`")
+                self.faults.add(where, f"{what} must hold texts; put quotes round `{_format_value(entry)}`")
             elif not entry.strip():
                 self.faults.add(where, f"{what} must not hold an empty text")
         return tuple(entry for entry in values if isinstance(entry, str) and entry.strip())
@@ -107,15 +107,15 @@ class Shapes:
             groups=frozenset(self.texts(data, "groups", path)),
             roles=frozenset(self.texts(data, "roles", path)),
             attributes=tuple(
-                sorted((name, value) for name, values in self.named(data, path) for value in values)
+                sorted((name, value) for name, values in self.read_attributes(data, path) for value in values)
             ),
         )
 
-    def named(self, data: Mapping[str, Any], path: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    def read_attributes(self, data: Mapping[str, Any], path: Path) -> tuple[tuple[str, tuple[str, ...]], ...]:
         """Return `attributes`: name → a text, or a list of texts; sorted by name."""
         where: Path = (*path, "attributes")
         found = []
-        for name, value in sorted(self.mapping(data.get("attributes", {}), where).items()):
+        for name, value in sorted(self.read_mapping(data.get("attributes", {}), where).items()):
             values = value if isinstance(value, list) else [value]
             if not values or not all(isinstance(one, str) for one in values):
                 self.faults.add((*where, name), f"attribute `{name}` must be a text, or a list of texts")
@@ -125,7 +125,7 @@ class Shapes:
     def attributes(self, data: Mapping[str, Any], path: Path) -> dict[str, str]:
         """Return `attributes` where each has one value."""
         found = {}
-        for name, values in self.named(data, path):
+        for name, values in self.read_attributes(data, path):
             if len(values) > 1:
                 self.faults.add((*path, "attributes", name), f"attribute `{name}` has one value here")
             found[name] = values[0] if values else ""
@@ -148,7 +148,7 @@ class Shapes:
         self, value: object, path: Path, definition: ServiceDef, type_: PolicyType
     ) -> ResourceSet:
         levels = {level.name: level for level in definition.levels(type_)}
-        data = self.mapping(value, path)
+        data = self.read_mapping(value, path)
         if isinstance(value, dict) and not value:
             self.faults.add(path, "`on` must name at least one level")
         sets = {}
@@ -188,7 +188,9 @@ class Shapes:
         excludes = recursive = False
         value = written
         if isinstance(written, dict):
-            unknown_keys(written, ("values", "except", "recursive"), path, self.faults, f"`{level.name}`")
+            list_unknown_keys(
+                written, ("values", "except", "recursive"), path, self.faults, f"`{level.name}`"
+            )
             if ("values" in written) == ("except" in written):
                 self.faults.add(path, f"`{level.name}` needs either `values` or `except`")
             excludes = "except" in written
@@ -198,7 +200,7 @@ class Shapes:
                 self.faults.add(path, f"`{level.name}` does not support `except`")
             if recursive and not level.recursive_supported:
                 self.faults.add(path, f"`{level.name}` does not support `recursive`")
-        values = self.listed(value, path, f"`{level.name}`")
+        values = self.read_list(value, path, f"`{level.name}`")
         for text in values:
             self._check_tokens(text, path)
             if level.needs_scheme and text.strip("*") and not _SCHEME.match(text):
@@ -249,7 +251,7 @@ def _lists(items: tuple[PolicyItem, ...], access: str) -> bool:
     return any(access in item.accesses for item in items)
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     """Return a value as YAML writes it, as far as a message needs it."""
     if value is None:
         return "null"

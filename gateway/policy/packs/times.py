@@ -9,7 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from gateway.model.tags import Recurrence, Tag, ValiditySchedule
-from gateway.policy.diagnostics import Path, hint, unknown_keys
+from gateway.policy.diagnostics import Path, hint, list_unknown_keys
 from gateway.policy.packs.shapes import Shapes
 from gateway.policy.schedules import faults_of_schedule
 
@@ -46,8 +46,8 @@ def read_validity(data: Mapping[str, Any], path: Path, shapes: Shapes) -> tuple[
 
 def _period(entry: object, path: Path, shapes: Shapes) -> Sequence[ValiditySchedule]:
     before = shapes.faults.fault_count
-    data = shapes.mapping(entry, path)
-    unknown_keys(data, _PERIOD_KEYS, path, shapes.faults, "a period")
+    data = shapes.read_mapping(entry, path)
+    list_unknown_keys(data, _PERIOD_KEYS, path, shapes.faults, "a period")
     if isinstance(entry, dict) and not (data.keys() & {"from", "until", "repeats"}):
         shapes.faults.add(path, "a period needs `from`, `until` or `repeats`")
     zone = shapes.text(data, "zone", path) or "GMT"
@@ -123,8 +123,8 @@ def _repeats(data: Mapping[str, Any], path: Path, shapes: Shapes) -> tuple[Recur
 
 def _repeat(entry: object, path: Path, shapes: Shapes) -> tuple[Recurrence, ...]:
     """Return one recurrence for each time of the day under `at`."""
-    data = shapes.mapping(entry, path)
-    unknown_keys(data, _REPEAT_KEYS, path, shapes.faults, "`repeats`")
+    data = shapes.read_mapping(entry, path)
+    list_unknown_keys(data, _REPEAT_KEYS, path, shapes.faults, "`repeats`")
     minutes = _duration(data, path, shapes)
     weekdays = _numbers(data, "weekdays", path, shapes, (1, 7), _WEEKDAYS)
     days = _numbers(data, "days", path, shapes, (1, 31))
@@ -212,8 +212,8 @@ def read_tags(data: Mapping[str, Any], path: Path, shapes: Shapes) -> list[Tag]:
     found = []
     for i, entry in enumerate([value] if single else value):
         where: Path = (*path, "tags") if single else (*path, "tags", i)
-        fields = {"tag": entry} if isinstance(entry, str) else shapes.mapping(entry, where)
-        unknown_keys(fields, ("tag", "attributes", "validity"), where, shapes.faults, "a tag")
+        fields = {"tag": entry} if isinstance(entry, str) else shapes.read_mapping(entry, where)
+        list_unknown_keys(fields, ("tag", "attributes", "validity"), where, shapes.faults, "a tag")
         name = shapes.text(fields, "tag", where, required=True)
         found.append(
             Tag(

@@ -85,11 +85,11 @@ def _of_items(policy: Policy, definition: ServiceDef) -> Iterator[str]:
         if _for_everybody(item):
             yield f"{obligations[i + 1].place}: never reached: the item before it is for everybody"
             break
-    taken = _granted(
+    taken = _list_granted(
         (access for item in policy.allow_exceptions if _for_everybody(item) for access in item.accesses),
         definition,
     )
-    given = _granted((access for item in policy.allow for access in item.accesses), definition)
+    given = _list_granted((access for item in policy.allow for access in item.accesses), definition)
     delegates = any(item.delegate_admin for item in policy.allow)
     if given and given <= taken and not (policy.deny or policy.deny_all_else or delegates):
         yield f"{policy.place}: policy `{policy.name}` allows nothing: its exceptions are for everybody"
@@ -99,7 +99,7 @@ def _for_everybody(item: PolicyItem) -> bool:
     return (_EVERYBODY in item.groups or _CURRENT_USER in item.users) and not item.conditions
 
 
-def _granted(accesses: Iterable[str], definition: ServiceDef) -> set[str]:
+def _list_granted(accesses: Iterable[str], definition: ServiceDef) -> set[str]:
     grants = {each.name.lower(): each for each in (*definition.access_types, *definition.markers)}
     found = set[str]()
     for access in accesses:
@@ -129,7 +129,7 @@ def _of_zones(policy: Policy, service: Service) -> Iterator[str]:
             where = f"it lies outside zone `{policy.zone}`"
             yield f"{policy.place}: policy `{policy.name}` never matches: {where}"
         return
-    covering = [_covering(found, zones, levels) for found in _sets(policy)]
+    covering = [_find_covering_zone(found, zones, levels) for found in _sets(policy)]
     if covering and all(covering):
         names = " and ".join(f"`{name}`" for name in sorted(set(covering)))
         yield (
@@ -138,7 +138,7 @@ def _of_zones(policy: Policy, service: Service) -> Iterator[str]:
         )
 
 
-def _covering(
+def _find_covering_zone(
     found: ResourceSet, zones: Mapping[str, Sequence[ResourceSet]], levels: Mapping[str, ResourceDef]
 ) -> str:
     """Return the name of a zone that everything in the set lies in, or nothing."""

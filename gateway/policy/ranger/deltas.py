@@ -46,7 +46,7 @@ def apply_deltas(raw_policies: Mapping[str, Any], download: Mapping[str, Any]) -
 
 
 def _has(data: object, key: str, reader: Reader, path: Path) -> bool:
-    return bool(reader.listed(reader.mapping(data, path), key, path))
+    return bool(reader.read_list(reader.read_mapping(data, path), key, path))
 
 
 class _Application:
@@ -70,8 +70,8 @@ class _Application:
             found["serviceDef"] = old["serviceDef"]
         self._later(download.get("policyVersion"), ("policyVersion",), same=True)
         deltas = self._deltas(download, ())
-        found["policies"] = self._changed(
-            reader.listed(old, "policies", ()), [d for d in deltas if not d.of_tags]
+        found["policies"] = self._apply_deltas(
+            reader.read_list(old, "policies", ()), [d for d in deltas if not d.of_tags]
         )
         self._tag_policies(found, [delta for delta in deltas if delta.of_tags])
         self._zones(found)
@@ -85,11 +85,11 @@ class _Application:
                 self._reader.fault(("policyDeltas",), "policies on tags change, and `tagPolicies` is missing")
             return
         old = self._reader.field(self._old, "tagPolicies", ())
-        given = self._reader.listed(info, "policies", ("tagPolicies",))
+        given = self._reader.read_list(info, "policies", ("tagPolicies",))
         if given:
             path: Path = ("tagPolicies", "policies")
             self._reader.fault(path, "a download holds policies or changes of policies, not both")
-        policies = self._changed(self._reader.listed(old, "policies", ("tagPolicies",)), deltas)
+        policies = self._apply_deltas(self._reader.read_list(old, "policies", ("tagPolicies",)), deltas)
         header = {key: value for key, value in info.items() if value is not None}
         if "serviceDef" not in header and "serviceDef" in old:
             header["serviceDef"] = old["serviceDef"]
@@ -104,11 +104,11 @@ class _Application:
         new: dict[str, Any] = {}
         for name, info in zones.items():
             path: Path = ("securityZones", name)
-            old = self._reader.mapping(old_zones.get(name), path)
-            policies = self._reader.listed(old, "policies", path)
+            old = self._reader.read_mapping(old_zones.get(name), path)
+            policies = self._reader.read_list(old, "policies", path)
             deltas = self._deltas(info, path)
             header = {k: v for k, v in info.items() if v is not None and k != "policyDeltas"}
-            new[name] = {**header, "policies": self._changed(policies, deltas)}
+            new[name] = {**header, "policies": self._apply_deltas(policies, deltas)}
         found["securityZones"] = new
 
     def _deltas(self, data: Mapping[str, Any], path: Path) -> list[_Delta]:
@@ -158,7 +158,7 @@ class _Application:
         elif own is not None and version < own + (not same):
             self._reader.fault(path, f"version {version} does not continue version {own}")
 
-    def _changed(self, policies: list[Any], deltas: list[_Delta]) -> list[Any]:
+    def _apply_deltas(self, policies: list[Any], deltas: list[_Delta]) -> list[Any]:
         """Return the policies with the changes applied, by id; the last change of a policy counts."""
         if not deltas:
             return policies
@@ -220,8 +220,8 @@ def apply_tag_deltas(raw_tags: Mapping[str, Any], download: Mapping[str, Any]) -
     found = {key: value for key, value in download.items() if value is not None}
     found["isDelta"] = False
     found["op"] = raw_tags.get("op") or "add_or_update"
-    found["tagDefinitions"] = _merged(raw_tags, download, "tagDefinitions", "name", reader)
-    found["tags"] = _merged(raw_tags, download, "tags", "type", reader)
+    found["tagDefinitions"] = _merge_objects(raw_tags, download, "tagDefinitions", "name", reader)
+    found["tags"] = _merge_objects(raw_tags, download, "tags", "type", reader)
     gone = _merge_resources(raw_tags, download, found, reader)
     links = {**reader.field(raw_tags, "resourceToTagIds", ())}
     links.update(reader.field(download, "resourceToTagIds", ()))
@@ -230,13 +230,13 @@ def apply_tag_deltas(raw_tags: Mapping[str, Any], download: Mapping[str, Any]) -
     return found
 
 
-def _merged(
+def _merge_objects(
     old: Mapping[str, Any], download: Mapping[str, Any], key: str, mark: str, reader: Reader
 ) -> dict[str, Any]:
     """Return id → object with the changes applied; one whose `mark` is empty is gone."""
     found = dict(reader.field(old, key, ()))
     for ident, entry in reader.field(download, key, ()).items():
-        if reader.mapping(entry, (key, ident)).get(mark):
+        if reader.read_mapping(entry, (key, ident)).get(mark):
             found[ident] = entry
         else:
             found.pop(ident, None)
@@ -256,7 +256,7 @@ def _merge_resources(
             changes[ident] = entry if entry.get("resourceSignature") else None
     kept = [
         entry
-        for entry in reader.listed(old, "serviceResources", ())
+        for entry in reader.read_list(old, "serviceResources", ())
         if not isinstance(entry, Mapping) or whole(entry.get("id")) not in changes
     ]
     found["serviceResources"] = kept + [entry for entry in changes.values() if entry is not None]

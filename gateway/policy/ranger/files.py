@@ -16,13 +16,13 @@ from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.policy.json_documents import MAX_BYTES, JsonDocument, parse_json
 from gateway.policy.json_shapes import Reader
 from gateway.policy.packs.conditions import tag_definition as plain_tag_definition
-from gateway.policy.ranger.people import merged, read_roles, read_user_store
+from gateway.policy.ranger.people import merge_roles, read_roles, read_user_store
 from gateway.policy.ranger.policies import RangerPolicyReader
 from gateway.policy.ranger.services import TAG, Converter, read_zone
 from gateway.policy.ranger.sharing import read_sharing
 from gateway.policy.ranger.tags import TagReader, tag_definition
 from gateway.policy.service_defs import definition_of
-from gateway.policy.unusable import closing, twin
+from gateway.policy.unusable import build_closing_policy, build_duplicate_policy
 
 _KINDS = (
     ("definition", frozenset({"resources", "accessTypes"})),
@@ -138,7 +138,7 @@ class _Files:
             raise Faults(list(dict.fromkeys(self._faults)))
         return RangerFiles(
             services=self._services,
-            roles=merged(self._roles),
+            roles=merge_roles(self._roles),
             users=users,
             definitions=self._own,
             warnings=tuple(dict.fromkeys(self._warnings)),
@@ -220,7 +220,7 @@ class _Files:
     def _with_tags(self, service: Service, document: JsonDocument) -> Service:
         findings = Diagnostics(document)
         reader = TagReader(service.definition)
-        closes = partial(closing, service=service.name) if self._tolerant else None
+        closes = partial(build_closing_policy, service=service.name) if self._tolerant else None
         tagged = reader.read(document.data, Reader(findings), (), closes)
         self._take(findings)
         policies = (*service.policies, *reader.at_fault)
@@ -255,11 +255,11 @@ class _Files:
                 path: Path = (i,) if listed else ()
                 already = len(findings.faults)
                 info = reader.field(reader.field(entry, "services", path), service, (*path, "services"))
-                name = reader.required(entry, "name", path)
+                name = reader.read_required(entry, "name", path)
                 where = (*path, "services", service)
                 zone = read_zone(name, info, definition, reader, where)
                 if self._tolerant and (told := findings.withdraw(already)):
-                    closed.append(closing(f"zone {name}", zone.resources, told, service=service))
+                    closed.append(build_closing_policy(f"zone {name}", zone.resources, told, service=service))
                 elif info:
                     found.append(zone)
             self._take(findings)
@@ -285,7 +285,7 @@ class _Export:
         listed = isinstance(document.data, list)
         self._reader = Reader(findings)
         self._path: Path = () if listed else ("policies",)
-        self._raws = document.data if listed else self._reader.listed(document.data, "policies", ())
+        self._raws = document.data if listed else self._reader.read_list(document.data, "policies", ())
         self._definitions = definitions
         self._zones = zones
         self._findings = findings
@@ -319,8 +319,8 @@ class _Export:
         groups: dict[tuple[str, str], list[int]] = {}
         for i, raw in enumerate(self._raws):
             where = (*self._path, i)
-            data = self._reader.mapping(raw, where, "a policy")
-            name = self._reader.required(data, "service", where)
+            data = self._reader.read_mapping(raw, where, "a policy")
+            name = self._reader.read_required(data, "service", where)
             type_ = self._reader.text(data, "serviceType", where) or name
             if name:
                 groups.setdefault((name, type_), []).append(i)
@@ -340,7 +340,8 @@ class _Export:
             if self._tolerant:
                 told = self._findings.withdraw(already)
                 policies = tuple(
-                    replace(twin(one, told), every_zone=True) if one.zone == zone else one for one in policies
+                    replace(build_duplicate_policy(one, told), every_zone=True) if one.zone == zone else one
+                    for one in policies
                 )
         return Service(name=name, definition=definition, policies=(*policies, *closed), zones=zones)
 
@@ -358,7 +359,9 @@ class _Export:
             already = len(self._findings.faults)
             policy = reader.read(self._raws[i], self._findings, (*self._path, i), zone)
             if self._tolerant and len(self._findings.faults) > already:
-                policy = reader.broken(self._raws[i], policy, self._findings.withdraw(already), zone)
+                policy = reader.build_invalid_policy(
+                    self._raws[i], policy, self._findings.withdraw(already), zone
+                )
             if policy is not None:
                 found.append(policy)
         reader.forget()

@@ -11,7 +11,7 @@ from gateway.policy.json_shapes import Reader
 
 _MEMBERS = ("users", "groups", "roles")
 T = TypeVar("T")
-Faulty = dict[str, tuple[str, ...]]
+InvalidParts = dict[str, tuple[str, ...]]
 """Name → faults."""
 
 
@@ -35,7 +35,7 @@ def read_roles(data: object, reader: Reader, path: Path, *, tolerant: bool = Fal
         found[""] = Role(name="", broken=told)  # entries that are no objects may be of any role
     for entry, where in entries:
         already = len(reader.findings.faults)
-        name = reader.required(entry, "name", where)
+        name = reader.read_required(entry, "name", where)
         enabled = reader.flag(entry, "isEnabled", where, default=True)
         members = {kind: frozenset(_members(entry, kind, reader, where)) for kind in _MEMBERS}
         told = reader.findings.withdraw(already) if tolerant else ()
@@ -60,7 +60,7 @@ def read_role_maps(data: Mapping[str, Any], reader: Reader, path: Path) -> tuple
     return tuple(found.values())
 
 
-def merged(roles: Iterable[Role]) -> tuple[Role, ...]:
+def merge_roles(roles: Iterable[Role]) -> tuple[Role, ...]:
     """Return one role for each name, with the members of all roles of that name."""
     found: dict[str, Role] = {}
     for role in roles:
@@ -87,12 +87,12 @@ def _add(
 def _members(entry: Mapping[str, Any], kind: str, reader: Reader, path: Path) -> list[str]:
     """Return names; a member is `{name, isAdmin}`, or the name alone."""
     names = []
-    for i, member in enumerate(reader.listed(entry, kind, path)):
+    for i, member in enumerate(reader.read_list(entry, kind, path)):
         where = (*path, kind, i)
         if isinstance(member, str):
             names.append(member)
         else:
-            names.append(reader.required(reader.mapping(member, where), "name", where))
+            names.append(reader.read_required(reader.read_mapping(member, where), "name", where))
     return [name for name in names if name.strip()]
 
 
@@ -124,11 +124,13 @@ def read_user_store(
 ) -> UserStore:
     """Return attributes and memberships of a RangerUserStore. With `tolerant` users and groups at fault are
     told of by themselves."""
-    store = reader.mapping(data, path)
+    store = reader.read_mapping(data, path)
     users: dict[str, tuple[str, ...]] = {}
     groups: dict[str, tuple[str, ...]] = {}
 
-    def each(key: str, read: Callable[[Mapping[str, Any], str, Path], T], at_fault: Faulty) -> dict[str, T]:
+    def each(
+        key: str, read: Callable[[Mapping[str, Any], str, Path], T], at_fault: InvalidParts
+    ) -> dict[str, T]:
         mapping, found = reader.field(store, key, path), {}
         for name in mapping:
             already = len(reader.findings.faults)

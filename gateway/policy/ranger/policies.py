@@ -30,7 +30,7 @@ from gateway.policy.schedule_json import read_schedules
 from gateway.policy.service_defs import MARKERS
 from gateway.policy.sqltext import faults_of
 from gateway.policy.transformers import is_understood, sql_of
-from gateway.policy.unusable import broken
+from gateway.policy.unusable import build_invalid_policy
 
 H = TypeVar("H", bound=Hashable)
 T = TypeVar("T")
@@ -82,7 +82,9 @@ class RangerPolicyReader:
         """Return the policy; None when it is at fault, or says nothing about this service."""
         return _PolicyReading(self, findings, path, zone).policy(raw)
 
-    def broken(self, raw: object, policy: Policy | None, faults: tuple[str, ...], zone: str) -> Policy:
+    def build_invalid_policy(
+        self, raw: object, policy: Policy | None, faults: tuple[str, ...], zone: str
+    ) -> Policy:
         """Return what a policy at fault is about, with the faults. One that only allows is switched off:
         without it nobody gets anything."""
         data = raw if isinstance(raw, Mapping) else {}
@@ -90,7 +92,7 @@ class RangerPolicyReader:
         denies = data.get("denyPolicyItems") not in _NOTHING or (
             data.get("isDenyAllElse") is not None and boolean(data["isDenyAllElse"]) is not False
         )
-        return broken(
+        return build_invalid_policy(
             policy,
             faults,
             service=self.service,
@@ -127,7 +129,7 @@ class RangerPolicyReader:
                 self._read[key] = found
         return found
 
-    def checked(
+    def check_once(
         self, kind: str, key: Hashable, check: Callable[[], tuple[list[str], list[str]]]
     ) -> tuple[list[str], list[str]]:
         """Return (faults, warnings) of a text, from memory when it was checked before."""
@@ -255,7 +257,7 @@ class _PolicyReading:
         return primary, (*unread, *(self._resource_set(entry, where, type_) for entry, where in entries))
 
     def _resource_set(self, value: object, path: Path, type_: PolicyType) -> ResourceSet:
-        data = self._reader.mapping(value, path)
+        data = self._reader.read_mapping(value, path)
         if not data:
             self._reader.warn(path, "a policy without resources never matches")
             return {}
@@ -309,7 +311,7 @@ class _PolicyReading:
                 return [str(error)], []
             return [], []
 
-        self._tell(self._of.checked("template", text, check), path)
+        self._tell(self._of.check_once("template", text, check), path)
 
     def _tell(self, found: tuple[list[str], list[str]], path: Path) -> None:
         for fault in found[0]:
@@ -324,7 +326,7 @@ class _PolicyReading:
         written = raw.get(key)
         if not written:
             if written not in _NOTHING:
-                self._reader.listed(raw, key, self._path)  # tells when it is empty and yet no list
+                self._reader.read_list(raw, key, self._path)  # tells when it is empty and yet no list
             return ()
         found = []
         for entry, where in self._reader.entries(raw, key, self._path):
@@ -375,7 +377,7 @@ class _PolicyReading:
         """
         of, found, foreign = self._of, set[str](), False
         for access, where in self._reader.entries(entry, "accesses", path):
-            written = self._reader.required(access, "type", where)
+            written = self._reader.read_required(access, "type", where)
             name = written.strip().lower()  # RULE (access-types-any-case)
             if of.prefix and ":" in name:
                 if not name.startswith(of.prefix):
@@ -403,11 +405,11 @@ class _PolicyReading:
         found = []
         for entry, where in self._reader.entries(data, "conditions", path):
             condition = Condition(
-                type=self._reader.required(entry, "type", where),
+                type=self._reader.read_required(entry, "type", where),
                 values=tuple(self._reader.literals(entry, "values", where)),
             )
             self._tell(
-                self._of.checked("condition", condition, lambda c=condition: self._check(c)),  # type: ignore[misc]
+                self._of.check_once("condition", condition, lambda c=condition: self._check(c)),  # type: ignore[misc]
                 where,
             )
             found.append(condition)
@@ -436,7 +438,7 @@ class _PolicyReading:
         for entry, where in self._reader.entries(raw, "dataMaskPolicyItems", self._path):
             info = self._reader.field(entry, "dataMaskInfo", where)
             place = (*where, "dataMaskInfo")
-            mask_type = self._reader.required(info, "dataMaskType", place)
+            mask_type = self._reader.read_required(info, "dataMaskType", place)
             who = self._who(entry, where)
             if self._of.prefix and ":" in mask_type:
                 prefix, _, mask_type = mask_type.partition(":")
@@ -492,14 +494,14 @@ class _PolicyReading:
         return tuple(found)
 
     def _sql(self, text: str, kind: str, path: Path) -> None:
-        self._tell(self._of.checked(kind, text, lambda: (faults_of(text, kind), [])), path)
+        self._tell(self._of.check_once(kind, text, lambda: (faults_of(text, kind), [])), path)
 
 
 def read_values(written: object, reader: Reader, path: Path) -> ResourceValues:
     """Return the values of one level, as policies, zones and tagged resources write them."""
     if isinstance(written, list):  # zones list the values alone
         written = {"values": written}
-    data = reader.mapping(written, path)
+    data = reader.read_mapping(written, path)
     return ResourceValues(
         values=reader.texts(data, "values", path),
         excludes=reader.flag(data, "isExcludes", path, default=False),

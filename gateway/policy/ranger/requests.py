@@ -98,8 +98,8 @@ def _mask(answer: ObligationItem) -> dict[str, Any]:
         condition, value, mask_type = None, None, "MASK_NULL"
     return {
         "maskType": mask_type,
-        "maskCondition": None if condition is None else _expanded(condition, answer),
-        "maskedValue": None if value is None else _bound(value, answer) or "NULL",
+        "maskCondition": None if condition is None else _expand(condition, answer),
+        "maskedValue": None if value is None else _bind_values(value, answer) or "NULL",
         "isMaskEnabled": bool(mask_type) and mask_type != "MASK_NONE",
         "policyId": answer.policy.id,
         "policyVersion": answer.policy.version,
@@ -111,7 +111,7 @@ def _row_filter(answer: ObligationItem) -> dict[str, Any]:
     if not isinstance(item, FilterItem):
         raise TypeError("a row-filter policy has filter items")
     text = item.filter_expression
-    bound = (_bound(text, answer) or "FALSE") if text else ""
+    bound = (_bind_values(text, answer) or "FALSE") if text else ""
     expression = bound if answer.certain else "FALSE"
     return {
         "filterExpr": expression,
@@ -121,12 +121,12 @@ def _row_filter(answer: ObligationItem) -> dict[str, Any]:
     }
 
 
-def _bound(text: str, answer: ObligationItem) -> str | None:
+def _bind_values(text: str, answer: ObligationItem) -> str | None:
     """Return SQL text with values in it, None when one cannot be told."""
     return bind(text, answer.facts, _NAMES) if "{" in text else text
 
 
-def _expanded(text: str, answer: ObligationItem) -> str | None:
+def _expand(text: str, answer: ObligationItem) -> str | None:
     try:
         return compile_template(text).render(answer.facts)
     except Untranslatable:
@@ -182,13 +182,13 @@ class _Request:
         request = self.request
         if not self._groups:
             return engine.decide(request)
-        groups = [self._undecided_left_out(engine, request, group) for group in self._groups]
+        groups = [self._drop_undecided(engine, request, group) for group in self._groups]
         groups = [group for group in groups if group]
         if groups:
             return engine.decide_groups(request, groups)
         return engine.decide(replace(request, access=min(self._groups[0])))
 
-    def _undecided_left_out(
+    def _drop_undecided(
         self, engine: Engine, request: AccessRequest, group: frozenset[str]
     ) -> frozenset[str]:
         """Return the access types without those that count only when a policy says something about them."""
@@ -214,7 +214,7 @@ class _Request:
         path = ("context",)
         found = [
             _lower(self._reader.literals({"group": group}, "group", (*path, "ALLACCESSTYPEGROUPS")))
-            for group in self._reader.listed(context, "ALLACCESSTYPEGROUPS", path)
+            for group in self._reader.read_list(context, "ALLACCESSTYPEGROUPS", path)
         ]
         if not found:
             found = [
@@ -260,7 +260,7 @@ class _Request:
         if context.get("TAGS") is None:
             return None
         path = ("context", "TAGS")
-        written = self._parsed(context["TAGS"], path)
+        written = self._parse(context["TAGS"], path)
         if not isinstance(written, list):
             self._reader.fault(path, "`TAGS` must be a list of tags")
             return ()
@@ -270,7 +270,7 @@ class _Request:
             if below or not (isinstance(entry, Mapping) and entry.get("matchType") == "DESCENDANT")
         )
 
-    def _parsed(self, written: object, path: tuple[str, ...]) -> object:
+    def _parse(self, written: object, path: tuple[str, ...]) -> object:
         if not isinstance(written, str):
             return list(written) if isinstance(written, tuple | set | frozenset) else written
         try:
@@ -284,7 +284,7 @@ class _Request:
         if context.get("REQUESTED_RESOURCES") is None:
             return None
         path = ("context", "REQUESTED_RESOURCES")
-        written = self._parsed(context["REQUESTED_RESOURCES"], path)
+        written = self._parse(context["REQUESTED_RESOURCES"], path)
         if isinstance(written, Mapping):
             written = written.get("requestedResources") or written.get("resources") or []
         found = set()

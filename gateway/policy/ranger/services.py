@@ -31,12 +31,12 @@ from gateway.policy.hierarchy import hierarchy_to
 from gateway.policy.json_shapes import Reader
 from gateway.policy.list_deltas import unlike
 from gateway.policy.packs.conditions import tag_definition as plain_tag_definition
-from gateway.policy.ranger.people import merged, read_role_maps, read_roles, read_user_store
+from gateway.policy.ranger.people import merge_roles, read_role_maps, read_roles, read_user_store
 from gateway.policy.ranger.policies import UNREAD, RangerPolicyReader, read_values
 from gateway.policy.ranger.sharing import read_sharing
 from gateway.policy.ranger.tags import TagReader, tag_definition
 from gateway.policy.service_defs import read_service_def
-from gateway.policy.unusable import closing
+from gateway.policy.unusable import build_closing_policy
 
 TAG = "tag"
 """The service type of tag services."""
@@ -70,7 +70,7 @@ class _Memory:
         self._warnings: dict[int, tuple[str, ...]] = {}
         self._numbers: Counter[int | str] = Counter()
         """Id → how many policies have it."""
-        self._twins: set[int | str] = set()
+        self._duplicates: set[int | str] = set()
 
     def convert(
         self, raws: list[Any], policies: RangerPolicyReader, findings: Diagnostics, path: Path, zone: str
@@ -89,12 +89,12 @@ class _Memory:
                 before, already = findings.mark(), len(findings.faults)
                 policy = policies.read(raws[i], findings, (*path, i), zone)
                 if self._tolerant and len(findings.faults) > already:
-                    policy = policies.broken(raws[i], policy, findings.withdraw(already), zone)
+                    policy = policies.build_invalid_policy(raws[i], policy, findings.withdraw(already), zone)
                 if len(findings.faults) == already:
                     self._keep(raws[i], policy, findings.since(before))
         self._count([self._raws[i] for i in gone.values()], -1)
         self._count([raws[i] for key, i in came.items() if key in self._policies], 1)
-        for ident in sorted(self._twins, key=str):
+        for ident in sorted(self._duplicates, key=str):
             findings.warn(path, f"there are {self._numbers[ident]} policies with the id {ident}")
         for key in gone:
             self._policies.pop(key, None)
@@ -115,9 +115,9 @@ class _Memory:
                 continue
             self._numbers[number] += change
             if self._numbers[number] > 1:
-                self._twins.add(number)
+                self._duplicates.add(number)
             else:
-                self._twins.discard(number)
+                self._duplicates.discard(number)
 
 
 def _number(raw: Any) -> int | str | None:
@@ -186,7 +186,7 @@ class Converter:
         """
         findings = Diagnostics(document, file=file)
         reader = Reader(findings)
-        data = reader.mapping(service_policies, ())
+        data = reader.read_mapping(service_policies, ())
         findings.raise_any()
         definition = self._read_definition(data, findings)
         if definition is None:
@@ -211,7 +211,7 @@ class Converter:
         if raw is not None:
             own = Reader(findings, "service definition")
             where: Path = ("serviceDef",)
-            found = read_service_def(own.mapping(raw, where), own, where, strict=False)
+            found = read_service_def(own.read_mapping(raw, where), own, where, strict=False)
             found = _with_aliases(found, self._definitions.get(found.name))
         elif found is None:
             findings.add(("serviceDef",), "`serviceDef` is missing")
@@ -238,27 +238,27 @@ class Converter:
             self._policies = RangerPolicyReader(definition, name, strict=self._strict)
             self._lists = {}
         own = self._policies
-        policies = self._list("", own, reader.listed(data, "policies", ()), findings, ("policies",), "")
+        policies = self._list("", own, reader.read_list(data, "policies", ()), findings, ("policies",), "")
         zones = []
         # What closes the parts at fault that are no policies.
         at_fault: list[Policy] = []
         already = len(findings.faults)
         written = _zones(data, reader)
         if told := self._withdraw(findings, already):
-            at_fault.append(closing("zones", (), told, service=name))
+            at_fault.append(build_closing_policy("zones", (), told, service=name))
         for zone, info, where in written:
             already = len(findings.faults)
-            found = read_zone(zone, reader.mapping(info, where), definition, reader, where)
-            raws = reader.listed(info, "policies", where) if isinstance(info, Mapping) else []
+            found = read_zone(zone, reader.read_mapping(info, where), definition, reader, where)
+            raws = reader.read_list(info, "policies", where) if isinstance(info, Mapping) else []
             if told := self._withdraw(findings, already):
-                at_fault.append(closing(f"zone {zone}", found.resources, told, service=name))
+                at_fault.append(build_closing_policy(f"zone {zone}", found.resources, told, service=name))
                 continue
             zones.append(found)
             policies += self._list(f"zone {zone}", own, raws, findings, (*where, "policies"), zone)
         already = len(findings.faults)
         tag_service = self._tag_service(data, definition, findings)
         if told := self._withdraw(findings, already):
-            at_fault.append(closing("policies on tags", (), told, service=name))
+            at_fault.append(build_closing_policy("policies on tags", (), told, service=name))
         _warn_of_zones(tag_service, {zone.name for zone in zones}, findings)
         already = len(findings.faults)
         configuration = Configuration(data, definition.name, reader, ())
@@ -267,11 +267,13 @@ class Converter:
         audit = configuration.audit_rules()
         if told := self._withdraw(findings, already):
             # Nobody is let in by it, and rather too much is recorded than too little.
-            at_fault.append(replace(closing("configuration", (), told, service=name), enabled=False))
+            at_fault.append(
+                replace(build_closing_policy("configuration", (), told, service=name), enabled=False)
+            )
             super_users, super_groups = frozenset[str](), frozenset[str]()
             audit = AuditRules(mode="audit-all")
-        tagged = self._tagged(data, definition, tags, findings, at_fault, name)
-        sharing = self._sharing(data, definition, findings, at_fault, name)
+        tagged = self._read_tagged(data, definition, tags, findings, at_fault, name)
+        sharing = self._read_sharing(data, definition, findings, at_fault, name)
         service = Service(
             name=name,
             definition=definition,
@@ -317,7 +319,7 @@ class Converter:
         name = reader.text(info, "serviceName", path).strip() or TAG
         policies = self._tag_reader(info, definition, name, findings, path)
         own_key = "policies" if info.get("policies") is not None else "tagPolicies"
-        raws = reader.listed(info, own_key, path)
+        raws = reader.read_list(info, own_key, path)
         found = self._list(f"tags {name}", policies, raws, findings, (*path, own_key), "")
         policies.forget()
         return Service(
@@ -338,7 +340,7 @@ class Converter:
         if raw is not None:
             own = Reader(findings, "tag service definition")
             where = (*path, "serviceDef")
-            written = read_service_def(own.mapping(raw, where), own, where, strict=False)
+            written = read_service_def(own.read_mapping(raw, where), own, where, strict=False)
             found = tag_definition(written, definition)
         elif TAG in self._definitions:
             found = tag_definition(self._definitions[TAG], definition)
@@ -349,7 +351,7 @@ class Converter:
         self._tag_policies = RangerPolicyReader(found, name, prefix=definition.name, strict=self._strict)
         return self._tag_policies
 
-    def _tagged(
+    def _read_tagged(
         self,
         data: Mapping[str, Any],
         definition: ServiceDef,
@@ -365,12 +367,12 @@ class Converter:
         if self._tags is None:
             self._tags = TagReader(definition)
         reader = Reader(findings)
-        closes = partial(closing, service=service) if self._tolerant else None
-        found = self._tags.read(reader.mapping(written, (key,)), reader, (key,), closes)
+        closes = partial(build_closing_policy, service=service) if self._tolerant else None
+        found = self._tags.read(reader.read_mapping(written, (key,)), reader, (key,), closes)
         at_fault += self._tags.at_fault
         return found
 
-    def _sharing(
+    def _read_sharing(
         self,
         data: Mapping[str, Any],
         definition: ServiceDef,
@@ -393,7 +395,7 @@ class Converter:
         for key in ("roles", "serviceRoles"):
             if data.get(key) is not None:
                 found += read_roles(data[key], reader, (key,), tolerant=self._tolerant)
-        return merged((*found, *read_role_maps(data, reader, ())))
+        return merge_roles((*found, *read_role_maps(data, reader, ())))
 
 
 def _warn_of_zones(tags: Service | None, zones: Collection[str], findings: Diagnostics) -> None:
@@ -497,7 +499,7 @@ class Configuration:
             return ()
         where = (*self._path, "serviceConfig", FILTERS)
         try:
-            entries = json.loads(_QUOTED.sub(_requoted, text))
+            entries = json.loads(_QUOTED.sub(_requote, text))
         except (ValueError, RecursionError):
             self._reader.warn(where, "the audit filters are not JSON: there are none")
             return ()
@@ -533,7 +535,7 @@ def _filter(entry: Mapping[str, Any], reader: Reader) -> AuditFilter:
     )
 
 
-def _requoted(found: re.Match[str]) -> str:
+def _requote(found: re.Match[str]) -> str:
     """Return a text in single quotes as JSON wants it; one in double quotes as it is."""
     inner = found[1]
     if inner is None:

@@ -29,9 +29,9 @@ from gateway.policy.hierarchy import level_sets
 from gateway.policy.json_shapes import Reader
 from gateway.policy.ranger.policies import UNREAD, RangerPolicyReader, read_values
 from gateway.policy.schedule_json import read_schedules
-from gateway.policy.service_defs import IMPLICIT, MARKERS, computed_markers, read_service_def
+from gateway.policy.service_defs import IMPLICIT, MARKERS, compute_markers, read_service_def
 from gateway.policy.subjects import PUBLIC
-from gateway.policy.unusable import closing
+from gateway.policy.unusable import build_closing_policy
 
 SERVICE = "_gds"
 """The service that policies of datasets and projects are of."""
@@ -44,7 +44,7 @@ _LINKS = (("dshids", "dshInDs"), ("dips", "dsInProj"))
 _Known = TypeVar("_Known", DataShare, SharedDataset, Project)
 
 
-def sharing_definition(own: ServiceDef | None, component: ServiceDef) -> ServiceDef:
+def build_sharing_definition(own: ServiceDef | None, component: ServiceDef) -> ServiceDef:
     """Return the definition that policies of datasets and projects follow; `own` is the one that came along.
 
     Access types are the service's, and the marker types of their categories.
@@ -62,7 +62,7 @@ def sharing_definition(own: ServiceDef | None, component: ServiceDef) -> Service
 
 def markers_of(component: ServiceDef) -> tuple[AccessTypeDef, ...]:
     """Return the marker access types of a service, computed where its definition has none."""
-    return component.markers or computed_markers(component.access_types)  # RULE (gds-markers)
+    return component.markers or compute_markers(component.access_types)  # RULE (gds-markers)
 
 
 def read_sharing(
@@ -113,8 +113,8 @@ class _Sharing:
         own = None
         if raw is not None:
             where = (*path, "gdsServiceDef")
-            own = read_service_def(reader.mapping(raw, where), reader, where, strict=False)
-        definition = sharing_definition(own, self._definition)
+            own = read_service_def(reader.read_mapping(raw, where), reader, where, strict=False)
+        definition = build_sharing_definition(own, self._definition)
         policies = RangerPolicyReader(definition, SERVICE)
         at_fault: dict[int, DataShare] = {}
         shares = self._unique("dataShares", self._share, at_fault)
@@ -204,7 +204,7 @@ class _Sharing:
         self, name: str, resources: ResourceSet, faults: tuple[str, ...], *, closes: bool = True
     ) -> None:
         """Close resources; or only tell, where what is at fault can but grant."""
-        made = closing(name, (resources,), faults, service=self._service or "")
+        made = build_closing_policy(name, (resources,), faults, service=self._service or "")
         self.closed.append(replace(made, enabled=closes))
 
     def _ident(self, entry: Mapping[str, Any], key: str, path: Path) -> int:
@@ -229,7 +229,7 @@ class _Sharing:
         """Return the fields that datasets and projects have."""
         found = [
             policy
-            for i, raw in enumerate(self._reader.listed(entry, "policies", path))
+            for i, raw in enumerate(self._reader.read_list(entry, "policies", path))
             if (policy := self._policy(raw, policies, (*path, "policies", i))) is not None
         ]
         return {
@@ -319,7 +319,7 @@ class _Sharing:
         # An empty list is one, in Ranger too: then nothing is shared.
         own = entry.get("accessTypes") is not None  # RULE (gds-own-access-types, gds-empty-access-types)
         accesses = self._access_types(entry, "accessTypes", path) if own else share.accesses
-        written = {level: _written(values) for level, values in resources.items()}
+        written = {level: _build_values(values) for level, values in resources.items()}
         name = reader.text(entry, "name", path)
         base = {"id": ident, "name": name or f"shared resource {ident}"}
         return SharedResource(
@@ -367,7 +367,7 @@ class _Sharing:
             masks = [({"values": [name]}, info) for name, info in raw.items()]
         else:
             masks = [
-                ({"values": self._reader.listed(mask, "values", at)}, mask.get("maskInfo"))
+                ({"values": self._reader.read_list(mask, "values", at)}, mask.get("maskInfo"))
                 for mask, at in self._reader.entries(entry, "subResourceMasks", path)
             ]
         if masks and not sub:
@@ -412,5 +412,5 @@ class _Sharing:
         return {"groups": [PUBLIC], "accesses": [{"type": name} for name in sorted(accesses)]}
 
 
-def _written(values: Any) -> dict[str, Any]:
+def _build_values(values: Any) -> dict[str, Any]:
     return {"values": list(values.values), "isExcludes": values.excludes, "isRecursive": values.recursive}

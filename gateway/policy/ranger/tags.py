@@ -110,7 +110,7 @@ class TagReader:
                 reader.fault((*where, "id"), "`id` is missing, so that nobody can tell its tags")
             waiting.discard(str(ident))
             carried, of_tags = [], dict[str, None]()
-            for i, tag_id in enumerate(reader.listed(links, str(ident), (*path, "resourceToTagIds"))):
+            for i, tag_id in enumerate(reader.read_list(links, str(ident), (*path, "resourceToTagIds"))):
                 number = whole(tag_id)
                 tag = tags.get(number) if number is not None else None
                 if tag is not None:
@@ -186,10 +186,10 @@ class TagReader:
 
 def read_tag(raw: object, reader: Reader, path: Path) -> Tag:
     """Return one tag: `{type, attributes, owner, validityPeriods}`."""
-    data = reader.mapping(raw, path)
+    data = reader.read_mapping(raw, path)
     type_ = data.get("type") or data.get("name")
     return Tag(
-        type=type_ if isinstance(type_, str) and type_ else reader.required(data, "type", path),
+        type=type_ if isinstance(type_, str) and type_ else reader.read_required(data, "type", path),
         attributes=reader.scalars(data, "attributes" if "attributes" in data else "attributeValues", path),
         owner=reader.number(data, "owner", path),
         validity=read_schedules(data, "validityPeriods", reader, path),

@@ -14,9 +14,9 @@ from gateway.policy.facts import Facts
 from gateway.policy.script.names import BARE, CALLED, VARIABLES, Getter, ScriptScope
 from gateway.policy.script.parser import CONSTANTS, GLOBALS, Parser
 from gateway.policy.script.tokens import Untranslatable
-from gateway.policy.script.values import UNDEFINED, CannotTell, ScriptValue, truthy
+from gateway.policy.script.values import UNDEFINED, Indeterminate, ScriptValue, truthy
 
-__all__ = ["CannotTell", "PolicyScript", "ScriptValue", "Untranslatable", "parse"]
+__all__ = ["Indeterminate", "PolicyScript", "ScriptValue", "Untranslatable", "parse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class PolicyScript:
         scope = ScriptScope(facts)
         try:
             value = self._run(scope)
-        except CannotTell:
+        except Indeterminate:
             return None  # RULE (failing-script)
         return value if isinstance(value, bool) else scope.result
 
@@ -79,7 +79,7 @@ class Program(Parser):
             inner = []
             while not self._take("}"):
                 if self._peek().kind == "end":
-                    raise self._refused("stands where `}` is expected")
+                    raise self._build_refusal("stands where `}` is expected")
                 inner.append(self._statement())
             self._depth -= 1
             return _sequence(inner)
@@ -89,7 +89,7 @@ class Program(Parser):
             return self._declaration()
         run = self._assignment() if self._assigns() else self.expression().run
         if not self._take(";") and self._peek().kind != "end" and not self._is("}"):
-            raise self._refused("does not belong to the expression before it")
+            raise self._build_refusal("does not belong to the expression before it")
         return run
 
     def _if(self) -> Getter:
@@ -116,12 +116,12 @@ class Program(Parser):
         token = self._next()
         if token.kind != "name" or token.text in _TAKEN:
             self._at -= 1
-            raise self._refused("cannot be a variable")
+            raise self._build_refusal("cannot be a variable")
         self._expect("=")
         value = self.expression().run
         self._variables.add(token.text)
         if not self._take(";") and self._peek().kind != "end":
-            raise self._refused("does not belong to the declaration before it")
+            raise self._build_refusal("does not belong to the declaration before it")
 
         def run(scope: ScriptScope) -> ScriptValue:
             scope.variables[token.text] = value(scope)
@@ -140,7 +140,7 @@ class Program(Parser):
     def _assignment(self) -> Getter:
         name = self._peek().text
         if name != "ctx" and name not in self._variables:
-            raise self._refused("assigns to what is not a variable of this script")
+            raise self._build_refusal("assigns to what is not a variable of this script")
         self._at += 4 if name == "ctx" else 2
         value = self.expression().run
 

@@ -20,7 +20,7 @@ from gateway.policy.schedules import parse_time, zone_of
 from gateway.policy.script.values import (
     UNDEFINED,
     AttributeValues,
-    CannotTell,
+    Indeterminate,
     Joined,
     ScriptInstant,
     ScriptValue,
@@ -112,7 +112,7 @@ def _resource(scope: ScriptScope) -> dict[str, ScriptValue]:
 def _time(scope: ScriptScope) -> datetime:
     time = scope.facts.context.time
     if time is None:
-        raise CannotTell("the time of the access is not known")
+        raise Indeterminate("the time of the access is not known")
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
@@ -162,7 +162,7 @@ VARIABLES: Final[Mapping[str, tuple[frozenset[str], Getter]]] = {
 Items = Callable[[ScriptScope], Iterable[str]]
 
 
-def _joined(items: Iterable[str], arguments: tuple[ScriptValue, ...], *, quoted: bool) -> ScriptValue:
+def _join_csv(items: Iterable[str], arguments: tuple[ScriptValue, ...], *, quoted: bool) -> ScriptValue:
     """Ranger's `toCsv`: arguments are a default, the separator and the two quotation marks."""
 
     def text(place: int, absent: str) -> str:
@@ -180,14 +180,14 @@ def _joined(items: Iterable[str], arguments: tuple[ScriptValue, ...], *, quoted:
 
 
 def _names_function(items: Items, context_dependencies: frozenset[str], *, quoted: bool) -> Function:
-    return Function(0, 4, context_dependencies, lambda s, a: _joined(items(s), a, quoted=quoted))
+    return Function(0, 4, context_dependencies, lambda s, a: _join_csv(items(s), a, quoted=quoted))
 
 
 def _values_function(
     items: Callable[[ScriptScope, str], Iterable[str]], context_dependencies: frozenset[str], *, quoted: bool
 ) -> Function:
     return Function(
-        1, 5, context_dependencies, lambda s, a: _joined(items(s, to_text(a[0])), a[1:], quoted=quoted)
+        1, 5, context_dependencies, lambda s, a: _join_csv(items(s, to_text(a[0])), a[1:], quoted=quoted)
     )
 
 
@@ -267,13 +267,13 @@ def _date(text: str | None) -> ScriptValue:
     return None if found is None else ScriptInstant(found * 1000.0)
 
 
-def _accessed_after(scope: ScriptScope, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
+def _is_accessed_after(scope: ScriptScope, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     # Ranger's meaning, for "expired" conditions: a date that cannot be read has passed.
     date = attribute_instant(_attribute(scope, arguments))
     return date is None or _time(scope).timestamp() // 1 >= date  # RULE (unreadable-date)
 
 
-def _accessed_before(scope: ScriptScope, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
+def _is_accessed_before(scope: ScriptScope, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     date = attribute_instant(_attribute(scope, arguments))
     return date is not None and _time(scope).timestamp() // 1 <= date
 
@@ -284,11 +284,11 @@ def boundary(text: ScriptValue, zone: ScriptValue) -> float | None:
         return None
     where = UTC if is_nothing(zone) or not to_text(zone).strip() else zone_of(to_text(zone))
     if where is None:
-        raise CannotTell(f"`{to_text(zone)}` is not a time zone")
+        raise Indeterminate(f"`{to_text(zone)}` is not a time zone")
     try:
         return parse_time(to_text(text)).replace(tzinfo=where).timestamp()
     except (ValueError, OverflowError) as error:
-        raise CannotTell(str(error)) from None
+        raise Indeterminate(str(error)) from None
 
 
 def _between(scope: ScriptScope, start: ScriptValue, end: ScriptValue, zone: ScriptValue) -> ScriptValue:
@@ -352,8 +352,8 @@ CONTEXT: dict[str, Function] = {
     "getAttributeValueForAllMatchingTags": Function(2, 2, TAGS, _attribute_of_all),
     "getTagAttributeAsDate": Function(2, 2, TAGS, lambda s, a: _date(_attribute(s, a))),
     "getAsDate": Function(1, 1, NO_NAMES, lambda _, a: _date(None if is_nothing(a[0]) else to_text(a[0]))),
-    "isAccessedAfter": Function(1, 2, TAGS | AT, _accessed_after),
-    "isAccessedBefore": Function(1, 2, TAGS | AT, _accessed_before),
+    "isAccessedAfter": Function(1, 2, TAGS | AT, _is_accessed_after),
+    "isAccessedBefore": Function(1, 2, TAGS | AT, _is_accessed_before),
     "isAccessTimeAfter": Function(1, 2, AT, lambda s, a: _between(s, a[0], None, _zone(a, 1))),
     "isAccessTimeBefore": Function(1, 2, AT, lambda s, a: _between(s, None, a[0], _zone(a, 1))),
     "isAccessTimeBetween": Function(2, 3, AT, lambda s, a: _between(s, a[0], a[1], _zone(a, 2))),

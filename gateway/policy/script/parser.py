@@ -24,17 +24,17 @@ from gateway.policy.script.names import (
     ScriptScope,
     boundary,
 )
-from gateway.policy.script.tokens import Cursor, ScriptToken, Untranslatable, unescaped
+from gateway.policy.script.tokens import Cursor, ScriptToken, Untranslatable, unescape
 from gateway.policy.script.values import (
     METHODS,
     UNDEFINED,
-    CannotTell,
+    Indeterminate,
     ScriptValue,
     add,
     at_most,
+    is_less,
     is_nothing,
     json_text,
-    less,
     loosely_equal,
     member,
     strictly_equal,
@@ -61,9 +61,9 @@ _OPERATIONS: Final[Mapping[str, Callable[[ScriptValue, ScriptValue], ScriptValue
     "!=": lambda one, two: not loosely_equal(one, two),
     "===": strictly_equal,
     "!==": lambda one, two: not strictly_equal(one, two),
-    "<": less,
+    "<": is_less,
     "<=": at_most,
-    ">": lambda one, two: less(two, one),
+    ">": lambda one, two: is_less(two, one),
     ">=": lambda one, two: at_most(two, one),
     "+": add,
     "-": subtract,
@@ -96,7 +96,7 @@ class _CompiledPart:
     literal: str | None = None
 
 
-def _leading(pattern: re.Pattern[str], value: ScriptValue) -> ScriptValue:
+def _match_start(pattern: re.Pattern[str], value: ScriptValue) -> ScriptValue:
     found = pattern.match(to_text(value))
     return float(found[1]) if found else float("nan")
 
@@ -104,7 +104,7 @@ def _leading(pattern: re.Pattern[str], value: ScriptValue) -> ScriptValue:
 def _keys(value: ScriptValue) -> ScriptValue:
     if isinstance(value, Mapping):
         return [*value]
-    raise CannotTell("a record is wanted")
+    raise Indeterminate("a record is wanted")
 
 
 GLOBALS: Final[Mapping[str, Callable[[ScriptValue], ScriptValue]]] = {
@@ -114,8 +114,8 @@ GLOBALS: Final[Mapping[str, Callable[[ScriptValue], ScriptValue]]] = {
     "Number": to_number,
     "String": to_text,
     "Boolean": truthy,
-    "parseInt": lambda value: _leading(_LEADING_NUMBER, value),
-    "parseFloat": lambda value: _leading(_LEADING_DECIMAL, value),
+    "parseInt": lambda value: _match_start(_LEADING_NUMBER, value),
+    "parseFloat": lambda value: _match_start(_LEADING_DECIMAL, value),
 }
 """JavaScript's own functions of one argument (and Ranger's `J`)."""
 
@@ -132,12 +132,14 @@ class Parser(Cursor):
     def _go_deeper(self) -> None:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise self._refused(f"is nested more than {MAX_DEPTH} levels deep")
+            raise self._build_refusal(f"is nested more than {MAX_DEPTH} levels deep")
 
     def _part(self, run: Getter, *inner: _CompiledPart) -> _CompiledPart:
         height = 1 + max((part.height for part in inner), default=0)
         if height > MAX_HEIGHT:
-            raise self._refused(f"ends an expression of more than {MAX_HEIGHT} operations within each other")
+            raise self._build_refusal(
+                f"ends an expression of more than {MAX_HEIGHT} operations within each other"
+            )
         return _CompiledPart(run, height)
 
     def expression(self) -> _CompiledPart:
@@ -199,10 +201,10 @@ class Parser(Cursor):
                 self._go_deeper()
                 inner = self._unary()
                 self._depth -= 1
-                return self._negated(operate, inner)
+                return self._negate(operate, inner)
         return self._postfix(self._primary())
 
-    def _negated(self, operate: Callable[[ScriptValue], ScriptValue], inner: _CompiledPart) -> _CompiledPart:
+    def _negate(self, operate: Callable[[ScriptValue], ScriptValue], inner: _CompiledPart) -> _CompiledPart:
         return self._part(lambda scope: operate(inner.run(scope)), inner)
 
     def _postfix(self, part: _CompiledPart) -> _CompiledPart:
@@ -211,14 +213,14 @@ class Parser(Cursor):
                 name = self._next()
                 if name.kind != "name":
                     self._at -= 1
-                    raise self._refused("where a name is expected")
+                    raise self._build_refusal("where a name is expected")
                 part = self._method(part, name.text) if self._is("(") else self._member(part, name.text)
             elif self._take("["):
                 key = self.expression()
                 self._expect("]")
                 part = self._element(part, key)
             elif self._is("("):
-                raise self._refused("calls what is not a function here")
+                raise self._build_refusal("calls what is not a function here")
             else:
                 return part
 
@@ -231,7 +233,9 @@ class Parser(Cursor):
     def _method(self, part: _CompiledPart, name: str) -> _CompiledPart:
         if name not in METHODS:
             self._at -= 1
-            raise self._refused(f"is not a method; known are {', '.join(f'`{each}`' for each in METHODS)}")
+            raise self._build_refusal(
+                f"is not a method; known are {', '.join(f'`{each}`' for each in METHODS)}"
+            )
         fewest, most, call = METHODS[name]
         arguments = self._arguments(name, fewest, most)
         runs = tuple(argument.run for argument in arguments)
@@ -239,7 +243,7 @@ class Parser(Cursor):
         def run(scope: ScriptScope) -> ScriptValue:
             value = part.run(scope)
             if is_nothing(value):
-                raise CannotTell(f"`{name}` is asked of {to_text(value)}")
+                raise Indeterminate(f"`{name}` is asked of {to_text(value)}")
             return call(value, tuple([each(scope) for each in runs]))
 
         return self._part(run, part, *arguments)
@@ -264,10 +268,10 @@ class Parser(Cursor):
             number = float(token.text)
             return _CompiledPart(lambda _: number)
         if token.kind == "text":
-            text = unescaped(token.text)
+            text = unescape(token.text)
             return _CompiledPart(lambda _: text, literal=text)
         if token.kind == "name":
-            return self._named(token)
+            return self._parse_name(token)
         if token.text == "(":
             inner = self.expression()
             self._expect(")")
@@ -275,20 +279,20 @@ class Parser(Cursor):
         if token.text == "[":
             return self._list()
         self._at -= token.kind != "end"
-        raise self._refused("where a value is expected")
+        raise self._build_refusal("where a value is expected")
 
     def _list(self) -> _CompiledPart:
         """Read what follows `[`: a list, or Ranger's `[[text]]` and `[[text,'|']]`, which cut a text."""
         outer = self._at - 1
         if self._is("[") and not self._peek(1).text.startswith("'"):
-            inner = self._closing(self._at)
-            if inner >= 0 and inner + 1 == self._closing(outer):
+            inner = self._find_closing_bracket(self._at)
+            if inner >= 0 and inner + 1 == self._find_closing_bracket(outer):
                 self._at += 1
                 items = self._items()
                 self._expect("]")
                 by = "," if len(items) == 1 else items[1].literal if len(items) == 2 else None
-                return self._made_list([self._made_list(items)]) if by is None else self._cut(items[0], by)
-        return self._made_list(self._items())
+                return self._make_list([self._make_list(items)]) if by is None else self._cut(items[0], by)
+        return self._make_list(self._items())
 
     def _items(self) -> list[_CompiledPart]:
         items: list[_CompiledPart] = []
@@ -298,7 +302,7 @@ class Parser(Cursor):
             items.append(self.expression())
         return items
 
-    def _made_list(self, items: list[_CompiledPart]) -> _CompiledPart:
+    def _make_list(self, items: list[_CompiledPart]) -> _CompiledPart:
         runs = tuple(item.run for item in items)
         return self._part(lambda scope: [run(scope) for run in runs], *items)
 
@@ -306,7 +310,7 @@ class Parser(Cursor):
         cut = METHODS["split"][2]
         return self._part(lambda scope: cut(text.run(scope), (by,)), text)
 
-    def _named(self, token: ScriptToken) -> _CompiledPart:
+    def _parse_name(self, token: ScriptToken) -> _CompiledPart:
         name = token.text
         if name in CONSTANTS:
             constant = CONSTANTS[name]
@@ -330,7 +334,7 @@ class Parser(Cursor):
             return self._part(lambda scope: call(argument.run(scope)), argument)
         if name in self._variables:
             return _CompiledPart(lambda scope: scope.variables.get(name, UNDEFINED))
-        raise self._refused("is not a name that scripts know", token.place)
+        raise self._build_refusal("is not a name that scripts know", token.place)
 
     def _request(self) -> _CompiledPart:
         """`REQ.x` and `REQ['x']` depend on what they name; `REQ` in any other place depends on everything."""
@@ -338,12 +342,12 @@ class Parser(Cursor):
         if self._is(".") and self._peek(1).kind == "name":
             name, length = self._peek(1).text, 2
         elif self._is("[") and self._peek(1).kind == "text" and self._is("]", 2):
-            name, length = unescaped(self._peek(1).text), 3
+            name, length = unescape(self._peek(1).text), 3
         if name is None:
             self.context_dependencies |= {one for read, _ in REQUEST.values() for one in read}
             return _CompiledPart(lambda scope: {key: get(scope) for key, (_, get) in REQUEST.items()})
         if name not in REQUEST:
-            raise self._refused(
+            raise self._build_refusal(
                 f"is not a field of `REQ`; it has {', '.join(f'`{each}`' for each in REQUEST)}"
             )
         self._at += length
@@ -353,16 +357,16 @@ class Parser(Cursor):
 
     def _context(self) -> _CompiledPart:
         if not self._is(".") or self._peek(1).kind != "name":
-            raise self._refused("follows `ctx`, which needs `.` and a method")
+            raise self._build_refusal("follows `ctx`, which needs `.` and a method")
         name = self._peek(1).text
         if self._is("(", 2):
             if name not in CONTEXT:
-                raise self._refused("is not a method of `ctx`")
+                raise self._build_refusal("is not a method of `ctx`")
             self._at += 2
             return self._call(name, CONTEXT[name])
         read = CONTEXT.get(f"get{name[:1].upper()}{name[1:]}")
         if read is None or read.fewest:
-            raise self._refused("is not a property of `ctx`")
+            raise self._build_refusal("is not a property of `ctx`")
         self._at += 2
         self.context_dependencies |= read.context_dependencies
         return _CompiledPart(lambda scope: read.call(scope, ()))
@@ -370,12 +374,12 @@ class Parser(Cursor):
     def _macro(self, name: str) -> _CompiledPart:
         if name in BARE:
             if self._is("("):
-                raise self._refused(f"follows `{name}`, which takes no brackets")
+                raise self._build_refusal(f"follows `{name}`, which takes no brackets")
             bare = BARE[name]
             self.context_dependencies |= bare.context_dependencies
             return _CompiledPart(lambda scope: bare.call(scope, ()))
         if not self._is("("):
-            raise self._refused(f"follows `{name}`, which needs brackets")
+            raise self._build_refusal(f"follows `{name}`, which needs brackets")
         return self._call(name, CALLED[name])
 
     def _call(self, name: str, function: Function) -> _CompiledPart:
@@ -392,5 +396,5 @@ class Parser(Cursor):
         for place in places:
             try:
                 boundary(arguments[place].literal, where)
-            except CannotTell as error:
+            except Indeterminate as error:
                 raise Untranslatable(f"script: in `{name}`, {error}") from None

@@ -35,7 +35,7 @@ class ScriptToken:
     place: int
 
 
-def unescaped(quoted: str) -> str:
+def unescape(quoted: str) -> str:
     """Return what a quoted token stands for."""
 
     def meant(found: re.Match[str]) -> str:
@@ -63,7 +63,7 @@ class Cursor:
         while place < len(self._source):
             found = _TOKEN.match(self._source, place)
             if found is None:
-                raise self._refused("is not understood", place)
+                raise self._build_refusal("is not understood", place)
             if found.lastgroup != "space":
                 tokens.append(ScriptToken(found.lastgroup or "", found.group(), place))
             place = found.end()
@@ -72,7 +72,7 @@ class Cursor:
         tokens.append(ScriptToken("end", "", place))
         return tokens
 
-    def _refused(self, why: str, place: int | None = None) -> Untranslatable:
+    def _build_refusal(self, why: str, place: int | None = None) -> Untranslatable:
         """Return the refusal of what stands at a place, or else of the next token."""
         place = self._tokens[self._at].place if place is None else place
         bit = " ".join(self._source[place : place + 40].split())
@@ -103,9 +103,9 @@ class Cursor:
 
     def _expect(self, mark: str) -> None:
         if not self._take(mark):
-            raise self._refused(f"stands where `{mark}` is expected")
+            raise self._build_refusal(f"stands where `{mark}` is expected")
 
-    def _closing(self, place: int) -> int:
+    def _find_closing_bracket(self, place: int) -> int:
         """Return the number of the token that closes the bracket at token `place`; −1 when none does."""
         depth = 0
         for number in range(place, len(self._tokens)):

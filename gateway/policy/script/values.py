@@ -20,7 +20,7 @@ MAX_LIST: Final = 4_096
 """Elements of any list that a script makes."""
 
 
-class CannotTell(Exception):
+class Indeterminate(Exception):
     """A script has no answer: JavaScript would raise an error, or something it asks for is not known."""
 
 
@@ -59,7 +59,7 @@ class Joined(str):
     @classmethod
     def of(cls, items: tuple[str, ...], separator: str, marks: tuple[str, str]) -> Joined:
         """Join items, each between the two quotation marks."""
-        joined = cls(limited(separator.join(f"{marks[0]}{item}{marks[1]}" for item in items)))
+        joined = cls(check_length(separator.join(f"{marks[0]}{item}{marks[1]}" for item in items)))
         joined.items = items
         joined.listed = separator.strip() == "," and marks in (("", ""), ("'", "'"), ('"', '"'))
         return joined
@@ -88,7 +88,7 @@ def truthy(value: ScriptValue) -> bool:
         case str():
             return value != ""
         case AttributeValues():
-            raise CannotTell("an attribute with several values is neither true nor false")
+            raise Indeterminate("an attribute with several values is neither true nor false")
         case _:
             return not is_nothing(value)
 
@@ -129,11 +129,11 @@ def to_text(value: ScriptValue) -> str:
         case float():
             return number_text(value)
         case AttributeValues():
-            raise CannotTell("an attribute has several values where one text is wanted")
+            raise Indeterminate("an attribute has several values where one text is wanted")
         case list():
-            return limited(",".join("" if is_nothing(item) else to_text(item) for item in value))
+            return check_length(",".join("" if is_nothing(item) else to_text(item) for item in value))
         case _:
-            raise CannotTell("a record has no text")
+            raise Indeterminate("a record has no text")
 
 
 def number_text(number: float) -> str:
@@ -145,10 +145,10 @@ def number_text(number: float) -> str:
     return str(int(number)) if number == int(number) and abs(number) < 1e21 else repr(number)
 
 
-def limited(text: str) -> str:
+def check_length(text: str) -> str:
     """Return the text; CannotTell when it is longer than any text may grow."""
     if len(text) > MAX_TEXT:
-        raise CannotTell("a text grew too long")
+        raise Indeterminate("a text grew too long")
     return text
 
 
@@ -170,7 +170,7 @@ def loosely_equal(left: ScriptValue, right: ScriptValue) -> bool:
     if isinstance(left, list | Mapping) and isinstance(right, list | Mapping):
         return left is right
     if isinstance(left, Mapping) or isinstance(right, Mapping):
-        raise CannotTell("a record cannot be compared")
+        raise Indeterminate("a record cannot be compared")
     left, right = _plain(left), _plain(right)
     if isinstance(left, str) and isinstance(right, str):
         return left == right
@@ -184,10 +184,10 @@ def _plain(value: ScriptValue) -> ScriptValue:
 def _comparable(left: ScriptValue, right: ScriptValue) -> None:
     for one, other in ((left, right), (right, left)):
         if isinstance(one, AttributeValues) and not is_nothing(other):
-            raise CannotTell("an attribute with several values cannot be compared with one")
+            raise Indeterminate("an attribute with several values cannot be compared with one")
 
 
-def less(left: ScriptValue, right: ScriptValue) -> bool:
+def is_less(left: ScriptValue, right: ScriptValue) -> bool:
     """JavaScript's `<`: two texts by their characters, everything else as numbers; false with NaN."""
     left, right = _operand(left), _operand(right)
     if isinstance(left, str) and isinstance(right, str):
@@ -199,15 +199,15 @@ def at_most(left: ScriptValue, right: ScriptValue) -> bool:
     """JavaScript's `<=`, which is false with NaN on either side, unlike the negation of `>`."""
     left, right = _operand(left), _operand(right)
     if isinstance(left, str) and isinstance(right, str):
-        return not less(right, left)
+        return not is_less(right, left)
     return to_number(left) <= to_number(right)
 
 
 def _operand(value: ScriptValue) -> ScriptValue:
     if isinstance(value, AttributeValues):
-        raise CannotTell("an attribute with several values cannot be compared")
+        raise Indeterminate("an attribute with several values cannot be compared")
     if isinstance(value, Mapping):
-        raise CannotTell("a record cannot be compared")
+        raise Indeterminate("a record cannot be compared")
     return _plain(value)
 
 
@@ -215,9 +215,9 @@ def add(left: ScriptValue, right: ScriptValue) -> ScriptValue:
     """JavaScript's `+`: joins when either side is text or a list, adds otherwise."""
     left, right = _operand(left), _operand(right)
     if isinstance(left, ScriptInstant) or isinstance(right, ScriptInstant):
-        raise CannotTell("a time cannot be added to")
+        raise Indeterminate("a time cannot be added to")
     if isinstance(left, str) or isinstance(right, str):
-        return limited(to_text(left) + to_text(right))
+        return check_length(to_text(left) + to_text(right))
     return to_number(left) + to_number(right)
 
 
@@ -229,7 +229,7 @@ def subtract(left: ScriptValue, right: ScriptValue) -> ScriptValue:
 def member(value: ScriptValue, name: ScriptValue) -> ScriptValue:
     """Return `value[name]`: undefined when there is none, CannotTell on null and undefined."""
     if is_nothing(value):
-        raise CannotTell(f"`{name}` is asked of {to_text(value)}")
+        raise Indeterminate(f"`{name}` is asked of {to_text(value)}")
     if isinstance(value, Mapping):
         return value.get(to_text(name), UNDEFINED)
     if isinstance(value, str | list):
@@ -252,7 +252,7 @@ def json_text(value: ScriptValue) -> str:
             case Undefined():
                 return None
             case ScriptInstant():
-                raise CannotTell("a time has no JSON here")
+                raise Indeterminate("a time has no JSON here")
             case Mapping():
                 return {key: plain(item) for key, item in part.items() if item is not UNDEFINED}
             case list():
@@ -260,7 +260,7 @@ def json_text(value: ScriptValue) -> str:
             case _:
                 return part
 
-    return limited(json.dumps(plain(value), ensure_ascii=False, separators=(",", ":")))
+    return check_length(json.dumps(plain(value), ensure_ascii=False, separators=(",", ":")))
 
 
 # Methods: name → (fewest arguments, most arguments, function of the value and its arguments).
@@ -270,7 +270,7 @@ _Method = Callable[[ScriptValue, tuple[ScriptValue, ...]], ScriptValue]
 
 def _text(value: ScriptValue) -> str:
     if not isinstance(value, str):
-        raise CannotTell("a text is wanted")
+        raise Indeterminate("a text is wanted")
     return value
 
 
@@ -289,17 +289,17 @@ def _index(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValu
     if isinstance(value, list):
         found = (place for place, item in enumerate(value) if strictly_equal(item, wanted))
         return float(next(found, -1))
-    raise CannotTell("a list or a text is wanted")
+    raise Indeterminate("a list or a text is wanted")
 
 
 def _intersects(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     other = _argument(arguments)
     if not isinstance(value, list):
-        raise CannotTell("a list is wanted")
+        raise Indeterminate("a list is wanted")
     if is_nothing(other):
         return False
     if not isinstance(other, list):
-        raise CannotTell("a list is wanted")
+        raise Indeterminate("a list is wanted")
     known = {_identity(item) for item in other}
     return any(_identity(item) in known for item in value)
 
@@ -318,40 +318,40 @@ def _split(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValu
     by = to_text(separator)
     parts: list[ScriptValue] = [*(_text(value).split(by, MAX_LIST) if by else _text(value))]
     if len(parts) > MAX_LIST:
-        raise CannotTell("a list grew too long")
+        raise Indeterminate("a list grew too long")
     return parts
 
 
 def _join(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     if not isinstance(value, list):
-        raise CannotTell("a list is wanted")
+        raise Indeterminate("a list is wanted")
     by = "," if is_nothing(_argument(arguments)) else to_text(_argument(arguments))
-    return limited(by.join("" if is_nothing(item) else to_text(item) for item in value))
+    return check_length(by.join("" if is_nothing(item) else to_text(item) for item in value))
 
 
 def _get(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     if isinstance(value, Mapping):
         found = value.get(to_text(_argument(arguments)), None)
         return None if found is UNDEFINED else found
-    raise CannotTell("a record is wanted")
+    raise Indeterminate("a record is wanted")
 
 
 def _has(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     if isinstance(value, Mapping):
         return to_text(_argument(arguments)) in value
-    raise CannotTell("a record is wanted")
+    raise Indeterminate("a record is wanted")
 
 
 def _size(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     if isinstance(value, Mapping | list | str):
         return float(len(value))
-    raise CannotTell("a list or a record is wanted")
+    raise Indeterminate("a list or a record is wanted")
 
 
 def _time(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
     if isinstance(value, ScriptInstant):
         return value.milliseconds
-    raise CannotTell("a time is wanted")
+    raise Indeterminate("a time is wanted")
 
 
 def _after(value: ScriptValue, arguments: tuple[ScriptValue, ...]) -> ScriptValue:
@@ -390,7 +390,7 @@ METHODS: Final[Mapping[str, tuple[int, int, _Method]]] = {
     "equals": (1, 1, _equals),
     "equalsIgnoreCase": (1, 1, _equals_ignoring_case),
     "toLowerCase": (0, 0, lambda value, _: _text(value).lower()),
-    "toUpperCase": (0, 0, lambda value, _: limited(_text(value).upper())),
+    "toUpperCase": (0, 0, lambda value, _: check_length(_text(value).upper())),
     "trim": (0, 0, lambda value, _: _text(value).strip()),
     "toString": (0, 0, lambda value, _: _text(value) if isinstance(value, str) else to_text(_operand(value))),
     "split": (0, 1, _split),

@@ -14,7 +14,7 @@ import pyarrow as pa
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import TableName, split_name
 from gateway.model.statement import AnswerFilter, AnswerRule
-from gateway.session.answers import NONE_DESCRIBED, UnknownShape, Visible, filter_rows, listed_tables
+from gateway.session.answers import NONE_DESCRIBED, UnknownShape, Visible, filter_rows, list_extended_tables
 from gateway.wire.connect_calls import rows_of_command
 from gateway.wire.connect_responses import ArrowBatch, Response
 from gateway.wire.protobuf import ProtobufError
@@ -65,7 +65,7 @@ def tables_in_sql_result(
     data = Response(response).command_rows
     if rule.filter is not AnswerFilter.TABLE_EXTENDED or not data:
         return []
-    return listed_tables(rule, _decode(data, max_rows, max_bytes)[1], visible)
+    return list_extended_tables(rule, _decode(data, max_rows, max_bytes)[1], visible)
 
 
 def patch_sql_result(
@@ -91,7 +91,7 @@ def patch_sql_result(
     if patched.case != "sql_command_result":
         if patched.case not in _ENVELOPES:
             raise UnknownShape("a response that a SQL command does not give")
-        return patched.serialized()
+        return patched.serialize()
     if patched.relation in _SENT_BACK:
         _put_original_relation(patched, original_relation)
     elif patched.relation != "local_relation":
@@ -99,7 +99,7 @@ def patch_sql_result(
     elif filtered and (data := patched.command_rows) is not None:
         schema, rows = _decode(data, max_rows, max_bytes)
         patched.replace_command_rows(_encode(schema, filter_rows(rule, rows, visible, described)))
-    return patched.serialized()
+    return patched.serialize()
 
 
 def _put_original_relation(response: Response, original_relation: bytes) -> None:
@@ -154,7 +154,7 @@ class _FilteredAnswer:
             return self._batch(response)
         if response.case not in _ENVELOPES or self._chunks:
             raise UnknownShape("a response that does not belong to a list")
-        return response.serialized()
+        return response.serialize()
 
     def end(self) -> None:
         if self._chunks:
@@ -183,7 +183,7 @@ class _FilteredAnswer:
         response.replace_batch(ArrowBatch(data=_encode(schema, shown), rows=len(shown), start=start))
         if self._shown is not None:
             self._shown += len(shown)
-        return response.serialized()
+        return response.serialize()
 
 
 def _decode(data: bytes, max_rows: int, max_bytes: int) -> tuple[_Arrow, list[tuple[object, ...]]]:

@@ -80,7 +80,9 @@ def judge_names(names: Iterable[str], user: str, may_create: MayCreate) -> CallR
 def _odd(name: str) -> CallRefusal | None:
     """Say what is wrong with a name in itself. Spark makes a path of it, below a folder of the session."""
     if not name or len(name) > MAX_NAME_CHARS or _CONTROL.search(name):
-        return _malformed("an artifact has a name of 1 to 512 characters without control characters and `\\`")
+        return _build_malformed_error(
+            "an artifact has a name of 1 to 512 characters without control characters and `\\`"
+        )
     prefix, slash, rest = name.partition("/")
     if prefix == "forward_to_fs":
         return CallRefusal(
@@ -91,16 +93,20 @@ def _odd(name: str) -> CallRefusal | None:
     if prefix == "cache":
         if _CACHED.fullmatch(name):
             return None
-        return _malformed("the name of cached local data is `cache/` and the SHA-256 of its bytes")
+        return _build_malformed_error(
+            "the name of cached local data is `cache/` and the SHA-256 of its bytes"
+        )
     if prefix not in CODE_PREFIXES or not slash:
         known = ", ".join(f"`{folder}/`" for folder in CODE_PREFIXES)
-        return _malformed(f"the name of an artifact begins with one of {known} or `cache/`")
+        return _build_malformed_error(f"the name of an artifact begins with one of {known} or `cache/`")
     path, mark, fragment = rest.partition("#")
     if mark and (prefix != "archives" or not _is_plain(fragment) or "#" in fragment or "/" in fragment):
         # `archives/x.zip#name` is unpacked as `name`.
-        return _malformed("only the name of an archive may end in `#` and the folder that it is unpacked as")
+        return _build_malformed_error(
+            "only the name of an archive may end in `#` and the folder that it is unpacked as"
+        )
     if not all(_is_plain(segment) for segment in path.split("/")):
-        return _malformed("the name of an artifact has no empty part, `.` or `..` in it")
+        return _build_malformed_error("the name of an artifact has no empty part, `.` or `..` in it")
     return None
 
 
@@ -108,7 +114,7 @@ def _is_plain(segment: str) -> bool:
     return segment.strip() not in ("", ".", "..") and segment == segment.strip()
 
 
-def _malformed(message: str) -> CallRefusal:
+def _build_malformed_error(message: str) -> CallRefusal:
     return CallRefusal(code="MALFORMED", sqlstate="22023", message=message)
 
 
@@ -145,17 +151,17 @@ class ArtifactStream:
             case ArtifactBytes() as chunk:
                 return self._chunk(chunk)
             case None:
-                return _malformed("a message of an upload without artifacts in it")
+                return _build_malformed_error("a message of an upload without artifacts in it")
 
     def finish(self) -> CallRefusal | None:
         """Judge the end of the stream."""
         if self._chunks_due:
-            return _malformed(f"the upload ended within `{self._open}`")
+            return _build_malformed_error(f"the upload ended within `{self._open}`")
         return None
 
     def _batch(self, artifacts: Sequence[ArtifactBytes]) -> CallRefusal | None:
         if self._chunks_due:
-            return _malformed(f"other artifacts came before `{self._open}` was complete")
+            return _build_malformed_error(f"other artifacts came before `{self._open}` was complete")
         return (
             self._names([artifact.name for artifact in artifacts])
             or self._count(sum(len(artifact.data) for artifact in artifacts))
@@ -172,11 +178,11 @@ class ArtifactStream:
 
     def _begin(self, begin: ChunkedArtifact) -> CallRefusal | None:
         if self._chunks_due:
-            return _malformed(f"another artifact began before `{self._open}` was complete")
+            return _build_malformed_error(f"another artifact began before `{self._open}` was complete")
         if (refusal := self._names([begin.name])) is not None:
             return refusal
         if begin.chunks < 1 or begin.total_bytes < 0:
-            return _malformed(f"`{begin.name}` announces less than nothing")
+            return _build_malformed_error(f"`{begin.name}` announces less than nothing")
         if begin.total_bytes > self._limits.total_bytes - self._bytes:
             return self._too_large()
         self._open, self._chunks_due, self._bytes_due = begin.name, begin.chunks, begin.total_bytes
@@ -185,11 +191,11 @@ class ArtifactStream:
 
     def _chunk(self, chunk: ArtifactBytes) -> CallRefusal | None:
         if not self._chunks_due:
-            return _malformed("a chunk came that no artifact announced")
+            return _build_malformed_error("a chunk came that no artifact announced")
         self._chunks_due -= 1
         self._bytes_due -= len(chunk.data)
         if self._bytes_due < 0 or (not self._chunks_due and self._bytes_due):
-            return _malformed(f"`{self._open}` does not have the size that was announced")
+            return _build_malformed_error(f"`{self._open}` does not have the size that was announced")
         if self._check is not None:
             why = self._check.refusal(chunk.data, last=not self._chunks_due)
             if why is not None:
@@ -249,16 +255,16 @@ class Uploads:
             outcome = "finished"
             return answer
         except RpcError as fault:
-            redacted = self._endings.redacted(session, fault, self._endings.plain)
+            redacted = self._endings.redact_error(session, fault, self._endings.plain)
             outcome, error = "failed", StatementFailed(redacted.message, "HY000", redacted.code, "")
-            raise await self._endings.aborted_with(session, fault, redacted) from None
+            raise await self._endings.abort_on_error(session, fault, redacted) from None
         except (BackendUnavailable, InvalidRequest, StatementRefused) as fault:
             outcome, error = "failed", fault
             raise
         finally:
             for call in upload.calls:
                 call.error = error
-                await self._endings.surely(self._recorder.completed(call, outcome))
+                await self._endings.run_uncancelled(self._recorder.record_completed(call, outcome))
 
 
 class _Upload:
@@ -276,24 +282,24 @@ class _Upload:
 
     def _may_create(self, resource: Resource) -> bool:
         # Asked anew for each: an upload may last, and policies may change meanwhile.
-        decide = self._uploads._verdicts.deciding_for(self._principal, self._client, "ADD ARTIFACTS")
+        decide = self._uploads._verdicts.build_decider(self._principal, self._client, "ADD ARTIFACTS")
         decision = decide(resource, "create")
         self._decisions.append(decision)
         return decision.allowed
 
     async def messages(self, first: AddArtifactsRequest, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Yield the messages that may go on, each after it was recorded."""
-        yield await self._checked(first)
+        yield await self._check_artifact(first)
         async for data in rest:
             message = add_artifacts(data)
             if message.session_id != self._session.session_id:
                 raise InvalidRequest("one upload belongs to one session; its messages name several")
             self._session.check_observed(message.observed)
-            yield await self._checked(message)
+            yield await self._check_artifact(message)
         if (refusal := self._stream.finish()) is not None:
             raise InvalidRequest(refusal.message)
 
-    async def _checked(self, message: AddArtifactsRequest) -> bytes:
+    async def _check_artifact(self, message: AddArtifactsRequest) -> bytes:
         session = self._session
         session.require_open()
         before = len(self._stream.names)
@@ -304,7 +310,7 @@ class _Upload:
             names = names or _names_of(message)
             call = RecordedCall(principal=session.principal, session_id=session.session_id)
             await self._record(names, call, refusal)
-            raise session.refusing("AddArtifacts", refusal, call.statement_id)
+            raise session.build_refusal_error("AddArtifacts", refusal, call.statement_id)
         if names:
             call = RecordedCall(principal=session.principal, session_id=session.session_id)
             await self._record(names, call, None)

@@ -36,11 +36,11 @@ from gateway.wire.connect_requests import (
 )
 from gateway.wire.connect_responses import (
     read_config,
-    redacted_details,
-    released,
+    redact_details,
     with_interrupted,
     with_running,
     write_config,
+    write_released,
 )
 
 RELEASED = "released by the client before its end"
@@ -77,7 +77,7 @@ class Calls:
 
         Where it changes some that expressions depend on, the caller has the session locked.
         """
-        decide = self._verdicts.deciding_for(principal, client, "CONFIG")
+        decide = self._verdicts.build_decider(principal, client, "CONFIG")
         visible = self._verdicts.visible_to(principal, client)
         decisions: list[Decision] = []
 
@@ -98,11 +98,11 @@ class Calls:
             # Keys, but not their values, which are nobody's but the session's.
             await self._recorder.call_decided(name, asked.keys, call, client, decisions, refusal)
         if isinstance(question, CallRefusal):
-            raise session.refusing(name, question, call.statement_id)
+            raise session.build_refusal_error(name, question, call.statement_id)
         changes = settings_changed(question.operation, session.own_settings)
         # Until Spark says that it has the new value: a call that fails may have set some of them.
         for key in changes:
-            session.setting_may_change(key)
+            session.note_setting_may_change(key)
         finished = False
         try:
             forwarded = connect_calls.config(
@@ -112,11 +112,11 @@ class Calls:
             finished = True
             for key, own in changes.items():
                 if not not_set(key, response):
-                    session.setting_changed(key, own=own)
+                    session.note_setting_changed(key, own=own)
         finally:
             if recorded:
-                await self._endings.surely(
-                    self._recorder.completed(call, "finished" if finished else "failed")
+                await self._endings.run_uncancelled(
+                    self._recorder.record_completed(call, "finished" if finished else "failed")
                 )
         answer = answer_config(question, response, may_read, secrets=self._secrets)
         if answer is None:
@@ -131,11 +131,11 @@ class Calls:
         request: ArtifactStatusesRequest,
     ) -> bytes:
         """Say whether files are there: local data by its hash, and what this session has uploaded."""
-        decide = self._verdicts.deciding_for(principal, client, "ARTIFACT STATUS")
+        decide = self._verdicts.build_decider(principal, client, "ARTIFACT STATUS")
         names = [name for name in request.names if name not in session.artifacts]
         refusal = judge_names(names, principal.user, lambda resource: decide(resource, "create").allowed)
         if refusal is not None:
-            raise session.refusing("ArtifactStatus", refusal, "")
+            raise session.build_refusal_error("ArtifactStatus", refusal, "")
         forwarded = connect_calls.artifact_statuses(
             session.key, request.names, session.server_session, request.client_type
         )
@@ -151,23 +151,23 @@ class Calls:
         if len(request.tag) > self._limits.tag_chars:
             raise MalformedRequest(f"a tag has 1 to {self._limits.tag_chars} characters and no comma")
         # First those that Spark does not have yet: it would get them after it was asked to stop them.
-        preparing = _interrupted_by(request, session.preparing) if session is not None else []
+        preparing = _list_interrupted(request, session.preparing) if session is not None else []
         for one in preparing:
             one.interrupt()
         renamed = session.renamed if session is not None else {}
         if session is not None and request.operation_id:
             request = replace(request, operation_id=session.spark_id(request.operation_id))
-        forwarded = connect_calls.interrupt_as_asked(key, request, _observed(session, request))
+        forwarded = connect_calls.interrupt_as_asked(key, request, _find_observed(session, request))
         data = await self._forward(session, "Interrupt", forwarded, self._endings.plain)
         if session is None:
             return data
-        for operation_id in connect_calls.interrupted_ids(data):
+        for operation_id in connect_calls.read_interrupted_ids(data):
             operation = session.operations.get(renamed.get(operation_id, operation_id))
             if operation is not None:
-                await self._interrupted(operation)
+                await self._interrupt(operation)
         return with_interrupted(data, (one.operation_id for one in preparing), renamed)
 
-    async def _interrupted(self, operation: ConnectOperation) -> None:
+    async def _interrupt(self, operation: ConnectOperation) -> None:
         operation.interrupted = True
         if operation.may_look_up_names:
             return  # Spark can lose it while it plans: it is read on until Spark says how it ended
@@ -182,7 +182,7 @@ class Calls:
             raise MalformedRequest("the request releases nothing")
         whole = request.release == "all"
         until = None if whole else request.until
-        self._streams.windows.taken((*key, request.operation_id), until)
+        self._streams.windows.acknowledge((*key, request.operation_id), until)
         operation = session.operations.get(request.operation_id) if session is not None else None
         if operation is not None and operation.buffer is not None:
             if not operation.reattachable:
@@ -191,23 +191,23 @@ class Calls:
                 await self._streams.release(operation, RELEASED)
             else:
                 operation.buffer.release(until)
-            return _released(operation)
+            return _release_operation(operation)
         if (
             operation is not None
             and until is not None
             and (operation.is_superseded(until) or _is_small(operation))
         ):
-            return _released(operation)
+            return _release_operation(operation)
         if operation is not None and operation.may_look_up_names and whole:
             # Spark would stop it and no longer say so.
             await self._streams.release(operation, RELEASED)
-            return _released(operation)
+            return _release_operation(operation)
         spark_id = request.operation_id if operation is None else operation.spark_id
         forwarded = connect_calls.release_execute(key, spark_id, until, client_type=request.client_type)
         data = await self._forward(session, "ReleaseExecute", forwarded, self._endings.plain)
         if operation is not None and whole:
             await self._streams.release(operation, RELEASED)
-        return data if operation is None or not operation.ran_again else _released(operation)
+        return data if operation is None or not operation.ran_again else _release_operation(operation)
 
     async def get_status(
         self, key: SessionKey, session: ConnectSession | None, request: GetStatusRequest
@@ -219,7 +219,7 @@ class Calls:
         if session is not None and asked is not None:
             in_spark = tuple(map(session.spark_id, asked))
         forwarded = connect_calls.get_status(
-            key, in_spark, observed=_observed(session, request), client_type=request.client_type
+            key, in_spark, observed=_find_observed(session, request), client_type=request.client_type
         )
         data = await self._forward(session, "GetStatus", forwarded, self._endings.plain)
         preparing = session.preparing if session is not None and asked is not None else ()
@@ -235,11 +235,11 @@ class Calls:
         if session is not None:
             redaction = session.errors.get(request.error_id, strictest)
             if (known := session.details.get(request.error_id)) is not None:
-                return redacted_details(known, redaction)
+                return redact_details(known, redaction)
         forwarded = connect_calls.fetch_error_details(
-            key, request.error_id, _observed(session, request), request.client_type
+            key, request.error_id, _find_observed(session, request), request.client_type
         )
-        return redacted_details(
+        return redact_details(
             await self._forward(session, "FetchErrorDetails", forwarded, strictest), redaction
         )
 
@@ -249,16 +249,16 @@ class Calls:
         try:
             return await self._backend.call(method, request)
         except RpcError as fault:
-            redacted = self._endings.redacted(session, fault, redaction)
-            raise await self._endings.aborted_with(session, fault, redacted) from None
+            redacted = self._endings.redact_error(session, fault, redaction)
+            raise await self._endings.abort_on_error(session, fault, redacted) from None
 
 
-def _observed(session: ConnectSession | None, request: ConnectRequest) -> str:
+def _find_observed(session: ConnectSession | None, request: ConnectRequest) -> str:
     """Return the session that Spark is to have, or to refuse; what the client says has been checked."""
     return session.server_session if session is not None else request.observed
 
 
-def _interrupted_by(request: InterruptRequest, preparing: Iterable[Preparing]) -> list[Preparing]:
+def _list_interrupted(request: InterruptRequest, preparing: Iterable[Preparing]) -> list[Preparing]:
     """Return what an interrupt is about of the plans that are being judged."""
     match request.kind:
         case connect_requests.INTERRUPT_ALL:
@@ -279,6 +279,6 @@ def _is_small(operation: ConnectOperation) -> bool:
     return False
 
 
-def _released(operation: ConnectOperation) -> bytes:
+def _release_operation(operation: ConnectOperation) -> bytes:
     session = operation.session
-    return released(session.session_id, session.server_session, operation.operation_id)
+    return write_released(session.session_id, session.server_session, operation.operation_id)

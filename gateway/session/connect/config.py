@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.model.reading_settings import (
+    find_pinned_value,
     is_client_only,
     is_read_by_clients,
     is_servers_own,
     may_be_set,
     may_hold_secret,
-    pinned_value,
 )
 from gateway.model.secret_values import REDACTED
 from gateway.session.failures import CallRefusal
@@ -131,14 +131,14 @@ class _Rights:
                 message=f"the setting `{key}` shapes how statements are read and is pinned by Sluice",
             )
         if not self.may_set(plain):
-            return self.denied([key])
+            return self.build_denial([key])
         return None
 
-    def denied(self, keys: Sequence[str]) -> CallRefusal:
+    def build_denial(self, keys: Sequence[str]) -> CallRefusal:
         return CallRefusal(
             code="ACCESS_DENIED",
             sqlstate="42501",
-            message=f"user {self.user} needs {_listed(f'set on setting {key.strip()}' for key in keys)}",
+            message=f"user {self.user} needs {_join_words(f'set on setting {key.strip()}' for key in keys)}",
         )
 
 
@@ -153,7 +153,7 @@ def _set(asked: ConfigOperation, rights: _Rights) -> ConfigQuestion | CallRefusa
     refused: list[tuple[str, CallRefusal]] = []
     warnings: list[str] = []
     for key, value in asked.pairs:
-        pinned = pinned_value(key)
+        pinned = find_pinned_value(key)
         if pinned is not None and value is not None and value.strip().lower() == pinned.lower():
             # It has this value already, and gets it in the spelling that it is pinned in.
             allowed.append((key, pinned))
@@ -177,12 +177,12 @@ def _unset(asked: ConfigOperation, rights: _Rights) -> ConfigQuestion | CallRefu
 def _together(refused: Sequence[tuple[str, CallRefusal]], rights: _Rights) -> CallRefusal:
     """Return one refusal that names every key; one that is pinned stands before those that lack a grant."""
     pinned = [key for key, why in refused if why.code == "NOT_GOVERNABLE"]
-    denied = rights.denied([key for key, why in refused if why.code == "ACCESS_DENIED"])
+    denied = rights.build_denial([key for key, why in refused if why.code == "ACCESS_DENIED"])
     if not pinned:
         return denied
     are = "settings" if len(pinned) > 1 else "setting"
     shapes, is_ = ("shape", "are") if len(pinned) > 1 else ("shapes", "is")
-    names = _listed(f"`{key}`" for key in pinned)
+    names = _join_words(f"`{key}`" for key in pinned)
     message = f"the {are} {names} {shapes} how statements are read and {is_} pinned by Sluice"
     if len(pinned) < len(refused):
         message += f"; {denied.message}"
@@ -194,12 +194,12 @@ def _get(asked: ConfigOperation, rights: _Rights) -> ConfigQuestion | CallRefusa
     hidden = [key for key in asked.keys if not rights.reads(key)]
     secret = [key for key in hidden if may_hold_secret(key)]
     if secret:
-        message = f"the value of {_listed(f'`{key}`' for key in secret)} may be a secret and is not shown"
+        message = f"the value of {_join_words(f'`{key}`' for key in secret)} may be a secret and is not shown"
         if len(secret) < len(hidden):
-            message += f"; {rights.denied([key for key in hidden if key not in secret]).message}"
+            message += f"; {rights.build_denial([key for key in hidden if key not in secret]).message}"
         return CallRefusal(code="ACCESS_DENIED", sqlstate="42501", message=message)
     if hidden:
-        return rights.denied(hidden)
+        return rights.build_denial(hidden)
     return ConfigQuestion(operation=asked, answers=(None,) * len(asked.pairs))
 
 
@@ -223,6 +223,6 @@ def _without_secrets(value: str | None, secrets: Sequence[str]) -> str | None:
     return REDACTED if hidden else value
 
 
-def _listed(words: Iterable[str]) -> str:
+def _join_words(words: Iterable[str]) -> str:
     unique = list(dict.fromkeys(words))
     return ", ".join(unique[:SHOWN]) + (", …" if len(unique) > SHOWN else "")

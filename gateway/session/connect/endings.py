@@ -13,9 +13,9 @@ from gateway.errors import BackendUnavailable, RpcError, SluiceError
 from gateway.session.connect.errors import Redaction, redact_error
 from gateway.session.connect.operation import ConnectOperation, ConnectSession
 from gateway.session.dependencies import Dependencies
-from gateway.session.failures import StatementFailed, overtaken
+from gateway.session.failures import StatementFailed, build_overtaken_error
 from gateway.session.ports import PlanBackend
-from gateway.session.raised import LOST_FILES, SPARK_EXCEPTION, lost_files
+from gateway.session.raised import LOST_FILES, SPARK_EXCEPTION, has_lost_files
 from gateway.session.states import Event
 from gateway.wire import connect_calls
 from gateway.wire import connect_errors as spark_errors
@@ -66,7 +66,7 @@ class Endings:
         """
         if operation.life.ended:
             return
-        operation.life.on(event)
+        operation.life.apply(event)
         operation.ended.set()
         operation.resolved.set()
         operation.end_farewell()
@@ -78,11 +78,13 @@ class Endings:
         stopped = event is not Event.DROP and not (finished if known is None else known)
         certain = operation.settle(finished=finished, stopped=stopped)
         operation.hold.release(self._limits.unsettled_s if stopped else 0)
-        await self.surely(self._recorder.completed(operation, operation.life.outcome, reason))
+        await self.run_uncancelled(self._recorder.record_completed(operation, operation.life.outcome, reason))
         if not certain:
             await self.abort(session, "a statement that changes names was stopped half-way")
 
-    async def failed(self, operation: ConnectOperation, fault: RpcError) -> RpcError | StatementFailed:
+    async def record_failure(
+        self, operation: ConnectOperation, fault: RpcError
+    ) -> RpcError | StatementFailed:
         """Note what an error of Spark means for an operation; return what the client may read of it."""
         session = operation.session
         if (
@@ -90,13 +92,13 @@ class Endings:
             and not spark_errors.ends_stream_only(fault)
             and not spark_errors.ends_session(fault)
         ):
-            changed = overtaken(operation.statement_id)
+            changed = build_overtaken_error(operation.statement_id)
             await self.conclude(operation, Event.FAIL, changed, known=True)
             return changed
-        redacted = self.redacted(session, fault, self.redaction(operation))
+        redacted = self.redact_error(session, fault, self.redaction(operation))
         if _names_lost_files(fault):
             # Whoever runs it again gets the files of now.
-            session.look_again_at(operation.cleared.policy_tables)
+            session.schedule_refresh(operation.cleared.policy_tables)
         if spark_errors.ends_stream_only(fault):
             return redacted
         canceled = operation.interrupted or spark_errors.is_canceled(fault)
@@ -109,7 +111,7 @@ class Endings:
         await self.conclude(operation, Event.CANCEL if canceled else Event.FAIL, error, known=known)
         if spark_errors.ends_operation(fault):
             self.deregister(operation)
-        return await self.aborted_with(session, fault, redacted)
+        return await self.abort_on_error(session, fault, redacted)
 
     async def may_run_again(self, operation: ConnectOperation, fault: RpcError) -> bool:
         """Whether an operation failed because files are gone that may be of a table which its policies read,
@@ -140,12 +142,12 @@ class Endings:
         except (RpcError, BackendUnavailable, ProtobufError, TimeoutError):
             return False
 
-    async def let_go_of_failed(self, operation: ConnectOperation) -> None:
+    async def release_failed(self, operation: ConnectOperation) -> None:
         """Have Spark free what it holds for an operation that has failed and is to be run again."""
         if operation.reattachable:
             await self._release(connect_calls.release_execute(operation.session.key, operation.spark_id))
 
-    async def aborted_with(
+    async def abort_on_error(
         self, session: ConnectSession | None, fault: RpcError, redacted: RpcError
     ) -> RpcError:
         """End the session when that is what an error of Spark says; return what the client is told."""
@@ -178,7 +180,7 @@ class Endings:
             secrets=self._secrets,
         )
 
-    def redacted(self, session: ConnectSession | None, fault: RpcError, redaction: Redaction) -> RpcError:
+    def redact_error(self, session: ConnectSession | None, fault: RpcError, redaction: Redaction) -> RpcError:
         """Return what the client may read of an error, and remember that it may ask for its details."""
         if session is not None:
             session.remember_error(spark_errors.error_id(fault), redaction, self._limits.error_ids)
@@ -219,8 +221,8 @@ class Endings:
             stopping.add_done_callback(operation.session.stopping.discard)
 
     def give_up(self, operation: ConnectOperation) -> None:
-        """See to one of which Spark did not say how it ended: a call was cut off, or one that asks for it has
-        overtaken the one that runs it. Spark may have it all the same, or yet get it."""
+        """Handle an operation whose outcome Spark never reported: the call was cut off, or a newer call
+        overtook it. Spark may still hold it, or may still receive it."""
         if operation.may_look_up_names:
             if operation.task is asyncio.current_task():
                 operation.task = None  # it ends by itself, and says why
@@ -238,7 +240,7 @@ class Endings:
         try:
             async with asyncio.timeout(self._limits.close_timeout_s):
                 for pause in itertools.chain(_PAUSES_S, itertools.repeat(_PAUSES_S[-1])):
-                    let_go = await self._let_go(operation, asked)
+                    let_go = await self._interrupt_operation(operation, asked)
                     if let_go:
                         break
                     # Not yet, also because this call can overtake the one that runs it.
@@ -254,9 +256,9 @@ class Endings:
             if not let_go:
                 session.unstopped = True
 
-    async def _let_go(self, operation: ConnectOperation, interrupt: bytes) -> bool:
+    async def _interrupt_operation(self, operation: ConnectOperation, interrupt: bytes) -> bool:
         """Interrupt an operation; whether Spark looks none of its names up from here on."""
-        stopped = connect_calls.interrupted_ids(await self._backend.call("Interrupt", interrupt))
+        stopped = connect_calls.read_interrupted_ids(await self._backend.call("Interrupt", interrupt))
         if operation.names_seen or (operation.task is not None and operation.task.done()):
             return True
         try:
@@ -289,7 +291,7 @@ class Endings:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def surely(self, work: Coroutine[object, object, None]) -> None:
+    async def run_uncancelled(self, work: Coroutine[object, object, None]) -> None:
         """Do something to its end, also when the caller is cancelled meanwhile."""
         await asyncio.shield(self.spawn(work))
 
@@ -304,7 +306,7 @@ class Endings:
 
 def _names_lost_files(fault: RpcError) -> bool:
     """Whether an error says that a file which a table had is gone."""
-    return spark_errors.class_of(fault) in LOST_FILES or lost_files(f"{SPARK_EXCEPTION}: {fault.message}")
+    return spark_errors.class_of(fault) in LOST_FILES or has_lost_files(f"{SPARK_EXCEPTION}: {fault.message}")
 
 
 async def has_run(backend: PlanBackend, key: SessionKey, operation_id: str) -> bool:
@@ -317,7 +319,7 @@ async def has_run(backend: PlanBackend, key: SessionKey, operation_id: str) -> b
 
 
 async def has_ended(backend: PlanBackend, key: SessionKey, operation_id: str) -> bool:
-    """Whether Spark has worked an operation off. Raises as `call` does, and `ProtobufError`."""
+    """Whether Spark reports the operation as terminated. Raises as `call` does, and `ProtobufError`."""
     return any(state in connect_calls.ENDED for state in await _states(backend, key, operation_id))
 
 

@@ -17,7 +17,7 @@ from gateway.errors import RpcError
 from gateway.model.secret_values import without_secrets
 from gateway.model.statement import RewrittenText
 from gateway.session.conditions import STARS, Own
-from gateway.session.conditions import shown as may_show
+from gateway.session.conditions import may_show_parameter as may_show
 from gateway.session.places import fragment_of, in_users_text, original_range
 from gateway.session.redact import (
     UNKNOWN,
@@ -29,7 +29,7 @@ from gateway.session.redact import (
     without_paths,
 )
 from gateway.session.whole_errors import NOT_FOUND, Missing, as_written
-from gateway.wire.connect_errors import StatusDetails, details_of, packed
+from gateway.wire.connect_errors import StatusDetails, details_of, pack_status
 from gateway.wire.connect_responses import (
     IN_DATAFRAME,
     IN_SQL,
@@ -113,7 +113,7 @@ class Redaction:
     # -- as `wire.connect_responses.Redactor` asks ---------------------------------------------------------
 
     def errors(self, errors: Sequence[ServerError]) -> Sequence[ServerError]:
-        return [_redacted(error, index, errors, self) for index, error in enumerate(errors)]
+        return [_redact_error(error, index, errors, self) for index, error in enumerate(errors)]
 
     def stream_event(self, event: str) -> str:
         """With obligations what was read, how many rows of it, and why it failed go."""
@@ -123,7 +123,7 @@ class Redaction:
         """Return `class: message`, which pyspark cuts at the colon."""
         if not self.has_obligations:
             return _message(message, "", _kind("", (), spark=False), self)
-        kind = ErrorKind(error_class=_matching(_ERROR_CLASS, error_class), analysis=False)
+        kind = ErrorKind(error_class=_match(_ERROR_CLASS, error_class), analysis=False)
         name = next(iter(_java_names([message.partition(":")[0]])), _STREAM_EXCEPTION)
         return f"{name}: {redact('', '', has_obligations=True, kind=kind)}"
 
@@ -154,9 +154,9 @@ def redact_error(error: RpcError, redaction: Redaction) -> RpcError:
     metadata = details.metadata
     classes = _classes(details.reason, metadata) if metadata is not None else ()
     told = metadata or {}
-    given = _named_parameters(told)
+    given = _read_parameters(told)
     kind = _kind(told.get("errorClass", ""), classes, metadata is not None, given)
-    sqlstate = _matching(_SQLSTATE, metadata.get("sqlState", "") if metadata else "")
+    sqlstate = _match(_SQLSTATE, metadata.get("sqlState", "") if metadata else "")
     # Without details it is gRPC's own, or one whose kind cannot be known.
     reported_by_spark = metadata is not None or not redaction.has_obligations
     message = _message(error.message if reported_by_spark else "", sqlstate, kind, redaction)
@@ -164,10 +164,10 @@ def redact_error(error: RpcError, redaction: Redaction) -> RpcError:
     shown = StatusDetails(retry=details.retry)
     if metadata is not None:
         reason = next(iter(_java_names([details.reason])), "")
-        metadata = _redacted_metadata(metadata, reason, classes, kind, sqlstate, redaction)
+        metadata = _redact_metadata(metadata, reason, classes, kind, sqlstate, redaction)
         shown = replace(shown, reason=reason, metadata=metadata)
     has_some = metadata is not None or details.retry
-    return RpcError(error.code, message, packed(error.code, message, shown) if has_some else b"")
+    return RpcError(error.code, message, pack_status(error.code, message, shown) if has_some else b"")
 
 
 def _classes(reason: str, metadata: Mapping[str, str]) -> tuple[str, ...]:
@@ -185,7 +185,7 @@ def _kind(
     error_class: str, classes: Sequence[str], spark: bool, parameters: Mapping[str, str] | None = None
 ) -> ErrorKind:
     """Say what kind an error is, by what Spark tells of it and not by its message."""
-    error_class = _matching(_ERROR_CLASS, error_class)
+    error_class = _match(_ERROR_CLASS, error_class)
     exception = classes[0] if spark and classes else ""
     # Of sessions and operations; clients look for these words.
     handles = error_class.startswith(("INVALID_HANDLE.", "INVALID_CURSOR."))
@@ -193,14 +193,14 @@ def _kind(
     return ErrorKind(error_class=error_class, analysis=analysis, exception=exception, parameters=parameters)
 
 
-def _named_parameters(metadata: Mapping[str, str]) -> Mapping[str, str] | None:
+def _read_parameters(metadata: Mapping[str, str]) -> Mapping[str, str] | None:
     parameters = _json(metadata.get("messageParameters", ""))
     if not isinstance(parameters, dict):
         return None
     return {str(key): str(value) for key, value in parameters.items()}
 
 
-def _matching(pattern: re.Pattern[str], text: str) -> str:
+def _match(pattern: re.Pattern[str], text: str) -> str:
     return text if pattern.fullmatch(text) else ""
 
 
@@ -228,7 +228,7 @@ def _message(message: str, sqlstate: str, kind: ErrorKind, redaction: Redaction)
     return redaction.text(message, kind)
 
 
-def _redacted_metadata(
+def _redact_metadata(
     metadata: Mapping[str, str],
     reason: str,
     classes: Sequence[str],
@@ -243,7 +243,7 @@ def _redacted_metadata(
         "sqlState": sqlstate,
         "classes": json.dumps(list(classes)) if classes else "",
     }
-    named = _named_parameters(metadata)
+    named = _read_parameters(metadata)
     if named is not None:
         redacted["messageParameters"] = json.dumps(_parameters(named, kind, redaction))
     if "stackTrace" in metadata and redaction.shows_all(kind):
@@ -281,13 +281,13 @@ def _shows_plan(value: str) -> bool:
     return "\n" in value or _EXPRESSION_ID.search(value) is not None
 
 
-def _redacted(
+def _redact_error(
     error: ServerError, index: int, errors: Sequence[ServerError], redaction: Redaction
 ) -> ServerError:
     condition = error.condition
     classes = _java_names(error.classes) or (_FALLBACK_CLASS,)
     kind = _kind_of(error)
-    sqlstate = _matching(_SQLSTATE, condition.sqlstate if condition is not None else "")
+    sqlstate = _match(_SQLSTATE, condition.sqlstate if condition is not None else "")
     # Causes follow one another; clients follow them without looking where they have been.
     onwards = error.cause is not None and index < error.cause < len(errors)
     told, state = kind, sqlstate
@@ -298,7 +298,7 @@ def _redacted(
         message=_message(error.message, state, told, redaction),
         stack=error.stack if redaction.shows_all(kind) else (),
         cause=error.cause if onwards else None,
-        condition=_redacted_condition(condition, kind, sqlstate, redaction),
+        condition=_redact_condition(condition, kind, sqlstate, redaction),
     )
 
 
@@ -327,7 +327,7 @@ def _reason(kind: ErrorKind, index: int, errors: Sequence[ServerError]) -> Error
     return kind
 
 
-def _redacted_condition(
+def _redact_condition(
     condition: ErrorCondition | None, kind: ErrorKind, sqlstate: str, redaction: Redaction
 ) -> ErrorCondition | None:
     if condition is None:
@@ -420,7 +420,7 @@ def _silent_event(event: str) -> str:
         shown["exception"] = WITHHELD if failed else None
         error_class = fields.get("errorClassOnException")
         shown["errorClassOnException"] = (
-            _matching(_ERROR_CLASS, error_class) or None if isinstance(error_class, str) else None
+            _match(_ERROR_CLASS, error_class) or None if isinstance(error_class, str) else None
         )
     return json.dumps(shown)
 

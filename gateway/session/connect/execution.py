@@ -21,7 +21,7 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
-from gateway.pipeline.checkpoints import going_on_with
+from gateway.pipeline.checkpoints import refuse_other_checkpoint
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.operation import (
     BufferedAnswer,
@@ -37,7 +37,7 @@ from gateway.session.endpoint import AskedStatement, DecidedStatement, changes_n
 from gateway.session.failures import StatementFailed
 from gateway.session.ports import Envelope, PlanBackend
 from gateway.session.states import Event, State
-from gateway.session.view_rules import refused, without_ended_relations
+from gateway.session.view_rules import build_refusal, without_ended_relations
 from gateway.wire import connect_calls
 from gateway.wire import connect_errors as spark_errors
 
@@ -101,14 +101,14 @@ class ConnectExecution:
         operation.hold.release()
         operation.between_runs = True
         try:
-            await self._endings.let_go_of_failed(operation)
-            session.look_again_at(operation.cleared.policy_tables)
+            await self._endings.release_failed(operation)
+            session.schedule_refresh(operation.cleared.policy_tables)
             async with session.lock:
                 session.require_open()
                 if operation.ended.is_set():
                     return None
                 operation.begin_again()
-                return await self._handed_over_again(operation)
+                return await self._hand_over_again(operation)
         except asyncio.CancelledError:
             if preparing.was_interrupted():
                 await self._endings.conclude(operation, Event.CANCEL, known=True)
@@ -121,7 +121,7 @@ class ConnectExecution:
         finally:
             session.preparing.discard(preparing)
 
-    async def _handed_over_again(self, operation: ConnectOperation) -> Envelope | None:
+    async def _hand_over_again(self, operation: ConnectOperation) -> Envelope | None:
         """The session is locked."""
         session, statement = operation.session, replace(operation.cleared.statement, text="")
         asked = AskedStatement(
@@ -134,11 +134,11 @@ class ConnectExecution:
         if operation.ended.is_set():
             # Its session was closed, say, while it was judged.
             operation.hold.release()
-            await self._recorder.completed(operation, operation.life.outcome)
+            await self._recorder.record_completed(operation, operation.life.outcome)
             return None
         operation.resolved.clear()
         operation.between_runs = False
-        return self._forwarding(operation, operation.options)
+        return self._prepare_to_forward(operation, operation.options)
 
     async def analyze(
         self, session: ConnectSession, plan: PlanRequest, client_type: str, client: Client
@@ -153,12 +153,12 @@ class ConnectExecution:
     async def _analysis(self, operation: ConnectOperation, envelope: Envelope) -> bytes:
         try:
             answer = await self._backend.analyze(operation.cleared, replace(envelope, operation_id=""))
-            operation.looked_up()
+            operation.note_names_resolved()
             operation.relayed_bytes = len(answer)
             await self._endings.conclude(operation, Event.FINISH)
             return answer
         except RpcError as fault:
-            raise await self._endings.failed(operation, fault) from None
+            raise await self._endings.record_failure(operation, fault) from None
         except (BackendUnavailable, StatementFailed) as fault:
             await self._endings.conclude(operation, Event.FAIL, fault)
             raise
@@ -187,7 +187,7 @@ class ConnectExecution:
     def statement(self, session: ConnectSession, plan: PlanRequest) -> Statement:
         return Statement(text="", principal=session.principal, context=session.context, plan=plan)
 
-    def own(self, session: ConnectSession, text: str) -> Statement:
+    def build_own_statement(self, session: ConnectSession, text: str) -> Statement:
         """Write a statement of the gateway's own as the plan that a client would send for it."""
         return self.statement(session, PlanRequest(kind="execute", message=connect_calls.sql_plan(text)))
 
@@ -227,21 +227,21 @@ class ConnectExecution:
             await self._endings.conclude(operation, Event.DROP, reason="the session was closed")
             session.require_open()
         try:
-            await self._verdicts.tend(operation.cleared, client)
+            await self._verdicts.maintain_dataset(operation.cleared, client)
         except BaseException as fault:
             error = fault if isinstance(fault, InvalidRequest | BackendUnavailable) else None
             self._endings.deregister(operation)
             await self._endings.conclude(operation, Event.FAIL, error, known=True)
             raise
         session.require_open()
-        return operation, self._forwarding(operation, options)
+        return operation, self._prepare_to_forward(operation, options)
 
-    def _forwarding(self, operation: ConnectOperation, options: ExecutionOptions) -> Envelope:
+    def _prepare_to_forward(self, operation: ConnectOperation, options: ExecutionOptions) -> Envelope:
         """Note what may change as soon as Spark has an operation, and return what to send it in."""
         session, cleared, hold = operation.session, operation.cleared, operation.hold
-        operation.life.on(Event.FORWARD)
-        session.forwarding(cleared)
-        hold.forwarding()
+        operation.life.apply(Event.FORWARD)
+        session.prepare_to_forward(cleared)
+        hold.forget_before_forwarding()
         if hold.request.read_only:
             hold.follow(lambda: self._see_looked_up(operation))
         if "RemoveCachedRemoteRelation" in cleared.plan_class:
@@ -284,7 +284,7 @@ class ConnectExecution:
 
     async def wait_for_others(self, session: ConnectSession) -> None:
         for operation in list(session.operations.values()):
-            await self._resolved(operation)
+            await self._note_resolved(operation)
         for task in list(session.stopping):
             await asyncio.wait({task})
 
@@ -296,9 +296,9 @@ class ConnectExecution:
 
     def _see_looked_up(self, operation: ConnectOperation) -> None:
         """Find out that Spark has looked up the names of an execution that its client has left."""
-        self._endings.spawn(self._resolved(operation))
+        self._endings.spawn(self._note_resolved(operation))
 
-    async def _resolved(self, operation: ConnectOperation) -> None:
+    async def _note_resolved(self, operation: ConnectOperation) -> None:
         if not operation.resolved.is_set():
             await self._streams.watch(operation)
         await operation.resolved.wait()
@@ -309,7 +309,7 @@ class ConnectExecution:
             return verdict
         registered = {e.handle for e in verdict.effects if isinstance(e, RegisterCode)}
         if len(session.context.handles | registered) > self._limits.handles and registered:
-            return refused(
+            return build_refusal(
                 verdict, "LIMIT_EXCEEDED", "54000", "this session has registered too many functions"
             )
         if not any(isinstance(effect, CreateTempView) for effect in verdict.effects):
@@ -318,7 +318,7 @@ class ConnectExecution:
         size = len(verdict.forwarded_plan) + (len(plan.message) if plan is not None else 0)
         if session.cached_plan_bytes + size <= self._limits.cached_plan_bytes:
             return verdict
-        return refused(
+        return build_refusal(
             verdict,
             "LIMIT_EXCEEDED",
             "54000",
@@ -334,12 +334,12 @@ class ConnectExecution:
         question = replace(verdict.statement, text="", plan=None, checkpoint=checkpoint)
         operation, envelope = await self._begin_inside(session, question, client, ExecutionOptions())
         try:
-            known = connect_calls.listed_checkpoints(await self._analysis(operation, envelope))
+            known = connect_calls.read_checkpoints(await self._analysis(operation, envelope))
         except RpcError as fault:
             if spark_errors.class_of(fault) != "PATH_NOT_FOUND":
                 raise BackendUnavailable("Spark could not look for the checkpoints of a stream") from None
             known = frozenset()
-        return going_on_with(verdict, checkpoint, known)
+        return refuse_other_checkpoint(verdict, checkpoint, known)
 
 
 def _executes(statement: Statement) -> bool:

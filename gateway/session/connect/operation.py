@@ -15,7 +15,7 @@ from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, Client, Refused, SessionContext, Statement
 from gateway.session.connect.errors import Redaction
 from gateway.session.endpoint import DecidedStatement, EndpointOperation, EndpointSession
-from gateway.session.failures import CallRefusal, StatementRefused, overtaken
+from gateway.session.failures import CallRefusal, StatementRefused, build_overtaken_error
 from gateway.session.identifiers import new_uuid
 from gateway.session.states import Event
 from gateway.wire.connect_calls import SessionKey
@@ -29,7 +29,7 @@ _UNKNOWN = frozenset({SparkHandle("query", "")})
 """The handle of no query."""
 
 
-def reported_queries(cleared: Cleared) -> frozenset[SparkHandle] | None:
+def list_reported_queries(cleared: Cleared) -> frozenset[SparkHandle] | None:
     """Return the handles of the streaming queries that a plan asks about, by id and run; None: about any."""
     match cleared.plan_class:
         case "StreamingQueryCommand":
@@ -109,7 +109,7 @@ class BufferedAnswer:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         await self._changed.wait()
 
     @property
@@ -170,7 +170,7 @@ class ConnectOperation(EndpointOperation):
         self.digest = options.digest
         self.reattachable = options.reattachable
         """Whether the client may come back to it. Its own wish; Spark is asked unless it is buffered."""
-        self.queries = reported_queries(self.cleared)
+        self.queries = list_reported_queries(self.cleared)
         """Handles of the streaming queries that it tells of; None: of all."""
         self.buffer = buffer
         self.task: asyncio.Task[None] | None = None
@@ -197,15 +197,15 @@ class ConnectOperation(EndpointOperation):
         self.reading = 0
         """Number of the reader that has it now; the one before is disconnected, as by Spark."""
 
-    def looked_up(self) -> None:
+    def note_names_resolved(self) -> None:
         """Note that Spark has looked up its names. Raises when it had ended here before, or was overtaken by
         a change: what names meant by then is not known, and nothing of it may be shown."""
         if self.life.ended and not self.names_seen:
             raise spark_error("OPERATION_CANCELED")
         if self.overtaken:
-            raise overtaken(self.statement_id)
+            raise build_overtaken_error(self.statement_id)
         if not self.life.ended:
-            self.life.on(Event.ANALYSE)
+            self.life.apply(Event.ANALYSE)
         self.resolved.set()
         if self.hold.request.read_only:
             self.hold.release()
@@ -220,7 +220,7 @@ class ConnectOperation(EndpointOperation):
         """Whether names of the catalog changed before it was known that Spark had looked them up."""
         return self.hold.overtaken and not self.names_seen
 
-    def relayed_before_rows(self, response_id: str) -> None:
+    def note_relayed_before_rows(self, response_id: str) -> None:
         """Note a response without rows: should the operation be run again, the client may name it."""
         if self.cleared.policy_tables and not self.ran_again:
             self._before_rows.add(response_id)
@@ -232,8 +232,8 @@ class ConnectOperation(EndpointOperation):
 
     def begin_again(self) -> None:
         """Go back to before it was handed over: Spark has failed it, and nothing of it was shown."""
-        self.life.on(Event.AGAIN)
-        self.life.on(Event.ADMIT)
+        self.life.apply(Event.AGAIN)
+        self.life.apply(Event.ADMIT)
         self.ran_again = True
         self.spark_id = new_uuid()
         self.last_response_id = ""
@@ -342,7 +342,7 @@ class ConnectSession(EndpointSession[str, ConnectOperation]):
         if operation_id in self.withheld:
             raise spark_error("INVALID_HANDLE.OPERATION_ABANDONED", operation_id)
 
-    def buffered_bytes(self, but: ConnectOperation) -> int:
+    def count_buffered_bytes(self, but: ConnectOperation) -> int:
         """Bytes of answers that are held for this session, other than one operation's."""
         answers = (o.buffer for o in self.operations.values() if o is not but)
         return sum(answer.size for answer in answers if answer is not None)
@@ -351,7 +351,7 @@ class ConnectSession(EndpointSession[str, ConnectOperation]):
         if self.closed:
             raise self.ending or spark_error("INVALID_HANDLE.SESSION_CLOSED", self.session_id)
 
-    def refusing(self, call: str, refusal: CallRefusal, statement_id: str) -> StatementRefused:
+    def build_refusal_error(self, call: str, refusal: CallRefusal, statement_id: str) -> StatementRefused:
         """Return the error that tells of a refused call."""
         statement = Statement(text=call, principal=self.principal, context=self.context)
         refused = Refused(

@@ -16,9 +16,9 @@ from dataclasses import replace
 import structlog
 
 from gateway.errors import BackendUnavailable, InvalidRequest, RpcError, SessionElsewhere
-from gateway.model.meaning_settings import changed
+from gateway.model.meaning_settings import list_changed_settings
 from gateway.model.principal import Principal
-from gateway.model.reading_settings import given
+from gateway.model.reading_settings import list_overridden_settings
 from gateway.model.statement import Client, PlanRequest
 from gateway.pipeline.pace import in_turn
 from gateway.session.beginnings import bounded_login
@@ -100,14 +100,14 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         self.lifecycle.require_running()  # RULE (stopping-no-plan)
         asked = await in_turn(lambda: connect_requests.execute_plan(request))
         options = await in_turn(lambda: _options(asked, self.limits))
-        client = _known_as(client, asked)
+        client = _build_recorded_client(client, asked)
         session = await self._session(principal, client, asked)
         plan = PlanRequest(kind="execute", message=asked.plan)
         operation, envelope = await self._execution.start(session, plan, options, client)
         if envelope is not None:
-            stream = self._streams.first(operation, envelope)
+            stream = self._streams.stream_new(operation, envelope)
         else:
-            stream = self._streams.again(operation)
+            stream = self._streams.stream_after(operation)
         async with aclosing(stream):
             async for data in stream:
                 yield data
@@ -117,11 +117,11 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
     ) -> AsyncGenerator[bytes, None]:
         """Go on with a plan that runs, or has run, after the last response that the client has."""
         asked = connect_requests.reattach_execute(request)
-        client = _known_as(client, asked)
-        session = self._known(principal, client, asked)
+        client = _build_recorded_client(client, asked)
+        session = self._find_session(principal, client, asked)
         operation = session.operations.get(asked.operation_id) if session is not None else None
         if operation is not None and not operation.released:
-            stream = self._streams.again(operation, asked.last_response_id, asked.client_type)
+            stream = self._streams.stream_after(operation, asked.last_response_id, asked.client_type)
         else:
             key = (principal.user, asked.session_id)
             observed = asked.observed
@@ -137,7 +137,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
                 observed=observed,
                 client_type=asked.client_type,
             )
-            stream = self._streams.foreign(principal, client, session, key, asked.operation_id, again)
+            stream = self._streams.relay_foreign(principal, client, session, key, asked.operation_id, again)
         async with aclosing(stream):
             async for data in stream:
                 yield data
@@ -145,7 +145,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
     async def analyze(self, principal: Principal, client: Client, request: bytes) -> bytes:
         """Analyse a plan; returns a serialized `AnalyzePlanResponse`. Raises as `execute` does."""
         asked = await in_turn(lambda: connect_requests.analyze_plan(request))
-        client = _known_as(client, asked)
+        client = _build_recorded_client(client, asked)
         session = await self._session(principal, client, asked)
         plan = PlanRequest(kind="analyze", message=asked.question)
         return await self._execution.analyze(session, plan, asked.client_type, client)
@@ -158,7 +158,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         if first is None:
             raise InvalidRequest("an upload without messages")
         message = await in_turn(lambda: connect_requests.add_artifacts(first))
-        client = _known_as(client, message)
+        client = _build_recorded_client(client, message)
         session = await self._session(principal, client, message)
         return await self._uploads.add(session, principal, client, message, uploaded)
 
@@ -167,7 +167,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
     async def call(self, method: str, principal: Principal, client: Client, request: bytes) -> bytes:
         """Answer a unary call that carries no plan. Raises InvalidRequest for a method that is none."""
         asked = await in_turn(lambda: connect_requests.call(method, request))
-        client = _known_as(client, asked)
+        client = _build_recorded_client(client, asked)
         key = (principal.user, asked.session_id)
         match asked:
             case ConfigRequest():
@@ -184,7 +184,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             case ReleaseExecuteRequest():
                 # It comes once for each response, and Spark itself does not look at the session here.
                 return await self._calls.release_execute(key, self._registry.get(key), asked)
-        known = self._known(principal, client, asked)
+        known = self._find_session(principal, client, asked)
         if known is None and method in _MAKING and not await is_in_spark(self._backend, key):
             # Spark would make a session for it: one that counts for nobody and that nobody ends.
             known = await self._session(principal, client, asked)
@@ -210,7 +210,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         except (RpcError, BackendUnavailable) as fault:
             self._not_released(key, fault)
             if isinstance(fault, RpcError):
-                raise self._endings.redacted(None, fault, self._endings.plain) from None
+                raise self._endings.redact_error(None, fault, self._endings.plain) from None
             raise
         finally:
             self._releasing[key] -= 1
@@ -236,13 +236,13 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
                     source.key, key[1], source.server_session, asked.client_type
                 )
                 answer = await self._backend.call("CloneSession", request)
-                clone.server_session = connect_calls.cloned_session(answer)
+                clone.server_session = connect_calls.read_cloned_session(answer)
                 clone.copy_names(source)
                 clone.attached = bool(clone.server_session)
                 return answer
         except RpcError as fault:
-            redacted = self._endings.redacted(source, fault, self._endings.plain)
-            raise await self._endings.aborted_with(source, fault, redacted) from None
+            redacted = self._endings.redact_error(source, fault, self._endings.plain)
+            raise await self._endings.abort_on_error(source, fault, redacted) from None
         except ProtobufError:
             raise BackendUnavailable("Spark answered with bytes that are no response") from None
         finally:
@@ -251,7 +251,9 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
 
     # -- sessions ----------------------------------------------------------------------------------------
 
-    def _known(self, principal: Principal, client: Client, asked: ConnectRequest) -> ConnectSession | None:
+    def _find_session(
+        self, principal: Principal, client: Client, asked: ConnectRequest
+    ) -> ConnectSession | None:
         """Return a session that has plans already, without making one."""
         session = self._registry.get((principal.user, asked.session_id))
         if session is None or not session.attached:
@@ -293,7 +295,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             try:
                 await self._make_ready(session, observed, client)
             except RpcError as fault:
-                raise self._endings.redacted(None, fault, self._endings.plain) from None
+                raise self._endings.redact_error(None, fault, self._endings.plain) from None
             finally:
                 if not session.attached:
                     # Who waits for the lock begins anew.
@@ -332,15 +334,15 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         session.server_session, session.own_settings = opened.id, opened.own_settings
         session.lived_on = bool(observed)
         # A session that lived on without us may have settings of its client's.
-        settings = changed(opened.settings, opened.own_settings)
+        settings = list_changed_settings(opened.settings, opened.own_settings)
         # What is the same before and after was so when Spark was told. Of what a session that lived on had
         # been told before, nobody knows whether it is the same.
         told = catalogs & frozenset(session_catalogs().items())
         catalogs = frozenset(one for one in told if one[0] not in opened.known_catalogs)
         session.context = replace(session.context, settings=settings, catalogs=catalogs)
-        session.given_settings |= given(opened.settings, opened.own_settings)
+        session.given_settings |= list_overridden_settings(opened.settings, opened.own_settings)
         # A statement like any other: judged, recorded, and run under the client's name.
-        asked = self._execution.own(session, CURRENT_NAMESPACE)
+        asked = self._execution.build_own_statement(session, CURRENT_NAMESPACE)
         answer = await self._execution.run_inside(session, asked, client)
         catalog, namespace = current_namespace(answer.responses)
         session.context = replace(session.context, catalog=catalog, namespace=namespace)
@@ -385,7 +387,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             return
         session.ending = ending or spark_error("INVALID_HANDLE.SESSION_CLOSED", session.session_id)
         # To its end, also when the call that noticed goes away.
-        await self._endings.surely(self._end_all(session, reason, release=release))
+        await self._endings.run_uncancelled(self._end_all(session, reason, release=release))
 
     async def _end_all(self, session: ConnectSession, reason: str, *, release: bool) -> None:
         for operation in list(session.operations.values()):
@@ -427,7 +429,7 @@ _MAKING = frozenset({"FetchErrorDetails", "Interrupt"})
 """Calls for which Spark makes a session that it does not have."""
 
 
-def _known_as(client: Client, asked: ConnectRequest) -> Client:
+def _build_recorded_client(client: Client, asked: ConnectRequest) -> Client:
     """Return the client as the record names it."""
     return replace(client, protocol="connect", application=asked.client_type or client.application)
 

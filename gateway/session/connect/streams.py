@@ -27,7 +27,7 @@ from gateway.session.connect.window import AHEAD_BYTES, Windows
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import new_uuid
-from gateway.session.open_results import OpenResults, ended
+from gateway.session.open_results import OpenResults, explain_ended
 from gateway.session.ports import Envelope, PlanBackend
 from gateway.session.states import Event
 from gateway.wire import connect_calls
@@ -35,7 +35,7 @@ from gateway.wire import connect_peek as peeked
 from gateway.wire.connect_calls import SessionKey
 from gateway.wire.connect_errors import ends_operation, ends_stream_only, spark_error
 from gateway.wire.connect_peek import ResponsePeek, with_operation_id
-from gateway.wire.connect_responses import redacted_response, result_complete
+from gateway.wire.connect_responses import redact_response, result_complete
 from gateway.wire.protobuf import ProtobufError
 
 _log = structlog.get_logger(__name__)
@@ -75,13 +75,13 @@ class Streams:
         self._open = OpenResults(self._verdicts, end=self._limits.end_results_on_policy_change)
         self.windows = Windows()
 
-    def first(self, operation: ConnectOperation, envelope: Envelope) -> AsyncGenerator[bytes, None]:
+    def stream_new(self, operation: ConnectOperation, envelope: Envelope) -> AsyncGenerator[bytes, None]:
         """Return the responses of a new execution."""
         if operation.buffer is not None:
             return self._serve(operation, operation.buffer, "")
         return self._relay(operation, self._backend.execute(operation.cleared, envelope))
 
-    def again(
+    def stream_after(
         self, operation: ConnectOperation, last_response_id: str = "", client_type: str = ""
     ) -> AsyncGenerator[bytes, None]:
         """Return the responses after the last one that the client has, of a known execution."""
@@ -126,10 +126,10 @@ class Streams:
                                 await self._open.require(operation, operation.session.client)
                                 await self._note(operation, seen, data)
                                 operation.last_response_id = seen.response_id
-                                window.sent(seen.response_id, len(data))
-                                yield _shown(seen, _of_client(operation, data), redaction)
+                                window.note_sent(seen.response_id, len(data))
+                                yield _redact_response(seen, _of_client(operation, data), redaction)
                                 if operation.reattachable:
-                                    await window.room()
+                                    await window.wait_for_room()
                                 reading.check()
                     except RpcError as fault:
                         more = await self._again(operation, reading, fault)
@@ -140,8 +140,8 @@ class Streams:
                 await self._endings.conclude(operation, Event.FINISH)
         except RpcError as fault:
             if ends_stream_only(fault) or not reading.current:
-                raise self._endings.redacted(operation.session, fault, redaction) from None
-            raise await self._endings.failed(operation, fault) from None
+                raise self._endings.redact_error(operation.session, fault, redaction) from None
+            raise await self._endings.record_failure(operation, fault) from None
         except SluiceError as fault:
             if operation.between_runs:
                 raise
@@ -185,7 +185,7 @@ class Streams:
         if seen.server_session and seen.server_session != session.server_session:
             raise spark_error("INVALID_HANDLE.SESSION_CHANGED", session.session_id)
         if seen.analysed:
-            operation.looked_up()
+            operation.note_names_resolved()
         self._learn(operation, seen, data)
         self._count(operation, seen, len(data))
         if seen.case == peeked.RESULT_COMPLETE:
@@ -193,7 +193,7 @@ class Streams:
 
     def _count(self, operation: ConnectOperation, seen: ResponsePeek, size: int) -> None:
         if seen.case in _BEFORE_ROWS and not seen.metrics:
-            operation.relayed_before_rows(seen.response_id)
+            operation.note_relayed_before_rows(seen.response_id)
         else:
             operation.rows_begun = True
         rows = seen.rows if seen.first_chunk else 0
@@ -218,8 +218,8 @@ class Streams:
                     operation.statement_id,
                     most=self._limits.origins,
                 )
-                if operation.cleared.lazy:
-                    session.computed_later(operation.cleared)
+                if operation.cleared.is_lazy_checkpoint:
+                    session.note_lazy_reads(operation.cleared)
                 if session.cached_plan_bytes > self._limits.cached_plan_bytes:
                     session.drop_origin(handle)
             else:
@@ -235,7 +235,7 @@ class Streams:
         try:
             await self._fill(operation, buffer, envelope)
         except RpcError as error:
-            fault = await self._endings.failed(operation, error)
+            fault = await self._endings.record_failure(operation, error)
         except BackendUnavailable as error:
             fault = error
             self._endings.give_up(operation)
@@ -257,14 +257,16 @@ class Streams:
     async def _fill(self, operation: ConnectOperation, buffer: BufferedAnswer, envelope: Envelope) -> None:
         redaction = self._endings.redaction(operation)
         async with aclosing(self._backend.execute(operation.cleared, envelope)) as source:
-            async for seen, data in self._changed(operation, self._bounded(operation, source)):
-                buffer.add(seen.response_id, _shown(seen, data, redaction))
+            async for seen, data in self._redact_responses(
+                operation, self._limit_buffered(operation, source)
+            ):
+                buffer.add(seen.response_id, _redact_response(seen, data, redaction))
         await self._endings.conclude(operation, Event.FINISH)
         if operation.reattachable:
             # Spark says it only to those who may come back; our client is one, we were not.
             buffer.add(*self._result_complete(operation))
 
-    async def _bounded(
+    async def _limit_buffered(
         self, operation: ConnectOperation, source: AsyncIterator[bytes]
     ) -> AsyncIterator[tuple[ResponsePeek, bytes]]:
         """Yield what comes, as long as it may be buffered."""
@@ -272,13 +274,13 @@ class Streams:
         async for data in source:
             seen = connect_calls.look_at(data)
             if seen.analysed:
-                operation.looked_up()
+                operation.note_names_resolved()
             size += len(data)
-            if size + operation.session.buffered_bytes(operation) > self._limits.buffered_answer_bytes:
+            if size + operation.session.count_buffered_bytes(operation) > self._limits.buffered_answer_bytes:
                 raise LimitExceeded("the answer is too large for the gateway to hold it")
             yield seen, data
 
-    async def _changed(
+    async def _redact_responses(
         self, operation: ConnectOperation, source: AsyncIterator[tuple[ResponsePeek, bytes]]
     ) -> AsyncIterator[tuple[ResponsePeek, bytes]]:
         """Yield responses as the client may see them: a list when all of it has come, all else one by one."""
@@ -297,7 +299,9 @@ class Streams:
                 yield seen, data
                 continue
             listed = tables_in_sql_result(cleared.answer, data, visible, max_rows=most)
-            described = await self._verdicts.described(listed, cleared.statement, session.client)
+            described = await self._verdicts.build_description_filters(
+                listed, cleared.statement, session.client
+            )
             yield (
                 seen,
                 patch_sql_result(
@@ -338,7 +342,7 @@ class Streams:
                         return
                     try:
                         async with asyncio.timeout_at(until):
-                            await buffer.changed()
+                            await buffer.wait_for_change()
                     except TimeoutError:
                         # Not its end: a client that gets no `result_complete` comes again.
                         return
@@ -412,7 +416,7 @@ class Streams:
                     seen = connect_calls.look_at(data)
                     known = seen.analysed
                     if known:
-                        operation.looked_up()
+                        operation.note_names_resolved()
                         self._learn(operation, seen, data)
                         if seen.case == peeked.RESULT_COMPLETE:
                             await self._endings.conclude(operation, Event.FINISH)
@@ -421,14 +425,14 @@ class Streams:
                         return False
                 return True
         except RpcError as fault:
-            await self._endings.failed(operation, fault)
+            await self._endings.record_failure(operation, fault)
         except SluiceError as fault:
             _log.info("operation_not_watched", reason=fault.code)
         return False
 
     # -- of another run ----------------------------------------------------------------------------------
 
-    async def foreign(
+    async def relay_foreign(
         self,
         principal: Principal,
         client: Client,
@@ -445,7 +449,7 @@ class Streams:
         """
         if self._open.end:
             # By which policies it was judged nobody knows any more.
-            raise ended(operation_id)
+            raise explain_ended(operation_id)
         rows = size = 0
         complete = False
         redaction = self._endings.strictest
@@ -459,20 +463,20 @@ class Streams:
                     rows += seen.rows if seen.first_chunk else 0
                     size += len(data)
                     complete = complete or seen.case == peeked.RESULT_COMPLETE
-                    window.sent(seen.response_id, len(data))
-                    yield _shown(seen, data, redaction)
-                    await window.room()
+                    window.note_sent(seen.response_id, len(data))
+                    yield _redact_response(seen, data, redaction)
+                    await window.wait_for_room()
         except RpcError as fault:
             if ends_operation(fault) and await has_run(self._backend, key, operation_id):
                 # On NOT_FOUND pyspark runs the plan again: an INSERT whose answer the former gateway held
                 # would be made twice.
                 fault = spark_error("INVALID_HANDLE.OPERATION_ABANDONED", operation_id)
-            raise self._endings.redacted(session, fault, redaction) from None
+            raise self._endings.redact_error(session, fault, redaction) from None
         finally:
             if size:
-                await self._endings.surely(
+                await self._endings.run_uncancelled(
                     self._recorder.record(
-                        audit_records.reattached,
+                        audit_records.build_reattached,
                         principal,
                         client,
                         session=key[1],
@@ -526,8 +530,8 @@ def _of_client(operation: ConnectOperation, data: bytes) -> bytes:
     return with_operation_id(data, operation.spark_id, operation.operation_id)
 
 
-def _shown(seen: ResponsePeek, data: bytes, redaction: Redaction) -> bytes:
+def _redact_response(seen: ResponsePeek, data: bytes, redaction: Redaction) -> bytes:
     """Return a response as the client may see it: rows, and whatever needs no change, as the same bytes."""
     if seen.case in _REPORTING or (redaction.shows_guards and (seen.metrics or seen.case in _COUNTING)):
-        return redacted_response(data, redaction)
+        return redact_response(data, redaction)
     return data

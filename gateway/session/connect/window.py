@@ -37,12 +37,12 @@ class Window:
         self._open = False
         self._changed = asyncio.Event()
 
-    def sent(self, response_id: str, size: int) -> None:
+    def note_sent(self, response_id: str, size: int) -> None:
         if not self._open:
             self._sent.append((response_id, size))
             self._ahead += size
 
-    def taken(self, response_id: str) -> None:
+    def acknowledge(self, response_id: str) -> None:
         """The client has this response and all before it."""
         self._heard = True
         if any(known == response_id for known, _ in self._sent):
@@ -59,7 +59,7 @@ class Window:
         self._sent.clear()
         self._changed.set()
 
-    async def room(self) -> None:
+    async def wait_for_room(self) -> None:
         """Wait until the client has enough of what was sent. Raises InvalidRequest when it takes nothing."""
         while not self._open and self._ahead > AHEAD_BYTES:
             self._changed.clear()
@@ -90,7 +90,7 @@ class Windows:
             if self._windows.get(key) is window:
                 del self._windows[key]
 
-    def taken(self, key: _Key, response_id: str | None) -> None:
+    def acknowledge(self, key: _Key, response_id: str | None) -> None:
         """Note what a client says that it has; None: everything that it wants."""
         window = self._windows.get(key)
         if window is None:
@@ -98,4 +98,4 @@ class Windows:
         if response_id is None:
             window.open()
         else:
-            window.taken(response_id)
+            window.acknowledge(response_id)

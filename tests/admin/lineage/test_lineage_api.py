@@ -23,9 +23,9 @@ from gateway.app.lineage_admin import sight
 from gateway.catalog.static import StaticCatalog
 from gateway.database.migrate import migrate
 from gateway.errors import BackendUnavailable, PoliciesStale
-from gateway.frontends.doors import Door
+from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.lineage.rows import SeenStatement
-from gateway.lineage.store import bring
+from gateway.lineage.store import store_lineage
 from gateway.model.catalog import CatalogSnapshot, Table, TableKind, TableName
 from gateway.model.credentials import Credentials, Password
 from gateway.model.lineage import ColumnVertex, Dataset, DatasetKind, EdgeType, LineageEdge, Operation
@@ -144,7 +144,7 @@ async def answers(database: str) -> AsyncIterator[Answers]:
     administrators = Administrators(users=frozenset(), groups=frozenset({"governors"}))
     api = LineageApi(reading, administrators, authenticate, of)
     listener = AdminServer({}, CollectorRegistry(), mounted={"/lineage": api.app})
-    port = await listener.start(Door("admin"), "127.0.0.1", 0)
+    port = await listener.start(ConnectionLimiter("admin"), "127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
         running = Answers(f"http://127.0.0.1:{port}", session, graph)
         yield running
@@ -157,7 +157,7 @@ def of_user(user: str, statement: SeenStatement) -> SeenStatement:
 
 
 async def test_an_administrator_sees_all_and_others_what_policies_let_them_know_of(answers: Answers) -> None:
-    await bring(
+    await store_lineage(
         answers.graph,
         [
             seen("people.ssn, people.name -> open.x: concat(name, ssn) TRANSFORMATION"),
@@ -181,7 +181,7 @@ async def test_an_administrator_sees_all_and_others_what_policies_let_them_know_
 
 
 async def test_what_is_hidden_is_answered_as_what_is_not_there(answers: Answers) -> None:
-    await bring(
+    await store_lineage(
         answers.graph, [seen("people.ssn -> secret.s: ssn IDENTITY", "people.id -> open.x: id IDENTITY")]
     )
     for path, names in (
@@ -208,7 +208,7 @@ async def test_what_is_hidden_is_answered_as_what_is_not_there(answers: Answers)
 
 
 async def test_a_path_through_something_hidden_is_not_there(answers: Answers) -> None:
-    await bring(
+    await store_lineage(
         answers.graph,
         [
             seen("open.a -> secret.s: a IDENTITY"),
@@ -224,7 +224,7 @@ async def test_a_path_through_something_hidden_is_not_there(answers: Answers) ->
 
 async def test_bounds_count_only_what_the_asker_may_know_of(answers: Answers) -> None:
     hidden = [f"secret.s{n} -> open.x: s IDENTITY" for n in range(30)]
-    await bring(answers.graph, [seen(*hidden, "open_b.y -> open.x: y IDENTITY")])
+    await store_lineage(answers.graph, [seen(*hidden, "open_b.y -> open.x: y IDENTITY")])
     body = await answers.told("upstream", column="open.x", limit=1)
     assert (len(body["edges"]), body["complete"]) == (1, True)
     body = await answers.told("upstream", "root", column="open.x", limit=1)
@@ -232,14 +232,14 @@ async def test_bounds_count_only_what_the_asker_may_know_of(answers: Answers) ->
     found = await answers.told("columns", text="lab", limit=2)
     assert (len(found["columns"]), found["complete"]) == (2, True)
     deep = [seen(f"open{n}.x -> open{n + 1}.x: x IDENTITY") for n in range(3)]
-    await bring(answers.graph, [*deep, seen("open3.x -> secret.s: x IDENTITY")])
+    await store_lineage(answers.graph, [*deep, seen("open3.x -> secret.s: x IDENTITY")])
     body = await answers.told("downstream", column="open0.x", depth=3)
     assert body["complete"]
     assert not (await answers.told("downstream", "root", column="open0.x", depth=3))["complete"]
 
 
 async def test_pages_are_in_order_and_complete(answers: Answers) -> None:
-    await bring(
+    await store_lineage(
         answers.graph, [seen(*(f"secret.s{n}, open.c{n:02} -> top.t: c TRANSFORMATION" for n in range(25)))]
     )
     names: list[str] = []
@@ -281,7 +281,7 @@ async def test_pages_are_in_order_and_complete(answers: Answers) -> None:
 async def test_an_expression_is_told_when_nothing_about_it_is_kept_from_the_asker(
     answers: Answers, lines: list[str], shown: bool
 ) -> None:
-    await bring(answers.graph, [seen(*lines)])
+    await store_lineage(answers.graph, [seen(*lines)])
     words = edge(lines[0]).expression
     edges = await answers.edges("top.t")
     assert edges["open.a -> top.t"] == (words if shown else None)
@@ -291,7 +291,7 @@ async def test_an_expression_is_told_when_nothing_about_it_is_kept_from_the_aske
 async def test_an_expression_of_before_the_graph_knew_what_statements_read_is_not_told(
     answers: Answers,
 ) -> None:
-    await bring(answers.graph, [seen("open.a -> top.t: a + 1 TRANSFORMATION")])
+    await store_lineage(answers.graph, [seen("open.a -> top.t: a + 1 TRANSFORMATION")])
     await answers.graph.execute("UPDATE sluice.lineage_statement SET datasets = '{}'")
     assert await answers.edges("top.t") == {"open.a -> top.t": None}
 
@@ -302,7 +302,7 @@ async def test_a_subquery_that_reads_no_column_of_a_hidden_table_hides_the_expre
     one = seen("open.a -> top.t: EXISTS (SELECT 1 FROM secret) CONDITIONAL")
     secret = Dataset(DatasetKind.TABLE, ("spark_catalog", "lab", "secret"))
     lineage = replace(one.lineage, inputs=(*one.lineage.inputs, secret))
-    await bring(answers.graph, [replace(one, lineage=lineage)])
+    await store_lineage(answers.graph, [replace(one, lineage=lineage)])
     assert await answers.edges("top.t") == {"open.a -> top.t": None}
 
 
@@ -340,7 +340,7 @@ def result_of(source: str, user: str, session: str = "s1") -> list[SeenStatement
 
 async def test_results_and_temporary_views_are_for_their_own_user(answers: Answers) -> None:
     # The same text, and the same session id: clients of Spark Connect choose theirs.
-    await bring(answers.graph, [*result_of("open.a", "bob"), *result_of("open.a", "ann")])
+    await store_lineage(answers.graph, [*result_of("open.a", "bob"), *result_of("open.a", "ann")])
     for user in ("ann", "bob"):
         body = await answers.told("downstream", user, column="open.a")
         targets = sorted(e["target"] for e in body["edges"])
@@ -356,7 +356,7 @@ async def test_results_and_temporary_views_are_for_their_own_user(answers: Answe
 
 
 async def test_a_name_made_to_look_like_another_table_opens_nothing(answers: Answers) -> None:
-    await bring(answers.graph, [seen("secret.s -> open.x: s IDENTITY")])
+    await store_lineage(answers.graph, [seen("secret.s -> open.x: s IDENTITY")])
     # Parts of a dataset whose name says something else.
     await answers.graph.execute(
         "UPDATE sluice.lineage_dataset SET parts = '{spark_catalog,lab,open}' WHERE name LIKE '%secret'"
@@ -374,13 +374,17 @@ async def test_files_are_told_where_they_may_be_read(answers: Answers) -> None:
         edges = (replace(one.lineage.edges[0], sources=(first,)),)
         return replace(one, lineage=replace(one.lineage, inputs=(source.dataset,), edges=edges))
 
-    await bring(answers.graph, [files("s3a://open/a.csv"), files("s3a://closed/b.csv"), files("/tmp/c.csv")])
+    await store_lineage(
+        answers.graph, [files("s3a://open/a.csv"), files("s3a://closed/b.csv"), files("/tmp/c.csv")]
+    )
     assert await answers.edges("open.x") == {"path:s3a://open/a.csv.f -> open.x": None}
     assert len(await answers.edges("open.x", "root")) == 3
 
 
 async def test_owners_know_of_their_tables_and_nobody_else(answers: Answers) -> None:
-    await bring(answers.graph, [seen("of_ann.a, of_bob.b, of_nobody.c -> open.x: f() TRANSFORMATION")])
+    await store_lineage(
+        answers.graph, [seen("of_ann.a, of_bob.b, of_nobody.c -> open.x: f() TRANSFORMATION")]
+    )
     assert await answers.edges("open.x") == {"of_ann.a -> open.x": None}
     assert await answers.edges("open.x", "bob") == {"of_bob.b -> open.x": None}
     answers.spark_is_away = True
@@ -389,7 +393,7 @@ async def test_owners_know_of_their_tables_and_nobody_else(answers: Answers) -> 
 
 async def test_a_statement_tells_its_edges_to_who_ran_it(answers: Answers) -> None:
     one = of_user("ann", seen("open.a -> top.t: a IDENTITY", "people.ssn -> top.t: ssn > 1 FILTER"))
-    await bring(answers.graph, [one, of_user("bob", seen("open.a -> top.t: a IDENTITY", minute=1))])
+    await store_lineage(answers.graph, [one, of_user("bob", seen("open.a -> top.t: a IDENTITY", minute=1))])
     path = f"statements/{one.statement_id}"
     assert (await answers.ask(path, "bob"))[0] == 404
     assert await answers.ask(path, "bob") == await answers.ask(f"statements/{uuid.uuid4()}", "bob")
@@ -402,7 +406,7 @@ async def test_a_statement_tells_its_edges_to_who_ran_it(answers: Answers) -> No
 
 
 async def test_impact_says_what_fails_and_whether_a_tag_follows(answers: Answers) -> None:
-    await bring(
+    await store_lineage(
         answers.graph,
         [
             seen("open.a -> open_b.x: a IDENTITY", "open.a -> open_b.y: sha2(a) TRANSFORMATION masked"),
@@ -421,7 +425,7 @@ async def test_impact_says_what_fails_and_whether_a_tag_follows(answers: Answers
 
 
 async def test_pictures_hold_what_the_json_holds(answers: Answers) -> None:
-    await bring(answers.graph, [seen("open.a, secret.s -> top.t: a || s TRANSFORMATION")])
+    await store_lineage(answers.graph, [seen("open.a, secret.s -> top.t: a || s TRANSFORMATION")])
     for path, parameters in (("upstream", {"column": "top.t"}), ("paths", {"from": "open.a", "to": "top.t"})):
         mermaid = await answers.told(path, format="mermaid", **parameters)
         assert mermaid.startswith("flowchart LR")
@@ -458,7 +462,7 @@ BAD: list[tuple[str, dict[str, str], str]] = [
 
 
 async def test_every_bad_question_has_a_clear_answer(answers: Answers) -> None:
-    await bring(answers.graph, [seen("open.x -> top.x: x IDENTITY")])
+    await store_lineage(answers.graph, [seen("open.x -> top.x: x IDENTITY")])
     for path, parameters, message in BAD:
         status, body = await answers.ask(path, **parameters)
         assert (status, body["statusCode"]) == (400, 400), (path, parameters)
@@ -466,7 +470,7 @@ async def test_every_bad_question_has_a_clear_answer(answers: Answers) -> None:
 
 
 async def test_who_asks_and_how(answers: Answers) -> None:
-    await bring(answers.graph, [seen("open.x -> top.x: x IDENTITY")])
+    await store_lineage(answers.graph, [seen("open.x -> top.x: x IDENTITY")])
     asked = {"column": "open.x"}
     assert (await answers.ask("upstream", password="wrong", **asked))[0] == 401
     assert (await answers.ask("upstream", method="POST", **asked))[0] == 405
@@ -485,7 +489,7 @@ async def test_a_graph_with_many_ways_is_cut_and_says_so(answers: Answers) -> No
         seen(*(f"open{level}.c{a} -> open{level + 1}.c{b}: c IDENTITY" for a in range(6) for b in range(6)))
         for level in range(7)
     ]
-    await bring(answers.graph, wide)
+    await store_lineage(answers.graph, wide)
     body = await answers.told("paths", **{"from": "open0.c0", "to": "open7.c0"})
     assert (len(body["paths"]), body["complete"]) == (20, False)
     assert {len(way) for way in body["paths"]} == {7}

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from gateway.admin.ranger.definitions import ServiceType, completed
+from gateway.admin.ranger.definitions import ServiceType, complete_definition
 from gateway.admin.ranger.shapes import POLICY, SERVICE_DEF, read
 
 _DEFINITIONS = Path(__file__).resolve().parents[3] / "rules" / "service_defs"
@@ -18,7 +18,7 @@ _DEFINITIONS = Path(__file__).resolve().parents[3] / "rules" / "service_defs"
 def hive_body() -> dict[str, Any]:
     body, faults = read(SERVICE_DEF, yaml.safe_load((_DEFINITIONS / "hive.yaml").read_text()))
     assert not faults
-    return completed(body)
+    return complete_definition(body)
 
 
 def hive() -> ServiceType:

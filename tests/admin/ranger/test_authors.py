@@ -9,7 +9,7 @@ import pytest
 
 from gateway.admin.ranger.access import PolicyText, TextQuestion
 from gateway.admin.ranger.definitions import ServiceType
-from gateway.admin.ranger.obliging import author_of, taken_from_others
+from gateway.admin.ranger.obliging import author_of, list_others_affected
 from gateway.model.principal import Principal, identity_of
 from gateway.policy.authors import OPTION, WRITERS, digest, with_writers
 from tests.admin.conftest import IDS, Served, read_text
@@ -156,6 +156,6 @@ def test_only_what_a_user_himself_wrote_is_his_to_take_back(created: str, update
     stored = with_writers(stored, created, updated)
     for id_ in ("5d1f", "77aa", ""):
         bob = Principal(user="bob", id=id_)
-        taken = taken_from_others(bob, ServiceType({}), [], stored=stored, policy=None)
+        taken = list_others_affected(bob, ServiceType({}), [], stored=stored, policy=None)
         assert taken == ([] if {created, updated} == {id_} else ["rows"])
         assert author_of(stored, stored) == identity_of("bob", updated)

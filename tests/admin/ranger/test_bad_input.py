@@ -20,7 +20,7 @@ from gateway.admin.ranger.access import Access
 from gateway.admin.ranger.api import MAX_AT_ONCE, RangerApi
 from gateway.admin.ranger.calls import MAX_BODY_BYTES
 from gateway.admin.ranger.store import Store
-from gateway.frontends.doors import Door
+from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.policy.ranger import load
 from tests.admin.conftest import RIGHTS, Served, authenticate
 from tests.effort import tries
@@ -219,7 +219,7 @@ async def test_a_database_that_is_away_is_503() -> None:
     access = Access(RIGHTS)
     api = RangerApi(store, access, authenticate)
     listener = AdminServer({}, CollectorRegistry(), mounted={"/service": api.app})
-    port = await listener.start(Door("admin"), "127.0.0.1", 0)
+    port = await listener.start(ConnectionLimiter("admin"), "127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
         served = Served(f"http://127.0.0.1:{port}", store, session, access)
         status, told = await served.ask("GET", f"{API}/service")
@@ -234,7 +234,7 @@ async def test_a_body_that_dribbles_does_not_keep_its_place(database: str) -> No
     store = Store(database)
     api = RangerApi(store, Access(RIGHTS), authenticate, timeout_s=0.2)
     listener = AdminServer({}, CollectorRegistry(), mounted={"/service": api.app})
-    port = await listener.start(Door("admin"), "127.0.0.1", 0)
+    port = await listener.start(ConnectionLimiter("admin"), "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     token = base64.b64encode(b"admin:right").decode()
     writer.write(

@@ -103,7 +103,7 @@ async def test_what_is_at_fault_already_does_not_keep_a_definition_from_being_me
     await with_library(served)
     await made(served, "policy", policy("writers", "write"))
     async with served.store.writing("admin") as writing:
-        broken = await writing.named(ObjectKind.SERVICE_DEF, "library")
+        broken = await writing.find_named(ObjectKind.SERVICE_DEF, "library")
         assert broken is not None
         await writing.update(ObjectKind.SERVICE_DEF, broken, {**broken, "accessTypes": ACCESSES[:1]})
     assert (await change(served, description="still broken"))[0] == 200

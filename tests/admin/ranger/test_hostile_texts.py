@@ -18,7 +18,7 @@ from gateway.model.policy import PolicySet
 from gateway.pipeline.policy_reading import Proofs
 from gateway.policy.engine import Engine
 from gateway.policy.ranger import load_files
-from gateway.policy.unusable import broken_policies
+from gateway.policy.unusable import list_invalid_policies
 from gateway.reader.pool import ReaderPool
 from gateway.settings.listeners import RangerApiSettings
 from gateway.settings.models import PolicySettings
@@ -61,7 +61,7 @@ async def require_enforceable(served: Served, reader: ReaderPool) -> None:
     assert status == 200, found
     loaded = load_files({"dev_hive.json": orjson.dumps(found)}, definitions(), tolerant=True)
     policies = PolicySet(version=1, services=loaded.services, roles=loaded.roles)
-    assert [(one.name, one.broken) for one in broken_policies(policies)] == []
+    assert [(one.name, one.broken) for one in list_invalid_policies(policies)] == []
     assert await Proofs().unusable(policies, reader) == []
     Engine(policies)
 

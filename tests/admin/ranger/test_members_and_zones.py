@@ -6,7 +6,7 @@ from typing import Any
 
 from gateway.admin.ranger.role_changes import roles_of, with_members, without_admin, without_members
 from gateway.admin.ranger.shapes import ZONE, ZONE_CHANGE, ZONE_V2, read
-from gateway.admin.ranger.zone_shapes import changed, from_v2, to_v2, zones_of
+from gateway.admin.ranger.zone_shapes import apply_zone_change, from_v2, to_v2, zones_of
 from tests.admin.ranger.objects import hive
 
 ROLE = {"name": "r", "users": [{"name": "ann", "isAdmin": True}], "groups": [{"name": "g", "isAdmin": False}]}
@@ -79,7 +79,7 @@ def test_what_the_first_shape_cannot_hold_is_refused() -> None:
 def change(**given: Any) -> tuple[dict[str, Any], list[Any]]:
     body, faults = read(ZONE_CHANGE, given)
     assert not faults
-    return changed(STORED, body)
+    return apply_zone_change(STORED, body)
 
 
 def test_a_change_of_a_zone() -> None:

@@ -8,11 +8,11 @@ import pytest
 
 from gateway.admin.ranger.merging import (
     NotMergeable,
+    build_grant_policy,
+    build_granted_resources,
     grant,
-    granted_resources,
-    granting,
     merge,
-    replaced,
+    replace_policy,
     revoke,
 )
 from gateway.admin.ranger.shapes import ITEM_LISTS
@@ -138,7 +138,9 @@ def test_a_policy_that_denies_all_else_is_not_merged_into_one_that_does_not() ->
 
 
 def test_an_overwritten_policy_stays_the_one_it_is() -> None:
-    made = replaced({"id": 7, "guid": "g", "version": 3, "service": "dev_hive"}, policy(name="new", guid="h"))
+    made = replace_policy(
+        {"id": 7, "guid": "g", "version": 3, "service": "dev_hive"}, policy(name="new", guid="h")
+    )
     assert (made["id"], made["guid"], made["version"], made["name"]) == (7, "g", 3, "new")
 
 
@@ -161,8 +163,8 @@ def test_a_new_policy_of_a_grant() -> None:
     asked = request(
         "SELECT", resource={"database": "shop", "table": "a, b"}, delegateAdmin=True, isRecursive=True
     )
-    made = granting(
-        asked, service="s", service_type="hive", resources=granted_resources(asked, ["url"]), now_ms=17
+    made = build_grant_policy(
+        asked, service="s", service_type="hive", resources=build_granted_resources(asked, ["url"]), now_ms=17
     )
     assert made["name"] == "grant-17"
     assert made["resources"]["table"] == {"values": ["a", "b"], "isExcludes": False, "isRecursive": False}

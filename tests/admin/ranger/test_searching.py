@@ -109,7 +109,7 @@ def test_order() -> None:
 def test_pages() -> None:
     page = find_policies(ALL, {"startIndex": "1", "pageSize": "2"}, KNOWN)
     assert [body["id"] for body in page.items] == [2, 3]
-    wrapped = page.wrapped("policies")
+    wrapped = page.wrap_page("policies")
     expected = {"startIndex": 1, "pageSize": 2, "totalCount": 5, "resultSize": 2, "sortType": "asc",
                 "sortBy": "id", "queryTimeMS": 0}  # fmt: skip
     assert {key: wrapped[key] for key in expected} == expected

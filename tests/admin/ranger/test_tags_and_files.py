@@ -21,8 +21,16 @@ from gateway.admin.ranger.downloads import (
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import ObjectChange, Version
 from gateway.admin.ranger.shapes import SERVICE_TAGS, read
-from gateway.admin.ranger.tag_changes import imported, tag_failures
-from gateway.admin.ranger.transfers import Mapped, exported, file_name, mapping, placed, policies_of, roles_of
+from gateway.admin.ranger.tag_changes import apply_import, tag_failures
+from gateway.admin.ranger.transfers import (
+    Mapped,
+    build_export,
+    file_name,
+    place_policies,
+    policies_of,
+    read_mapping,
+    roles_of,
+)
 from tests.admin.ranger.objects import hive, hive_body, policy, resources
 
 NOW = Version(5, 1000)
@@ -57,7 +65,7 @@ def after(*imports: dict[str, Any]) -> dict[str, Any]:
     stored: dict[str, Any] | None = None
     for given in imports:
         assert tag_failures(given, "s", hive()) == []
-        stored = show(imported(stored, given, "s"))
+        stored = show(apply_import(stored, given, "s"))
     assert stored is not None
     for key in ("tags", "serviceResources", "resourceToTagIds", "tagDefinitions"):
         stored.setdefault(key, [] if key == "serviceResources" else {})
@@ -209,7 +217,7 @@ def test_attributes_that_are_no_object_are_refused(text: str) -> None:
 def test_files() -> None:
     now = dt.datetime(2026, 1, 31, 10, 0, tzinfo=dt.UTC)
     assert file_name("Policies", now) == "Ranger_Policies_20260131_100000.json"
-    document = exported([policy(id=1)], name="policies", host="h", user="admin", now=now, version="1")
+    document = build_export([policy(id=1)], name="policies", host="h", user="admin", now=now, version="1")
     assert document["metaDataInfo"]["Export time"] == "Jan 31, 2026, 10:00:00 AM"
     items, failures = policies_of(document)
     assert not failures
@@ -224,11 +232,11 @@ def test_files() -> None:
 
 def test_policies_go_where_the_maps_say() -> None:
     policies = [policy(id=1, service="a", zoneName="z"), policy(id=2, service="b")]
-    here = placed(policies, Mapped(services={}, zones={}))
+    here = place_policies(policies, Mapped(services={}, zones={}))
     assert [(p["service"], p["zoneName"], p["id"]) for p in here] == [("a", "z", None), ("b", "", None)]
-    there = placed(policies, Mapped(services={"a": "c"}, zones={"z": ""}))
+    there = place_policies(policies, Mapped(services={"a": "c"}, zones={"z": ""}))
     assert [(p["service"], p["zoneName"]) for p in there] == [("c", "")]
-    assert mapping({"a": "b"}, "servicesMapJson") == ({"a": "b"}, [])
-    assert mapping({"a": ""}, "zoneMapJson") == ({"a": ""}, [])
+    assert read_mapping({"a": "b"}, "servicesMapJson") == ({"a": "b"}, [])
+    assert read_mapping({"a": ""}, "zoneMapJson") == ({"a": ""}, [])
     for wrong in ({"a": ""}, {"a": 1}, ["a"]):
-        assert mapping(wrong, "servicesMapJson")[1]
+        assert read_mapping(wrong, "servicesMapJson")[1]

@@ -13,7 +13,7 @@ from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.roles import role_failures
 from gateway.admin.ranger.shapes import POLICY, ROLE, SERVICE, ZONE, read
 from gateway.admin.ranger.validation import Failure, message, messages
-from gateway.admin.ranger.validation_policy import Surroundings, normalised, policy_failures
+from gateway.admin.ranger.validation_policy import Surroundings, normalise_policy, policy_failures
 from gateway.admin.ranger.validation_service import service_def_failures, service_failures
 from gateway.admin.ranger.validation_zone import zone_failures
 from gateway.policy.ranger import load
@@ -78,13 +78,13 @@ GOOD: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize("given", [g[1] for g in GOOD], ids=[g[0] for g in GOOD])
 def test_a_good_policy_has_no_failures(given: dict[str, Any]) -> None:
-    body = normalised(policy(**given), hive())
+    body = normalise_policy(policy(**given), hive())
     assert policy_failures(body, AROUND) == []
 
 
 @pytest.mark.parametrize("given", [g[1] for g in GOOD], ids=[g[0] for g in GOOD])
 def test_what_is_valid_here_is_valid_for_the_engine(given: dict[str, Any]) -> None:
-    body = normalised(policy(id=1, **given), hive())
+    body = normalise_policy(policy(id=1, **given), hive())
     load({"serviceName": "dev_hive", "serviceDef": hive_body(), "policies": [show(body)]})
 
 
@@ -152,7 +152,7 @@ def test_a_bad_policy(code: int, given: dict[str, Any]) -> None:
         POLICY, {"service": "dev_hive", "name": "p", "resources": resources("a/b/*"), **given}
     )
     assert not faults
-    assert code in codes(normalised(body, hive()))
+    assert code in codes(normalise_policy(body, hive()))
 
 
 def test_what_depends_on_what_is_stored() -> None:
@@ -188,7 +188,7 @@ def test_all_failures_are_told_at_once_in_rangers_layout() -> None:
 
 
 def test_access_types_are_spelled_as_the_definition_does() -> None:
-    body = normalised(policy(policyItems=[item("SELECT Drop selct", users="ann")]), hive())
+    body = normalise_policy(policy(policyItems=[item("SELECT Drop selct", users="ann")]), hive())
     assert [a["type"] for a in body["policyItems"][0]["accesses"]] == ["select", "drop", "selct"]
 
 

@@ -11,7 +11,7 @@ from pyhive.exc import OperationalError
 
 from gateway.model.catalog import Column, Table, TableKind, TableName
 from gateway.model.decision import PolicyRef, RowFilter
-from gateway.sql.guard import guarded_query
+from gateway.sql.guard import write_guarded_query
 from tests.e2e.connect import world
 from tests.e2e.running import RunningGateway, Spark, connect, query
 from tests.shares import in_turn
@@ -110,7 +110,7 @@ def guarded(condition: str) -> str:
         kind=TableKind.TABLE,
         columns=tuple(Column(name=name, type=kind) for name, kind in kinds.items()),
     )
-    query = guarded_query(
+    query = write_guarded_query(
         table,
         visible=("a", "b", "c", "s", "p"),
         masks={},

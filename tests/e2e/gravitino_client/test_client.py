@@ -41,7 +41,7 @@ async def test_what_the_client_writes_is_what_the_gateway_reads() -> None:
             double.url, METALAKE, lambda: RestLogin(user="olga"), timeout_s=60, max_bytes=1024 * 1024
         )
         async with client:
-            found = await client.everything(tags=True, privileges=True)
+            found = await client.load_everything(tags=True, privileges=True)
         told = await run(double, "look")
     finally:
         await double.stop()

@@ -8,7 +8,7 @@ from pathlib import Path
 from gateway.model.spark_configuration import CATALOG_PREFIX, EXTENSIONS
 from gateway.model.spark_minors import NEWEST, SUPPORTED, Minor
 from gateway.model.table_formats import FORMATS
-from gateway.reader.extension_jars import kept_jars
+from gateway.reader.extension_jars import find_cached_jars
 from gateway.reader.java_runtime import find_kept_spark, find_spark_home
 
 KEPT = Path("~/.cache/sluice/spark-jars").expanduser()
@@ -51,7 +51,7 @@ def jars_of(minor: Minor, formats: Sequence[str]) -> list[Path]:
     """Return the jars of formats for a minor; where one is missing, the test fails."""
     found: list[Path] = []
     for name in formats:
-        jars = kept_jars(FORMATS[name], minor, KEPT)
+        jars = find_cached_jars(FORMATS[name], minor, KEPT)
         assert jars, f"no {name} in {KEPT}: `sluice spark-jars {minor} --formats {name}`"
         found += jars
     return found

@@ -91,7 +91,7 @@ async def test_a_user_logs_in_with_groups_and_attributes(
         assert principal.attributes == (("department", "7"), ("department", "9"))
         assert len(principal.id) == 36
     assert await one.check("bob", "bob secret") is principal
-    assert one.told() is None
+    assert one.report() is None
 
 
 async def test_names_are_folded_or_stay_as_the_directory_has_them(logins: Logins) -> None:
@@ -181,7 +181,7 @@ async def test_a_certificate_of_somebody_else_is_not_talked_to(
         one = logins(urls=(url,), ca_file=tmp_path / "c.pem")
         with pytest.raises(LdapUnavailable):
             await one.check("bob", "bob secret")
-        assert "cannot be asked" in (one.told() or "")
+        assert "cannot be asked" in (one.report() or "")
 
 
 async def test_the_next_server_is_asked_where_one_is_away(logins: Logins, openldap: OpenLdap) -> None:
@@ -208,11 +208,11 @@ async def test_a_directory_that_comes_back_is_asked_again(logins: Logins, openld
     try:
         with pytest.raises(LdapUnavailable):
             await one.check("bob", "bob secret")
-        assert one.told() is not None
+        assert one.report() is not None
     finally:
         openldap.start()
     await one.check("bob", "bob secret")
-    assert one.told() is None
+    assert one.report() is None
 
 
 # -- at the endpoints ----------------------------------------------------------------------------------------

@@ -104,10 +104,10 @@ class Lake:
     def tags(self, table: TableParts, columns: Sequence[str]) -> Mapping[str, Collection[str]]:
         return dict.fromkeys(columns, self.tagged)
 
-    def masked(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
+    def list_masked_columns(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
         return set(self.masked_) & set(columns)
 
-    def hidden(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
+    def list_hidden_columns(self, user: str, table: TableParts, columns: Sequence[str]) -> Collection[str]:
         return set(self.hidden_) & set(columns)
 
     async def classify(self, **columns: Sequence[str]) -> None:
@@ -289,9 +289,9 @@ policies:
     people = {"cem": Principal(user="cem", groups=frozenset({"trusted"}))}
     asked = EngineColumns(engine_for(side), people)
     columns = ("c1", "c2", "c3", "c4")
-    assert asked.masked("bob", PEOPLE, columns) == {"c1"}
-    assert asked.masked("cem", PEOPLE, columns) == set()
-    assert asked.hidden("bob", PEOPLE, columns) == {"c4"}
+    assert asked.list_masked_columns("bob", PEOPLE, columns) == {"c1"}
+    assert asked.list_masked_columns("cem", PEOPLE, columns) == set()
+    assert asked.list_hidden_columns("bob", PEOPLE, columns) == {"c4"}
     assert asked.tags(PEOPLE, columns) == {"c1": set(), "c2": set(), "c3": {"PHONE"}, "c4": set()}
 
 

@@ -17,7 +17,7 @@ from gateway.app.checking import check
 from gateway.app.classifying import classifiers, classifiers_of
 from gateway.errors import Faults
 from gateway.jobs.classification.formats import Formats
-from gateway.jobs.classification.names import NameLists, Phrase, apart, words
+from gateway.jobs.classification.names import NameLists, Phrase, split_numbers, words
 from gateway.jobs.classification.rules import load_classifiers
 from gateway.jobs.classification.scoring import Sampled, Scorer
 from gateway.settings.jobs import ClassifySettings
@@ -388,14 +388,14 @@ def test_a_short_name_is_sure_beside_columns_of_people() -> None:
 
 def test_words_in_any_order_and_lists_of_them() -> None:
     lists = NameLists({"number": ("nr", "číslo"), "whose": ("klient",)})
-    assert Phrase.of("driv*+lic*").within(words("lic_no_driver"))
-    assert not Phrase.of("driv*+lic*").within(words("driver_no"))
-    assert Phrase.of("{number}+pas", lists).within(words("pas_cislo_2"))
-    assert Phrase.of("={number}+pas", lists).within(words("klient_pas_nr"))
-    assert not Phrase.of("={number}+pas", lists).within(words("pas_nr_stav"))
-    assert Phrase.of("=jmeno", lists).within(words("klient_jmeno"))
-    assert apart(words("pasnr")) == ("pas", "no")
-    assert apart(words("casino")) == ("casi", "no")
+    assert Phrase.of("driv*+lic*").is_within(words("lic_no_driver"))
+    assert not Phrase.of("driv*+lic*").is_within(words("driver_no"))
+    assert Phrase.of("{number}+pas", lists).is_within(words("pas_cislo_2"))
+    assert Phrase.of("={number}+pas", lists).is_within(words("klient_pas_nr"))
+    assert not Phrase.of("={number}+pas", lists).is_within(words("pas_nr_stav"))
+    assert Phrase.of("=jmeno", lists).is_within(words("klient_jmeno"))
+    assert split_numbers(words("pasnr")) == ("pas", "no")
+    assert split_numbers(words("casino")) == ("casi", "no")
     for text in ("{date}+nac", "a b+c", "=a+=b"):
         with pytest.raises(ValueError, match="phrase"):
             Phrase.of(text, lists)
@@ -415,11 +415,11 @@ def test_names_are_words() -> None:
     assert words("customerEMail_1") == ("customer", "e", "mail")
     assert words("Größe_ID") == ("grosse", "id")
     assert words("ФИО_1") == ("фио",)
-    assert Phrase.of("*성명*").within(words("고객성명"))
-    assert Phrase.of("date of birth").within(words("dateofbirth"))
-    assert Phrase.of("*email*").within(words("KUNDENEMAILADR"))
-    assert not Phrase.of("ip").within(words("description"))
-    assert not Phrase.of("=name").within(words("product_name"))
+    assert Phrase.of("*성명*").is_within(words("고객성명"))
+    assert Phrase.of("date of birth").is_within(words("dateofbirth"))
+    assert Phrase.of("*email*").is_within(words("KUNDENEMAILADR"))
+    assert not Phrase.of("ip").is_within(words("description"))
+    assert not Phrase.of("=name").is_within(words("product_name"))
     with pytest.raises(ValueError, match="phrase"):
         Phrase.of("a.b")
 
@@ -497,7 +497,7 @@ async def test_check_tells_faults_of_classifiers(tmp_path: Path) -> None:
 
 
 def test_a_codice_fiscale_in_a_text_is_told_by_its_check_letter() -> None:
-    (fiscale,) = Formats({}, (), today=date(2026, 1, 1)).named("it_codice_fiscale")
+    (fiscale,) = Formats({}, (), today=date(2026, 1, 1)).find_formats("it_codice_fiscale")
     assert fiscale.find is not None
     told = fiscale.find("C.F. RSSMRA80A01H501U, e RCCMNL83S18D969H; non RSSMRA80A01H501V")
     assert list(told) == ["RSSMRA80A01H501U", "RCCMNL83S18D969H"]

@@ -23,11 +23,11 @@ from gateway.errors import ProofFailed
 from gateway.jobs.proof.comparing import EMPTY, REMNANTS, UNSTABLE, Difference, StatementRuns, difference
 from gateway.jobs.proof.copies import Unprovable, recipe
 from gateway.jobs.proof.masking import mask_of
-from gateway.jobs.proof.report import alarms, left_out, proofs
+from gateway.jobs.proof.report import alarms, load_unproved, proofs
 from gateway.jobs.proof.rows import Rows
 from gateway.jobs.proof.sandbox import Failed, Sandbox, TooLarge
 from gateway.jobs.proof.stopping import Stopped, unless_stopped
-from gateway.jobs.spark import NotCollected, collected
+from gateway.jobs.spark import NotCollected, collect
 from gateway.model.catalog import TableName
 from gateway.model.context import AccessContext
 from gateway.reader.pool import ReaderPool
@@ -161,7 +161,7 @@ def test_rows_are_compared_as_multisets() -> None:
     assert rows(1, 2, 2).is_like(rows(2, 1, 2))
     assert not rows(1, 2).is_like(rows(1, 2, 2))
     assert not rows(1).is_like(rows(1, name="b"))
-    assert rows(1, 2, 2).less(rows(1, 2)) == 1
+    assert rows(1, 2, 2).count_missing(rows(1, 2)) == 1
 
 
 SUM, OTHER_ORDER = 27160626.849999998, 27160626.850000005
@@ -199,7 +199,7 @@ def test_sums_of_floats_may_be_made_in_another_order(one: Any, other: Any) -> No
     ],
 )
 def test_other_floats_are_no_order_of_summing(one: Any, other: Any) -> None:
-    assert rows(one, None).less(rows(None, other)) == 1
+    assert rows(one, None).count_missing(rows(None, other)) == 1
 
 
 def test_each_row_of_floats_is_paired_once() -> None:
@@ -207,8 +207,8 @@ def test_each_row_of_floats_is_paired_once() -> None:
     turned = [(1.0 + 1e-15, float(i)) for i in reversed(range(2_000))]
     ours, theirs = (Rows.of(("a", "b"), found) for found in (pairs, turned))
     assert ours.is_like(theirs)
-    assert Rows.of(("a", "b"), [*pairs, pairs[0]]).less(theirs) == 1
-    assert rows(1.0, 1.0 + 1e-15).less(rows(1.0 + 2e-15, 5.0)) == 1
+    assert Rows.of(("a", "b"), [*pairs, pairs[0]]).count_missing(theirs) == 1
+    assert rows(1.0, 1.0 + 1e-15).count_missing(rows(1.0 + 2e-15, 5.0)) == 1
 
 
 def runs(**shown: Any) -> StatementRuns:
@@ -306,10 +306,10 @@ def test_no_rows_of_a_frame_that_has_some_are_no_empty_answer() -> None:
             collect=lambda: collects, limit=lambda most: SimpleNamespace(count=lambda: min(most, counts))
         )
 
-    assert collected(frame([], 0)) == []
-    assert collected(frame([1], 1)) == [1]
+    assert collect(frame([], 0)) == []
+    assert collect(frame([1], 1)) == [1]
     with pytest.raises(NotCollected):
-        collected(frame([], 7))
+        collect(frame([], 7))
 
 
 async def test_jobs_are_cancelled_until_none_begins_any_more() -> None:
@@ -390,7 +390,7 @@ async def test_a_gateway_that_does_right_raises_no_alarm(ground: Ground, reader:
     ran = await ground.prove(reader="bob")
     assert any("masked or filtered for bob, who samples them" in line for line in ran.lines)
     (run,) = await proofs(ground.connection, 5)
-    assert await left_out(ground.connection) == []
+    assert await load_unproved(ground.connection) == []
     assert (run["statements"], run["proved"], run["different"], run["obliged"]) == (9, 9, 0, 6)
     assert not (ground.lake / "_proof").exists()
     assert await ground.alarms() == []
@@ -445,7 +445,7 @@ async def test_what_cannot_be_proved_is_counted(ground: Ground, reader: ReaderPo
     await fill(ground.dsn, [*events[:-1], elsewhere])
     rows = {**DATA, "spark_catalog.hr.ledger": [(1, "pin")]}
     await ground.prove(world=data, data=rows, per_stratum=10, unreadable=("spark_catalog.sales.orders",))
-    assert {one["reason"]: one["statements"] for one in await left_out(ground.connection)} == {
+    assert {one["reason"]: one["statements"] for one in await load_unproved(ground.connection)} == {
         "its rows go by time, chance or the session": 3,
         "it takes some of its rows, in no order": 1,
         "its rows go by the order in which tables are read": 1,
@@ -491,7 +491,7 @@ async def test_dates_and_times_beyond_pythons_years_are_compared(ground: Ground,
     rows = {"spark_catalog.hr.term": [(i, date(9999, 12, 31 - i), seen) for i in range(3)]}
     await ground.prove(world=data, data=rows, per_stratum=10)
     (run,) = await proofs(ground.connection, 1)
-    assert await left_out(ground.connection) == []
+    assert await load_unproved(ground.connection) == []
     assert (run["proved"], run["different"], run["obliged"]) == (4, 0, 4)
 
 
@@ -505,7 +505,7 @@ async def test_each_user_and_table_has_its_turn(ground: Ground, reader: ReaderPo
     assert (run["statements"], run["proved"]) == (5, 5)
     # Each is stopped at once, and the run goes on with the next.
     await ground.prove(per_stratum=2, statements=5, statement_s=0)
-    (slow,) = await left_out(ground.connection)
+    (slow,) = await load_unproved(ground.connection)
     assert (slow["reason"], slow["statements"]) == ("it takes longer than a statement may", 5)
 
 
@@ -545,7 +545,7 @@ async def test_views_show_what_their_definers_lend(ground: Ground, reader: Reade
     chosen = {"data": data, "world": world.data, "per_stratum": 20}
     await ground.prove(**chosen)
     (run,) = await proofs(ground.connection, 1)
-    assert await left_out(ground.connection) == []
+    assert await load_unproved(ground.connection) == []
     assert (run["proved"], run["different"]) == (run["statements"], 0)
     assert run["obliged"] > 4
     for broken in ("no definer", "no mask", "no filter"):

@@ -24,7 +24,14 @@ from gateway.jobs.recommending.advising import (
     Period,
     UsedTable,
 )
-from gateway.jobs.recommending.attribution import ALLOW, DENIED, UNREADABLE, attributing, needless, speaking
+from gateway.jobs.recommending.attribution import (
+    ALLOW,
+    DENIED,
+    UNREADABLE,
+    build_attribution,
+    build_needless_finder,
+    build_policy_matcher,
+)
 from gateway.jobs.recommending.storing import (
     APPLIED,
     PROPOSED,
@@ -34,15 +41,15 @@ from gateway.jobs.recommending.storing import (
     Kept,
     decide,
     keep,
-    listed,
+    list_recommendations,
 )
 from gateway.jobs.running import run_job
 from gateway.jobs.spark import SparkOptions
 from gateway.model.files import FileSource
 from gateway.model.policy import PolicySet
 from gateway.policy.packs import load_packs
-from gateway.policy.packs.editing import edited
-from gateway.policy.parts import Part, closed_part, combine
+from gateway.policy.packs.editing import apply_edits
+from gateway.policy.parts import Part, build_closing_part, combine
 from tests.policy.ranger.cases import worlds
 from tests.policy.ranger.data import shipped
 
@@ -123,7 +130,7 @@ def asked(made: Any, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def adviser(policies: PolicySet, uses: Sequence[dict[str, Any]] = USES, *, complete: bool = True) -> Adviser:
     needs: dict[tuple[str, str, int], Need] = {}
-    for row in asked(attributing(policies, {}), uses):
+    for row in asked(build_attribution(policies, {}), uses):
         key = (row["part"], row["policy"], row["item"])
         before = needs[key].recent if key in needs else 0
         needs[key] = Need(
@@ -134,7 +141,7 @@ def adviser(policies: PolicySet, uses: Sequence[dict[str, Any]] = USES, *, compl
             last_user=row["user_name"],
         )
     spoken: dict[str, set[tuple[str, str]]] = {}
-    for row in asked(speaking(policies), [{"table_name": t, "column_name": c} for t, c in KNOWN]):
+    for row in asked(build_policy_matcher(policies), [{"table_name": t, "column_name": c} for t, c in KNOWN]):
         spoken.setdefault(row["policy"], set()).add((row["table_name"], row["column_name"]))
     return Adviser(
         policies=policies,
@@ -147,11 +154,11 @@ def adviser(policies: PolicySet, uses: Sequence[dict[str, Any]] = USES, *, compl
 
 def holds(advice: Advice, text: str = PACK) -> PolicySet:
     """Return the policies with the change made; its cases were run."""
-    return policies_of(edited(text, "pack.yaml", advice.edits, advice.cases))
+    return policies_of(apply_edits(text, "pack.yaml", advice.edits, advice.cases))
 
 
 def test_items_that_nobody_needed_are_told_with_cases_that_hold() -> None:
-    found = list(adviser(policies_of()).unneeded())
+    found = list(adviser(policies_of()).find_unneeded())
     told = {(one.kind, one.evidence["who"]) for one in found}
     assert told == {
         (UNUSED_GRANT, "group interns"),
@@ -170,12 +177,12 @@ def test_items_that_nobody_needed_are_told_with_cases_that_hold() -> None:
 
 def test_nothing_is_unused_while_the_record_is_too_young_or_the_grant_is() -> None:
     young = adviser(policies_of(), complete=False)
-    assert not list(young.unneeded())
+    assert not list(young.find_unneeded())
     new = adviser(policies_of())
     new.old = lambda _: False
-    assert not list(new.unneeded())
-    used = {key: [table("c.sales.orders")] for key in new.wide()}
-    assert not list(new.narrower(used, 20))
+    assert not list(new.find_unneeded())
+    used = {key: [table("c.sales.orders")] for key in new.list_wildcard_policies()}
+    assert not list(new.find_too_broad(used, 20))
 
 
 def table(name: str) -> UsedTable:
@@ -200,9 +207,9 @@ def test_what_decides_nothing_is_shadowed_and_of_two_that_are_the_same_one_stays
     )
     policies = policies_of(twice)
     made = adviser(policies)
-    suspects = made.suspects()
-    rows = asked(needless(policies, 20_000), [{"policy": key} for key in suspects])
-    found = list(made.shadowed([row["policy"] for row in rows], 20_000))
+    suspects = made.list_shadow_suspects()
+    rows = asked(build_needless_finder(policies, 20_000), [{"policy": key} for key in suspects])
+    found = list(made.find_shadowed([row["policy"] for row in rows], 20_000))
     assert {one.kind for one in found} == {SHADOWED}
     names = [one.edits[0]["policy"] for one in found]
     assert set(names) == {"orders again", "orders once more", "pay one", "pay two"}
@@ -223,30 +230,30 @@ policies:
     allow: [{groups: [a], access: [select]}]
 """
     policies = policies_of(pack)
-    suspects = adviser(policies, ()).suspects()
+    suspects = adviser(policies, ()).list_shadow_suspects()
     assert [key.partition(" ")[2] for key in suspects] == ["always"]
-    assert not asked(needless(policies, 20_000), [{"policy": key} for key in suspects])
+    assert not asked(build_needless_finder(policies, 20_000), [{"policy": key} for key in suspects])
 
 
 def test_a_wildcard_is_narrowed_to_its_use_and_covers_it() -> None:
     made = adviser(policies_of())
-    wide = [key.partition(" ")[2] for key in made.wide()]
+    wide = [key.partition(" ")[2] for key in made.list_wildcard_policies()]
     assert wide == ["analysts read sales"]
-    used = {made.wide()[0]: [table("c.sales.orders"), table("c.sales.customer")]}
-    (one,) = made.narrower(used, 20)
+    used = {made.list_wildcard_policies()[0]: [table("c.sales.orders"), table("c.sales.customer")]}
+    (one,) = made.find_too_broad(used, 20)
     assert one.kind == WIDE
     assert one.edits[0]["on"] == [
         {"catalog": "c", "database": "sales", "table": ["customer", "orders"], "column": "*"}
     ]
     assert one.evidence["known_tables"] == 3
     holds(one)
-    assert not list(made.narrower(used, 1))
+    assert not list(made.find_too_broad(used, 1))
 
 
 def test_use_that_no_policy_allows_now_keeps_what_grants_it_to_others() -> None:
     # As through a view, which lends what its definer has.
     policies = policies_of()
-    rows = asked(attributing(policies, {}), [use("eve", "other", "c.sales.old", "x")])
+    rows = asked(build_attribution(policies, {}), [use("eve", "other", "c.sales.old", "x")])
     assert (DENIED, "", -1) in {(row["part"], row["policy"], row["item"]) for row in rows}
     assert {(row["policy"].partition(" ")[2], row["item"]) for row in rows if row["part"] == ALLOW} >= {
         ("analysts read sales", 0),
@@ -258,7 +265,7 @@ def test_use_that_no_policy_allows_now_keeps_what_grants_it_to_others() -> None:
 def test_a_view_that_lends_keeps_what_shows_its_definer_all() -> None:
     policies = policies_of()
     rows = asked(
-        attributing(policies, {}),
+        build_attribution(policies, {}),
         [use("eve", "other", "c.sales.customer", "phone"), use("eve", "other", "c.sales.orders", "amount")],
     )
     kept = {(row["part"], row["policy"].partition(" ")[2], row["item"]) for row in rows}
@@ -280,21 +287,21 @@ def test_use_is_found_by_definitions_without_catalogs_and_of_names_with_dots(
     granted = "allow: [{groups: [analysts], access: [select]}]"
     pack = f"service: {service}\npolicies: [{{name: one, on: {on}, {granted}}}]"
     policies = replace(load_packs({"pack.yaml": pack}, shipped()), catalog_services={"c": service})
-    rows = asked(attributing(policies, {}), [use("bob", "analysts", name, "x")])
+    rows = asked(build_attribution(policies, {}), [use("bob", "analysts", name, "x")])
     assert [(row["part"], row["policy"], row["item"]) for row in rows] == [(ALLOW, "1 one", 0)]
 
 
 def test_names_that_are_none_and_unknown_columns() -> None:
     policies = policies_of()
     rows = asked(
-        attributing(policies, {}),
+        build_attribution(policies, {}),
         [use("a", "b", "", "x"), use("a", "b", "`broken", "x"), use("a", "support", "c.sales.customer", "*")],
     )
     assert [row["part"] for row in rows[:2]] == [UNREADABLE, UNREADABLE]
     # It may have been the phone.
     assert ("mask", "phones", 0) in {(r["part"], r["policy"].partition(" ")[2], r["item"]) for r in rows}
     # Of what reads no column, it is known that it was not.
-    counts = asked(attributing(policies, {}), [use("a", "support", "c.sales.customer", "")])
+    counts = asked(build_attribution(policies, {}), [use("a", "support", "c.sales.customer", "")])
     assert [row["part"] for row in counts] == [ALLOW]
 
 
@@ -306,14 +313,14 @@ def test_a_role_has_what_all_of_its_people_may_read_and_a_far_user_is_denied() -
     assert one.edits[1]["policy"]["on"]["table"] == "orders"
     holds(one)
     assert made.group(["eve"], {}, {"c.sales.orders": ["amount"]}) is None
-    far = made.far("bob", ["analysts"], ["c.sales.old", "c.hr.pay"], {})
+    far = made.advise_against_outlier("bob", ["analysts"], ["c.sales.old", "c.hr.pay"], {})
     assert far is not None
     assert far.edits[0]["policy"]["on"]["table"] == "old"
     holds(far)
-    closed = made.ungoverned("c.hr.pay", {})
+    closed = made.build_closing_policy("c.hr.pay", {})
     assert closed is not None
     holds(closed)
-    assert made.ungoverned("{USER}", {}) is None
+    assert made.build_closing_policy("{USER}", {}) is None
 
 
 def test_a_role_that_was_given_is_not_told_again_and_one_with_one_more_can_be_given() -> None:
@@ -325,13 +332,13 @@ def test_a_role_that_was_given_is_not_told_again_and_one_with_one_more_can_be_gi
 
     two = by_use(PACK, "ann", "bob")
     assert two is not None
-    of_two = edited(PACK, "pack.yaml", two.edits, two.cases)
+    of_two = apply_edits(PACK, "pack.yaml", two.edits, two.cases)
     assert by_use(of_two, "ann", "bob") is None
     # With one more it is another role, about the same.
     three = by_use(of_two, "ann", "bob", "cem")
     assert three is not None
     assert three.subject == two.subject
-    of_three = edited(of_two, "pack.yaml", three.edits, three.cases)
+    of_three = apply_edits(of_two, "pack.yaml", three.edits, three.cases)
     assert [sorted(role.users) for role in policies_of(of_three).roles] == [
         ["ann", "bob"],
         ["ann", "bob", "cem"],
@@ -347,10 +354,10 @@ def test_a_role_that_was_given_is_not_told_again_and_one_with_one_more_can_be_gi
 def test_other_tables_of_a_user_can_be_denied_as_well() -> None:
     text = PACK
     for name in ("c.sales.old", "c.sales.customer", "c.sales.new"):
-        far = adviser(policies_of(text)).far("bob", ["analysts"], [name], {})
+        far = adviser(policies_of(text)).advise_against_outlier("bob", ["analysts"], [name], {})
         assert far is not None
-        text = edited(text, "pack.yaml", far.edits, far.cases)
-        assert adviser(policies_of(text)).far("bob", ["analysts"], [name], {}) is None
+        text = apply_edits(text, "pack.yaml", far.edits, far.cases)
+        assert adviser(policies_of(text)).advise_against_outlier("bob", ["analysts"], [name], {}) is None
 
 
 # -- what is closed ------------------------------------------------------------------------------------------
@@ -384,7 +391,9 @@ def closed_of(text: str) -> PolicySet:
         files=9,
         administrators=frozenset({"stewards"}),
     )
-    return combine([Part(name="packs", services=policies_of(text).services), closed_part([source])], 1, {})
+    return combine(
+        [Part(name="packs", services=policies_of(text).services), build_closing_part([source])], 1, {}
+    )
 
 
 def names(found: Iterable[Advice]) -> list[str]:
@@ -393,13 +402,13 @@ def names(found: Iterable[Advice]) -> list[str]:
 
 def test_no_table_of_files_is_named_that_is_closed() -> None:
     made = adviser(closed_of(LAKE), ())
-    wide = next(key for key in made.wide() if key.endswith("a wide"))
+    wide = next(key for key in made.list_wildcard_policies() if key.endswith("a wide"))
     made.examples = {wide: (9, "spark_catalog.lake.raw", "id")}
     open_, raw = (table(f"spark_catalog.lake.{name}") for name in ("orders", "raw"))
-    assert names(made.narrower({wide: [open_]}, 20)) == ["a wide"]
-    assert not list(made.narrower({wide: [open_, raw]}, 20))
+    assert names(made.find_too_broad({wide: [open_]}, 20)) == ["a wide"]
+    assert not list(made.find_too_broad({wide: [open_, raw]}, 20))
     # Whose cases would be wrong in a pack, which knows nothing of files.
-    assert not [one.cases for one in made.unneeded() if one.edits[0]["policy"] == "a wide" and one.cases]
+    assert not [one.cases for one in made.find_unneeded() if one.edits[0]["policy"] == "a wide" and one.cases]
     groups = {"sam": ["analysts", "stewards"]}
     one = made.group(["sam"], groups, {each.name: ["id"] for each in (open_, raw)})
     assert one is not None
@@ -410,11 +419,11 @@ def test_no_table_of_files_is_named_that_is_closed() -> None:
 def test_what_opens_a_table_of_files_stays() -> None:
     policies = closed_of(LAKE)
     made = adviser(policies, ())
-    assert sorted(names(made.unneeded())) == ["a wide", "d other"]
-    assert [key.partition(" ")[2] for key in made.wide()] == ["a wide", "d other"]
+    assert sorted(names(made.find_unneeded())) == ["a wide", "d other"]
+    assert [key.partition(" ")[2] for key in made.list_wildcard_policies()] == ["a wide", "d other"]
     assert shadowed(policies) == []
     without_files = policies_of(LAKE)
-    assert len(list(adviser(without_files, ()).unneeded())) == 4
+    assert len(list(adviser(without_files, ()).find_unneeded())) == 4
     assert shadowed(without_files) == ["b orders"]
 
 
@@ -491,16 +500,19 @@ def test_what_another_gives_to_all_of_them_is_shadowed(pack: str) -> None:
 
 
 def shadowed(policies: PolicySet) -> list[str]:
-    rows = asked(needless(policies, 20_000), [{"policy": key} for key in adviser(policies, ()).suspects()])
+    rows = asked(
+        build_needless_finder(policies, 20_000),
+        [{"policy": key} for key in adviser(policies, ()).list_shadow_suspects()],
+    )
     return [row["policy"].partition(" ")[2] for row in rows]
 
 
 def test_what_was_just_written_is_not_shadowed() -> None:
     made = adviser(policies_of(), ())
-    assert made.suspects()
+    assert made.list_shadow_suspects()
     made.old = lambda _: False
-    assert not made.suspects()
-    assert not adviser(policies_of(), (), complete=False).suspects()
+    assert not made.list_shadow_suspects()
+    assert not adviser(policies_of(), (), complete=False).list_shadow_suspects()
 
 
 # -- what stands behind something that holds now -------------------------------------------------------------
@@ -529,7 +541,9 @@ policies:
     on: {{catalog: c, database: sales, table: "*", column: "*"}}
     allow: [{{groups: [analysts], access: [select]}}]
 """
-    rows = asked(attributing(policies_of(pack), {}), [use("ann", "analysts", "c.sales.orders", "amount")])
+    rows = asked(
+        build_attribution(policies_of(pack), {}), [use("ann", "analysts", "c.sales.orders", "amount")]
+    )
     found = {(row["part"], row["policy"].partition(" ")[2], row["item"]) for row in rows}
     assert found >= {(part, "a now", 0), (part, "b always", 0)}
 
@@ -548,7 +562,9 @@ policies:
     on: {catalog: c, database: sales, table: "*", column: "*"}
     allow: [{groups: [analysts], access: [select]}]
 """
-    rows = asked(attributing(policies_of(pack), {}), [use("ann", "analysts", "c.sales.orders", "amount")])
+    rows = asked(
+        build_attribution(policies_of(pack), {}), [use("ann", "analysts", "c.sales.orders", "amount")]
+    )
     assert {row["policy"].partition(" ")[2] for row in rows} == {"by tag", "always"}
 
 
@@ -559,13 +575,13 @@ def test_of_what_datasets_share_a_policy_speaks() -> None:
     (world,) = (one for one in worlds() if one.name == "datasets and projects")
     policies = replace(world.policies, catalog_services={"c": "dev"})
     tables = [{"table_name": f"c.crm.{name}", "column_name": "id"} for name in ("leads", "nobody_shares")]
-    spoken = asked(speaking(policies), tables)
+    spoken = asked(build_policy_matcher(policies), tables)
     assert {row["table_name"] for row in spoken} == {"c.crm.leads"}
 
 
 def test_what_super_users_read_is_allowed() -> None:
     pack = f"super_users: [root]\n{PACK}"
-    rows = asked(attributing(policies_of(pack), {}), [use("root", "x", "c.hr.pay", "y")])
+    rows = asked(build_attribution(policies_of(pack), {}), [use("root", "x", "c.hr.pay", "y")])
     assert [(row["part"], row["policy"], row["item"]) for row in rows] == [(ALLOW, "", -1)]
 
 
@@ -589,7 +605,7 @@ async def test_of_two_findings_about_one_subject_one_is_kept_and_stays_rejected(
         found = [Advice(kind=SHADOWED, subject="p", title="", edits=[one]) for one in edits]
         async with connection.transaction():
             await keep(connection, found, run=run, now=NOW)
-        rows = await listed(connection, states=("proposed", REJECTED))
+        rows = await list_recommendations(connection, states=("proposed", REJECTED))
         return [(row["id"], row["state"], row["edits"][0]["was"]) for row in rows]
 
     try:
@@ -628,7 +644,9 @@ async def test_a_run_that_began_before_something_was_applied_leaves_it_so(databa
                 run=run,
                 now=began,
             )
-        return told, [(row["state"], row["decided_by"]) for row in await listed(connection, states=STATES)]
+        return told, [
+            (row["state"], row["decided_by"]) for row in await list_recommendations(connection, states=STATES)
+        ]
 
     try:
         await migrate(connection)
@@ -643,7 +661,7 @@ async def test_a_run_that_began_before_something_was_applied_leaves_it_so(databa
             # This one began, and read the policies, before they were written.
             began.append(await clock())
 
-        (one,) = await listed(connection)
+        (one,) = await list_recommendations(connection)
         await decide(connection, [one["id"]], APPLIED, "ann", apply=write)
         for earlier in began:
             assert await kept(earlier) == (Kept(proposed=0, gone=0, open=0), [(APPLIED, "ann")])

@@ -16,7 +16,7 @@ import asyncpg
 import pytest
 
 from gateway.cli import main
-from gateway.jobs.recommending.storing import listed
+from gateway.jobs.recommending.storing import list_recommendations
 from gateway.model.audit import AuditEvent
 from tests.audit.samples import cleared
 from tests.jobs.records import DAY, NOW, at, fill, identity
@@ -84,7 +84,7 @@ class Place:
         )
 
     async def told(self, *states: str) -> dict[tuple[str, str], int]:
-        found = await listed(self.connection, states=states or ("proposed",))
+        found = await list_recommendations(self.connection, states=states or ("proposed",))
         return {(one["kind"], one["subject"]): one["id"] for one in found}
 
 
@@ -119,7 +119,10 @@ async def test_recommendations_of_a_record_and_again_and_applied(
     ran = await place.recommend()
     assert ran.rows_in > 0
     assert any("1 uses are allowed by no policy now" in line for line in ran.lines)
-    rows = {(one["kind"], one["evidence"].get("who", "")): one for one in await listed(place.connection)}
+    rows = {
+        (one["kind"], one["evidence"].get("who", "")): one
+        for one in await list_recommendations(place.connection)
+    }
     assert set(rows) == {
         ("unused-grant", "group interns"),
         ("unused-exemption", "group support"),
@@ -137,7 +140,7 @@ async def test_recommendations_of_a_record_and_again_and_applied(
     assert set(role["evidence"]["tables"]) == {f"spark_catalog.sales.t{n}" for n in range(3)}
     far = rows["far-from-peers", ""]
     assert far["evidence"]["odd_tables"] == [f"spark_catalog.sales.odd{n}" for n in range(3)]
-    closed = await listed(place.connection, kind="no-policy")
+    closed = await list_recommendations(place.connection, kind="no-policy")
     assert [one["subject"] for one in closed] == ["spark_catalog.hr.unknown"]
     # Again: a late event has its own day made anew and nothing else; what was rejected stays so, and what is
     # found again has its number.

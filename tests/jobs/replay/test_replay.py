@@ -22,7 +22,14 @@ import pytest_asyncio
 
 from gateway.cli.replay import show
 from gateway.cli.terminal import Terminal
-from gateway.jobs.replay.comparing import AskedAccess, Change, Judged, changes, judged_of, mistrust
+from gateway.jobs.replay.comparing import (
+    AskedAccess,
+    Change,
+    Judged,
+    changes,
+    explain_not_comparable,
+    extract_judged,
+)
 from gateway.jobs.replay.judging import Judges, Known, Parcel, ReaderOptions, Sides
 from gateway.jobs.replay.report import ReplayReport, read_report
 from gateway.lineage.recorded import LineageInput
@@ -80,7 +87,7 @@ async def recorded(
     for index, (user, text) in enumerate(statements):
         verdict = await world.judge(text, reader, user=user, use=use, rules=Rules())
         moment = DAY + timedelta(minutes=index)
-        event = audit_records.decided(
+        event = audit_records.build_decided(
             Stamp(identity(moment, seed), "", ""),
             verdict,
             client=Client(address="10.0.0.5:51000", protocol="thrift"),
@@ -119,7 +126,7 @@ async def recorded_frames(world: World, reader: ReaderPool) -> list[AuditEvent]:
     for index, (user, frame) in enumerate(frames()):
         verdict = await world.judge_plan(request(frame), reader, user=user, rules=Rules())
         moment = DAY + timedelta(hours=2, minutes=index)
-        event = audit_records.decided(
+        event = audit_records.build_decided(
             Stamp(identity(moment, seed), "", ""),
             verdict,
             client=Client(address="10.0.0.5:51000", protocol="connect"),
@@ -197,7 +204,7 @@ async def test_of_a_table_it_is_told_what_is_masked_and_filtered(
     reader: ReaderPool, text: str, gained: set[tuple[str, str, str, str]]
 ) -> None:
     worlds = (World(), World({**World().data, "pack": OLD + EVES}))
-    old, new = [judged_of(await one.judge(text, reader, user="eve", rules=Rules())) for one in worlds]
+    old, new = [extract_judged(await one.judge(text, reader, user="eve", rules=Rules())) for one in worlds]
     assert set(changes(old, new)) == {
         Change(kind, table, column, "refused", seen) for kind, table, column, seen in gained
     }
@@ -242,7 +249,7 @@ def test_what_is_masked_is_told_of_what_was_denied_alone() -> None:
 def test_a_verdict_that_policies_do_not_decide_has_to_be_that_of_the_record(
     recorded: str, code: str, old: Judged, trusted: bool
 ) -> None:
-    assert (mistrust(recorded, code, "Project", old) == "") is trusted
+    assert (explain_not_comparable(recorded, code, "Project", old) == "") is trusted
 
 
 def test_a_worker_keeps_one_parser_and_asks_for_names_that_it_does_not_know() -> None:
@@ -336,8 +343,8 @@ async def test_a_replay_tells_what_judging_each_statement_tells(place: Ground, r
     other = World({**place.world.data, "pack": NEW})
     expected: dict[tuple[str, ...], int] = {}
     for user, text in STATEMENTS:
-        old = judged_of(await place.world.judge(text, reader, user=user, rules=Rules()))
-        new = judged_of(await other.judge(text, reader, user=user, rules=Rules()))
+        old = extract_judged(await place.world.judge(text, reader, user=user, rules=Rules()))
+        new = extract_judged(await other.judge(text, reader, user=user, rules=Rules()))
         for one in changes(old, new):
             key = (one.kind, user, one.resource, one.column, one.before, one.after)
             expected[key] = expected.get(key, 0) + 2
@@ -417,8 +424,8 @@ async def test_dataframes_are_judged_by_their_plans(place: Ground, reader: Reade
     other = World({**place.world.data, "pack": NEW})
     expected: dict[tuple[str, ...], int] = {}
     for user, frame in frames():
-        old = judged_of(await place.world.judge_plan(request(frame), reader, user=user, rules=Rules()))
-        new = judged_of(await other.judge_plan(request(frame), reader, user=user, rules=Rules()))
+        old = extract_judged(await place.world.judge_plan(request(frame), reader, user=user, rules=Rules()))
+        new = extract_judged(await other.judge_plan(request(frame), reader, user=user, rules=Rules()))
         if old.cleared:
             for one in changes(old, new):
                 key = (one.kind, user, one.resource, one.column, one.before, one.after)

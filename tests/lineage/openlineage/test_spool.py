@@ -34,7 +34,7 @@ def waiting(spool: EventSpool) -> list[bytes]:
     while entries := spool.take():
         for entry in entries:
             found.append(entry.line)
-            spool.passed(entry.end)
+            spool.advance(entry.end)
     return found
 
 
@@ -44,7 +44,7 @@ def test_events_come_in_their_order_over_restarts(tmp_path: Path) -> None:
         spool.append(line(number))
     first, second = spool.take(2)
     assert [first.line, second.line] == [line(0), line(1)]
-    spool.passed(first.end)
+    spool.advance(first.end)
     spool.close()
     spool = spool_of(tmp_path)
     spool.append(line(5))
@@ -78,7 +78,7 @@ def test_what_the_event_loop_asks_waits_for_no_disk(tmp_path: Path) -> None:
     spool.append(line(0) + line(1))
     first, second = spool.take()
     spool._guard = HeldWhileTheDiskWrites()  # type: ignore[assignment]
-    spool.passed(first.end)
+    spool.advance(first.end)
     assert (spool.has(first.end), spool.has(second.end)) == (False, True)
     assert spool.backlog_bytes == len(second.line)
     assert spool.oldest_s == 0.0

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.errors import Faults
 from gateway.policy.documents import parse_document
-from gateway.policy.packs.editing import edited
+from gateway.policy.packs.editing import apply_edits
 
 PACK = """\
 # Sales.
@@ -42,7 +42,7 @@ def parsed(text: str) -> Any:
 
 
 def test_an_item_goes_and_the_rest_stays() -> None:
-    text = edited(PACK, "pack.yaml", [{**ITEM, "item": {"users": ["ann"], "access": ["select"]}}])
+    text = apply_edits(PACK, "pack.yaml", [{**ITEM, "item": {"users": ["ann"], "access": ["select"]}}])
     expected = parsed(PACK)
     del expected["policies"][0]["allow"][1]
     assert parsed(text) == expected
@@ -55,11 +55,11 @@ def test_a_policy_without_items_goes_as_a_whole_with_its_comment() -> None:
         {**ITEM, "item": {"users": ["ann"], "access": ["select"]}},
         {**ITEM, "item": {"groups": ["analysts"], "access": ["show", "select"]}},
     ]
-    text = edited(PACK, "pack.yaml", edits)
+    text = apply_edits(PACK, "pack.yaml", edits)
     assert [one["name"] for one in parsed(text)["policies"]] == ["masks"]
     assert "Who reads" not in text
     assert "# The other one." in text
-    none = edited(text, "pack.yaml", [{"do": "remove_policy", "policy": "masks"}])
+    none = apply_edits(text, "pack.yaml", [{"do": "remove_policy", "policy": "masks"}])
     assert parsed(none)["policies"] == []
     assert parsed(none)["cases"] == parsed(PACK)["cases"]
 
@@ -73,13 +73,13 @@ def test_narrowed_and_added_with_cases_only_once() -> None:
         {"do": "add_policy", "policy": policy},
         {"do": "add_role", "name": "r", "role": {"users": ["ann"]}},
     ]
-    text = edited(PACK, "pack.yaml", edits, [case])
+    text = apply_edits(PACK, "pack.yaml", edits, [case])
     data = parsed(text)
     assert data["policies"][0]["on"] == on[0]
     assert data["policies"][2] == policy
     assert data["roles"] == {"r": {"users": ["ann"]}}
     assert data["cases"][-1] == case
-    assert edited(text, "pack.yaml", [], [case]) == text
+    assert apply_edits(text, "pack.yaml", [], [case]) == text
 
 
 @pytest.mark.parametrize(
@@ -93,34 +93,34 @@ def test_narrowed_and_added_with_cases_only_once() -> None:
 )
 def test_what_cannot_be_edited_is_told(pack: str) -> None:
     with pytest.raises(Faults, match=r"pack\.yaml"):
-        edited(pack, "pack.yaml", [{**ITEM, "item": {"users": ["ann"], "access": ["select"]}}])
+        apply_edits(pack, "pack.yaml", [{**ITEM, "item": {"users": ["ann"], "access": ["select"]}}])
 
 
 def test_an_item_that_delegates_is_another() -> None:
     first = "      - {users: [ann], access: [select], delegate_admin: true}\n"
     pack = PACK.replace("      - {users: [ann]", f"{first}      - {{users: [ann]")
-    text = edited(pack, "pack.yaml", [{**ITEM, "item": {"users": ["ann"], "access": ["select"]}}])
+    text = apply_edits(pack, "pack.yaml", [{**ITEM, "item": {"users": ["ann"], "access": ["select"]}}])
     items = parsed(text)["policies"][0]["allow"]
     assert [item.get("delegate_admin", False) for item in items] == [False, True]
 
 
 def test_an_item_that_is_not_there_is_told() -> None:
     with pytest.raises(Faults, match="no such item"):
-        edited(PACK, "pack.yaml", [{**ITEM, "item": {"users": ["eve"], "access": ["select"]}}])
+        apply_edits(PACK, "pack.yaml", [{**ITEM, "item": {"users": ["eve"], "access": ["select"]}}])
     with pytest.raises(Faults, match="no policy"):
-        edited(PACK, "pack.yaml", [{"do": "remove_policy", "policy": "readers", "zone": "z"}])
+        apply_edits(PACK, "pack.yaml", [{"do": "remove_policy", "policy": "readers", "zone": "z"}])
 
 
 def test_the_shipped_packs_can_be_edited_anywhere() -> None:
-    from gateway.app.rule_files import shipped_rules
+    from gateway.app.rule_files import find_shipped_rules
 
-    for file in sorted((shipped_rules() / "policies").glob("*.yaml")):
+    for file in sorted((find_shipped_rules() / "policies").glob("*.yaml")):
         text = file.read_text()
         for policy in parsed(text)["policies"]:
-            after = edited(text, file.name, [{"do": "remove_policy", "policy": policy["name"]}])
+            after = apply_edits(text, file.name, [{"do": "remove_policy", "policy": policy["name"]}])
             assert policy["name"] not in [one["name"] for one in parsed(after)["policies"]]
             on = [{"catalog": "other"}]
-            after = edited(
+            after = apply_edits(
                 text, file.name, [{"do": "narrow", "policy": policy["name"], "on": on}], [{"x": 1}]
             )
             assert parsed(after)["cases"][-1] == {"x": 1}

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gateway.admin.ranger.definitions import completed
+from gateway.admin.ranger.definitions import complete_definition
 from gateway.policy.documents import parse_document
 from gateway.policy.service_defs import load_service_defs
 
@@ -23,7 +23,7 @@ def shipped() -> Any:
 @cache
 def _written(name: str) -> dict[str, Any]:
     path = SHIPPED / f"{name}.yaml"
-    return completed(parse_document(path.read_text(encoding="utf-8"), path.name).data)
+    return complete_definition(parse_document(path.read_text(encoding="utf-8"), path.name).data)
 
 
 def hive(**changes: Any) -> dict[str, Any]:

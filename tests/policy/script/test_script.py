@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gateway.model.context import AccessContext
 from gateway.model.tags import Tag
 from gateway.policy.facts import Facts
-from gateway.policy.script import CannotTell, ScriptValue, Untranslatable, parse
+from gateway.policy.script import Indeterminate, ScriptValue, Untranslatable, parse
 from gateway.policy.script.names import BARE, CALLED, CONTEXT
 from gateway.policy.script.values import UNDEFINED
 from tests.effort import tries
@@ -219,7 +219,7 @@ def test_what_does_not_hold(script: str) -> None:
 )
 def test_what_nobody_can_tell(script: str) -> None:
     assert holds(script) is None
-    with pytest.raises(CannotTell):
+    with pytest.raises(Indeterminate):
         value(script)
 
 

@@ -644,7 +644,7 @@ class PlanJudge:
                 decisions=(),
                 scans=(),
                 snapshot_version=snapshot.version,
-                plain=True,
+                shows_errors=True,
                 forwarded_plan=b"listing",
             )
         assert statement.plan is not None
@@ -684,7 +684,7 @@ class PlanJudge:
             plan_class="RemoveCachedRemoteRelation" if text.startswith("REMOVE") else "Plan",
             decisions=(),
             scans=self.scans.get(text, ()),
-            plain=not any(scan.obligations for scan in self.scans.get(text, ())),
+            shows_errors=not any(scan.obligations for scan in self.scans.get(text, ())),
             snapshot_version=snapshot.version,
             catalog_version=snapshot.catalog.version,
             names=next((names for pattern, names in self.names if re.search(pattern, text)), NONE),
@@ -695,7 +695,8 @@ class PlanJudge:
             temp_views_read=read,
             original_relation=self._original_relation(statement),
             handles=handles_of(statement.plan),
-            lazy=command_of(statement.plan) == "checkpoint_command" and not eager(statement.plan),
+            is_lazy_checkpoint=command_of(statement.plan) == "checkpoint_command"
+            and not eager(statement.plan),
         )
         return replace(cleared, **fields)
 

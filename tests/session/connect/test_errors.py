@@ -30,7 +30,7 @@ from gateway.session.connect.errors import (
 from gateway.session.redact import UNKNOWN, WITHHELD
 from gateway.wire.connect import descriptor_of, pb, serialize
 from gateway.wire.connect_errors import error_id
-from gateway.wire.connect_responses import redacted_details, redacted_response
+from gateway.wire.connect_responses import redact_details, redact_response
 
 RECORDED: dict[str, dict[str, Any]] = json.loads(
     (Path(__file__).parent / "recorded_errors.json").read_text(encoding="utf-8")
@@ -83,7 +83,7 @@ def raised(name: str, redaction: Redaction, *, enriched: bool = True) -> Any:
     response = None
     if enriched:
         response = pb.FetchErrorDetailsResponse.FromString(
-            redacted_details(serialize(fetched(name)), redaction)
+            redact_details(serialize(fetched(name)), redaction)
         )
     return convert_exception(info_of(fault), fault.message, response)
 
@@ -100,7 +100,7 @@ def test_without_obligations_an_error_is_what_spark_sent(name: str) -> None:
     assert dict(info_of(fault).metadata).keys() == dict(info_of(error(name)).metadata).keys()
     assert str(raised(name, FREE)) == str(as_sent(name))
     assert raised(name, FREE).getStackTrace() == as_sent(name).getStackTrace()
-    response = pb.FetchErrorDetailsResponse.FromString(redacted_details(serialize(fetched(name)), FREE))
+    response = pb.FetchErrorDetailsResponse.FromString(redact_details(serialize(fetched(name)), FREE))
     assert response == fetched(name)
 
 
@@ -144,7 +144,7 @@ def test_with_obligations_pyspark_raises_the_same_exception(name: str, enriched:
 @pytest.mark.parametrize("name", RECORDED)
 def test_with_obligations_nothing_tells_of_the_guard_or_of_rows(name: str) -> None:
     fault = redact_error(error(name), OBLIGED)
-    response = pb.FetchErrorDetailsResponse.FromString(redacted_details(serialize(fetched(name)), OBLIGED))
+    response = pb.FetchErrorDetailsResponse.FromString(redact_details(serialize(fetched(name)), OBLIGED))
     told = f"{fault.message} {info_of(fault)} {response} {raised(name, OBLIGED)}"
     for secret in (*GUARD, *VALUES):
         assert secret not in told.replace("'***'", "")
@@ -205,7 +205,7 @@ SECRETS = Redaction(has_obligations=False, plain=True, secrets=("nope",))
 def test_the_token_is_shown_to_nobody() -> None:
     name = "unresolved column of a DataFrame"
     fault = redact_error(error(name), SECRETS)
-    response = redacted_details(serialize(fetched(name)), SECRETS)
+    response = redact_details(serialize(fetched(name)), SECRETS)
     assert "nope" not in fault.message
     assert b"nope" not in fault.details
     assert b"nope" not in response
@@ -245,7 +245,7 @@ def contexts_of(redaction: Redaction, *contexts: Any) -> list[Any]:
     failure = pb.FetchErrorDetailsResponse.Error(error_type_hierarchy=["x.Y"], message="m")
     failure.spark_throwable.query_contexts.extend(contexts)
     response = pb.FetchErrorDetailsResponse(root_error_idx=0, errors=[failure])
-    shown = pb.FetchErrorDetailsResponse.FromString(redacted_details(serialize(response), redaction))
+    shown = pb.FetchErrorDetailsResponse.FromString(redact_details(serialize(response), redaction))
     return list(shown.errors[0].spark_throwable.query_contexts)
 
 
@@ -286,7 +286,7 @@ def test_causes_are_followed_forwards_only() -> None:
 
     causes = [1, 1, 0, 9, -1, None]
     response = pb.FetchErrorDetailsResponse(root_error_idx=17, errors=[failure(cause) for cause in causes])
-    shown = pb.FetchErrorDetailsResponse.FromString(redacted_details(serialize(response), FREE))
+    shown = pb.FetchErrorDetailsResponse.FromString(redact_details(serialize(response), FREE))
     assert [e.cause_idx if e.HasField("cause_idx") else None for e in shown.errors] == [1, *[None] * 5]
     assert not shown.HasField("root_error_idx")
 
@@ -299,7 +299,7 @@ def test_a_cause_is_withheld_even_under_an_error_of_the_analysis() -> None:
         error_type_hierarchy=["java.lang.RuntimeException"], message="secret 4711"
     )
     response = pb.FetchErrorDetailsResponse(root_error_idx=0, errors=[outer, inner])
-    shown = pb.FetchErrorDetailsResponse.FromString(redacted_details(serialize(response), OBLIGED))
+    shown = pb.FetchErrorDetailsResponse.FromString(redact_details(serialize(response), OBLIGED))
     assert [e.message for e in shown.errors] == ["fine", f"{WITHHELD} (java.lang.RuntimeException)"]
 
 
@@ -308,7 +308,7 @@ def test_an_error_without_types_can_still_be_printed() -> None:
     response = pb.FetchErrorDetailsResponse(
         root_error_idx=0, errors=[pb.FetchErrorDetailsResponse.Error(error_type_hierarchy=["not a type"])]
     )
-    shown = pb.FetchErrorDetailsResponse.FromString(redacted_details(serialize(response), OBLIGED))
+    shown = pb.FetchErrorDetailsResponse.FromString(redact_details(serialize(response), OBLIGED))
     assert list(shown.errors[0].error_type_hierarchy) == ["java.lang.Exception"]
     assert shown.errors[0].message == UNKNOWN
 
@@ -320,7 +320,7 @@ def test_advice_on_breaking_changes_stays() -> None:
     info.mitigation_config.key = "spark.sql.x"
     info.needs_audit = False
     response = pb.FetchErrorDetailsResponse(root_error_idx=0, errors=[failure])
-    shown = pb.FetchErrorDetailsResponse.FromString(redacted_details(serialize(response), SECRETS))
+    shown = pb.FetchErrorDetailsResponse.FromString(redact_details(serialize(response), SECRETS))
     kept = shown.errors[0].spark_throwable.breaking_change_info
     assert list(kept.migration_message) == [f"set {REDACTED} to keep it"]
     assert kept.mitigation_config.key == "spark.sql.x"
@@ -461,7 +461,7 @@ def response(**fields: Any) -> Any:
 
 
 def redacted(message: Any, redaction: Redaction) -> Any:
-    return pb.ExecutePlanResponse.FromString(redacted_response(serialize(message), redaction))
+    return pb.ExecutePlanResponse.FromString(redact_response(serialize(message), redaction))
 
 
 def test_counts_of_the_plans_nodes_go_with_obligations() -> None:
@@ -535,7 +535,7 @@ def test_the_status_of_a_streaming_query_tells_not_what_failed(message: str, sho
 def test_plans_of_streaming_queries_go_with_obligations() -> None:
     plan = streaming(explain=pb.StreamingQueryCommandResult.ExplainResult(result="Filter CANARY"))
     assert redacted(plan, FREE) == plan
-    assert b"CANARY" not in redacted_response(serialize(plan), OBLIGED)
+    assert b"CANARY" not in redact_response(serialize(plan), OBLIGED)
 
 
 PROGRESS = {
@@ -560,7 +560,7 @@ def test_the_progress_of_streaming_queries_tells_no_counts_and_stays_readable() 
         )
     )
     assert redacted(progress, FREE) == progress
-    after = redacted_response(serialize(progress), OBLIGED)
+    after = redact_response(serialize(progress), OBLIGED)
     assert b"CANARY" not in after
     assert b"4711" not in after
     told = pb.ExecutePlanResponse.FromString(after).streaming_query_command_result.recent_progress
@@ -581,7 +581,7 @@ def test_the_progress_of_streaming_queries_tells_no_counts_and_stays_readable() 
 
 def test_the_start_of_a_streaming_query_tells_no_secret() -> None:
     started = pb.WriteStreamOperationStartResult(name="n", query_started_event_json='{"name": "nope"}')
-    after = redacted_response(serialize(response(write_stream_operation_start_result=started)), SECRETS)
+    after = redact_response(serialize(response(write_stream_operation_start_result=started)), SECRETS)
     assert b"nope" not in after
 
 

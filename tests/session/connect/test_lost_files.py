@@ -233,12 +233,12 @@ async def test_the_causes_of_a_wait_are_asked_for_once_and_told_all_the_same() -
 
 def waiting_failed() -> RpcError:
     """An error that says only that a wait failed, and by which id more can be asked for."""
-    from gateway.wire.connect_errors import StatusDetails, packed
+    from gateway.wire.connect_errors import StatusDetails, pack_status
 
     metadata = {"errorId": "e-1", "classes": '["org.apache.spark.SparkException"]'}
     told = StatusDetails(reason="org.apache.spark.SparkException", metadata=metadata)
     message = "Exception thrown in awaitResult: "
-    return RpcError(code=13, message=message, details=packed(13, message, told))
+    return RpcError(code=13, message=message, details=pack_status(13, message, told))
 
 
 async def test_what_is_shown_of_it_is_counted_once() -> None:

@@ -26,13 +26,13 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_it_waits_until_the_client_has_enough() -> None:
     window = Window()
     for name in ("a", "b", "c"):
-        window.sent(name, AHEAD_BYTES)
-    window.taken("a")
-    waiting = asyncio.create_task(window.room())
-    window.taken("unknown")
+        window.note_sent(name, AHEAD_BYTES)
+    window.acknowledge("a")
+    waiting = asyncio.create_task(window.wait_for_room())
+    window.acknowledge("unknown")
     await asyncio.sleep(0)
     assert not waiting.done()
-    window.taken("b")
+    window.acknowledge("b")
     await waiting
 
 
@@ -41,36 +41,36 @@ async def test_a_client_that_never_says_what_it_has_is_waited_for_once(
 ) -> None:
     monkeypatch.setattr(windows, "FIRST_WORD_S", 0.0)
     window = Window()
-    window.sent("a", AHEAD_BYTES + 1)
-    await window.room()
-    window.sent("b", AHEAD_BYTES + 1)
+    window.note_sent("a", AHEAD_BYTES + 1)
+    await window.wait_for_room()
+    window.note_sent("b", AHEAD_BYTES + 1)
     async with asyncio.timeout(0):
-        await window.room()
+        await window.wait_for_room()
 
 
 @pytest.mark.usefixtures("impatient")
 async def test_a_client_that_takes_nothing_is_not_waited_for_for_ever() -> None:
     window = Window()
-    window.sent("a", 1)
-    window.taken("a")
-    window.sent("b", AHEAD_BYTES + 1)
+    window.note_sent("a", 1)
+    window.acknowledge("a")
+    window.note_sent("b", AHEAD_BYTES + 1)
     with pytest.raises(InvalidRequest, match="took nothing"):
-        await window.room()
+        await window.wait_for_room()
 
 
 async def test_a_reader_that_another_one_follows_is_held_up_no_longer() -> None:
     all_of_them = Windows()
     async with all_of_them.over(KEY) as first:
-        first.sent("a", 1)
-        all_of_them.taken(KEY, "a")
-        first.sent("b", AHEAD_BYTES + 1)
-        waiting = asyncio.create_task(first.room())
+        first.note_sent("a", 1)
+        all_of_them.acknowledge(KEY, "a")
+        first.note_sent("b", AHEAD_BYTES + 1)
+        waiting = asyncio.create_task(first.wait_for_room())
         async with all_of_them.over(KEY) as second:
             await waiting
-            second.sent("b", AHEAD_BYTES + 1)
-            all_of_them.taken(KEY, None)  # it wants no more
-            await second.room()
-    all_of_them.taken(KEY, "b")
+            second.note_sent("b", AHEAD_BYTES + 1)
+            all_of_them.acknowledge(KEY, None)  # it wants no more
+            await second.wait_for_room()
+    all_of_them.acknowledge(KEY, "b")
 
 
 def relayed(world: World, operation: str) -> AsyncGenerator[bytes, None]:

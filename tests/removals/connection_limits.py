@@ -19,46 +19,67 @@ from tests.removals.removing import Removal
 
 REMOVALS = (
     Removal(
-        "door-address-queue", "more of one address than may be at once wait", Never(), "frontends.test_doors"
+        "door-address-queue",
+        "more of one address than may be at once wait",
+        Never(),
+        "frontends.test_connection_limits",
     ),
     Removal(
-        "door-queue-bound", "who waits for others of an address is bounded", Always(), "frontends.test_doors"
+        "door-queue-bound",
+        "who waits for others of an address is bounded",
+        Always(),
+        "frontends.test_connection_limits",
     ),
     Removal(
         "door-recent-stays",
         "who would take the place of one of its address who has just come waits, whichever bound it is",
         Statement("return False"),
-        "frontends.test_doors",
+        "frontends.test_connection_limits",
     ),
     Removal(
         "door-equal-addresses",
         "of addresses with as many strangers the one that wants a place makes it",
         Becomes("(len(strangers), False)"),
-        "frontends.test_doors",
+        "frontends.test_connection_limits",
     ),
     Removal(
         "door-queue-fair",
         "who waits leaves room for those of other addresses who wait",
         Always(),
-        "frontends.test_doors",
+        "frontends.test_connection_limits",
     ),
-    Removal("door-silent-cut", "who says nothing is cut", Deleted(), "frontends.test_doors"),
+    Removal("door-silent-cut", "who says nothing is cut", Deleted(), "frontends.test_connection_limits"),
     Removal(
-        "door-most-strangers-first", "who has most strangers makes room", Uncalled(), "frontends.test_doors"
+        "door-most-strangers-first",
+        "who has most strangers makes room",
+        Uncalled(),
+        "frontends.test_connection_limits",
     ),
     Removal(
-        "door-address-bound", "strangers of one address are bounded", DropElement(0), "frontends.test_doors"
+        "door-address-bound",
+        "strangers of one address are bounded",
+        DropElement(0),
+        "frontends.test_connection_limits",
     ),
-    Removal("door-ipv6-network", "a network of IPv6 is one address", Always(), "frontends.test_doors"),
-    Removal("door-pool-burst", "a pool logs in at once", Becomes("True"), "frontends.test_doors"),
+    Removal(
+        "door-ipv6-network", "a network of IPv6 is one address", Always(), "frontends.test_connection_limits"
+    ),
+    Removal("door-pool-burst", "a pool logs in at once", Becomes("True"), "frontends.test_connection_limits"),
     Removal(
         "door-room-for-others",
         "one address leaves room for others, however fast it is",
         Never(),
-        "frontends.test_doors",
+        "frontends.test_connection_limits",
     ),
-    Removal("door-descriptors", "strangers leave descriptors for others", Uncalled(), "frontends.test_doors"),
-    Removal("door-grpc", "what comes to gRPC comes through the door", Never(), "frontends.test_doors"),
+    Removal(
+        "door-descriptors",
+        "strangers leave descriptors for others",
+        Uncalled(),
+        "frontends.test_connection_limits",
+    ),
+    Removal(
+        "door-grpc", "what comes to gRPC comes through the door", Never(), "frontends.test_connection_limits"
+    ),
     Removal("recent-stamps", "stamps of just now are not relied on", DropOperand(3), "files.test_unlinked"),
     Removal("root-link", "a root that is a link may lead elsewhere", DropOperand(0), "files.test_unlinked"),
     Removal("directory-links", "directories below are looked at for links", Never(), "files.test_unlinked"),

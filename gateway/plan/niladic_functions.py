@@ -9,17 +9,19 @@ from __future__ import annotations
 from gateway.plan.analyse_scope import ColumnUsage
 from gateway.plan.identifiers import attribute_parts
 from gateway.plan.reading import PlanReading
-from gateway.sql.identity import IDENTITIES, IsIdentity, unclear
+from gateway.sql.identity import IDENTITIES, IsIdentity, refuse_unclear
 from gateway.sql.required import Unsupported
 from gateway.wire.connect import Message, pb
 
 
-def asking(reading: PlanReading, texts: tuple[pb.Expression.ExpressionString, ...]) -> ColumnUsage:
+def collect_word_places(
+    reading: PlanReading, texts: tuple[pb.Expression.ExpressionString, ...]
+) -> ColumnUsage:
     """Return findings that will note where the plan's words stand, and the expressions of `texts`."""
     return ColumnUsage(asked={id(message) for message in (*reading.words, *texts)})
 
 
-def meaning_of(message: Message, findings: ColumnUsage) -> IsIdentity:
+def find_meanings(message: Message, findings: ColumnUsage) -> IsIdentity:
     """Return what words mean where a message stands."""
 
     def meaning(name: str) -> bool | None:
@@ -38,12 +40,12 @@ def functions_among(
     for word in reading.words:
         text = word.unparsed_identifier if hasattr(word, "unparsed_identifier") else word.col_name
         name = (attribute_parts(text) or (text,))[0].lower()
-        meaning = meaning_of(word, findings)(name)
+        meaning = find_meanings(word, findings)(name)
         if meaning is None:
-            return unclear(name)
+            return refuse_unclear(name)
         if meaning:
             found.add(id(word))
     for name in {name.lower() for name in reading.names} & IDENTITIES:
         if not followed or name in findings.not_columns:
-            return unclear(name)
+            return refuse_unclear(name)
     return frozenset(found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gateway.model.catalog import dotted
+from gateway.model.catalog import quote_parts
 from gateway.model.reading import FunctionRef, Parameter, Reading
 from gateway.model.statement import SessionContext
 from gateway.sql.required import Unsupported
@@ -17,16 +17,16 @@ _SYSTEM = ("`system`.`builtin`", "`system`.`session`")
 
 def search_path(context: SessionContext, *, builtin: bool = True) -> str:
     """Return where Spark looks for a name without a database: `builtin` for what could be a function too."""
-    current = dotted((context.catalog, *context.namespace))
+    current = quote_parts((context.catalog, *context.namespace))
     return f"[{', '.join((*(_SYSTEM if builtin else _SYSTEM[1:]), current))}]"
 
 
-def unknown_function(function: FunctionRef, context: SessionContext) -> Unsupported:
+def build_unknown_function_refusal(function: FunctionRef, context: SessionContext) -> Unsupported:
     """Return the refusal of what is neither built in nor registered, as Spark tells that there is none.
 
     Whether there is a persistent function of the name is not looked up.
     """
-    name = dotted(function.parts)
+    name = quote_parts(function.parts)
     if function.table_valued:
         return Unsupported(
             f"[UNRESOLVABLE_TABLE_VALUED_FUNCTION] Could not resolve {name} to a table-valued function.\n"
@@ -47,7 +47,7 @@ def unknown_function(function: FunctionRef, context: SessionContext) -> Unsuppor
     )
 
 
-def unbound_parameter(parameter: Parameter, text: str) -> Unsupported:
+def build_unbound_parameter_refusal(parameter: Parameter, text: str) -> Unsupported:
     """Return the refusal of a parameter marker in a text that came without arguments."""
     span = parameter.span
     name = "" if span is None else span.of(text).lstrip(":").strip()
@@ -62,14 +62,14 @@ def unbound_parameter(parameter: Parameter, text: str) -> Unsupported:
     )
 
 
-def table_not_found(
+def build_table_not_found_refusal(
     parts: Iterable[str], context: SessionContext, reading: Reading | None = None, at: int | None = None
 ) -> Unsupported:
     """Return the refusal of a command about a table that is not there, as it is written.
 
     With the `reading` of its text, the plan is told as well, as Spark prints it.
     """
-    name = dotted(tuple(parts))
+    name = quote_parts(tuple(parts))
     printed = reading.printed if reading is not None else ""
     leaf = printed.rstrip("\n").rsplit("\n", 1)[-1]
     queried = "UnresolvedRelation" in printed or leaf.endswith("QueryLike")
@@ -88,7 +88,7 @@ def table_not_found(
     )
 
 
-def located(refusal: Unsupported, text: str) -> str:
+def add_position(refusal: Unsupported, text: str) -> str:
     """Return a refusal in Spark's words with the place in the text and the plan, where it has them."""
     if refusal.at is None:
         return refusal.why

@@ -23,7 +23,7 @@ from aiohttp import ClientSession, TCPConnector
 from prometheus_client import CollectorRegistry
 
 from gateway.admin.listener import AdminServer
-from gateway.frontends.doors import Door, DoorLimits, address_of, origin_of
+from gateway.frontends.connection_limits import ConnectionLimiter, ConnectionLimits, address_of, origin_of
 from gateway.frontends.proxy_protocol import SIGNATURE
 from gateway.session.ports import Visitor
 from gateway.wire.sasl import Status, step
@@ -32,7 +32,7 @@ from tests.frontends.listening import OPEN, RawClient, listening
 from tests.speed import patience
 
 TLS = Path(__file__).parent / "tls"
-LONG = DoorLimits(first_byte_s=patience(), login_s=patience())
+LONG = ConnectionLimits(first_byte_s=patience(), login_s=patience())
 
 
 class Served(asyncio.Protocol):
@@ -55,9 +55,9 @@ class Served(asyncio.Protocol):
 class Opened:
     """A door, and what stands behind it."""
 
-    def __init__(self, limits: DoorLimits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self.refused = Counter[str]()
-        self.door = Door("test", limits, refused=lambda _, why: self.refused.update((why,)))
+        self.door = ConnectionLimiter("test", limits, refused=lambda _, why: self.refused.update((why,)))
         self.served: list[Served] = []
         self.port = 0
 
@@ -80,7 +80,7 @@ CLIENTS: list[asyncio.StreamWriter] = []
 
 
 @contextlib.asynccontextmanager
-async def opened(limits: DoorLimits) -> AsyncIterator[Opened]:
+async def opened(limits: ConnectionLimits) -> AsyncIterator[Opened]:
     here = Opened(limits)
     here.port = await here.door.open("127.0.0.1", 0, here.make)
     try:
@@ -100,13 +100,13 @@ async def is_cut(reader: asyncio.StreamReader) -> bool:
 
 
 async def test_who_says_nothing_is_cut_and_nothing_is_made_for_him() -> None:
-    async with opened(DoorLimits(first_byte_s=0.05)) as here:
+    async with opened(ConnectionLimits(first_byte_s=0.05)) as here:
         assert await is_cut(await here.client())
         assert (here.served, here.refused) == ([], {"late": 1})
 
 
 async def test_who_says_something_and_does_not_log_in_is_cut_later() -> None:
-    async with opened(DoorLimits(first_byte_s=patience(), login_s=0.2)) as here:
+    async with opened(ConnectionLimits(first_byte_s=patience(), login_s=0.2)) as here:
         reader = await here.client(says=b"x")
         assert await is_cut(reader)
         await here.served[0].gone.wait()
@@ -116,27 +116,27 @@ async def test_who_says_something_and_does_not_log_in_is_cut_later() -> None:
 
 
 async def test_who_is_admitted_stays_and_leaves_room_for_strangers() -> None:
-    async with opened(DoorLimits(first_byte_s=0.5, login_s=0.5, strangers_per_address=1)) as here:
+    async with opened(ConnectionLimits(first_byte_s=0.5, login_s=0.5, strangers_per_address=1)) as here:
         first = await here.client(says=b"x")
-        here.served[0].visitor.admitted()
-        here.served[0].visitor.admitted()
+        here.served[0].visitor.mark_logged_in()
+        here.served[0].visitor.mark_logged_in()
         assert await is_cut(await here.client())
         assert here.refused == {"late": 1}
         assert not first.at_eof()
 
 
 async def test_of_one_address_the_oldest_who_waits_makes_room() -> None:
-    limits = DoorLimits(strangers_per_address=2, burst_s=0, first_byte_s=patience(), login_s=patience())
+    limits = ConnectionLimits(strangers_per_address=2, burst_s=0, first_byte_s=patience(), login_s=patience())
     async with opened(limits) as here:
         elsewhere = await here.client("127.0.0.2")
         busy = await here.client(says=b"x")
-        here.served[0].visitor.busy()
+        here.served[0].visitor.begin_busy()
         waiting = await here.client()
         third = await here.client(says=b"x")
         assert await is_cut(waiting)
-        here.served[1].visitor.busy()
+        here.served[1].visitor.begin_busy()
         assert await is_cut(await here.client()), "nobody waits"
-        here.served[0].visitor.waiting()
+        here.served[0].visitor.end_busy()
         fourth = await here.client(says=b"x")
         assert await is_cut(busy)
         assert set(here.refused) == {"address"}
@@ -147,7 +147,9 @@ async def test_a_pool_logs_in_at_once_and_leaves_room_for_other_addresses() -> N
     async with listening(doors=LONG) as gateway:
         pool = await asyncio.gather(*(RawClient.logged_in(gateway.port) for _ in range(200)))
         assert [one.reader.at_eof() for one in pool] == [False] * 200
-    limits = DoorLimits(strangers=16, strangers_per_address=2, first_byte_s=patience(), login_s=patience())
+    limits = ConnectionLimits(
+        strangers=16, strangers_per_address=2, first_byte_s=patience(), login_s=patience()
+    )
     async with opened(limits) as here:
         for _ in range(20):
             await here.client()
@@ -160,7 +162,7 @@ async def test_more_of_one_address_than_may_be_at_once_log_in_one_after_the_othe
     async with listening() as gateway:
         pool = await asyncio.gather(*(RawClient.logged_in(gateway.port) for _ in range(400)))
         assert [one.reader.at_eof() for one in pool] == [False] * 400
-        assert not gateway.server._door._queues
+        assert not gateway.server._connection_limiter._queues
 
 
 @pytest.mark.parametrize("says", [b"", step(Status.START, b"PLAIN")], ids=["silent", "begun"])
@@ -197,7 +199,9 @@ async def test_a_pool_logs_in_beside_floods_from_other_addresses(
 
 
 async def test_who_waits_for_others_of_his_address_gets_the_place_of_one_who_says_nothing() -> None:
-    limits = DoorLimits(strangers=8, strangers_per_address=2, first_byte_s=patience(), login_s=patience())
+    limits = ConnectionLimits(
+        strangers=8, strangers_per_address=2, first_byte_s=patience(), login_s=patience()
+    )
     async with opened(replace(limits, burst_s=0.2)) as here:
         silent = [await here.client() for _ in range(7)]
         late = [await here.client(says=b"x") for _ in range(3)]
@@ -214,7 +218,7 @@ async def test_who_waits_for_others_of_his_address_gets_the_place_of_one_who_say
 
 
 async def test_of_many_addresses_the_one_with_most_strangers_makes_room() -> None:
-    limits = DoorLimits(strangers=5, first_byte_s=patience(), login_s=patience())
+    limits = ConnectionLimits(strangers=5, first_byte_s=patience(), login_s=patience())
     async with opened(limits) as here:
         alone = await here.client("127.0.0.9", says=b"x")
         spoke = await here.client("127.0.0.2", says=b"x")
@@ -236,18 +240,18 @@ async def test_strangers_are_a_part_of_all_descriptors() -> None:
 
 
 async def test_of_all_strangers_the_oldest_makes_room_and_of_all_connections_a_stranger() -> None:
-    limits = DoorLimits(strangers=2, connections=3, first_byte_s=patience(), login_s=patience())
+    limits = ConnectionLimits(strangers=2, connections=3, first_byte_s=patience(), login_s=patience())
     async with opened(limits) as here:
         readers = [await here.client(f"127.0.0.{n}", says=b"x") for n in range(2, 5)]
         assert await is_cut(readers[0])
         assert here.refused == {"strangers": 1}
         for one in here.served[1:]:
-            one.visitor.admitted()
+            one.visitor.mark_logged_in()
         readers.append(await here.client(says=b"x"))
         readers.append(await here.client(says=b"x"))
         assert await is_cut(readers[3])
         assert here.refused == {"strangers": 1, "connections": 1}
-        here.served[-1].visitor.admitted()
+        here.served[-1].visitor.mark_logged_in()
         assert await is_cut(await here.client())
         assert not any(one.at_eof() for one in (*readers[1:3], readers[4]))
 
@@ -257,12 +261,12 @@ async def test_the_last_descriptors_are_nobodys(monkeypatch: pytest.MonkeyPatch)
         next_ = probe.fileno()
     # The listener, some sockets of clients and as many of ours, and then none: however many are open before.
     monkeypatch.setattr(resource, "getrlimit", lambda _: (next_ + 14, next_ + 14))
-    async with opened(DoorLimits(reserve=2, first_byte_s=patience(), login_s=patience())) as here:
+    async with opened(ConnectionLimits(reserve=2, first_byte_s=patience(), login_s=patience())) as here:
         assert here.door._below == next_ + 12
         here.door._most_strangers = 1000
         readers = [await here.client(says=b"x") for _ in range(3)]
         for one in here.served:
-            one.visitor.busy()
+            one.visitor.begin_busy()
         while not here.refused["descriptors"]:
             readers.append(await here.client())
             await asyncio.sleep(0.01)
@@ -281,7 +285,7 @@ def server_tls() -> ssl.SSLContext:
 
 
 async def test_whoever_has_not_shaken_hands_has_a_deadline_too() -> None:
-    here = Opened(DoorLimits(first_byte_s=patience(), login_s=0.2))
+    here = Opened(ConnectionLimits(first_byte_s=patience(), login_s=0.2))
     here.port = await here.door.open("127.0.0.1", 0, here.make, tls=server_tls())
     reader, writer = await asyncio.open_connection("127.0.0.1", here.port)
     writer.write(b"\x16\x03\x01")
@@ -331,7 +335,9 @@ def test_a_network_that_one_host_may_have_is_one_address(address: str, other: st
 
 
 async def test_sql_clients_log_in_beside_strangers() -> None:
-    limits = DoorLimits(strangers=3, strangers_per_address=3, first_byte_s=patience(), login_s=patience())
+    limits = ConnectionLimits(
+        strangers=3, strangers_per_address=3, first_byte_s=patience(), login_s=patience()
+    )
     async with listening(doors=limits) as gateway:
         idle = [await RawClient.connect(gateway.port) for _ in range(10)]
         begun = [await RawClient.connect(gateway.port) for _ in range(10)]
@@ -344,7 +350,9 @@ async def test_sql_clients_log_in_beside_strangers() -> None:
 
 
 async def test_frames_log_in_beside_strangers_and_keep_their_addresses() -> None:
-    limits = DoorLimits(strangers=3, strangers_per_address=3, first_byte_s=patience(), login_s=patience())
+    limits = ConnectionLimits(
+        strangers=3, strangers_per_address=3, first_byte_s=patience(), login_s=patience()
+    )
     async with connect_listening(doors=limits) as here:
         for _ in range(10):
             _, writer = await asyncio.open_connection("127.0.0.1", here.port)
@@ -370,7 +378,7 @@ def _thrice(answer: bytes) -> Any:
 
 
 async def test_frames_are_cut_that_never_log_in() -> None:
-    async with connect_listening(doors=DoorLimits(login_s=0.3, first_byte_s=patience())) as here:
+    async with connect_listening(doors=ConnectionLimits(login_s=0.3, first_byte_s=patience())) as here:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await here.call(metadata=())
         assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
@@ -388,7 +396,9 @@ async def test_frames_are_cut_that_never_log_in() -> None:
             while await late.read(1000):
                 pass
         gone.close()
-        assert len(here.server._door._places) == 1, "one who logged in longer ago than strangers may stay"
+        assert len(here.server._connection_limiter._places) == 1, (
+            "one who logged in longer ago than strangers may stay"
+        )
 
 
 PINGS = (
@@ -414,7 +424,7 @@ async def flood(port: int) -> socket.socket:
 
 
 async def test_who_was_cut_and_took_no_answers_leaves_nothing_behind() -> None:
-    async with connect_listening(doors=DoorLimits(login_s=0.5, first_byte_s=patience())) as here:
+    async with connect_listening(doors=ConnectionLimits(login_s=0.5, first_byte_s=patience())) as here:
         assert await here.call()
         before = psutil.Process().num_fds()
         held = [await flood(here.port) for _ in range(5)]
@@ -423,11 +433,11 @@ async def test_who_was_cut_and_took_no_answers_leaves_nothing_behind() -> None:
         async with asyncio.timeout(patience()):
             while psutil.Process().num_fds() > before:  # noqa: ASYNC110 - descriptors tell nobody
                 await asyncio.sleep(0.01)
-        assert len(here.server._door._places) == 1
+        assert len(here.server._connection_limiter._places) == 1
 
 
 async def test_strangers_who_take_no_answers_do_not_keep_the_server_from_stopping() -> None:
-    async with connect_listening(doors=DoorLimits(login_s=patience(60))) as here:
+    async with connect_listening(doors=ConnectionLimits(login_s=patience(60))) as here:
         held = [await flood(here.port) for _ in range(3)]
         with structlog.testing.capture_logs() as logs:
             await here.server.close(within_s=2)
@@ -450,8 +460,10 @@ async def test_what_did_not_come_through_the_door_is_refused() -> None:
 
 async def test_pages_are_given_beside_strangers_and_heads_have_a_deadline() -> None:
     listener = AdminServer({}, CollectorRegistry())
-    limits = DoorLimits(connections=3, strangers=3, strangers_per_address=3, login_s=0.3, first_byte_s=0.3)
-    port = await listener.start(Door("admin", limits), "127.0.0.1", 0)
+    limits = ConnectionLimits(
+        connections=3, strangers=3, strangers_per_address=3, login_s=0.3, first_byte_s=0.3
+    )
+    port = await listener.start(ConnectionLimiter("admin", limits), "127.0.0.1", 0)
     try:
         opened_ = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
         for _, writer in opened_[5:]:
@@ -485,7 +497,9 @@ LogIn = Callable[[], Awaitable[None]]
 
 
 @contextlib.asynccontextmanager
-async def over_tls(listener: str, limits: DoorLimits) -> AsyncIterator[tuple[Door, int, LogIn]]:
+async def over_tls(
+    listener: str, limits: ConnectionLimits
+) -> AsyncIterator[tuple[ConnectionLimiter, int, LogIn]]:
     """A listener with TLS: its door, its port, and what logs in there, or gets a page."""
     if listener == "thrift":
         async with listening(doors=limits, ssl=server_tls()) as gateway:
@@ -495,7 +509,7 @@ async def over_tls(listener: str, limits: DoorLimits) -> AsyncIterator[tuple[Doo
                 OPEN.append(RawClient(*streams))
                 assert await OPEN[-1].log_in("bob", "secret") == (Status.COMPLETE, b"")
 
-            yield gateway.server._door, gateway.port, log_in
+            yield gateway.server._connection_limiter, gateway.port, log_in
     elif listener == "connect":
         async with connect_listening(tls=True, doors=limits) as here:
 
@@ -504,9 +518,9 @@ async def over_tls(listener: str, limits: DoorLimits) -> AsyncIterator[tuple[Doo
                 asked = here.stub("Config", channel)(b"q", metadata=here.bearer, timeout=patience(20))
                 assert await asked
 
-            yield here.server._door, here.port, call
+            yield here.server._connection_limiter, here.port, call
     else:
-        server, door = AdminServer({}, CollectorRegistry()), Door("admin", limits)
+        server, door = AdminServer({}, CollectorRegistry()), ConnectionLimiter("admin", limits)
         port = await server.start(door, "127.0.0.1", 0, tls=server_tls())
 
         async def ask() -> None:
@@ -533,7 +547,7 @@ async def say(writer: asyncio.StreamWriter, way: int, hello: bytes) -> None:
 
 @pytest.mark.parametrize("listener", ["thrift", "connect", "admin"])
 async def test_crowds_that_do_not_shake_hands_are_bounded_and_cut(listener: str) -> None:
-    limits = DoorLimits(strangers=40, strangers_per_address=16, burst_s=0.2)
+    limits = ConnectionLimits(strangers=40, strangers_per_address=16, burst_s=0.2)
     limits = replace(limits, first_byte_s=patience(1), login_s=patience(2))
     hello, size = client_hello(), 240
     async with over_tls(listener, limits) as (door, port, log_in):

@@ -39,12 +39,12 @@ ACCEPTED_AT_ONCE = 64
 """Then it is others' turn on the loop."""
 PAUSE_S = 0.1
 """How long nothing is accepted when the system has no descriptor at all."""
-TOLD_EVERY_S = 10.0
+LOG_EVERY_S = 10.0
 """How often one kind of refusal is logged; all are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DoorLimits:
+class ConnectionLimits:
     """Bounds of one listener."""
 
     connections: int = 2000
@@ -69,8 +69,8 @@ class Stranger:
 
     __slots__ = (
         "_asked",
-        "_door",
         "_end",
+        "_limiter",
         "_timer",
         "address",
         "is_known",
@@ -80,7 +80,7 @@ class Stranger:
         "task",
     )
 
-    def __init__(self, door: Door, sock: socket.socket, address: str, since: float) -> None:
+    def __init__(self, door: ConnectionLimiter, sock: socket.socket, address: str, since: float) -> None:
         self.address = address
         self.origin = origin_of(address)
         self.sock: socket.socket | None = sock
@@ -89,7 +89,7 @@ class Stranger:
         """Hands it to the endpoint."""
         self.since = since
         self.is_known = False
-        self._door = door
+        self._limiter = door
         self._asked = 0
         self._end: Callable[[], None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -107,28 +107,28 @@ class Stranger:
     def ends_by(self, end: Callable[[], None]) -> None:
         self._end = end
 
-    def busy(self) -> None:
+    def begin_busy(self) -> None:
         self._asked += 1
 
-    def waiting(self) -> None:
+    def end_busy(self) -> None:
         self._asked -= 1
 
     def due(self, within_s: float | None) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if within_s is not None and self._door.has(self):
-            self._timer = asyncio.get_running_loop().call_later(within_s, self._door.late, self)
+        if within_s is not None and self._limiter.has(self):
+            self._timer = asyncio.get_running_loop().call_later(within_s, self._limiter.end_late, self)
 
-    def admitted(self) -> None:
+    def mark_logged_in(self) -> None:
         if not self.is_known:
             self.is_known = True
             self.due(None)
-            self._door.known(self)
+            self._limiter.note_logged_in(self)
 
     def leave(self) -> None:
         self.due(None)
-        self._door.left(self)
+        self._limiter.count_out(self)
 
     def end(self) -> None:
         """Cut the connection, and make room for another."""
@@ -142,18 +142,18 @@ class Stranger:
             self.sock.close()
 
 
-class Door:
+class ConnectionLimiter:
     """Listens at one address, and hands over whoever says something."""
 
     def __init__(
         self,
         listener: str,
-        limits: DoorLimits | None = None,
+        limits: ConnectionLimits | None = None,
         *,
         refused: Callable[[str, str], None] = lambda _listener, _why: None,
     ) -> None:
         """`refused` counts connections that were sent away, or ended before a login, by why."""
-        self.limits = limits or DoorLimits()
+        self.limits = limits or ConnectionLimits()
         self._listener = listener
         self._count = refused
         self._make: MakeProtocol | None = None
@@ -167,14 +167,14 @@ class Door:
         """Of an address that comes faster than there is room: connections that wait for others of it to log
         in, with when they came. They are strangers of whom nothing is read, and count as connections."""
         self._queued = 0
-        self._told: dict[str, float] = {}
-        self._untold = Counter[str]()
+        self._reported_at: dict[str, float] = {}
+        self._unreported = Counter[str]()
         self._below = 0
         self._most_strangers = 0
 
     async def open(self, host: str, port: int, make: MakeProtocol, *, tls: Any = None) -> int:
         """Listen; return the port, which matters when 0 was asked for. Raises OSError."""
-        self.bound(self.limits)
+        self.set_limits(self.limits)
         self._make, self._ssl = make, tls
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -196,7 +196,7 @@ class Door:
             loop.add_reader(sock, self._accept, sock)
         return port
 
-    def bound(self, limits: DoorLimits) -> None:
+    def set_limits(self, limits: ConnectionLimits) -> None:
         """Let no more in than these say, from now on."""
         self.limits = limits
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -250,13 +250,13 @@ class Door:
                 loop.call_later(PAUSE_S, self._resume, listening)
                 return
             sock.settimeout(0)
-            self._arrived(sock, address_of(peer))
+            self._handle_arrival(sock, address_of(peer))
 
     def _resume(self, listening: socket.socket) -> None:
         if listening in self._sockets:
             asyncio.get_running_loop().add_reader(listening, self._accept, listening)
 
-    def _arrived(self, sock: socket.socket, address: str) -> None:
+    def _handle_arrival(self, sock: socket.socket, address: str) -> None:
         origin, loop = origin_of(address), asyncio.get_running_loop()
         waits = origin in self._queues or self._must_wait(self._by_address.get(origin, {}))
         if waits and self._may_queue(sock, origin):  # RULE (door-address-queue)
@@ -433,12 +433,12 @@ class Door:
 
     # -- of places -----------------------------------------------------------------------------------------
 
-    def late(self, place: Stranger) -> None:
+    def end_late(self, place: Stranger) -> None:
         """End a connection whose time is over."""
         self._refuse("late")
         place.end()
 
-    def known(self, place: Stranger) -> None:
+    def note_logged_in(self, place: Stranger) -> None:
         """Count a connection among those that somebody is logged in on."""
         self._strangers.pop(place, None)
         self._drop_origin(place)
@@ -456,10 +456,10 @@ class Door:
         """Whether it is still here."""
         return place in self._places
 
-    def left(self, place: Stranger) -> None:
+    def count_out(self, place: Stranger) -> None:
         """Count a connection out."""
         self._places.pop(place, None)
-        self.known(place)
+        self.note_logged_in(place)
 
     def has_no_room(self, descriptor: int) -> bool:
         """Whether a descriptor for a connection is, or would be, one of the reserve."""
@@ -470,11 +470,11 @@ class Door:
 
     def _refuse(self, why: str) -> None:
         self._count(self._listener, why)
-        self._untold[why] += 1
+        self._unreported[why] += 1
         now = asyncio.get_running_loop().time()
-        if now - self._told.get(why, float("-inf")) >= TOLD_EVERY_S:
-            self._told[why] = now
-            count = self._untold.pop(why)
+        if now - self._reported_at.get(why, float("-inf")) >= LOG_EVERY_S:
+            self._reported_at[why] = now
+            count = self._unreported.pop(why)
             _log.warning("connections_refused", listener=self._listener, reason=why, count=count)
 
 
