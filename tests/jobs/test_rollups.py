@@ -34,6 +34,8 @@ from tests.audit.samples import cleared, refused
 from tests.jobs.records import DAY, NOW, at, day_of_events, fill, identity, statement, written
 from tests.jobs.worker import Ran, Worker, archive_of, rollups_of
 
+pytestmark = pytest.mark.in_turn(2)
+
 SUMMARIES = ("rollup_usage", "rollup_refusal", "rollup_statement", "rollup_latency")
 KEY = Ed25519PrivateKey.generate()
 ALL = RollupFilter()

@@ -33,7 +33,7 @@ def scorer() -> Scorer:
 
 
 @pytest.mark.parametrize("seed", [20_240_607, 7])
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 def test_each_class_is_found_and_nothing_else(seed: int) -> None:
     scoring = scorer()
     right: Counter[str] = Counter()
