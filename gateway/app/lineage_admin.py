@@ -29,7 +29,7 @@ _TIMEOUT_S = 30.0
 
 
 class LineageAdmin:
-    """The API with its connections and its logins; `close` ends them."""
+    """The API with its connections; `close` ends them."""
 
     def __init__(
         self,
@@ -59,7 +59,6 @@ class LineageAdmin:
         )
 
     async def close(self) -> None:
-        self._logins.close()
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.terminate()

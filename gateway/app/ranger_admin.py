@@ -29,7 +29,7 @@ from gateway.sql.functions import builtin_name, builtin_refusal
 
 
 class RangerAdmin:
-    """The API with its store and its logins; `close` ends them."""
+    """The API with its store; `close` ends it."""
 
     def __init__(
         self,
@@ -91,7 +91,6 @@ class RangerAdmin:
         self.api = RangerApi(self._store, Access(rights, read_text=read_text), self._logins.log_in)
 
     async def close(self) -> None:
-        self._logins.close()
         await self._store.close()
 
 

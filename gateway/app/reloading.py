@@ -13,13 +13,15 @@ from gateway.app import logs
 from gateway.app.certificates import Certificates
 from gateway.app.probes import read_connection_limits
 from gateway.errors import Faults
-from gateway.frontends.authentication import Authenticator, LoginLimits
 from gateway.frontends.connection_limits import ConnectionLimiter
+from gateway.frontends.guessing import Guesses, LoginLimits
 from gateway.settings.loading import load_settings
 from gateway.settings.models import Settings
 
 _log = structlog.get_logger(__name__)
 
+OF_CHAIN = ("order", "jwt", "ldap", "kerberos", "remember_s")
+"""Settings of logins that need a restart."""
 OF_SCHEDULES = ("schedule", "poll_s", "niceness", "share")
 """Settings of jobs that a gateway goes by, and not they."""
 
@@ -32,7 +34,8 @@ class Reloading:
         self.certificates = certificates
         self.connection_limiters: dict[str, ConnectionLimiter] = {}
         """By listener."""
-        self.authenticators: list[Authenticator] = []
+        self.guesses = Guesses(login_limits(settings))
+        """Of all endpoints together."""
         self._in_force = settings
         self._config = config
 
@@ -53,8 +56,7 @@ class Reloading:
         self._in_force = now
         if now.logging != old.logging:
             logs.configure(now.logging)
-        for authenticator in self.authenticators:
-            authenticator.set_limits(login_limits(now))
+        self.guesses.limits = login_limits(now)
         for name, door in self.connection_limiters.items():
             door.set_limits(read_connection_limits(now, name))
             tls = getattr(now.listeners, name).tls
@@ -85,7 +87,8 @@ def merge_reloaded(old: Settings, new: Settings) -> Settings:
     return old.model_copy(
         update={
             "logging": new.logging,
-            "logins": new.logins,
+            # The chain is made at the start.
+            "logins": new.logins.model_copy(update={name: getattr(old.logins, name) for name in OF_CHAIN}),
             "connections": new.connections,
             # Jobs are processes that read the settings anew; when they start is the gateway's matter.
             "jobs": new.jobs.model_copy(update={name: getattr(old.jobs, name) for name in OF_SCHEDULES}),

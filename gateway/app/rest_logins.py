@@ -12,7 +12,7 @@ RECORDED_AGAIN_S = 900.0
 
 
 class RestLogins:
-    """Logs in who sends a request; `close` ends the authenticator."""
+    """Logs in who sends a request."""
 
     def __init__(self, authenticator: Authenticator, protocol: str) -> None:
         """`protocol`: what the record says of how they came."""
@@ -26,6 +26,3 @@ class RestLogins:
             Client(address=address, protocol=self._protocol),
             record_every_s=RECORDED_AGAIN_S,
         )
-
-    def close(self) -> None:
-        self._authenticator.close()

@@ -13,7 +13,7 @@ from gateway.settings.listeners import SessionApiSettings
 
 
 class SessionsAdmin:
-    """The REST API of open sessions with its logins; `close` ends them."""
+    """The REST API of open sessions."""
 
     def __init__(self, settings: SessionApiSettings, dsn: str, authenticator: Authenticator) -> None:
         self._dsn = dsn
@@ -24,9 +24,6 @@ class SessionsAdmin:
             administrators=settings.administrators,
             groups=settings.administrator_groups,
         )
-
-    async def close(self) -> None:
-        self._logins.close()
 
     async def list_sessions(self) -> tuple[list[dict[str, Any]], Sequence[str]]:
         """Return the sessions of all gateways, and what is to be said of those that did not answer."""

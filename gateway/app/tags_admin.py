@@ -14,7 +14,7 @@ from gateway.settings.listeners import TagApiSettings
 
 
 class TagsAdmin:
-    """The REST API of proposals with its logins; `close` ends them."""
+    """The REST API of proposals."""
 
     def __init__(self, settings: TagApiSettings, dsn: str, authenticator: Authenticator) -> None:
         self._dsn = dsn
@@ -25,9 +25,6 @@ class TagsAdmin:
             administrators=settings.administrators,
             groups=settings.administrator_groups,
         )
-
-    async def close(self) -> None:
-        self._logins.close()
 
     async def list_proposals(
         self, *, states: Collection[str], tag: str | None, name: str, gone: bool, limit: int

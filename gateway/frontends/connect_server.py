@@ -22,11 +22,12 @@ import grpc.aio
 import structlog
 
 from gateway.errors import AuthenticationFailed, InvalidRequest, LimitExceeded, RpcError, SluiceError
-from gateway.frontends.authentication import WRONG, Authenticator
+from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connect_status import RpcStatus, build_restart_status, internal_error, status_of
 from gateway.frontends.connection_limits import ConnectionLimiter
+from gateway.frontends.login_chain import WRONG
 from gateway.frontends.relaying import Relay
-from gateway.model.credentials import Bearer, Credentials, Password, of_basic
+from gateway.model.credentials import Bearer, Credentials, Password, of_authorization
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session.identifiers import new_event_id
@@ -212,7 +213,6 @@ class ConnectServer:
         await asyncio.wait([stopped], timeout=within_s)
         if not stopped.done():
             _log.warning("connect_server_not_stopped", waited_s=2 * within_s)
-        self._authenticator.close()
 
     def end_of(self, users: Collection[str]) -> None:
         """End the calls that run for users who were removed."""
@@ -287,7 +287,7 @@ class ConnectServer:
             raise
 
     def _attempt(self, shown: Credentials, client: Client) -> bytes:
-        text = "\0".join((client.address, *astuple(shown))).encode("utf-8", "surrogatepass")
+        text = repr((client.address, astuple(shown))).encode("utf-8", "surrogatepass")
         return hashlib.blake2b(text, key=self._secret, digest_size=32).digest()
 
     def _refusal(self, attempt: bytes) -> str | None:
@@ -505,15 +505,11 @@ def credentials(metadata: _Metadata) -> Credentials:
         # Which one would count? A proxy before us may have looked at the other.
         raise AuthenticationFailed("more than one `authorization` was sent")
     text = shown[0] if isinstance(shown[0], str) else shown[0].decode("latin-1")
-    scheme, _, value = text.strip().partition(" ")
-    value = value.strip()
-    match scheme.lower():
-        case "bearer" if value:
-            return _of_token(value)
-        case "basic" if value:
-            return _of_basic(value)
-        case _:
-            raise AuthenticationFailed(f"`authorization` is neither Bearer nor Basic; {HOW}")
+    try:
+        found = of_authorization(text)
+    except ValueError as fault:
+        raise AuthenticationFailed(f"{fault}; {HOW}") from None
+    return _of_token(found.secret) if isinstance(found, Bearer) else found
 
 
 def _of_token(value: str) -> Credentials:
@@ -523,16 +519,6 @@ def _of_token(value: str) -> Credentials:
     if not user:
         raise AuthenticationFailed(f"there is no user name before the colon; {HOW}")
     return Password(user, password)
-
-
-def _of_basic(value: str) -> Password:
-    try:
-        found = of_basic(value)
-    except ValueError:
-        raise AuthenticationFailed("the `Basic` login is not base64 of `USER:PASSWORD` in UTF-8") from None
-    if found is None:
-        raise AuthenticationFailed("the `Basic` login is not `USER:PASSWORD`")
-    return found
 
 
 def client_of(address: str, metadata: _Metadata) -> Client:

@@ -10,6 +10,8 @@ from pydantic import Field, model_validator
 
 from gateway.settings.section import Count, Name, Seconds, Secret, Section
 
+LoginWay = Literal["tokens", "users", "jwt", "ldap", "kerberos"]
+LOGIN_WAYS: tuple[LoginWay, ...] = ("tokens", "users", "jwt", "ldap", "kerberos")
 JwtAlgorithm = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
 ]
@@ -111,9 +113,36 @@ class LdapSettings(Section):
         return self
 
 
+class KerberosSettings(Section):
+    """Logins by tickets of Kerberos: GSSAPI on `listeners.thrift`, SPNEGO on `listeners.thrift_http`;
+    docs/logins.md tells how. Needs the extra `kerberos`. Groups and attributes are those of the user file, or
+    else of the directory."""
+
+    keytab: Path
+    """Keys of the gateway's own principals: `SERVICE/HOST@REALM` for binary connections, `HTTP/HOST@REALM`
+    for HTTP, for each name of a host that clients use."""
+    realm: Name
+    """Whose principals are users."""
+    realms: tuple[Name, ...] = ()
+    """Other realms whose principals may log in where a rule says who they are."""
+    auth_to_local: Annotated[tuple[Name, ...], Field(min_length=1)] = ("DEFAULT",)
+    """Rules of Hadoop, `RULE:[COMPONENTS:FORMAT](REGEX)s/FROM/TO/g/L`, that say which user a principal is;
+    the first that fits counts. `DEFAULT` takes those of one component of `realm`."""
+    service: Name = "hive"
+    """First part of the principal for binary connections."""
+    qop: Annotated[tuple[Literal["auth", "auth-int", "auth-conf"], ...], Field(min_length=1)] = ("auth",)
+    """Protections of binary connections that are offered: none after the login, against changes, or encrypted
+    as well. Clients choose; some take the last and cannot do it, so offer what yours can do."""
+    unlisted: Annotated[bool, Field(strict=True)] = False
+    """Whether users that are neither in the user file nor in the directory log in, as members of no group."""
+
+
 class LoginSettings(Section):
     """Limits of logins, counted per client address, and who logs in beside the users of the file."""
 
+    order: Annotated[tuple[LoginWay, ...], Field(min_length=1)] = LOGIN_WAYS
+    """Ways to log in, on every endpoint: tokens and passwords of the user file, and those with a section
+    here. What is left out lets nobody in. The first that knows whose a password or token is decides."""
     failures: Count = 10
     """Failed logins from one address within `window_s` before further ones are refused unchecked."""
     window_s: Seconds = 60.0
@@ -125,3 +154,15 @@ class LoginSettings(Section):
     login count for the views and policies that he made."""
     jwt: JwtSettings | None = None
     ldap: LdapSettings | None = None
+    kerberos: KerberosSettings | None = None
+
+    @model_validator(mode="after")
+    def _order_is_whole(self) -> LoginSettings:
+        if len(set(self.order)) < len(self.order):
+            raise ValueError("`order` names a way twice")
+        for name in ("jwt", "ldap", "kerberos"):
+            if getattr(self, name) is not None and name not in self.order:
+                raise ValueError(f"`{name}` has a section, and is not in `order`")
+            if getattr(self, name) is None and name in self.order and "order" in self.model_fields_set:
+                raise ValueError(f"`order` names `{name}`, which has no section")
+        return self

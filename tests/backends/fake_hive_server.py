@@ -30,7 +30,7 @@ from gateway.model.spark_configuration import CALLERS, PARSER, PARSER_CLASSES, P
 from gateway.wire import calls, messages, tcli
 from gateway.wire.frames import FrameSplitter, frame
 from gateway.wire.rows import ColumnSpec, column_types, encode_rows, table_schema
-from gateway.wire.sasl import HandshakeRefused, PlainServer
+from gateway.wire.sasl import HandshakeRefused, SaslServer
 from gateway.wire.tcli import TOperationState, TStatusCode, TTypeId
 from gateway.wire.thrift import Struct
 from tests.speed import patience
@@ -282,7 +282,7 @@ class FakeHiveServer:
     # -- protocol --------------------------------------------------------------------------------------------
 
     async def _login(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str | None:
-        sasl = PlainServer()
+        sasl = SaslServer()
         claimed: Password | HandshakeRefused | None = None
         while claimed is None:
             chunk = await reader.read(65536)

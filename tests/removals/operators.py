@@ -49,6 +49,36 @@ REMOVALS = (
         Never(),
         "frontends.test_connect_status",
     ),
+    Removal(
+        "names-of-the-file",
+        "a name of the user file is nobody else's",
+        Always(),
+        "frontends.test_login_chain frontends.test_jwt_logins",
+    ),
+    Removal(
+        "kerberos-target",
+        "a ticket is for the endpoint, not for another service of the host",
+        Never(),
+        "frontends.test_kerberos_rules",
+    ),
+    Removal(
+        "kerberos-realm",
+        "principals of other realms are nobody here, whatever rules make of them",
+        Never(),
+        "frontends.test_kerberos_rules",
+    ),
+    Removal(
+        "kerberos-qop",
+        "a client gets no other protection than is offered",
+        Never(),
+        "frontends.test_kerberos_rules",
+    ),
+    Removal(
+        "kerberos-acts-as",
+        "who has a ticket acts as nobody else",
+        Never(),
+        "frontends.test_kerberos_rules",
+    ),
     Removal("logins-counted", "logins are counted, not calls", Always(), "frontends.test_authentication"),
     Removal(
         "stopping-client-left",

@@ -1,0 +1,60 @@
+"""Finds users by name alone, for who logs in by something that says no groups: a ticket or a certificate."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from gateway.frontends.ldap_rules import LdapDirectory, LdapRefused, LdapUnavailable
+from gateway.frontends.login_chain import MAX_REMEMBERED, LoginOutcome
+from gateway.frontends.login_mechanisms import NO_DIRECTORY
+from gateway.frontends.users import Users
+from gateway.model.principal import Principal
+
+UNLISTED = "there is no user of this name"
+
+
+class KnownUsers:
+    """Users of the user file, which counts first, and of the directory."""
+
+    def __init__(
+        self,
+        users: Callable[[], Users],
+        directory: LdapDirectory | None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._users = users
+        self._directory = directory
+        self._clock = clock
+        self._found: OrderedDict[str, tuple[Principal, float]] = OrderedDict()
+        """What the directory said a moment ago: clients of HTTP log in with every call."""
+
+    async def find(self, user: str, *, unlisted: bool = False) -> LoginOutcome:
+        """Say who a user is that has been identified. `unlisted`: whether anybody whom nobody knows may be
+        one."""
+        found = self._users().get(user)
+        if found is not None:
+            return LoginOutcome(diagnosis="lets in", principal=found.principal, of_file=True)
+        if self._directory is not None:
+            try:
+                return LoginOutcome(diagnosis="lets in", principal=await self._ask(self._directory, user))
+            except LdapUnavailable as fault:
+                return LoginOutcome(diagnosis=f"cannot be asked: {fault}", reason=NO_DIRECTORY, user=user)
+            except LdapRefused:
+                pass
+        if unlisted:
+            return LoginOutcome(diagnosis="lets in, of no group", principal=Principal(user=user))
+        return LoginOutcome(diagnosis=f"refused: {UNLISTED}", reason=UNLISTED, user=user, counts=True)
+
+    async def _ask(self, directory: LdapDirectory, user: str) -> Principal:
+        known, until = self._found.get(user, (None, 0.0))
+        if known is not None and self._clock() < until:
+            return known
+        principal = await directory.find(user)
+        self._found[user] = (principal, self._clock() + directory.rules.remember_s)
+        self._found.move_to_end(user)
+        while len(self._found) > MAX_REMEMBERED:
+            self._found.popitem(last=False)
+        return principal
