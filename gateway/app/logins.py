@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from gateway.errors import Faults
 from gateway.frontends.auth_to_local import NoSuchRule, parse_rule
+from gateway.frontends.certificate_logins import CertificateLogins, CertificateRules, make_rule
 from gateway.frontends.jwt_logins import JwtLogins, JwtRules
 from gateway.frontends.kerberos_rules import KerberosRules
 from gateway.frontends.known_users import KnownUsers
@@ -14,7 +15,7 @@ from gateway.frontends.login_chain import LoginChain, LoginMechanism, LoginTrial
 from gateway.frontends.login_mechanisms import DirectoryLogins, IssuerLogins, PasswordLogins, TokenLogins
 from gateway.frontends.users import Users, read_users
 from gateway.model.credentials import Password
-from gateway.settings.logins import JwtSettings, KerberosSettings, LdapSettings, LoginWay
+from gateway.settings.logins import CertificateSettings, JwtSettings, KerberosSettings, LdapSettings, LoginWay
 from gateway.settings.models import Settings
 
 
@@ -77,6 +78,17 @@ def make_kerberos(settings: KerberosSettings, known: KnownUsers) -> LoginMechani
     return made
 
 
+def make_certificates(settings: CertificateSettings | None, known: KnownUsers) -> CertificateLogins | None:
+    """Return what takes client certificates; None where none are taken. Raises Faults."""
+    if settings is None:
+        return None
+    try:
+        rules = tuple(make_rule(one.part, one.fits, one.user, lower=one.lower_case) for one in settings.rules)
+    except ValueError as fault:
+        raise Faults([f"`logins.certificates.rules`: {fault}"]) from None
+    return CertificateLogins(CertificateRules(rules=rules, unlisted=settings.unlisted), known)
+
+
 def make_chain(settings: Settings, users: Callable[[], Users]) -> LoginChain:
     """Return the ways to log in, in the settings' order. Raises Faults."""
     logins = settings.logins
@@ -92,7 +104,14 @@ def make_chain(settings: Settings, users: Callable[[], Users]) -> LoginChain:
             searched = directory
     if logins.kerberos is not None:
         found["kerberos"] = make_kerberos(logins.kerberos, KnownUsers(users, searched))
-    return LoginChain(users, [found[one] for one in logins.order if one in found])
+    certificates = make_certificates(logins.certificates, KnownUsers(users, searched))
+    if certificates is not None:
+        found["certificates"] = certificates
+    return LoginChain(
+        users,
+        [found[one] for one in logins.order if one in found],
+        user_of_certificate=certificates.user_of if certificates is not None else lambda _: None,
+    )
 
 
 async def try_login(settings: Settings, user: str, secret: str) -> list[LoginTrial]:

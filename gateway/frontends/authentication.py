@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import ssl
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -15,12 +17,31 @@ from gateway.frontends.login_chain import MAX_REMEMBERED, LoginChain, LoginMecha
 from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.login_mechanisms import check_cookie
 from gateway.frontends.tokens import digest
-from gateway.model.credentials import Bearer, Cookie, Credentials, Negotiation, Password
+from gateway.model.credentials import (
+    Bearer,
+    ClientCertificate,
+    Cookie,
+    Credentials,
+    Negotiation,
+    Password,
+)
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session import audit_records
 from gateway.session.metrics import Metrics
 from gateway.session.recorder import Recorder
+
+
+def peer_certificate(transport: asyncio.BaseTransport | None) -> bytes | None:
+    """Return the certificate that a client has shown in TLS, which OpenSSL has checked; None for nothing."""
+    tls = transport.get_extra_info("ssl_object") if transport is not None else None
+    if tls is None or tls.context.verify_mode == ssl.CERT_NONE:
+        return None
+    found: bytes | None = tls.getpeercert(binary_form=True)
+    return found
+
+
+_Beside = Password | Bearer | Cookie | Negotiation | None
 
 
 class Authenticator:
@@ -52,8 +73,15 @@ class Authenticator:
         """Whether somebody may log in by Kerberos."""
         return "KERBEROS" in self._chain.kinds
 
+    def with_certificate(self, shown: _Beside, der: bytes | None) -> Credentials | None:
+        """Return what a client shows, with its certificate where certificates say who somebody is."""
+        if der is None or "CERTIFICATE" not in self._chain.kinds:
+            return shown
+        return ClientCertificate(der, shown)
+
     async def login(self, shown: Credentials, client: Client, *, record_success: bool = True) -> Principal:
         """Check what a client shows. Raises AuthenticationFailed; either way an audit event is written."""
+        shown, must_be = self._chain.narrow(shown)
         kind = self._chain.kind_of(shown)
         address = self._guesses.of(client.address)
         try:
@@ -66,6 +94,10 @@ class Authenticator:
                 raise
             address.block_recorded = True
         principal = outcome.principal
+        if principal is not None and must_be not in ("", principal.user):  # RULE (certificate-and-login)
+            told = "the certificate is another user's"
+            outcome = LoginOutcome(diagnosis=told, reason=told, user=principal.user)
+            principal = None
         if principal is None or record_success:  # RULE (logins-counted)
             self._metrics.logins.labels("rejected" if principal is None else "accepted").inc()
         if principal is not None and not outcome.of_file and self._identities is not None:
@@ -108,7 +140,7 @@ class Authenticator:
                 secret_hash = user.password_hash if user is not None else ""
             case Bearer(secret):
                 secret_hash = digest(secret)
-            case Cookie() | Negotiation():
+            case Cookie() | Negotiation() | ClientCertificate():
                 return None
             case _:
                 assert_never(shown)

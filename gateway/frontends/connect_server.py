@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import ssl
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
@@ -27,7 +28,7 @@ from gateway.frontends.connect_status import RpcStatus, build_restart_status, in
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.login_chain import WRONG
 from gateway.frontends.relaying import Relay
-from gateway.model.credentials import Bearer, Credentials, Password, of_authorization
+from gateway.model.credentials import Bearer, Credentials, Negotiation, Password, of_authorization
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session.identifiers import new_event_id
@@ -93,6 +94,8 @@ class Certificate:
 
     chain: bytes
     key: bytes
+    client_ca: bytes = b""
+    """Authorities of certificates that clients have to show; empty: they show none."""
 
 
 class ConnectServer:
@@ -166,7 +169,7 @@ class ConnectServer:
                     grpc.dynamic_ssl_server_credentials(
                         _configuration(certificate),
                         self._load_renewed_certificate,
-                        require_client_authentication=False,
+                        require_client_authentication=bool(certificate.client_ca),
                     ),
                 )
         except RuntimeError:
@@ -256,7 +259,7 @@ class ConnectServer:
             client = client_of(place.address, metadata)
             place.begin_busy()
             try:
-                principal = await self._login(metadata, client)
+                principal = await self._login(metadata, client, _client_certificate(context))
                 place.mark_logged_in()
             finally:
                 place.end_busy()
@@ -270,9 +273,11 @@ class ConnectServer:
             _log.exception("call_failed", method=method.name, incident=incident)
             return internal_error(incident)
 
-    async def _login(self, metadata: Any, client: Client) -> Principal:
+    async def _login(self, metadata: Any, client: Client, certificate: bytes | None) -> Principal:
         # INVARIANT (identity): the principal comes from here, whatever a message says about its user.
-        shown = credentials(metadata)
+        shown = self._authenticator.with_certificate(credentials(metadata), certificate)
+        if shown is None:
+            raise AuthenticationFailed(f"no token was sent; {HOW}")
         attempt = self._attempt(shown, client)
         if (refusal := self._refusal(attempt)) is not None:
             raise AuthenticationFailed(refusal)
@@ -349,7 +354,9 @@ class ConnectServer:
 
 
 def _configuration(certificate: Certificate) -> grpc.ServerCertificateConfiguration:
-    return grpc.ssl_server_certificate_configuration(((certificate.key, certificate.chain),))
+    return grpc.ssl_server_certificate_configuration(
+        ((certificate.key, certificate.chain),), certificate.client_ca or None
+    )
 
 
 async def _upload(context: Any, hand: Hand) -> AsyncGenerator[bytes, None]:
@@ -493,14 +500,20 @@ HOW = (
 _Metadata = Iterable[tuple[str, str | bytes]]
 
 
-def credentials(metadata: _Metadata) -> Credentials:
-    """Return what the call shows. Raises AuthenticationFailed when it is nothing, or not understood.
+def _client_certificate(context: Any) -> bytes | None:
+    """Return what the client has shown in TLS, which gRPC has checked; None for nothing."""
+    found = context.auth_context().get("x509_pem_cert")
+    return ssl.PEM_cert_to_DER_cert(found[0].decode("ascii")) if found else None
+
+
+def credentials(metadata: _Metadata) -> Password | Bearer | Negotiation | None:
+    """Return what the call shows; None for nothing. Raises AuthenticationFailed for what is not understood.
 
     Nothing but `authorization` is looked at: who somebody says to be elsewhere does not count.
     """
     shown = [value for key, value in metadata if key == "authorization"]
     if not shown:
-        raise AuthenticationFailed(f"no token was sent; {HOW}")
+        return None
     if len(shown) > 1:
         # Which one would count? A proxy before us may have looked at the other.
         raise AuthenticationFailed("more than one `authorization` was sent")
@@ -512,7 +525,7 @@ def credentials(metadata: _Metadata) -> Credentials:
     return _of_token(found.secret) if isinstance(found, Bearer) else found
 
 
-def _of_token(value: str) -> Credentials:
+def _of_token(value: str) -> Password | Bearer:
     user, colon, password = value.partition(":")
     if not colon:
         return Bearer(value)

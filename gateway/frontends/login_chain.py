@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, Protocol, assert_never
 
 from gateway.frontends.tokens import looks_like_token
 from gateway.frontends.users import Users
-from gateway.model.credentials import Bearer, Cookie, Credentials, Negotiation, Password
+from gateway.model.credentials import Bearer, ClientCertificate, Cookie, Credentials, Negotiation, Password
 from gateway.model.principal import Principal
 
 MAX_REMEMBERED = 10_000
@@ -25,7 +25,7 @@ WRONG = "wrong user name or password"
 WRONG_TOKEN = "the token is unknown or was revoked"  # noqa: S105 - a message
 RESERVED = "the name is another one's, who is in the user file"
 
-Kind = Literal["PLAIN", "TOKEN", "JWT", "COOKIE", "KERBEROS"]
+Kind = Literal["PLAIN", "TOKEN", "JWT", "COOKIE", "KERBEROS", "CERTIFICATE"]
 """What is shown, as the record calls it."""
 
 
@@ -131,9 +131,11 @@ class LoginChain:
         users: Callable[[], Users],
         mechanisms: Iterable[LoginMechanism],
         *,
+        user_of_certificate: Callable[[bytes], str | None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`users`: the user file's, whose names are nobody else's."""
+        self._user_of_certificate = user_of_certificate
         self.users = users
         self.mechanisms = tuple(mechanisms)
         self.remembered = RememberedLogins(clock)
@@ -144,6 +146,22 @@ class LoginChain:
         """What somebody takes."""
         return self._kinds
 
+    def narrow(self, shown: Credentials) -> tuple[Credentials, str]:
+        """Return what is to be looked at of a certificate and what is shown beside it, and who it has to turn
+        out to be; empty: anybody.
+
+        A certificate that is of nobody here proves a machine, not a user. One that is somebody's stands for
+        the password, and anything else has to be of the same user.
+        """
+        if not isinstance(shown, ClientCertificate):
+            return shown, ""
+        user = self._user_of_certificate(shown.der)
+        if user is None:
+            return shown.beside or shown, ""
+        if shown.beside is None or isinstance(shown.beside, Password):
+            return shown, ""
+        return shown.beside, user
+
     def kind_of(self, shown: Credentials) -> Kind:
         """Return what is shown: a token may stand in the place of a password, for tools that ask for nothing
         else."""
@@ -152,6 +170,8 @@ class LoginChain:
                 return "COOKIE"
             case Negotiation():
                 return "KERBEROS"
+            case ClientCertificate():
+                return "CERTIFICATE"
             case Password(_, secret) | Bearer(secret):
                 if "JWT" in self._kinds and looks_like_jwt(secret):
                     return "JWT"
@@ -208,6 +228,7 @@ _NAMES: dict[Kind, str] = {
     "JWT": "JSON Web Tokens",
     "COOKIE": "cookies",
     "KERBEROS": "tickets of Kerberos",
+    "CERTIFICATE": "client certificates",
 }
 _UNKNOWN: dict[Kind, str] = {
     "PLAIN": WRONG,
@@ -215,6 +236,7 @@ _UNKNOWN: dict[Kind, str] = {
     "JWT": WRONG_TOKEN,
     "COOKIE": WRONG,
     "KERBEROS": "Kerberos is not taken here",
+    "CERTIFICATE": "client certificates are not taken here",
 }
 
 

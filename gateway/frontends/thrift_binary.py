@@ -18,11 +18,11 @@ from typing import cast
 import structlog
 
 from gateway.errors import AuthenticationFailed
-from gateway.frontends.authentication import Authenticator
+from gateway.frontends.authentication import Authenticator, peer_certificate
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
 from gateway.frontends.thrift_service import Caller, ThriftService
-from gateway.model.credentials import Credentials, Negotiation, SecurityLayer
+from gateway.model.credentials import Negotiation, Password, SecurityLayer
 from gateway.model.statement import Client
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Visitor
@@ -192,10 +192,11 @@ class ThriftConnection(asyncio.Protocol):
             self._asked = None
             self._place.begin_busy()
 
-    async def _log_in(self, sasl: SaslServer, claimed: Credentials) -> None:
+    async def _log_in(self, sasl: SaslServer, claimed: Password | Negotiation) -> None:
         self._place.begin_busy()
         try:
-            principal = await self._server.authenticator.login(claimed, self._client)
+            shown = self._server.authenticator.with_certificate(claimed, peer_certificate(self._transport))
+            principal = await self._server.authenticator.login(shown or claimed, self._client)
         except AuthenticationFailed as fault:
             self._place.end_busy()
             if not self._gone and not sasl.done:

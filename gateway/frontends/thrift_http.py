@@ -24,11 +24,11 @@ from aiohttp import hdrs, web
 
 from gateway.errors import AuthenticationFailed
 from gateway.frontends import login_cookies
-from gateway.frontends.authentication import Authenticator
+from gateway.frontends.authentication import Authenticator, peer_certificate
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
 from gateway.frontends.thrift_service import Caller, ThriftService
-from gateway.model.credentials import Cookie, Credentials, Negotiation, of_authorization
+from gateway.model.credentials import Bearer, Cookie, Negotiation, Password, of_authorization
 from gateway.model.networks import Network, is_within
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
@@ -334,12 +334,13 @@ class ThriftHttpServer:
 
         What the request says in `Authorization` counts; a cookie only where it says nothing.
         """
-        shown = _credentials(request.headers.get(hdrs.AUTHORIZATION))
+        written = _credentials(request.headers.get(hdrs.AUTHORIZATION))
+        shown = self.authenticator.with_certificate(written, peer_certificate(request.transport))
         every_s = self.limits.record_every_s
         if shown is not None:
             principal = await self.authenticator.login_each_time(shown, client, record_every_s=every_s)
             cookie = self.authenticator.cookie_for(principal, shown) if self._cookies else None
-            return principal, _LoginAnswer(cookie, shown.reply if isinstance(shown, Negotiation) else b"")
+            return principal, _LoginAnswer(cookie, written.reply if isinstance(written, Negotiation) else b"")
         value = request.cookies.get(login_cookies.NAME, "") if self._cookies else ""
         if not value:
             raise AuthenticationFailed("log in with HTTP's `Basic` or `Bearer`")
@@ -488,7 +489,7 @@ class _Gzip:
         return self.compress(data) + self.flush()
 
 
-def _credentials(header: str | None) -> Credentials | None:
+def _credentials(header: str | None) -> Password | Bearer | Negotiation | None:
     """Return what an `Authorization` header shows. Raises AuthenticationFailed for what is none."""
     try:
         return of_authorization(header) if header is not None else None

@@ -74,10 +74,21 @@ class Negotiation:
     """What protects the rest, once the client is let in; None for nothing."""
 
 
-Credentials = Password | Bearer | Cookie | Negotiation
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """A certificate that a client has proved by TLS to be its own, signed by an authority of the listener."""
+
+    mechanism: ClassVar = "CERTIFICATE"
+
+    der: bytes = field(repr=False)
+    beside: Password | Bearer | Cookie | Negotiation | None = None
+    """What else the client shows."""
 
 
-def of_authorization(header: str) -> Credentials:
+Credentials = Password | Bearer | Cookie | Negotiation | ClientCertificate
+
+
+def of_authorization(header: str) -> Password | Bearer | Negotiation:
     """Return what HTTP's `Authorization` shows. Raises ValueError, in words for the client."""
     scheme, _, value = header.strip().partition(" ")
     match scheme.lower(), value.strip():

@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 
 from gateway.settings.section import Count, Name, Seconds, Secret, Section
 
-LoginWay = Literal["tokens", "users", "jwt", "ldap", "kerberos"]
-LOGIN_WAYS: tuple[LoginWay, ...] = ("tokens", "users", "jwt", "ldap", "kerberos")
+LoginWay = Literal["tokens", "users", "jwt", "ldap", "kerberos", "certificates"]
+LOGIN_WAYS: tuple[LoginWay, ...] = ("tokens", "users", "jwt", "ldap", "kerberos", "certificates")
 JwtAlgorithm = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
 ]
@@ -137,6 +137,29 @@ class KerberosSettings(Section):
     """Whether users that are neither in the user file nor in the directory log in, as members of no group."""
 
 
+class CertificateRuleSettings(Section):
+    """Which user a certificate is of."""
+
+    part: Literal["subject", "common_name", "email", "upn", "uri"]
+    """What is looked at: the subject as RFC 4514 writes it, its common name, or an alternative name."""
+    fits: Name
+    """Regular expression (RE2) for the whole of it."""
+    user: Name = "$1"
+    """The user; `$1` is what the first group of `fits` found."""
+    lower_case: Annotated[bool, Field(strict=True)] = False
+    """Whether the name is folded to lower case."""
+
+
+class CertificateSettings(Section):
+    """Logins by client certificates on listeners with `tls.client_ca`; docs/logins.md tells how. Groups and
+    attributes are those of the user file, or else of the directory."""
+
+    rules: Annotated[tuple[CertificateRuleSettings, ...], Field(min_length=1)]
+    """The first that fits says who somebody is."""
+    unlisted: Annotated[bool, Field(strict=True)] = False
+    """As of `logins.kerberos`."""
+
+
 class LoginSettings(Section):
     """Limits of logins, counted per client address, and who logs in beside the users of the file."""
 
@@ -155,12 +178,13 @@ class LoginSettings(Section):
     jwt: JwtSettings | None = None
     ldap: LdapSettings | None = None
     kerberos: KerberosSettings | None = None
+    certificates: CertificateSettings | None = None
 
     @model_validator(mode="after")
     def _order_is_whole(self) -> LoginSettings:
         if len(set(self.order)) < len(self.order):
             raise ValueError("`order` names a way twice")
-        for name in ("jwt", "ldap", "kerberos"):
+        for name in ("jwt", "ldap", "kerberos", "certificates"):
             if getattr(self, name) is not None and name not in self.order:
                 raise ValueError(f"`{name}` has a section, and is not in `order`")
             if getattr(self, name) is None and name in self.order and "order" in self.model_fields_set:

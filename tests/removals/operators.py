@@ -79,6 +79,24 @@ REMOVALS = (
         Never(),
         "frontends.test_kerberos_rules",
     ),
+    Removal(
+        "certificate-and-name",
+        "who shows a certificate is who it says, whatever name he gives beside it",
+        Never(),
+        "frontends.test_certificate_logins",
+    ),
+    Removal(
+        "certificate-and-login",
+        "a certificate and another login are of the same user",
+        Never(),
+        "frontends.test_certificate_logins",
+    ),
+    Removal(
+        "certificate-of-one",
+        "a certificate that says several users is of none",
+        Never(),
+        "frontends.test_certificate_logins",
+    ),
     Removal("logins-counted", "logins are counted, not calls", Always(), "frontends.test_authentication"),
     Removal(
         "stopping-client-left",
