@@ -22,6 +22,7 @@ from gateway.app.certificates import CertificatePair, context_of, tls_context
 from gateway.app.closed_policies import describe_closed
 from gateway.app.files_at_fault import describe_files_at_fault
 from gateway.app.lineage_following import trouble
+from gateway.app.logins import Logins, make_impersonation
 from gateway.app.policy_authors import AuthorRights
 from gateway.app.probes import Probes, build_connection_limiter
 from gateway.app.reloading import Reloading
@@ -33,7 +34,6 @@ from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.guessing import Guesses
 from gateway.frontends.identities import Identities
-from gateway.frontends.login_chain import LoginChain
 from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.thrift_binary import ThriftBinaryServer
 from gateway.frontends.thrift_service import ThriftService
@@ -78,7 +78,7 @@ class GatewayParts:
     rules: PolicyRegistry
     users: UserFile
     identities: Identities
-    logins: LoginChain
+    logins: Logins
     guesses: Guesses
     open_sessions: OpenSessions
     ledger: FileLedger
@@ -96,7 +96,7 @@ class GatewayParts:
     def authenticator(self, cookies: LoginCookies | None = None) -> Authenticator:
         """Return an endpoint's own, by the chain of all; failed logins are counted for all together."""
         return Authenticator(
-            self.logins,
+            self.logins.chain,
             recorder=self.dependencies.recorder,
             metrics=self.dependencies.metrics,
             guesses=self.guesses,
@@ -201,6 +201,7 @@ def _thrift_service(parts: GatewayParts, sessions: Sessions) -> ThriftService:
         spark_version=parts.spark_version,
         keywords=parts.reader.keywords,
         max_statement_chars=parts.settings.reader.statement_chars,
+        impersonation=make_impersonation(parts.settings, parts.logins.known),
     )
 
 
@@ -321,7 +322,7 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
         return f"{len(faults)} faults; users at fault are out, or older ones in force" if faults else None
 
     async def logins() -> str | None:
-        return parts.logins.report()
+        return parts.logins.chain.report()
 
     async def shipped() -> str | None:
         return parts.ledger.metrics().trouble or None

@@ -32,7 +32,7 @@ from gateway.app.files import dataset_owners, make_listening, make_promotion, ma
 from gateway.app.gateway_requests import GatewayRequests
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower
-from gateway.app.logins import make_chain
+from gateway.app.logins import make_logins
 from gateway.app.metalakes import metalakes_of
 from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.openlineage import open_sinks
@@ -185,8 +185,8 @@ class Gateway:
             max_stale_s=settings.users.max_stale_s,
             removed=open_sessions.end_removed_users if settings.users.end_sessions else None,
         )
-        logins = make_chain(settings, lambda: users.users)
-        self._stack.callback(logins.close)
+        logins = make_logins(settings, lambda: users.users)
+        self._stack.callback(logins.chain.close)
         identities = Identities(lambda: users.principals, remember_s=settings.logins.remember_s)
         if (few := raise_limit(settings)) is not None:
             self._progress(few)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from gateway.errors import Faults
 from gateway.frontends.auth_to_local import NoSuchRule, parse_rule
 from gateway.frontends.certificate_logins import CertificateLogins, CertificateRules, make_rule
+from gateway.frontends.impersonation import Impersonation, ImpersonationRule
 from gateway.frontends.jwt_logins import JwtLogins, JwtRules
 from gateway.frontends.kerberos_rules import KerberosRules
 from gateway.frontends.known_users import KnownUsers
@@ -78,10 +80,8 @@ def make_kerberos(settings: KerberosSettings, known: KnownUsers) -> LoginMechani
     return made
 
 
-def make_certificates(settings: CertificateSettings | None, known: KnownUsers) -> CertificateLogins | None:
-    """Return what takes client certificates; None where none are taken. Raises Faults."""
-    if settings is None:
-        return None
+def make_certificates(settings: CertificateSettings, known: KnownUsers) -> CertificateLogins:
+    """Return what takes client certificates. Raises Faults."""
     try:
         rules = tuple(make_rule(one.part, one.fits, one.user, lower=one.lower_case) for one in settings.rules)
     except ValueError as fault:
@@ -89,36 +89,62 @@ def make_certificates(settings: CertificateSettings | None, known: KnownUsers) -
     return CertificateLogins(CertificateRules(rules=rules, unlisted=settings.unlisted), known)
 
 
-def make_chain(settings: Settings, users: Callable[[], Users]) -> LoginChain:
+@dataclass(frozen=True, slots=True)
+class Logins:
+    """All ways to log in, and who is found by name alone."""
+
+    chain: LoginChain
+    known: KnownUsers
+
+
+def make_logins(settings: Settings, users: Callable[[], Users]) -> Logins:
     """Return the ways to log in, in the settings' order. Raises Faults."""
     logins = settings.logins
     passwords = PasswordLogins(users, name=f"the user file {settings.users.file}", alone=logins.ldap is None)
     found: dict[LoginWay, LoginMechanism] = {"tokens": TokenLogins(users), "users": passwords}
-    searched = None
-    if logins.jwt is not None:
-        found["jwt"] = IssuerLogins(JwtLogins(jwt_rules(logins.jwt)))
+    searched, certificates = None, None
     if logins.ldap is not None:
         directory = make_directory(logins.ldap)
         found["ldap"] = DirectoryLogins(users, directory)
         if logins.ldap.bind_dn and logins.ldap.user_base:  # others find nobody by name alone
             searched = directory
+    known = KnownUsers(users, searched)
+    if logins.jwt is not None:
+        found["jwt"] = IssuerLogins(JwtLogins(jwt_rules(logins.jwt)))
     if logins.kerberos is not None:
-        found["kerberos"] = make_kerberos(logins.kerberos, KnownUsers(users, searched))
-    certificates = make_certificates(logins.certificates, KnownUsers(users, searched))
-    if certificates is not None:
-        found["certificates"] = certificates
-    return LoginChain(
-        users,
-        [found[one] for one in logins.order if one in found],
-        user_of_certificate=certificates.user_of if certificates is not None else lambda _: None,
+        found["kerberos"] = make_kerberos(logins.kerberos, known)
+    if logins.certificates is not None:
+        found["certificates"] = certificates = make_certificates(logins.certificates, known)
+    return Logins(
+        LoginChain(
+            users,
+            [found[one] for one in logins.order if one in found],
+            user_of_certificate=certificates.user_of if certificates is not None else lambda _: None,
+        ),
+        known,
     )
+
+
+def make_impersonation(settings: Settings, known: KnownUsers) -> Impersonation | None:
+    """Return who may act as whom; None where nobody may."""
+    rules = [
+        ImpersonationRule(
+            users=frozenset(one.users),
+            groups=frozenset(one.groups),
+            as_users=frozenset(one.as_users),
+            as_groups=frozenset(one.as_groups),
+            addresses=one.addresses,
+        )
+        for one in settings.logins.impersonation
+    ]
+    return Impersonation(rules, known) if rules else None
 
 
 async def try_login(settings: Settings, user: str, secret: str) -> list[LoginTrial]:
     """Try a name with a password or token in every way of the settings, as a gateway does; nobody is logged
     in, and nothing is recorded. Raises Faults."""
     users = read_users(settings.users.file)
-    chain = make_chain(settings, lambda: users)
+    chain = make_logins(settings, lambda: users).chain
     try:
         _, trials = await chain.decide(Password(user, secret))
     finally:

@@ -20,7 +20,7 @@ from gateway.settings.models import Settings
 
 _log = structlog.get_logger(__name__)
 
-OF_CHAIN = ("order", "jwt", "ldap", "kerberos", "certificates", "remember_s")
+OF_CHAIN = ("order", "jwt", "ldap", "kerberos", "certificates", "impersonation", "remember_s")
 """Settings of logins that need a restart."""
 OF_SCHEDULES = ("schedule", "poll_s", "niceness", "share")
 """Settings of jobs that a gateway goes by, and not they."""

@@ -39,7 +39,10 @@ class KnownUsers:
             return LoginOutcome(diagnosis="lets in", principal=found.principal, of_file=True)
         if self._directory is not None:
             try:
-                return LoginOutcome(diagnosis="lets in", principal=await self._ask(self._directory, user))
+                principal = await self._ask(self._directory, user)
+                if principal.user not in self._users():  # RULE (known-by-one-name)
+                    return LoginOutcome(diagnosis="lets in", principal=principal)
+                unlisted = False
             except LdapUnavailable as fault:
                 return LoginOutcome(diagnosis=f"cannot be asked: {fault}", reason=NO_DIRECTORY, user=user)
             except LdapRefused:

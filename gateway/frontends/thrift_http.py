@@ -285,9 +285,11 @@ class ThriftHttpServer:
             return await self._list_unauthorized(request, fault.message)
         connection.place.mark_logged_in()
         connection.user = principal.user
-        if request.query.getall("doAs", [principal.user]) != [principal.user]:
+        asked = request.query.getall("doAs", [principal.user])
+        if asked != [principal.user]:
             try:
-                await self.service.refuse_impersonation(principal, client, ["doAs"])
+                acts_as = [("doAs", user) for user in asked]
+                principal, client = await self.service.act_as(principal, client, acts_as)
             except AuthenticationFailed as fault:
                 return _text(403, fault.message)
         if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
+from gateway.model.networks import Network
 from gateway.settings.section import Count, Name, Seconds, Secret, Section
 
 LoginWay = Literal["tokens", "users", "jwt", "ldap", "kerberos", "certificates"]
@@ -160,6 +161,27 @@ class CertificateSettings(Section):
     """As of `logins.kerberos`."""
 
 
+class ImpersonationSettings(Section):
+    """Who may act as other users, by `hive.server2.proxy.user` or `doAs`, as Hadoop's `hadoop.proxyuser` has
+    it; the record has both names."""
+
+    users: tuple[Name, ...] = ()
+    """Logins of BI servers and proxies."""
+    groups: tuple[Name, ...] = ()
+    as_users: tuple[Name, ...] = ()
+    """Users as whom they may act; `*` is everybody whom the user file or the directory has."""
+    as_groups: tuple[Name, ...] = ()
+    """Groups as whose members they may act."""
+    addresses: tuple[Network, ...] = ()
+    """Networks from where; without any, from anywhere."""
+
+    @model_validator(mode="after")
+    def _both_sides_are_named(self) -> ImpersonationSettings:
+        if not (self.users or self.groups) or not (self.as_users or self.as_groups):
+            raise ValueError("name who may act (`users`, `groups`), and as whom (`as_users`, `as_groups`)")
+        return self
+
+
 class LoginSettings(Section):
     """Limits of logins, counted per client address, and who logs in beside the users of the file."""
 
@@ -179,6 +201,8 @@ class LoginSettings(Section):
     ldap: LdapSettings | None = None
     kerberos: KerberosSettings | None = None
     certificates: CertificateSettings | None = None
+    impersonation: tuple[ImpersonationSettings, ...] = ()
+    """Who may act as other users."""
 
     @model_validator(mode="after")
     def _order_is_whole(self) -> LoginSettings:

@@ -246,7 +246,7 @@ class Listening:
         return "in" if status[0] == Status.COMPLETE else text.decode()
 
     async def request(self, certificate: x509.Certificate | None, **headers: str) -> str:
-        call = encode_call("OpenSession", 1, calls.TOpenSessionReq(client_protocol=7))
+        call = encode_call("OpenSession", 1, calls.TOpenSessionReq())
         url = f"https://localhost:{self.http_port}/cliservice"
         try:
             async with (

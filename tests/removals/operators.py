@@ -97,6 +97,24 @@ REMOVALS = (
         Never(),
         "frontends.test_certificate_logins",
     ),
+    Removal(
+        "acts-as-allowed",
+        "nobody acts as another user whom no rule allows",
+        Always(),
+        "frontends.test_impersonation",
+    ),
+    Removal(
+        "acts-as-once",
+        "who acts as another user does not act as a third",
+        Condition("self._impersonation is not None and is_plain"),
+        "frontends.test_impersonation",
+    ),
+    Removal(
+        "known-by-one-name",
+        "a directory does not give a name of the user file to somebody else",
+        Always(),
+        "frontends.test_impersonation",
+    ),
     Removal("logins-counted", "logins are counted, not calls", Always(), "frontends.test_authentication"),
     Removal(
         "stopping-client-left",

@@ -39,6 +39,7 @@ from tests.session.fakes import until
 from tests.speed import patience
 
 pytestmark = pytest.mark.logins
+OPEN = encode_call("OpenSession", 1, calls.TOpenSessionReq())
 ALL: tuple[Qop, ...] = ("auth", "auth-int", "auth-conf")
 
 
@@ -126,8 +127,8 @@ class Client:
         return bytes(found.message)
 
     async def open_session(self) -> int:
-        self.send(encode_call("OpenSession", 1, calls.TOpenSessionReq(client_protocol=7)))
-        return int(decode_reply(await self.receive(), "OpenSession", 1).status.statusCode)
+        self.send(OPEN)
+        return int(decode_reply(await self.receive(), calls.TOpenSessionResp).status.statusCode)
 
 
 # -- drivers -------------------------------------------------------------------------------------------------
@@ -249,13 +250,12 @@ async def test_a_message_that_is_less_protected_than_agreed_ends_the_connection(
     async with gateway_of(realms, qop=("auth-conf",)) as gateway:
         client = Client(gateway, begin(realms.credentials(f"bob@{REALM}")))
         assert await client.login("auth-conf") == ""
-        call = encode_call("OpenSession", 1, calls.TOpenSessionReq(client_protocol=7))
         if how == "plain":
-            client.send(call, encrypt=False)
+            client.send(OPEN, encrypt=False)
         elif how == "clear":
-            client.writer.write(frame(call))
+            client.writer.write(frame(OPEN))
         else:
-            wrapped = client.context.wrap(call, encrypt=True).message
+            wrapped = client.context.wrap(OPEN, encrypt=True).message
             if how == "changed":
                 wrapped = wrapped[:-1] + bytes([wrapped[-1] ^ 1])
             else:
@@ -376,10 +376,9 @@ async def over_http(gateway: Gateway) -> AsyncIterator[str]:
 
 
 async def post(url: str, *headers: tuple[str, str]) -> tuple[int, str, Any]:
-    call = encode_call("OpenSession", 1, calls.TOpenSessionReq(client_protocol=7))
     async with (
         aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http,
-        http.post(f"{url}/cliservice", data=call, headers=headers) as answer,
+        http.post(f"{url}/cliservice", data=OPEN, headers=headers) as answer,
     ):
         return answer.status, (await answer.read()).decode("latin-1"), answer.headers
 
