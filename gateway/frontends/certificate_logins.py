@@ -98,10 +98,10 @@ def user_of_certificate(der: bytes, rules: Sequence[CertificateRule]) -> str | N
     try:
         certificate = x509.load_der_x509_certificate(der)
         for rule in rules:
-            users = {
-                rule.fits.sub(rule.user, value)
+            users: set[str] = {
+                found.expand(rule.user)
                 for value in _values(certificate, rule.part)
-                if rule.fits.fullmatch(value) is not None
+                if (found := rule.fits.fullmatch(value)) is not None
             }
             if users:
                 user = users.pop()

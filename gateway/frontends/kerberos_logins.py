@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import gssapi
+from gssapi.raw.misc import GSSError
 
 from gateway.errors import one_line
 from gateway.frontends.kerberos_rules import (
@@ -48,7 +49,7 @@ class GssLayer:
     def unwrap(self, data: bytes) -> bytes:
         try:
             found = self._context.unwrap(data)
-        except gssapi.exceptions.GSSError as fault:
+        except GSSError as fault:
             raise ValueError(f"a message is not as it was sent: {_text(fault)}") from None
         if self._encrypts and not found.encrypted:
             raise ValueError("a message is not encrypted, as was agreed")
@@ -74,7 +75,7 @@ class KerberosLogins:
         """Say why no ticket can be taken now, or None."""
         try:
             self._acquire()
-        except gssapi.exceptions.GSSError as fault:
+        except GSSError as fault:
             return f"the keytab `{self.rules.keytab}` cannot be used: {_text(fault)}"
         return None
 
@@ -98,7 +99,7 @@ class KerberosLogins:
                 await self._agree(context, shown, shown.ask, (principal, user))
         except KerberosRefused as fault:
             return LoginOutcome(diagnosis=f"refused: {fault}", reason=str(fault), user=principal, counts=True)
-        except gssapi.exceptions.GSSError as fault:
+        except GSSError as fault:
             why = f"Kerberos: {_text(fault)}"
             return LoginOutcome(diagnosis=f"refused: {why}", reason=why, user=principal, counts=True)
         return await self._known.find(user, unlisted=self.rules.unlisted)

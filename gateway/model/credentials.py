@@ -98,7 +98,9 @@ def of_authorization(header: str) -> Password | Bearer | Negotiation:
             return Bearer(value)
         case "negotiate", value if value:
             try:
-                return Negotiation(base64.b64decode(value, validate=True), "HTTP")
+                # Hive's JDBC driver writes `Negotiate : TOKEN`.
+                token = base64.b64decode(value.removeprefix(": "), validate=True)
+                return Negotiation(token, "HTTP")
             except ValueError:
                 raise ValueError("`Authorization: Negotiate` without a token in base64") from None
     raise ValueError(f"`Authorization: {scheme[:20]}` is not taken here; use `Basic` or `Bearer`")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import ssl
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -232,17 +233,20 @@ class Listening:
 
     async def binary(self, certificate: x509.Certificate | None, name: str = "bob") -> str:
         """Log in with an empty password; return what the gateway says."""
+        reader, writer = await asyncio.open_connection(
+            "localhost", self.binary_port, ssl=self.client(certificate)
+        )
         try:
-            reader, writer = await asyncio.open_connection(
-                "localhost", self.binary_port, ssl=self.client(certificate)
-            )
             plain = b"\0".join((b"", name.encode(), b""))
             writer.write(step(Status.START, b"PLAIN") + step(Status.OK, plain))
             status = await reader.readexactly(5)
             text = await reader.readexactly(int.from_bytes(status[1:], "big"))
-            writer.close()
         except (ssl.SSLError, ConnectionError, asyncio.IncompleteReadError):
             return "no connection"
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
         return "in" if status[0] == Status.COMPLETE else text.decode()
 
     async def request(self, certificate: x509.Certificate | None, **headers: str) -> str:

@@ -45,7 +45,8 @@ async def open_as(
     return one, await one.call("OpenSession", request, calls.TOpenSessionResp)
 
 
-async def execute(one: RawClient, session: TSessionHandle) -> str | None:
+async def execute(one: RawClient, session: TSessionHandle | None) -> str | None:
+    assert session is not None
     request = calls.TExecuteStatementReq(sessionHandle=session, statement="SELECT 1", runAsync=False)
     return (await one.call("ExecuteStatement", request, calls.TExecuteStatementResp)).status.sqlState
 

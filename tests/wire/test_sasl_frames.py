@@ -41,8 +41,8 @@ def login(
     return step(Status.START, b"PLAIN") + step(last, authzid + b"\0" + user + b"\0" + password)
 
 
-def run(server: SaslServer, data: bytes, feed: Feed) -> Password | HandshakeRefused | None:
-    answer: Password | HandshakeRefused | None = None
+def run(server: SaslServer, data: bytes, feed: Feed) -> Password | SaslToken | HandshakeRefused | None:
+    answer: Password | SaslToken | HandshakeRefused | None = None
     for chunk in feed(data):
         if isinstance(answer, HandshakeRefused):
             break

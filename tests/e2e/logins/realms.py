@@ -20,7 +20,8 @@ KDC, KDB, KADMIN = "/usr/sbin/krb5kdc", "/usr/sbin/kdb5_util", "/usr/sbin/kadmin
 REALM, OTHER = "CORP.EXAMPLE", "OTHER.EXAMPLE"
 USERS = ("bob", "alice", "zoe")
 SERVICES = ("hive", "HTTP", "hdfs")
-PASSWORD = "of Kerberos"
+SPNEGO = gssapi.OID.from_int_seq("1.3.6.1.5.5.2")
+PASSWORD = "of-Kerberos"
 
 
 @dataclass
@@ -78,10 +79,10 @@ class Realms:
         for realm in (REALM, OTHER):
             self._run(KDB, "-r", realm, "create", "-s", "-P", "master")
             for name in USERS:
-                self.administrate(f"add_principal -pw '{PASSWORD}' {name}", realm)
+                self.administrate(f"add_principal -pw {PASSWORD} {name}", realm)
             # By this key tickets of the second realm are taken in the first.
-            self.administrate(f"add_principal -pw 'between realms' krbtgt/{REALM}@{OTHER}", realm)
-        self.administrate(f"add_principal -pw '{PASSWORD}' bob/admin")
+            self.administrate(f"add_principal -pw between krbtgt/{REALM}@{OTHER}", realm)
+        self.administrate(f"add_principal -pw {PASSWORD} bob/admin")
         for service in SERVICES:
             self.administrate(f"add_principal -randkey {service}/localhost")
             self.administrate(f"ktadd -k {self.keytab} {service}/localhost")
@@ -122,11 +123,12 @@ class Realms:
         """What a gateway asks of tickets."""
         return KerberosRules(**{"keytab": self.keytab, "realm": REALM, **differing})
 
-    def credentials(self, principal: str, *, lifetime_s: int | None = None) -> Any:
+    def credentials(self, principal: str) -> Any:
         """Return what somebody has who has just typed his password."""
         name = gssapi.Name(principal, gssapi.NameType.kerberos_principal)
+        mechanisms = [gssapi.MechType.kerberos, SPNEGO]
         found = gssapi.raw.acquire_cred_with_password(
-            name, PASSWORD.encode(), lifetime=lifetime_s, usage="initiate"
+            name, PASSWORD.encode(), mechs=mechanisms, usage="initiate"
         )
         return gssapi.Credentials(found.creds)
 
