@@ -115,6 +115,8 @@ class KerberosLogins:
 
     async def _establish(self, shown: Negotiation) -> Any:
         context = gssapi.SecurityContext(creds=self._acquire(), usage="accept")
+        # A token that is refused has an answer; its refusal would be raised only when something else is asked.
+        context.__DEFER_STEP_ERRORS__ = False
         token = shown.token
         for _ in range(MAX_ROUNDS):
             reply = await self._step(context, token)

@@ -437,11 +437,15 @@ async def test_bad_tickets_over_http_are_refused(realms: Realms) -> None:
 
 async def test_an_expired_ticket_is_refused(realms: Realms) -> None:
     limits = LoginLimits(failures=10_000)
+    realms.administrate('modify_principal -maxlife "5 seconds" alice')
+    credentials = realms.credentials(f"alice@{REALM}")
+    # One token is taken once, so there are many of one ticket.
+    tokens = [begin(credentials, "HTTP").step() for _ in range(100)]
     async with gateway_of(realms, limits=limits) as gateway, over_http(gateway) as url:
-        realms.administrate('modify_principal -maxlife "5 seconds" alice')
-        token = begin(realms.credentials(f"alice@{REALM}"), "HTTP").step()
-        async with asyncio.timeout(patience()):
+        for token in tokens:
             # It ends after five seconds, and clocks may differ by two.
-            while "expired" not in (text := (await post(url, negotiate(token)))[1]):
-                assert "replay" in text or len(logins_of(gateway)) == 1
-                await asyncio.sleep(0.2)
+            status, text, _ = await post(url, negotiate(token))
+            if status == 401:
+                break
+            await asyncio.sleep(0.2)
+        assert "expired" in text or "skew" in text
