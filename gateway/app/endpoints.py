@@ -32,7 +32,7 @@ from gateway.audit.ledger import FileLedger
 from gateway.errors import Faults
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connection_limits import ConnectionLimiter
-from gateway.frontends.guessing import Guesses
+from gateway.frontends.guessing import FailedLogins
 from gateway.frontends.identities import Identities
 from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.thrift_binary import ThriftBinaryServer
@@ -79,7 +79,7 @@ class GatewayParts:
     users: UserFile
     identities: Identities
     logins: Logins
-    guesses: Guesses
+    guesses: FailedLogins
     open_sessions: OpenSessions
     ledger: FileLedger
     dsn: str

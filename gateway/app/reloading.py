@@ -14,7 +14,7 @@ from gateway.app.certificates import Certificates
 from gateway.app.probes import read_connection_limits
 from gateway.errors import Faults
 from gateway.frontends.connection_limits import ConnectionLimiter
-from gateway.frontends.guessing import Guesses, LoginLimits
+from gateway.frontends.guessing import FailedLogins, LoginLimits
 from gateway.settings.loading import load_settings
 from gateway.settings.models import Settings
 
@@ -34,7 +34,7 @@ class Reloading:
         self.certificates = certificates
         self.connection_limiters: dict[str, ConnectionLimiter] = {}
         """By listener."""
-        self.guesses = Guesses(login_limits(settings))
+        self.guesses = FailedLogins(login_limits(settings))
         """Of all endpoints together."""
         self._in_force = settings
         self._config = config

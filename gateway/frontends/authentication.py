@@ -11,7 +11,7 @@ from functools import partial
 from typing import assert_never
 
 from gateway.errors import AuthenticationFailed
-from gateway.frontends.guessing import Guesses, LoginAddress
+from gateway.frontends.guessing import FailedLogins, LoginAddress
 from gateway.frontends.identities import Identities
 from gateway.frontends.login_chain import MAX_REMEMBERED, LoginChain, LoginMechanism, LoginOutcome
 from gateway.frontends.login_cookies import LoginCookies
@@ -53,7 +53,7 @@ class Authenticator:
         *,
         recorder: Recorder,
         metrics: Metrics,
-        guesses: Guesses | None = None,
+        guesses: FailedLogins | None = None,
         cookies: LoginCookies | None = None,
         identities: Identities | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -61,7 +61,7 @@ class Authenticator:
         """`identities` hears of who logs in without being in the user file."""
         self.cookies = cookies or LoginCookies()
         self._chain = chain
-        self._guesses = guesses or Guesses(clock=clock)
+        self._guesses = guesses or FailedLogins(clock=clock)
         self._identities = identities
         self._recorder = recorder
         self._metrics = metrics

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from gateway.frontends.known_users import KnownUsers
-from gateway.frontends.login_chain import Kind, LoginOutcome
+from gateway.frontends.login_chain import LoginKind, LoginOutcome
 from gateway.model.credentials import ClientCertificate, Credentials, Password
 
 CertificatePart = Literal["subject", "common_name", "email", "upn", "uri"]
@@ -58,7 +58,7 @@ def make_rule(part: CertificatePart, fits: str, user: str, *, lower: bool = Fals
 class CertificateLogins:
     """Turns client certificates into principals."""
 
-    kinds: frozenset[Kind] = frozenset({"CERTIFICATE"})
+    kinds: frozenset[LoginKind] = frozenset({"CERTIFICATE"})
     description = "client certificates"
     remember_s = 0.0
 

@@ -65,7 +65,7 @@ class LoginAddress:
         self.failures = self.blocks = 0
 
 
-class Guesses:
+class FailedLogins:
     """Addresses from where logins failed."""
 
     def __init__(

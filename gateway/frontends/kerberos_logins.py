@@ -22,7 +22,7 @@ from gateway.frontends.kerberos_rules import (
     write_offer,
 )
 from gateway.frontends.known_users import KnownUsers
-from gateway.frontends.login_chain import Kind, LoginOutcome
+from gateway.frontends.login_chain import LoginKind, LoginOutcome
 from gateway.model.credentials import Credentials, Negotiation
 
 MAX_ROUNDS = 4
@@ -31,7 +31,7 @@ MAX_PIECE_BYTES = 64 * 1024
 MIN_PIECE_BYTES = 1024
 THREADS = 4
 AWAY = "the gateway's own keys of Kerberos cannot be read now; try again later"
-Ask = Callable[[bytes], Awaitable[bytes]]
+AskClient = Callable[[bytes], Awaitable[bytes]]
 
 
 class GssLayer:
@@ -59,7 +59,7 @@ class GssLayer:
 class KerberosLogins:
     """Turns tickets into principals."""
 
-    kinds: frozenset[Kind] = frozenset({"KERBEROS"})
+    kinds: frozenset[LoginKind] = frozenset({"KERBEROS"})
     description = "Kerberos"
     remember_s = 0.0
 
@@ -114,8 +114,8 @@ class KerberosLogins:
         return await loop.run_in_executor(self._threads, context.step, token) or b""
 
     async def _establish(self, shown: Negotiation) -> Any:
-        context = gssapi.SecurityContext(creds=self._acquire(), usage="accept")
-        # A token that is refused has an answer; its refusal would be raised only when something else is asked.
+        context: Any = gssapi.SecurityContext(creds=self._acquire(), usage="accept")
+        # What is refused has an answer too, and would be raised only when something else is asked.
         context.__DEFER_STEP_ERRORS__ = False
         token = shown.token
         for _ in range(MAX_ROUNDS):
@@ -128,7 +128,7 @@ class KerberosLogins:
             token = await shown.ask(reply)
         raise KerberosRefused("Kerberos: more tokens than are taken here")
 
-    async def _agree(self, context: Any, shown: Negotiation, ask: Ask, names: tuple[str, str]) -> None:
+    async def _agree(self, context: Any, shown: Negotiation, ask: AskClient, names: tuple[str, str]) -> None:
         """Agree on how the rest is protected, as RFC 4752 has it. Raises KerberosRefused, GSSError."""
         if shown.reply and await ask(shown.reply):
             raise KerberosRefused("Kerberos: a token after the last one")

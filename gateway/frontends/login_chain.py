@@ -25,7 +25,7 @@ WRONG = "wrong user name or password"
 WRONG_TOKEN = "the token is unknown or was revoked"  # noqa: S105 - a message
 RESERVED = "the name is another one's, who is in the user file"
 
-Kind = Literal["PLAIN", "TOKEN", "JWT", "COOKIE", "KERBEROS", "CERTIFICATE"]
+LoginKind = Literal["PLAIN", "TOKEN", "JWT", "COOKIE", "KERBEROS", "CERTIFICATE"]
 """What is shown, as the record calls it."""
 
 
@@ -56,7 +56,7 @@ class LoginMechanism(Protocol):
     """One way to log in."""
 
     @property
-    def kinds(self) -> frozenset[Kind]:
+    def kinds(self) -> frozenset[LoginKind]:
         """What it takes."""
         ...
 
@@ -92,7 +92,7 @@ class LoginTrial(NamedTuple):
     outcome: LoginOutcome
 
 
-Ask = Callable[[LoginMechanism], Awaitable[LoginOutcome]]
+AskMechanism = Callable[[LoginMechanism], Awaitable[LoginOutcome]]
 
 
 class RememberedLogins:
@@ -139,10 +139,10 @@ class LoginChain:
         self.users = users
         self.mechanisms = tuple(mechanisms)
         self.remembered = RememberedLogins(clock)
-        self._kinds = frozenset[Kind]().union(*(one.kinds for one in self.mechanisms))
+        self._kinds = frozenset[LoginKind]().union(*(one.kinds for one in self.mechanisms))
 
     @property
-    def kinds(self) -> frozenset[Kind]:
+    def kinds(self) -> frozenset[LoginKind]:
         """What somebody takes."""
         return self._kinds
 
@@ -162,7 +162,7 @@ class LoginChain:
             return shown, ""
         return shown.beside, user
 
-    def kind_of(self, shown: Credentials) -> Kind:
+    def kind_of(self, shown: Credentials) -> LoginKind:
         """Return what is shown: a token may stand in the place of a password, for tools that ask for nothing
         else."""
         match shown:
@@ -180,7 +180,7 @@ class LoginChain:
                 assert_never(shown)
 
     async def decide(
-        self, shown: Credentials, ask: Ask | None = None
+        self, shown: Credentials, ask: AskMechanism | None = None
     ) -> tuple[LoginOutcome, list[LoginTrial]]:
         """Return what comes of credentials, and what each mechanism makes of them. `ask` stands between; by
         default mechanisms are just asked."""
@@ -188,11 +188,11 @@ class LoginChain:
         decided: LoginOutcome | None = None
         trials = []
         for one in self.mechanisms:
-            if decided is not None:
-                outcome = LoginOutcome(diagnosis="not asked: another one has decided")
-            elif kind not in one.kinds:
+            if kind not in one.kinds:
                 trouble = f"; {told}" if (told := one.report()) is not None else ""
                 outcome = LoginOutcome(diagnosis=f"not asked: it takes {_NAMES[min(one.kinds)]}{trouble}")
+            elif decided is not None:
+                outcome = LoginOutcome(diagnosis="not asked: another one has decided")
             else:
                 outcome = await (ask(one) if ask is not None else one.check(shown))
                 outcome = self.reserve(outcome, kind)
@@ -202,7 +202,7 @@ class LoginChain:
             decided = LoginOutcome(diagnosis="nobody knows it", reason=_UNKNOWN[kind], counts=True)
         return decided, trials
 
-    def reserve(self, outcome: LoginOutcome, kind: Kind) -> LoginOutcome:
+    def reserve(self, outcome: LoginOutcome, kind: LoginKind) -> LoginOutcome:
         """Refuse whom another mechanism than the user file lets in by a name of the file, and whom the file
         has let in and has no longer."""
         who = outcome.principal
@@ -222,7 +222,7 @@ class LoginChain:
             one.close()
 
 
-_NAMES: dict[Kind, str] = {
+_NAMES: dict[LoginKind, str] = {
     "PLAIN": "passwords",
     "TOKEN": "tokens of the user file",
     "JWT": "JSON Web Tokens",
@@ -230,7 +230,7 @@ _NAMES: dict[Kind, str] = {
     "KERBEROS": "tickets of Kerberos",
     "CERTIFICATE": "client certificates",
 }
-_UNKNOWN: dict[Kind, str] = {
+_UNKNOWN: dict[LoginKind, str] = {
     "PLAIN": WRONG,
     "TOKEN": WRONG_TOKEN,
     "JWT": WRONG_TOKEN,

@@ -13,7 +13,7 @@ import argon2
 
 from gateway.frontends.jwt_logins import IssuerUnavailable, JwtLogins, TokenRefused
 from gateway.frontends.ldap_rules import LdapDirectory, LdapRefused, LdapUnavailable
-from gateway.frontends.login_chain import WRONG, WRONG_TOKEN, Kind, LoginOutcome
+from gateway.frontends.login_chain import WRONG, WRONG_TOKEN, LoginKind, LoginOutcome
 from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.tokens import Token, digest
 from gateway.frontends.users import HASHER, User, Users, fingerprint
@@ -46,7 +46,7 @@ class _Mechanism:
 class TokenLogins(_Mechanism):
     """Tokens of the user file. One is found by its hash, which tells nothing to somebody who measures."""
 
-    kinds: frozenset[Kind] = frozenset({"TOKEN"})
+    kinds: frozenset[LoginKind] = frozenset({"TOKEN"})
     description = "tokens of the user file"
 
     def __init__(
@@ -86,7 +86,7 @@ class TokenLogins(_Mechanism):
 class PasswordLogins(_Mechanism):
     """Passwords of the user file."""
 
-    kinds: frozenset[Kind] = frozenset({"PLAIN"})
+    kinds: frozenset[LoginKind] = frozenset({"PLAIN"})
 
     def __init__(
         self,
@@ -138,7 +138,7 @@ class PasswordLogins(_Mechanism):
 class IssuerLogins(_Mechanism):
     """Tokens of an OIDC provider."""
 
-    kinds: frozenset[Kind] = frozenset({"JWT"})
+    kinds: frozenset[LoginKind] = frozenset({"JWT"})
 
     def __init__(self, logins: JwtLogins) -> None:
         self._logins = logins
@@ -168,7 +168,7 @@ class IssuerLogins(_Mechanism):
 class DirectoryLogins(_Mechanism):
     """Passwords of a directory."""
 
-    kinds: frozenset[Kind] = frozenset({"PLAIN"})
+    kinds: frozenset[LoginKind] = frozenset({"PLAIN"})
     description = "the directory"
 
     def __init__(self, users: Callable[[], Users], directory: LdapDirectory) -> None:

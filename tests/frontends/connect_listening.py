@@ -15,7 +15,7 @@ import grpc.aio
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connect_server import Certificate, ConnectLimits, ConnectServer
 from gateway.frontends.connection_limits import ConnectionLimiter, ConnectionLimits
-from gateway.frontends.guessing import Guesses, LoginLimits
+from gateway.frontends.guessing import FailedLogins, LoginLimits
 from gateway.frontends.tokens import new_token
 from gateway.frontends.users import User
 from gateway.model.principal import Principal
@@ -105,7 +105,7 @@ class Listening:
                 chain_of(lambda: self.users, clock=lambda: self.now),
                 recorder=self.world.sessions.recorder,
                 metrics=self.world.sessions.metrics,
-                guesses=Guesses(logins, clock=lambda: self.now),
+                guesses=FailedLogins(logins, clock=lambda: self.now),
                 clock=lambda: self.now,
             ),
             door=ConnectionLimiter("connect", doors),

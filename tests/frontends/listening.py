@@ -13,7 +13,7 @@ import argon2
 
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connection_limits import ConnectionLimiter, ConnectionLimits
-from gateway.frontends.guessing import Guesses, LoginLimits
+from gateway.frontends.guessing import FailedLogins, LoginLimits
 from gateway.frontends.login_chain import LoginChain, LoginMechanism
 from gateway.frontends.login_mechanisms import PasswordLogins, TokenLogins
 from gateway.frontends.thrift_binary import ThriftBinaryServer, ThriftLimits
@@ -79,7 +79,7 @@ class Gateway:
             self.chain,
             recorder=world.sessions.recorder,
             metrics=world.sessions.metrics,
-            guesses=Guesses(logins, clock=lambda: self.now),
+            guesses=FailedLogins(logins, clock=lambda: self.now),
             clock=lambda: self.now,
         )
         service = ThriftService(

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.errors import AuthenticationFailed
 from gateway.frontends.authentication import Authenticator
-from gateway.frontends.guessing import Guesses, LoginLimits
+from gateway.frontends.guessing import FailedLogins, LoginLimits
 from gateway.frontends.ldap_rules import LdapRefused, LdapRules
 from gateway.frontends.login_chain import LoginChain, LoginMechanism
 from gateway.frontends.login_mechanisms import DirectoryLogins, PasswordLogins, TokenLogins
@@ -65,7 +65,7 @@ class Chained:
             "ldap": lambda: DirectoryLogins(users, self.directory),
         }
         self.chain = LoginChain(users, [made[one]() for one in order.split()])
-        self.guesses = Guesses(limits)
+        self.guesses = FailedLogins(limits)
 
     def endpoint(self) -> Authenticator:
         world = World()
@@ -123,8 +123,8 @@ async def test_failures_at_one_endpoint_count_at_all_others() -> None:
         (Password("bob", "x"), ["takes tokens", "another password", "another one has decided"]),
         (Password("eva", "ldap"), ["takes tokens", "no user of this name", "lets in"]),
         (Password("eva", "x"), ["takes tokens", "no user of this name", "no such user"]),
-        (Password("bob", SECRET), [f"lets in by token {TOKEN.id}", "another one has", "another one has"]),
-        (Password("eva", SECRET), [f"token {TOKEN.id} is `bob`'s", "another one has", "another one has"]),
+        (Password("bob", SECRET), [f"lets in by token {TOKEN.id}", "takes passwords", "takes passwords"]),
+        (Password("eva", SECRET), [f"token {TOKEN.id} is `bob`'s", "takes passwords", "takes passwords"]),
     ],
 )
 async def test_each_mechanism_says_what_it_makes_of_a_login(shown: Credentials, told: list[str]) -> None:
