@@ -94,5 +94,5 @@ async def test_a_backend_that_is_away_is_taken_for_the_spark_of_the_installation
 
 
 def test_one_of_home_and_version() -> None:
-    with pytest.raises(ValueError, match="one of `spark_home` and `spark_version`"):
+    with pytest.raises(ValueError, match="or `spark_version`"):
         settings(1, Path("/nowhere"), spark_version="4.2", spark_home="/opt/spark")

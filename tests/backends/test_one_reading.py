@@ -161,7 +161,7 @@ async def test_a_spark_that_does_not_tell_its_parsers_is_refused(
     endpoint: Endpoint, parsers: list[str]
 ) -> None:
     endpoint.spark.parsers[:] = parsers
-    assert "does not report which classes parse its texts" in await endpoint.refusal()
+    assert "does not report its parser classes" in await endpoint.refusal()
 
 
 @pytest.mark.parametrize("version", ["4.2.0", "5.3.0", "", "4.30.0"])

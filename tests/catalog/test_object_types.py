@@ -139,7 +139,7 @@ def test_a_metric_view_without_json_is_not_governed() -> None:
 def test_an_object_without_a_type_is_not_governed() -> None:
     (table,) = [table_from_rows([row for row in ROWS if row[0] != "Type"], EMP)]
     assert table.kind is TableKind.UNGOVERNED
-    assert explain_ungoverned(table) == f"Spark does not say what kind of object {table.name} is"
+    assert explain_ungoverned(table) == f"Spark does not report what kind of object {table.name} is"
 
 
 def test_types_are_compared_in_any_letters() -> None:

@@ -46,7 +46,7 @@ def test_all_faults_of_all_files_come_together(tmp_path: Path, capsys: pytest.Ca
     for wanted in (
         f"{tmp_path}/a.yaml:5: unknown key `alow`",
         f"{tmp_path}/b.yaml:6:",
-        f"{tmp_path}/c.yaml:1: neither settings nor a pack nor a service definition (did you",
+        f"{tmp_path}/c.yaml:1: neither a settings file, a policy pack nor a service definition (did you",
         f"{tmp_path}/d.yaml:2: not YAML",
         f"{tmp_path}/e.yaml:1: the file is empty",
         f"{absent}: does not exist",
@@ -190,7 +190,7 @@ def test_a_missing_java_is_one_fault_among_others(tmp_path: Path, capsys: pytest
     faults = json.loads(capsys.readouterr().out)["faults"]
     assert any("unknown access type `selct`" in fault for fault in faults)
     (java,) = [fault for fault in faults if "Java 17 or later is needed" in fault]
-    assert "the extra `java` brings one" in java
+    assert "install the extra `java`" in java
     (tmp_path / "hr.yaml").write_text(PACK)
     assert main(["check", "--no-backend", "--no-site", str(tmp_path / "gateway.yaml")]) == exit_codes.FAULTS
     assert "the parser cannot be started: Java 17 or later is needed" in capsys.readouterr().out
@@ -218,9 +218,9 @@ def test_a_group_of_errors_is_told_by_its_members(
 @pytest.mark.parametrize(
     ("name", "secret", "code", "says"),
     [
-        ("bob", "bob secret", exit_codes.OK, "lets in by the password"),
-        ("bob", "wrong", exit_codes.FAULTS, "has the user with another password"),
-        ("eva", "bob secret", exit_codes.FAULTS, "has no user of this name"),
+        ("bob", "bob secret", exit_codes.OK, "accepts the password"),
+        ("bob", "wrong", exit_codes.FAULTS, "rejects the password"),
+        ("eva", "bob secret", exit_codes.FAULTS, "does not know the user"),
     ],
 )
 def test_a_login_is_tried_in_every_way(
@@ -241,7 +241,7 @@ def test_a_login_is_tried_in_every_way(
         assert main(["check", *form, "--login", name, str(config)]) == code
         out = capsys.readouterr().out
         assert says in out
-        assert "not asked: this is no JSON Web Token" in out
+        assert "skipped: not a JSON Web Token" in out
         assert secret not in out
 
 

@@ -53,8 +53,8 @@ def test_a_user_is_added_listed_changed_and_removed(
 @pytest.mark.parametrize(
     ("arguments", "password", "message"),
     [
-        (("add", "dana"), "", "a password has at least 8 characters"),
-        (("add", "dana"), "short", "a password has at least 8 characters"),
+        (("add", "dana"), "", "a password must have at least 8 characters"),
+        (("add", "dana"), "short", "a password must have at least 8 characters"),
         (("add", "dana", "--attribute", "region"), "long enough", "`region` is no attribute"),
         (("add", "known"), "long enough", "user `known` exists"),
         (("passwd", "nobody"), "long enough", "there is no user `nobody`"),
@@ -115,7 +115,7 @@ def test_a_token_is_printed_once_listed_and_revoked(
         (("token", "known", "--label", "a\nb"), "printable"),
         (("token", "known", "--label", "x" * 101), "at most 100"),
         (("tokens", "nobody"), "there is no user `nobody`"),
-        (("revoke", "known"), "needs the id of a token"),
+        (("revoke", "known"), "needs a token id"),
         (("revoke", "known", "00000000"), "user `known` has no token `00000000`"),
         (("remove", "known", "00000000"), "takes one name"),
     ],

@@ -170,7 +170,7 @@ def overtaken() -> Iterator[None]:
     try:
         yield
     except (Error, PySparkException) as error:
-        if not any(told in str(error) for told in ("SLUICE_CATALOG_", "change faster than they can be")):
+        if not any(told in str(error) for told in ("SLUICE_CATALOG_", "change too fast")):
             raise
 
 

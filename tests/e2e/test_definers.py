@@ -216,7 +216,7 @@ AUTHORED = """
     on: {catalog: spark_catalog, database: dv, table: free, column: "*"}
     allow: [{users: [ray], access: [select]}]
 """
-CLOSED = "is closed, because who wrote it may not select all"
+CLOSED = "is closed, because its author lacks select on"
 
 
 def test_a_text_closes_in_open_sessions_with_its_author(ask: Any, place: Place) -> None:

@@ -90,7 +90,7 @@ def test_what_a_removed_user_has_open_ends(gateway: RunningGateway, zoe: str) ->
         assert sessions_of(gateway, zoe) == []
         assert "TSocket read 0 bytes" in refused(lambda: jdbc.cursor().execute("SELECT 1"))
         refused(lambda: connect(gateway.host, gateway.port, zoe, PASSWORD))
-        assert "wrong user name" in refused(lambda: spark.sql("SELECT 1").collect())
+        assert "invalid user name" in refused(lambda: spark.sql("SELECT 1").collect())
 
 
 @pytest.mark.in_turn(4, place=3)
@@ -117,7 +117,7 @@ def test_sessions_go_on_no_longer_than_the_users_are_known(spark: Spark, open_di
         with session(running, "thrift", "zoe") as ask:
             assert ask("SELECT 1") == [(1,)]
             file.rename(aside)
-            until(lambda: "the user file could not be read" in told(ask), "statements are refused")
+            until(lambda: "the user file could not be parsed" in told(ask), "statements are refused")
             aside.rename(file)
             until(lambda: not told(ask), "they are taken again")
     finally:

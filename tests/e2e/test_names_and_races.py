@@ -222,7 +222,9 @@ def test_a_table_that_appeared_meanwhile_is_not_reached(
     told = over_thrift(thrift, statement) if door == "thrift" else over_connect(rows_of, connect, statement)
     # Had the machine been so slow that what was learnt is too old, policies refuse it, or guard what is kept.
     if told or " AS SELECT" not in text:
-        assert "TABLE_OR_VIEW_NOT_FOUND" in told or "hidden from or masked" in told, told
+        assert "TABLE_OR_VIEW_NOT_FOUND" in told or "a row filter, column mask or hidden column of" in told, (
+            told
+        )
     else:
         kept = f"SELECT * FROM {text.split(' AS ')[0].split()[-1]}"
         assert (over_thrift(thrift, kept) if door == "thrift" else over_connect(rows_of, connect, kept)) == ""

@@ -10,7 +10,7 @@ from pyspark.errors.exceptions.connect import SparkConnectException
 from tests.e2e.lab import CANARY, PASSWORD
 from tests.e2e.running import RunningGateway, Spark, query, until
 
-CLOSED = "is closed, because who wrote it may not select all"
+CLOSED = "is closed, because its author lacks select on"
 OPEN = ("open", "plain", "called")
 SHUT = ("closed", "view", "mask", "calling", "lent")
 FUNCTION = "CREATE FUNCTION lab.authored_{}(n INT) RETURNS INT RETURN {}"

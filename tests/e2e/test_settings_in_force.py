@@ -107,7 +107,7 @@ def ask(request: pytest.FixtureRequest, gateway: RunningGateway) -> Iterator[Ask
 
 @contextlib.contextmanager
 def refused(key: str) -> Iterator[None]:
-    with pytest.raises((hive.OperationalError, PySparkException), match=f"RESET {key} first"):
+    with pytest.raises((hive.OperationalError, PySparkException), match=f"run RESET {key}"):
         yield
 
 
@@ -218,7 +218,7 @@ def test_the_command_asks_spark_for_what_policies_name(gateway: RunningGateway) 
     finally:
         file.unlink()
     told = json.loads(done.stdout)
-    assert [what for what in told["not_asked"] if not what.startswith("ports were not tried")] == []
+    assert [what for what in told["not_asked"] if not what.startswith("ports were not checked")] == []
     found = sorted(fault.partition("/zoned/")[2] for fault in told["faults"])
     lines = MISSPELT.splitlines()
 

@@ -152,13 +152,13 @@ async def test_a_table_that_cannot_be_described_any_more_is_forgotten(
     spark = await promoted(database)
 
     async def refuses(_: Any) -> Any:
-        raise BackendUnavailable("Spark refused a look-up")
+        raise BackendUnavailable("Spark refused a catalog look-up")
 
     monkeypatch.setattr(spark, "look_up", refuses)
     told = "Database: lake\nTable: raw__events\nType: EXTERNAL\nLocation: {}\nProvider: delta"
     asked = "SHOW TABLE EXTENDED IN `spark_catalog`.`lake` LIKE 'raw__events'"
     spark.catalog = {asked: [("lake", "raw__events", False, told.format("s3a://b/else"))]}
-    with pytest.raises(Faults, match="was not made of"):
+    with pytest.raises(Faults, match="was not created from"):
         await keeper(spark).forget(nullcontext(connection), EVENTS)
     spark.catalog = {asked: [("lake", "raw__events", False, told.format("s3a://b/raw/events"))]}
     assert not (await keeper(spark).refresh(nullcontext(connection), EVENTS)).is_changed
@@ -171,7 +171,7 @@ async def test_forgetting_drops_the_table_unless_it_is_another_by_now(database: 
     spark = await promoted(database)
     ours = spark.tables[EVENTS]
     spark.tables[EVENTS] = replace(ours, location="s3a://b/warehouse/own")
-    with pytest.raises(Faults, match="was not made of"):
+    with pytest.raises(Faults, match="was not created from"):
         await keeper(spark).forget(nullcontext(connection), EVENTS)
     assert spark.tables
     spark.tables[EVENTS] = ours

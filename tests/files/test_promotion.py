@@ -114,7 +114,7 @@ async def test_nothing_is_asked_for_who_may_not(lacking: str) -> None:
         (PlayedSpark(marks=("s3a://b/.hoodie",)), "lies in a table of Hudi"),
         (PlayedSpark(marks=("s3a://b/raw/snapshot", "s3a://b/raw/schema")), "lies in a table of Paimon"),
         (PlayedSpark(kinds=(("parquet", 1, 1, "", "s3a://b/raw/events/`x`"),)), "safely"),
-        (PlayedSpark(kinds=tuple((str(n), 1, 1, "", "") for n in range(17))), "many kinds"),
+        (PlayedSpark(kinds=tuple((str(n), 1, 1, "", "") for n in range(17))), "different kinds"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -358,8 +358,11 @@ async def test_a_table_that_no_promotion_made_is_made_anew_where_that_is_asked_f
 @pytest.mark.parametrize(
     ("told", "why"),
     [
-        ("Type: EXTERNAL\nComment: x\nLocation: s3a://b/else", "it is one of `s3a://b/else`"),
-        ("Type: MANAGED\nComment: x\nType: EXTERNAL\nLocation: s3a://b/raw/events", "deletes with it"),
+        ("Type: EXTERNAL\nComment: x\nLocation: s3a://b/else", "it is a table at `s3a://b/else`"),
+        (
+            "Type: MANAGED\nComment: x\nType: EXTERNAL\nLocation: s3a://b/raw/events",
+            "Spark deletes its files",
+        ),
         ("Type: VIEW\nView Text: SELECT 1", "it is a view"),
     ],
 )
@@ -435,7 +438,7 @@ async def test_a_promotion_that_was_cut_gives_way_to_somebody_elses_table(databa
         mine.maintain_dataset("forget", EVENTS, ALICE),
     ):
         await store.begin(connection, "lake", "raw/events", EVENTS, "s3a://b/raw/events", "bob")
-        assert "deletes with it" in str(await one)
+        assert "Spark deletes its files" in str(await one)
         assert await store.list_unfinished_promotions(connection) == []
     assert not any(sql.startswith("DROP TABLE") for sql in spark.asked)
     await connection.close()
@@ -535,7 +538,7 @@ def test_a_deep_tree_is_told_and_keeps_nothing_open(tmp_path: Path) -> None:
             below = next_
     finally:
         os.close(below)
-    with pytest.raises(LeadsOut, match=f"more than {DEEPEST} directories in each other"):
+    with pytest.raises(LeadsOut, match=f"nested more than {DEEPEST} directories"):
         require_no_links(str(tmp_path), ("d",), 1)
     assert len(list(Path("/proc/self/fd").iterdir())) == opened
     subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)

@@ -25,7 +25,7 @@ class Rule:
 
 
 RULES = (
-    Rule("what varies is not cached", KEEPING, "Spark would go on showing its cached rows"),
+    Rule("what varies is not cached", KEEPING, "Spark would show its cached rows"),
     Rule(
         "what was made under other policies ended",
         (*QUERIES, *KEEPING, "temp_view", "table", "insert", "drop_temp", "uncache"),

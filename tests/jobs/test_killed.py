@@ -127,7 +127,7 @@ async def test_recommendations(place: Place, tmp_path: Path) -> None:
 
     await fill(place.dsn, record())
     await place.run(rollups_of, {"parsed": False})
-    await place.kill_at_each(recommend_of, CHOSEN, "in its place", "held against the policies")
+    await place.kill_at_each(recommend_of, CHOSEN, "in its place", "with the policies")
     after = await place.rows(TABLES["recommend"]), await recommended()
     assert after[1]
     another = tmp_path / "another"

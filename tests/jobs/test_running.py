@@ -228,7 +228,7 @@ async def forges(work: Work) -> Outcome:
 
 
 async def breaks(work: Work) -> Outcome:
-    raise BackendUnavailable("no Spark")
+    raise BackendUnavailable("no address of Spark")
 
 
 async def test_a_run_of_a_part_says_nothing_of_the_whole_but_what_it_finds(
@@ -372,14 +372,14 @@ async def test_the_command_says_who_runs_it_and_what_there_is(
     await fill(database, ())
     await connection.execute("SELECT pg_advisory_lock($1, hashtext('archive'))", 0x736C756A)
     code, _, err = await ended(config, "run", "archive")
-    assert (code, "somebody else is about to run `archive`" in err) == (exit_codes.BUSY, True)
+    assert (code, "another process is about to run `archive`" in err) == (exit_codes.BUSY, True)
     assert (await ended(config, "run", "nonsense"))[0] == exit_codes.FAULTS
     assert (await ended(config, "run"))[0] == exit_codes.FAULTS
     await connection.execute("SELECT pg_advisory_unlock_all()")
     await connection.execute(f"SET application_name = '{VERIFYING}'")
     await keep_archive(connection, lambda _: None)
     code, _, err = await ended(config, "run", "archive")
-    assert (code, "`sluice audit verify` reads the archive" in err) == (exit_codes.BUSY, True)
+    assert (code, "`sluice audit verify` is reading the archive" in err) == (exit_codes.BUSY, True)
     await connection.execute("SELECT pg_advisory_unlock_all()")
     (config.parent / "lake").write_text("something else")
     code, _, err = await ended(config, "run", "archive")

@@ -116,7 +116,7 @@ async def test_a_verdict_does_not_outlive_who_wrote_what_it_rests_on(reader: Rea
 async def test_a_misspelt_column_in_a_lambda_function_closes(reader: ReaderPool, text: str) -> None:
     """Spark would look for it around the guard, where the user may have a column of that name."""
     asked = "SELECT (SELECT max(id) FROM sales.fit) FROM VALUES (1) AS o(crad)"
-    assert "does not fit its columns" in why(await world("ann", text).judge(asked, reader, user="bob"))
+    assert "does not match its columns" in why(await world("ann", text).judge(asked, reader, user="bob"))
 
 
 def is_closed(verdict: Verdict) -> bool:

@@ -294,7 +294,7 @@ async def test_a_text_with_arguments_is_not_stored(world: World, reader: ReaderP
     request = PlanRequest(kind="execute", message=command(altered).SerializeToString(deterministic=True))
     verdict = await world.judge_plan(request, reader, user="dan")
     assert isinstance(verdict, Refused), verdict
-    assert "are allowed only in queries" in verdict.message
+    assert "are only allowed in queries" in verdict.message
 
 
 async def test_a_plan_records_who_changes_a_view(world: World, reader: ReaderPool) -> None:

@@ -198,7 +198,7 @@ async def test_a_hidden_column_called_user_is_not_the_user_that_spark_runs_as(
     """It would be the user's name; whoever means that writes the brackets."""
     frame = message(sql("SELECT id FROM profile WHERE user = 'x'"))
     request = PlanRequest(kind="execute", message=frame.SerializeToString(deterministic=True))
-    assert "could be a column" in str(await world.judge_plan(request, reader, user="bob"))
+    assert "could be resolved to a column" in str(await world.judge_plan(request, reader, user="bob"))
     visible = await world.judge_plan(request, reader, user="bob", rules=Rules(star="visible"))
     assert isinstance(visible, Cleared)
     assert parse(pb.Plan, visible.forwarded_plan).root.sql.query.endswith("WHERE 'bob' = 'x'")

@@ -119,7 +119,7 @@ async def test_a_frame_of_it_is_refused(world: World, reader: ReaderPool) -> Non
 
 async def test_a_view_that_an_operator_made_is_closed_with_it(world: World, reader: ReaderPool) -> None:
     told = await refusal(world, reader, "SELECT card FROM hr.over")
-    assert "a view that the statement reads is closed" in told
+    assert "the statement reads a view that is closed" in told
     assert "masked" not in told
 
 

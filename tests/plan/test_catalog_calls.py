@@ -169,7 +169,7 @@ def test_calls_want_what_the_same_sql_wants(
 @pytest.mark.parametrize(
     ("operation", "fields", "words"),
     [
-        ("get_table", {"table_name": "a.t", "db_name": "b"}, "given another one"),
+        ("get_table", {"table_name": "a.t", "db_name": "b"}, "another one is given"),
         ("get_table", {"table_name": "parquet.`/x`"}, "signs that paths"),
         ("get_table", {"table_name": "global_temp.x"}, "global temporary view"),
         ("list_tables", {"db_name": "global_temp"}, "reserved namespace"),
@@ -181,7 +181,7 @@ def test_calls_want_what_the_same_sql_wants(
         ("create_table", {"table_name": "t", "options": {"url": "x"}}, "the option"),
         ("create_database", {"db_name": "d", "properties": {"x": "y"}}, "the property"),
         ("drop_global_temp_view", {"view_name": "x"}, "global temporary views"),
-        ("table_exists", {"table_name": "a b c"}, "not a name that can be read"),
+        ("table_exists", {"table_name": "a b c"}, "cannot be parsed as a name"),
     ],
 )
 def test_calls_that_are_refused(operation: str, fields: dict[str, Any], words: str) -> None:

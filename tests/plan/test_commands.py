@@ -91,7 +91,7 @@ def test_writes_want_what_the_same_sql_wants(fields: dict[str, Any], wanted: lis
         ({"table": table("t", SAVE), "with_schema_evolution": True}, "schema evolution"),
         ({"table": table("t", "TABLE_SAVE_METHOD_UNSPECIFIED")}, "save method"),
         ({"table": table("`/etc/x`", SAVE)}, "signs that paths"),
-        ({"table": table("a b", SAVE)}, "not a name that can be read"),
+        ({"table": table("a b", SAVE)}, "cannot be parsed as a name"),
         ({"table": table("t", INSERT), "options": {"path": "/p"}}, "cannot have a path"),
         ({"path": "/out", "source": "jdbc"}, "reach other systems"),
         ({"path": "/out", "source": "hive"}, "no path"),

@@ -82,7 +82,7 @@ async def test_functions_of_extensions_are_known_by_name(chain: ReaderPool) -> N
     ("query", "why"),
     [
         ("SELECT ' CLUSTER BY (x) ' AS a, ssn FROM d.people", ""),
-        (r"SELECT r'\', ' CLUSTER BY (x) ', ssn FROM d.people --'", "in two ways"),
+        (r"SELECT r'\', ' CLUSTER BY (x) ', ssn FROM d.people --'", "is ambiguous"),
     ],
 )
 async def test_a_forwarded_text_is_asked_of_both_as_well(chain: ReaderPool, query: str, why: str) -> None:

@@ -267,7 +267,9 @@ async def test_no_more_wait_than_may() -> None:
     await begun(world, session, "SELECT 1")
     read = world.sessions.metrics.registry.get_sample_value
     await soon(lambda: read("sluice_statements_waiting") == 1)
-    with pytest.raises(LimitExceeded, match="Spark has 1 statements, and 1 others wait; try again later"):
+    with pytest.raises(
+        LimitExceeded, match="Spark is running 1 statements, and 1 others are waiting; try again later"
+    ):
         await begun(world, await opened(world), "SELECT 2")
     await world.sessions.close()
 
@@ -400,7 +402,7 @@ async def test_a_deadline_ends_the_wait_and_says_why() -> None:
 async def test_the_clients_timeout_counts_while_it_waits() -> None:
     world, session = await full()
     error = await ends_in(world, await begun(world, session, "SELECT 1", timeout_s=1), TIMEDOUT)
-    assert (error.sqlstate, error.message) == ("HYT00", "the statement ran into its timeout")
+    assert (error.sqlstate, error.message) == ("HYT00", "the statement timed out")
     assert world.ledger.outcomes() == ["timed_out"]
     await world.sessions.close()
 

@@ -48,7 +48,7 @@ def test_everything_said() -> None:
         ("uri: 'http://g:8090'", "needs the parameter `metalake`"),
         ("metalake: x", "needs the parameter `uri`"),
         ("uri: 'g:8090', metalake: x", "`uri` is an address"),
-        ("uri: 'http://u:p@g', metalake: x", "holds a password"),
+        ("uri: 'http://u:p@g', metalake: x", "contains a password"),
         (f"{BASE}, auth: kerberos", "`auth` is none or simple or basic or oauth2"),
         (f"{BASE}, auth: basic, user: u", "`auth: basic` needs the parameter `password`"),
         (f"{BASE}, auth: oauth2", "needs the parameter `credential`"),

@@ -54,7 +54,7 @@ async def test_a_target_that_no_command_has_judged_is_refused(reader: ReaderPool
     assert not isinstance(pin_targets(reading, required, NAMES), Unsupported)
     found = pin_targets(reading, replace(required, pins=()), NAMES)
     assert isinstance(found, Unsupported)
-    assert "not accounted for" in found.why
+    assert "not authorized with the statement" in found.why
 
 
 async def test_a_clause_of_a_table_that_is_not_known_is_refused() -> None:

@@ -43,7 +43,7 @@ def test_a_source_that_is_no_plain_name_is_a_query(source: str) -> None:
     ("text", "why"),
     [
         (VIEW + "joins: []\n", "`joins` is not a key"),
-        (VIEW.replace("    expr:", "    format: x\n    expr:"), "other keys"),
+        (VIEW.replace("    expr:", "    format: x\n    expr:"), "has keys other"),
         (VIEW.replace("version: 0.1", "version: 1.1"), "version"),
         (VIEW.replace("version: 0.1\n", ""), "`version`"),
         (VIEW + "source: lab.other\n", "`source` twice"),
@@ -53,7 +53,7 @@ def test_a_source_that_is_no_plain_name_is_a_query(source: str) -> None:
         (VIEW.replace("upper(region)", "[a]"), "`expr` is not a text"),
         (VIEW.replace("dimensions:", "dimensions: a\nmeasures_:"), "measures_"),
         (VIEW + "---\nversion: 0.1\n", "not YAML"),
-        ("- a", "not a mapping"),
+        ("- a", "must be a mapping"),
         ("{" * 5000, "not YAML"),
         ("version: 0.1\nsource: ' '\n", "no source"),
         (" " * (MAX_YAML_CHARS + 1), "too long"),

@@ -44,7 +44,7 @@ def test_two_parts_of_which_the_first_is_a_catalog_are_no_table_of_its_namesake(
     for catalog in ("spark_catalog", "lake"):
         found = names(catalog).table(("shop", "t"))
         assert isinstance(found, Ungovernable)
-        assert "no database in it" in found.why
+        assert "without a database" in found.why
 
 
 def test_a_catalog_in_capitals_is_none_to_spark_but_its_own() -> None:

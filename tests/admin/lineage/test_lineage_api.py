@@ -441,7 +441,7 @@ BAD: list[tuple[str, dict[str, str], str]] = [
     ("upstream", {}, "`column` is missing"),
     ("upstream", {"column": " "}, "`column` is missing"),
     ("upstream", {"column": "x" * 5000}, "more than 4,000"),
-    ("upstream", {"column": "a\0b"}, "no name has"),
+    ("upstream", {"column": "a\0b"}, "names cannot have"),
     ("upstream", {"column": "x"}, "could be of `spark_catalog.lab.open`, `spark_catalog.lab.top`"),
     ("upstream", {"column": "open.x", "depth": "0"}, "`depth` is not a number from 1 to 100"),
     ("upstream", {"column": "open.x", "depth": "-1"}, "`depth` is not"),
@@ -453,11 +453,11 @@ BAD: list[tuple[str, dict[str, str], str]] = [
     ("upstream", {"column": "open.x", "dept": "1"}, "`dept` is not known here"),
     ("impact", {"column": "open.x", "format": "dot"}, "`format` is not known here"),
     ("paths", {"from": "open.x"}, "`to` is missing"),
-    ("columns", {"after": "{"}, "`after` is not what"),
-    ("columns", {"after": '["a"]'}, "`after` is not what"),
-    ("columns", {"after": '["a", "\\u0000"]'}, "`after` is not what"),
+    ("columns", {"after": "{"}, "`after` must be the `next` of an earlier response"),
+    ("columns", {"after": '["a"]'}, "`after` must be the `next` of an earlier response"),
+    ("columns", {"after": '["a", "\\u0000"]'}, "`after` must be the `next` of an earlier response"),
     ("columns", {"limit": "1001"}, "from 1 to 1,000"),
-    ("statements/1", {}, "`1` is not the id of a statement"),
+    ("statements/1", {}, "`1` is not a statement id"),
 ]
 
 

@@ -130,7 +130,7 @@ def test_overwritten_vacuumed_and_without_its_log_a_table_shows_no_more(
         with pytest.raises(Exception, match=r"42P01|SLUICE|DELTA"):
             ann(text)
         # What lies there now is no table of this source; nothing of it is shown, and its name can be freed.
-        for change, why in (("REFRESH", "is none of"), ("REFRESH", "no table any more")):
+        for change, why in (("REFRESH", "is none of"), ("REFRESH", "no longer be a table")):
             with pytest.raises(Exception, match=why):
                 ann(f"ALTER TABLE testdelta.{name} {change} METADATA")
         assert ann(f"ALTER TABLE testdelta.{name} FORGET METADATA") == []

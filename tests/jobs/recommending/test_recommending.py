@@ -113,12 +113,12 @@ async def test_recommendations_of_a_record_and_again_and_applied(
             }
         )
     )
-    assert "there is no use yet" in "".join((await place.recommend()).lines)
+    assert "there is no usage yet" in "".join((await place.recommend()).lines)
     await fill(place.dsn, record())
     await place.roll_up()
     ran = await place.recommend()
     assert ran.rows_in > 0
-    assert any("1 uses are allowed by no policy now" in line for line in ran.lines)
+    assert any("1 uses are not allowed by any policy now" in line for line in ran.lines)
     rows = {
         (one["kind"], one["evidence"].get("who", "")): one
         for one in await list_recommendations(place.connection)
@@ -186,7 +186,7 @@ async def test_a_young_record_and_garbage_tell_nothing_unused(place: Place) -> N
     await fill(place.dsn, [read("ann", "sales.t0", 4), read("a`b", "..", 4), read("", "sales.`", 4)])
     await place.roll_up()
     ran = await place.recommend()
-    assert any("what was not used before is not known" in line for line in ran.lines)
+    assert any("earlier use is not known" in line for line in ran.lines)
     assert any("uses name no table" in line for line in ran.lines)
     assert {kind for kind, _ in await place.told()} <= {"shadowed", "no-policy"}
 

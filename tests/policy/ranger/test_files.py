@@ -121,11 +121,11 @@ def test_what_belongs_to_nothing_is_told() -> None:
     found = loaded(tags=TAGS, gds={"serviceName": "dev", "gdsVersion": 1})
     assert found.services == {}
     assert found.warnings == (
-        "gds.json:1: there is no service `dev` whose data sharing this is",
-        "tags.json:1: there is no service `dev` whose tags these are",
+        "gds.json:1: service `dev` of this data sharing does not exist",
+        "tags.json:1: service `dev` of these tags does not exist",
     )
     alone = loaded(export=export(of("tags", "tag", policy(1, resources=at(tag="A"), policyItems=[]))))
-    assert "belong to no service of this export" in alone.warnings[0]
+    assert "do not belong to any service of this export" in alone.warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_what_belongs_to_nothing_is_told() -> None:
         ({"x": []}, "x.json:1: this holds neither policies"),
         ({"x": "text"}, "x.json:1: this holds neither policies"),
         ({"x": b'{"serviceName": "dev", "policies": ['}, "x.json:1: not JSON: it ends in the middle"),
-        ({"a": download(), "b": download()}, "b.json:1: there are policies of service `dev` already"),
+        ({"a": download(), "b": download()}, "b.json:1: policies of service `dev` were already loaded"),
         ({"a": download(policy()), "b": export(of("dev", "hive", policy()))}, "of service `dev` already"),
         ({"x": export(policy())}, "x.json:1: `service` must be a text"),
         ({"x": export(of("k", "kafka", policy()))}, "no definition of service type `kafka`"),
@@ -148,7 +148,7 @@ def test_what_belongs_to_nothing_is_told() -> None:
             {"x": {"name": "n", "resources": [{"name": "a", "parent": "b"}], "accessTypes": []}},
             "has no parent",
         ),
-        ({"x": hive(), "y": hive()}, "y.json:1: service `hive` is defined a second time"),
+        ({"x": hive(), "y": hive()}, "y.json:1: service `hive` is defined twice"),
         ({"x": {"rangerRoles": [{}]}}, "x.json:1: `name` must be a text"),
         ({"x": {"userAttrMapping": []}}, "x.json:1: `userAttrMapping` must be an object"),
     ],

@@ -177,7 +177,7 @@ def test_audit_filters_that_cannot_be_read_filter_nothing() -> None:
 def test_what_is_wrong_with_audit_filters_keeps_no_policy_away(filters: str) -> None:
     loaded = load(download(serviceConfig={"ranger.plugin.audit.filters": filters}))
     assert loaded.services["dev"].audit.filters == ()
-    assert "there are none" in loaded.warnings[-1]
+    assert "are ignored" in loaded.warnings[-1]
 
 
 @pytest.mark.parametrize(
@@ -288,8 +288,10 @@ def test_policies_on_tags_of_a_zone_that_the_service_has_no_part_in_are_told() -
     zones = {"y": {"resources": [{"database": ["y"]}], "containsAssociatedTagService": True}}
     found = warnings_of(tagPolicies=info, securityZones=zones)
     assert found == (
-        "tagPolicies: the service has no part in zone `z`: policies on tags hold for nothing here: "
-        "1 `p1`, 2 `p2`, 3 `p3`, 4 `p4`, 5 `p5`, …",
+        (
+            "tagPolicies: the service has no resources in zone `z`: tag policies apply to nothing here: 1 "
+            "`p1`, 2 `p2`, 3 `p3`, 4 `p4`, 5 `p5`, …"
+        ),
     )
 
 
@@ -395,11 +397,11 @@ def test_a_definition_of_an_admin_takes_over_what_its_plugin_calls_things() -> N
         ({"id": None}, "policies[0]: policy `p1`: `id` is missing"),
         ({"id": "x"}, "`id` must be a whole number, not the text `x`"),
         ({"name": 5}, "`name` must be a text, not a number"),
-        ({"policyType": 3}, "there is no policy type 3"),
-        ({"policyPriority": 2}, "priority is 0 (normal) or 1 (override), not 2"),
+        ({"policyType": 3}, "unknown policy type 3"),
+        ({"policyPriority": 2}, "priority must be 0 (normal) or 1 (override), not 2"),
         ({"isEnabled": "perhaps"}, "`isEnabled` must be true or false, not the text `perhaps`"),
         ({"resources": []}, "`resources` must be an object (`{…}`), not a list"),
-        ({"resources": at(databse="x")}, "there is no level `databse` (did you mean `database`?)"),
+        ({"resources": at(databse="x")}, "unknown level `databse` (did you mean `database`?)"),
         ({"resources": {"database": "x"}}, "`database` must be an object (`{…}`), not the text `x`"),
         ({"resources": {"database": {"values": "x"}}}, "`values` must be a list, not the text `x`"),
         ({"resources": {"database": {"values": [1]}}}, "`values` must hold texts, not a number"),
@@ -427,11 +429,11 @@ def test_a_definition_of_an_admin_takes_over_what_its_plugin_calls_things() -> N
                     item("select", dataMaskInfo={"dataMaskType": "CUSTOM", "valueExpr": "{col} -- x"})
                 ],
             },
-            "a custom mask may not hold comments",
+            "a custom mask must not contain comments",
         ),
         (
             {"policyType": 2, "rowFilterPolicyItems": [item("select", rowFilterInfo={"filterExpr": "a; b"})]},
-            "a row filter may not hold a semicolon",
+            "a row filter must not contain a semicolon",
         ),
         ({"validitySchedules": "always"}, "`validitySchedules` must be a list, not the text `always`"),
         ({"policyLabels": "blue"}, "`policyLabels` must be a list"),
@@ -452,7 +454,7 @@ def test_faults_of_a_policy(change: dict[str, Any], fault: str) -> None:
         ({"serviceDef": {}}, "serviceDef.name: service definition: `name` must be a text"),
         ({"policyDeltas": [{}]}, "policyDeltas: these are changes of policies"),
         ({"securityZones": {"z": {"policyDeltas": [{}]}}}, "securityZones.z.policyDeltas: these are changes"),
-        ({"securityZones": {"z": {"resources": [{"db": ["x"]}]}}}, "zone `z`: no level `db`"),
+        ({"securityZones": {"z": {"resources": [{"db": ["x"]}]}}}, "zone `z`: unknown level `db`"),
         ({"securityZones": {"z": 1}}, "securityZones.z: `z` must be an object"),
         ({"roles": [{"users": []}]}, "roles[0].name: `name` must be a text"),
         ({"roles": {"rangerRoles": [{"name": "r", "users": [{}]}]}}, "roles.rangerRoles[0].users[0].name:"),
@@ -463,7 +465,7 @@ def test_faults_of_a_policy(change: dict[str, Any], fault: str) -> None:
         ({"tags": {"tags": {"1": {}}}}, "tags.tags.1.type: `type` must be a text"),
         (
             {"tags": {"serviceResources": [{"id": 1}], "resourceToTagIds": {"1": [9]}}},
-            "tags.resourceToTagIds.1[0]: there is no tag 9",
+            "tags.resourceToTagIds.1[0]: tag 9 does not exist",
         ),
     ],
 )
@@ -513,13 +515,13 @@ def test_policies_of_a_file_know_their_place() -> None:
         ({"resources": {}}, "a policy without resources never matches"),
         (
             {"policyType": 2, "resources": at(database="d", table="t", column="c")},
-            "row-filter policies know no level `column`, so it never matches",
+            "row-filter policies do not support level `column`, so it never matches",
         ),
         (
             {"policyItems": [item("select", conditions=[{"type": "moon", "values": []}])]},
-            "there is no condition `moon`: it counts against access",
+            "unknown condition `moon`: it counts against access",
         ),
-        ({"service": "prod"}, "it names service `prod` and stands among the policies of `dev`, where it"),
+        ({"service": "prod"}, "it names service `prod` but is among the policies of `dev`, where it"),
         ({"policyItems": [item("select", users=["ann", " bob"])]}, "` bob` has blanks around it, so it is"),
         ({"denyPolicyItems": [item("select", groups=["staff "])]}, "`staff ` has blanks around it, so it is"),
         ({"policyItems": [item("select", roles=["\tclerks"])]}, "`\tclerks` has blanks around it, so it is"),
@@ -542,7 +544,10 @@ def test_policies_of_a_file_know_their_place() -> None:
             {"policyType": 2, "rowFilterPolicyItems": [item("select")]},
             "an item without `filterExpr` has no effect",
         ),
-        ({"validitySchedules": [{"startTime": "soon"}]}, "what it limits allows nothing, and denies"),
+        (
+            {"validitySchedules": [{"startTime": "soon"}]},
+            "until it is fixed, the policy allows nothing, and its denials",
+        ),
     ],
 )
 def test_warnings(change: dict[str, Any], warning: str) -> None:

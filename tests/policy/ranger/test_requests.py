@@ -388,7 +388,7 @@ def test_unknown_fields_count_for_nothing() -> None:
         ({"context": {"TAGS": [{}]}}, "`type` must be a text"),
         ({"context": {"ALLACCESSTYPES": "select"}}, "`ALLACCESSTYPES` must be a list"),
         ({"context": {"ALLACCESSTYPEGROUPS": ["select"]}}, "`group` must be a list"),
-        ({"accessTime": "soon"}, "`accessTime` is no date"),
+        ({"accessTime": "soon"}, "`accessTime` is not a date"),
         ({"ignoreDescendantDeny": 7}, "`ignoreDescendantDeny` must be true or false"),
     ],
 )
