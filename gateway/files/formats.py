@@ -180,7 +180,7 @@ def detect_format(lines: Sequence[bytes], allowed: Sequence[str], encoding: str 
         found = _magic(name, lines) if name in _MAGIC else _json(lines) if name == "json" else _csv(lines)
         if found is not None:
             return found
-    raise NotKnown(f"is not {', '.join(allowed)}")
+    raise NotKnown(f"is none of these formats: {', '.join(allowed)}")
 
 
 def _wide(line: bytes, encoding: str) -> bytes:

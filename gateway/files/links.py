@@ -26,7 +26,7 @@ class NotThere(LeadsOut):
     """There is nothing at a path."""
 
     def __init__(self) -> None:
-        super().__init__("there is nothing")
+        super().__init__("it does not exist")
 
 
 def require_no_links(

@@ -132,7 +132,7 @@ class _Closure:
         made = await asyncio.to_thread(self._make, spark, rules, landing)
         for table in self._tables.values():
             await work.replace(table, PARTITION)
-        work.progress("in its place")
+        work.progress("moved into place")
         async with work.connection.transaction():
             await self._summarize(made, basis, state)
             for table in self._tables.values():

@@ -323,7 +323,7 @@ class Execution:
     async def handle_lost_session(self, operation: ThriftOperation, fault: BackendUnavailable) -> None:
         """Spark's session is gone, and with it the client's."""
         operation.error = fault
-        await self.abort(operation.session, "Spark went away")
+        await self.abort(operation.session, "the connection to Spark was lost")
 
     async def notice_finished(self, operation: ThriftOperation) -> None:
         """Note that rows came: then Spark has finished it."""

@@ -137,7 +137,7 @@ async def test_what_is_put_back_is_no_fault_any_more(served: Served) -> None:
     good.replace(served.directory / "kept.pem")
     bad.replace(good)
     assert served.certificates.look() == 0
-    assert "holds no certificate" in str(await served.certificates.report_trouble())
+    assert "has no usable certificate" in str(await served.certificates.report_trouble())
     (served.directory / "kept.pem").replace(good)
     assert served.certificates.look() == 0
     assert await served.certificates.report_trouble() is None

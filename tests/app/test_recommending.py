@@ -103,7 +103,7 @@ def test_what_was_added_since_does_not_go(settings: Settings, tmp_path: Path, wa
 
 
 def test_what_an_older_version_recommended_is_looked_at_again(settings: Settings, tmp_path: Path) -> None:
-    with pytest.raises(Faults, match="`sluice jobs run recommend` looks again"):
+    with pytest.raises(Faults, match="`sluice jobs run recommend` again"):
         edit_pack(settings, tmp_path / "pack.yaml", [NO_MORE_HR], ())
 
 
@@ -176,7 +176,7 @@ def test_a_grant_that_came_since_is_not_taken_away(settings: Settings, tmp_path:
     for one in (closed, far):
         assert edit_pack(settings, pack, one.edits, ()).diff
     older = [{"do": "add_policy", "policy": closed.edits[0]["policy"]}]
-    with pytest.raises(Faults, match="`sluice jobs run recommend` looks again"):
+    with pytest.raises(Faults, match="`sluice jobs run recommend` again"):
         edit_pack(settings, pack, older, ())
 
 
@@ -249,7 +249,7 @@ def test_an_edit_that_came_between_is_not_lost(settings: Settings, tmp_path: Pat
     pack = tmp_path / "pack.yaml"
     made = edit_pack(settings, pack, [noted(NO_MORE_HR)], ())
     pack.write_text(PACK + "# Wait for the auditors.\n")
-    with pytest.raises(Faults, match="was changed meanwhile"):
+    with pytest.raises(Faults, match="was changed in the meantime"):
         made.write()
     assert pack.read_text().endswith("# Wait for the auditors.\n")
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []

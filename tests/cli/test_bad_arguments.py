@@ -15,7 +15,7 @@ from gateway.errors import Faults
 
 @pytest.mark.parametrize("text", ["999999d", "0001-01-01T00:00+05:00", "9999-12-31T23:59-05:00", "never", ""])
 def test_a_time_that_there_is_not(text: str) -> None:
-    with pytest.raises(Faults, match="is no time"):
+    with pytest.raises(Faults, match="is not a time"):
         moment(text)
 
 

@@ -342,9 +342,9 @@ def test_directories_of_values_are_read_as_partitions(
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("raw.delta", "table of Delta"),
-        ("mixed", "several formats: `a.csv` is csv, `b.json` is json"),
-        ("mixed_packed", "several formats: `b.csv.gz` is csv, `a.json.gz` is json"),
+        ("raw.delta", "table of format Delta"),
+        ("mixed", "different formats: `a.csv` is csv, `b.json` is json"),
+        ("mixed_packed", "different formats: `b.csv.gz` is csv, `a.json.gz` is json"),
         ("mixed_lines", "`a.json` has lines that are not JSON"),
         ("mixed_documents", "`a.json` has several JSON documents"),
         ("other_separators", "`a.csv` has `,` between fields, `b.csv` has `;` between fields"),
@@ -404,7 +404,7 @@ def test_masks_and_filters_of_other_names_are_not_escaped(files: RunningGateway,
 
 def test_what_lies_in_a_table_of_a_format_is_no_table(files: RunningGateway, root: Path) -> None:
     name = f"testlake.raw.delta.`{part_of(root / 'raw' / 'delta')}`"
-    assert "lies in a table of Delta" in told(files, "alice", f"SELECT * FROM {name}")
+    assert "is inside a table of format Delta" in told(files, "alice", f"SELECT * FROM {name}")
 
 
 ALTER = "ALTER TABLE testlake.{} {} METADATA"
@@ -438,7 +438,7 @@ def test_who_may_promote_may_have_files_looked_at_again(
         assert alice(f"SELECT * FROM testlake.{directory} WHERE id = 'x'") == [("x", "c")]
         assert alice(ALTER.format(directory, "FORGET")) == []
     again = refused(files, endpoint, "alice", ALTER.format(directory, "FORGET"))
-    assert "no table that was made of files" in again
+    assert "not a table made of files" in again
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
@@ -460,7 +460,7 @@ def test_a_source_that_learns_gives_its_tables_other_columns(
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_what_is_no_dataset_has_no_metadata_to_forget(files: RunningGateway, endpoint: str) -> None:
     for name, why in (
-        ("testlake.never.named", "no table that was made of files"),
+        ("testlake.never.named", "not a table made of files"),
         ("testwarehouse.hidden", "need the name of a table made of files"),
     ):
         for action in ("REFRESH", "FORGET"):
@@ -689,7 +689,7 @@ def test_gateways_that_promote_and_forget_at_once_agree(
         "the tables change too fast to look them up",
     )
     assert not [one for one in read if one != [(1, "a")] and not any(why in one for why in gone)]
-    assert not [one for one in forgot if one != [] and "no table that was made of files" not in one]
+    assert not [one for one in forgot if one != [] and "not a table made of files" not in one]
     for gateway in (files, other):
         assert ask(gateway, "thrift", "alice", text) == [(1, "a")]
     assert run_datasets(files, "list").stdout.count("testlake/stormed\n") == 1
@@ -861,7 +861,7 @@ def test_a_link_that_comes_later_is_not_followed(
                 for one, read in (*asked, (alice, "SELECT * FROM kept")):
                     with pytest.raises(
                         Exception,
-                        match=r"there is a link|VIEW_ENDED|select on table spark_catalog.default.kept",
+                        match=r"it contains a link|VIEW_ENDED|select on table spark_catalog.default.kept",
                     ):
                         one(read)
         for one, read in asked[:3]:
@@ -931,7 +931,7 @@ def test_who_holds_a_frame_or_a_view_reads_what_was_promoted_anew(
 def test_operators_look_again_and_forget(files: RunningGateway, root: Path, open_directory: Path) -> None:
     write(root / "kept" / "a.csv", "id,name\n1,a\n")
     assert ask(files, "thrift", "alice", "SELECT * FROM testlake.kept") == [(1, "a")]
-    assert "is as it was" in run_datasets(files, "refresh", "testlake/kept").stdout
+    assert "is unchanged" in run_datasets(files, "refresh", "testlake/kept").stdout
     write(root / "kept" / "b.csv", "id,name\nx,b\n")
     drifted = run_datasets(files, "refresh", "testlake/kept")
     assert (drifted.returncode, "1 → 2 files" in drifted.stdout) == (1, True), drifted

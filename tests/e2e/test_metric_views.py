@@ -129,9 +129,9 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
 }
 REFUSED = {
     "SELECT * FROM {v}": "list its columns",
-    "SELECT region FROM {v}": "is read by MEASURE",
-    "SELECT DISTINCT region FROM {v}": "is read by MEASURE",
-    "SELECT sum(total) FROM {v}": "is read by MEASURE",
+    "SELECT region FROM {v}": "read it with MEASURE",
+    "SELECT DISTINCT region FROM {v}": "read it with MEASURE",
+    "SELECT sum(total) FROM {v}": "read it with MEASURE",
     "SELECT measure(total) FILTER (WHERE region = 'EU') FROM {v}": "without DISTINCT or FILTER",
     "SELECT region, measure(total) FROM {v} GROUP BY CUBE (region)": "grouping sets",
     "SELECT measure(total) FROM {v} a JOIN lab.paidfree b ON true": "with masks, filters or hidden columns",

@@ -47,7 +47,7 @@ def test_what_its_author_may_not_select_closes_in_sql(lab_gateway: RunningGatewa
         assert ask(name) == [(1,)]
     for name in SHUT:
         with pytest.raises(
-            Exception, match=r"SLUICE_NOT_GOVERNABLE.*is closed, because who wrote it"
+            Exception, match=r"SLUICE_NOT_GOVERNABLE.*is closed, because its author"
         ) as refused:
             ask(name)
         assert CANARY not in str(refused.value)

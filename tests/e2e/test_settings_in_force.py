@@ -163,9 +163,7 @@ def unmatched(gateway: RunningGateway, number: int) -> bool:
 def test_a_table_that_lacks_a_column_of_a_mask_is_closed_until_it_is_mended(
     ask: Ask, gateway: RunningGateway
 ) -> None:
-    told = (
-        "policy `numbers of cards` names column `crad`, which table spark_catalog.zoned.cards does not have"
-    )
+    told = "policy `numbers of cards` refers to column `crad`, which table spark_catalog.zoned.cards does not have"
     for text in ("SELECT card FROM zoned.cards", "SELECT count(*) FROM zoned.cards"):
         with pytest.raises((hive.OperationalError, PySparkException), match=told):
             ask(text)
@@ -234,7 +232,7 @@ def test_the_command_asks_spark_for_what_policies_name(gateway: RunningGateway) 
         " (did you mean `days`?)",
         f"{at('frobnicate')}: policy `no such function`: Spark refuses this filter for {days}: "
         "[UNRESOLVED_ROUTINE] ",
-        f"{at('abs(id)')}: policy `no truth`: this filter is of type int for {days}",
+        f"{at('abs(id)')}: policy `no truth`: this filter has type int for {days}",
         f"{at('no_such_function')}: policy `on a tag`: Spark refuses this filter for "
         "spark_catalog.zoned.regions: [UNRESOLVED_ROUTINE] ",
         f"{at('array(1)')}: policy `other types`: Spark refuses this mask for {days}: [DATATYPE_MISMATCH",

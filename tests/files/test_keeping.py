@@ -105,7 +105,7 @@ async def test_what_cannot_be_looked_at_again_is_told(database: str, connection:
             await keeper(spark, learns=True).refresh(nullcontext(connection), EVENTS)
         return str(failed.value)
 
-    with pytest.raises(Faults, match="no table that was made of files"):
+    with pytest.raises(Faults, match="not a table made of files"):
         await keeper(spark).refresh(nullcontext(connection), replace(EVENTS, table="raw__other"))
     with pytest.raises(Faults, match="no source"):
         await Keeper([], spark.query, refusal=BackendError, catalog=spark).refresh(
@@ -120,7 +120,7 @@ async def test_what_cannot_be_looked_at_again_is_told(database: str, connection:
     assert "no files" in await told()
     spark.kinds = MORE
     spark.tables.clear()
-    assert "is made again when it is named" in await told()
+    assert "when it is named" in await told()
 
 
 def test_columns_differ_by_name_and_type() -> None:
@@ -178,5 +178,5 @@ async def test_forgetting_drops_the_table_unless_it_is_another_by_now(database: 
     await keeper(spark).forget(nullcontext(connection), EVENTS)
     assert not spark.tables
     assert await kept(database) == []
-    with pytest.raises(Faults, match="no table that was made of files"):
+    with pytest.raises(Faults, match="not a table made of files"):
         await keeper(spark).forget(nullcontext(connection), EVENTS)

@@ -349,7 +349,7 @@ async def test_a_table_that_no_promotion_made_is_made_anew_where_that_is_asked_f
     assert not await mine.is_unfinished(EVENTS)
     assert await mine.promote(EVENTS, ALICE, decide, not_escaped) is None
     assert await kept(database) == [], "nobody asked for it"
-    assert "no table that was made of files" in str(await mine.maintain_dataset("promote", EVENTS, ALICE))
+    assert "was not created from files" in str(await mine.maintain_dataset("promote", EVENTS, ALICE))
     assert await mine.promote(EVENTS, ALICE, decide, not_escaped, asked=True) is None
     assert await kept(database) == [("lake", "raw/events", "alice")]
     assert (spark.made, await mine.maintain_dataset("promote", EVENTS, ALICE)) == (2, None)

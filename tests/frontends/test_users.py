@@ -459,7 +459,7 @@ def test_a_user_may_have_tokens_only() -> None:
         (f"[{{id: x, hash: '{TOKEN_HASH}'}}]", "a token needs an `id` and a `hash`"),
         (f"[{{id: 0a1b2c3d, hash: '{TOKEN_HASH}', expire: x}}]", "unknown key `expire`"),
         (f"[{{id: 0a1b2c3d, hash: '{TOKEN_HASH}', expires: soon}}]", "`expires: soon` is no time"),
-        (f"[{{id: 0a1b2c3d, hash: '{TOKEN_HASH}', expires: 2030-01-01}}]", "is no time"),
+        (f"[{{id: 0a1b2c3d, hash: '{TOKEN_HASH}', expires: 2030-01-01}}]", "is not a time"),
         ("[" + f"{{id: 0a1b2c3d, hash: '{TOKEN_HASH}'}}," * 101 + "]", "at most 100 tokens"),
     ],
 )

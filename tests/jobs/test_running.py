@@ -352,7 +352,7 @@ async def test_a_process_that_was_killed_leaves_nothing_behind_and_the_next_ends
 ) -> None:
     """By SIGKILL, where files are in their place and PostgreSQL does not know; test_killed has all points."""
     await fill(database, day_of_events(count=30))
-    assert await killed_at(config, "in its place")
+    assert await killed_at(config, "moved into place")
     code, out, err = await ended(config, "run", "archive", "--json")
     assert code == exit_codes.OK, err
     events = await connection.fetchval("SELECT count(*) FROM sluice.audit_event")

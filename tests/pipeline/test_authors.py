@@ -253,11 +253,9 @@ async def test_a_metric_view_in_a_text_means_the_same_in_each_session(
             why(await made.judge_plan(execute(table("sales.fit")), reader, user="bob")),
         ]
         for each in told:
-            assert (each == "") if is_open else "without its catalog" in each or CLOSED in each, each
+            assert (each == "") if is_open else "without a catalog" in each or CLOSED in each, each
     if not is_open:
-        assert "without its catalog" in why(
-            await measured("ann", text, source).judge(READ, reader, user="bob")
-        )
+        assert "without a catalog" in why(await measured("ann", text, source).judge(READ, reader, user="bob"))
 
 
 @pytest.mark.parametrize(

@@ -107,8 +107,8 @@ async def test_qualified_names_of_the_view_are_followed(reader: ReaderPool) -> N
     [
         ("SELECT * FROM mv", "list its columns"),
         ("SELECT max(struct(*)) FROM mv", "list its columns"),
-        ("SELECT region FROM mv", "is read by MEASURE"),
-        ("SELECT max(region) OVER () FROM mv", "is read by MEASURE"),
+        ("SELECT region FROM mv", "read it with MEASURE"),
+        ("SELECT max(region) OVER () FROM mv", "read it with MEASURE"),
         ("SELECT sum(total) FROM mv", "its measure `total` is read by MEASURE"),
         ("SELECT region FROM mv GROUP BY region, total", "its measure `total` is read by MEASURE"),
         ("SELECT count(*) FROM mv WHERE total > 1", "its measure `total` is read by MEASURE"),
@@ -136,7 +136,7 @@ async def test_qualified_names_of_the_view_are_followed(reader: ReaderPool) -> N
         ),
         ("SELECT measure(total) FROM mv AS m(a, b, c, d, e, f, g)", "with masks, filters or hidden columns"),
         ("SELECT measure(total) FROM mv TABLESAMPLE (1 ROWS)", "with masks, filters or hidden columns"),
-        ("SELECT measure(total) FROM (SELECT region, total FROM mv) GROUP BY region", "is read by MEASURE"),
+        ("SELECT measure(total) FROM (SELECT region, total FROM mv) GROUP BY region", "read it with MEASURE"),
         ("SELECT max(`#__0`) FROM mv", "reserved for the gateway"),
         ("SELECT measure(total), max(IDENTIFIER('`\\u0023__0`')) AS x FROM mv", "reserved for the gateway"),
         (
@@ -258,7 +258,7 @@ async def test_fields_of_columns_are_followed(reader: ReaderPool) -> None:
         ),
         ("SELECT peek(id) AS id FROM hr.employee", "`peek` is found in the session"),
         ("hr.employee) UNION (SELECT 1", "neither a table name nor a query"),
-        ("DROP TABLE hr.employee", "cannot be read"),
+        ("DROP TABLE hr.employee", "cannot be parsed"),
     ],
 )
 async def test_a_source_must_mean_one_thing(reader: ReaderPool, source: str, said: str) -> None:
@@ -409,7 +409,7 @@ async def test_dataframes_are_written_out(reader: ReaderPool, make: Callable[[Fr
         (lambda mv: mv.select("*"), "list its columns"),
         (lambda mv: mv.select("region"), "read it with measure"),
         (lambda mv: mv.select(mv.colRegex("`.*`"), F.expr("measure(total)")), "list its columns"),
-        (lambda mv: mv.groupBy("region").agg(F.sum("total")), "is read by MEASURE"),
+        (lambda mv: mv.groupBy("region").agg(F.sum("total")), "read it with MEASURE"),
         (lambda mv: mv.rollup("region").agg(F.expr("measure(total) AS t")), "grouping sets"),
         (
             lambda mv: mv.drop("Mail").agg(F.expr("measure(total) AS t")),

@@ -86,14 +86,14 @@ def test_writes_want_what_the_same_sql_wants(fields: dict[str, Any], wanted: lis
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"table": table("t", SAVE), "source": "jdbc"}, "reach other systems"),
+        ({"table": table("t", SAVE), "source": "jdbc"}, "access other systems"),
         ({"table": table("t", SAVE), "options": {"url": "x"}}, "the option `url`"),
         ({"table": table("t", SAVE), "with_schema_evolution": True}, "schema evolution"),
         ({"table": table("t", "TABLE_SAVE_METHOD_UNSPECIFIED")}, "save method"),
-        ({"table": table("`/etc/x`", SAVE)}, "signs that paths"),
+        ({"table": table("`/etc/x`", SAVE)}, "characters of paths"),
         ({"table": table("a b", SAVE)}, "cannot be parsed as a name"),
         ({"table": table("t", INSERT), "options": {"path": "/p"}}, "cannot have a path"),
-        ({"path": "/out", "source": "jdbc"}, "reach other systems"),
+        ({"path": "/out", "source": "jdbc"}, "access other systems"),
         ({"path": "/out", "source": "hive"}, "no path"),
         ({"source": "parquet"}, "without a table or a path"),
         ({"table": table("t", SAVE), "mode": 9}, "save mode"),
@@ -142,7 +142,7 @@ def test_every_mode_of_the_second_writer(mode: Any, wanted: list[str], raw: Any)
     ("fields", "words"),
     [
         ({"mode": "MODE_UNSPECIFIED"}, "write mode"),
-        ({"mode": "MODE_CREATE", "provider": "jdbc"}, "reach other systems"),
+        ({"mode": "MODE_CREATE", "provider": "jdbc"}, "access other systems"),
         ({"mode": "MODE_CREATE", "table_properties": {"option.path": "/x"}}, "the property"),
         ({"mode": "MODE_APPEND", "options": {"path": "/x"}}, "the option"),
         ({"mode": "MODE_APPEND", "with_schema_evolution": True}, "schema evolution"),

@@ -66,8 +66,8 @@ REFUSED = {
     "CALL lake.system.ancestors_of('sales.orders', 1, 2)": "unsupported arguments",
     "CALL lake.system.ancestors_of('sales.orders', other => 1)": "`other`",
     "CALL lake.system.ancestors_of('sales.orders', table => 'sales.hidden')": "twice",
-    "CALL lake.system.remove_orphan_files('sales.orders', location => concat('/', 'x'))": "plain string",
-    "CALL lake.system.rewrite_data_files('sales.orders', where => concat('a', 'b'))": "plain string",
+    "CALL lake.system.remove_orphan_files('sales.orders', location => concat('/', 'x'))": "string literal",
+    "CALL lake.system.rewrite_data_files('sales.orders', where => concat('a', 'b'))": "string literal",
     "CALL lake.system.create_changelog_view('sales.orders')": "raw rows",
     "CALL lake.system.add_files('sales.orders', '`parquet`.`/x`')": "refused",
 }

@@ -617,7 +617,7 @@ def test_a_time_that_spark_computes_chooses_a_version_with_its_own_columns(
             assert ask(f"SELECT * FROM {table} {then}") == [(1, None)]
             assert ask(f"SELECT note FROM {table} {then}") == [(None,)]
             for other in ("current_timestamp()", f"concat('', timestamp_millis({millis}))"):
-                with pytest.raises(Exception, match=r"SLUICE_|\[[A-Z_.]+\] |failed while it ran") as raised:
+                with pytest.raises(Exception, match=r"SLUICE_|\[[A-Z_.]+\] |failed while running") as raised:
                     ask(f"SELECT * FROM {table} TIMESTAMP AS OF {other}")
                 assert CANARY not in str(raised.value)
 

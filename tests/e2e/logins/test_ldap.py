@@ -181,7 +181,7 @@ async def test_a_certificate_of_somebody_else_is_not_talked_to(
         one = logins(urls=(url,), ca_file=tmp_path / "c.pem")
         with pytest.raises(LdapUnavailable):
             await one.check("bob", "bob secret")
-        assert "cannot be asked" in (one.report() or "")
+        assert "cannot be reached" in (one.report() or "")
 
 
 async def test_the_next_server_is_asked_where_one_is_away(logins: Logins, openldap: OpenLdap) -> None:

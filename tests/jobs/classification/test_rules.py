@@ -456,7 +456,7 @@ lists:
         (6, "`words.none`"),
         (7, "`degrees`"),
         (9, "share"),
-        (10, "`named` as well"),
+        (10, "add `named`"),
         (11, "mapping"),
         (12, "years"),
         (13, "`oter`"),

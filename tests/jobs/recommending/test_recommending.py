@@ -149,7 +149,7 @@ async def test_recommendations_of_a_record_and_again_and_applied(
     await fill(place.dsn, [read("ann", "sales.t0", 0)])
     await place.roll_up()
     ran = await place.recommend()
-    assert sum("in its place" in line for line in ran.lines) == 1
+    assert sum("moved into place" in line for line in ran.lines) == 1
     assert any("0 new, 0 gone" in line for line in ran.lines)
     after = await place.told()
     assert before == {**after, ("group-by-use", role["subject"]): role["id"]}
