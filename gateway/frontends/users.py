@@ -429,9 +429,7 @@ def _give(descriptor: int, path: Path) -> None:
         os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
     except PermissionError:
         raise Faults(
-            [
-                f"{path}: belongs to user id {status.st_uid}, which rewriting would change; run this as that user"
-            ]
+            [f"{path}: belongs to user id {status.st_uid}, which a change would lose; run this as that user"]
         ) from None
 
 

@@ -104,7 +104,10 @@ def test_masks_that_mean_nothing_for_their_columns(
     employee = "spark_catalog.hr.employee"
     assert [one.removeprefix(f"{tmp_path}/p.yaml:") for one in found] == [
         f"6: tags `PII`: there is no column `nmae` in {employee} (did you mean `name`?)",
-        f"4: policy `digests`: mask type `MASK_HASH` is not defined for {employee}.id of type int: it shows NULL",
+        (
+            f"4: policy `digests`: mask type `MASK_HASH` is not defined for {employee}.id of type int: "
+            "it shows NULL"
+        ),
         (
             f"4: policy `digests`: mask type `MASK_HASH` is not defined for {employee}.salary of type "
             "decimal(10,2): it shows NULL"

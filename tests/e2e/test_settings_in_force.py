@@ -163,7 +163,10 @@ def unmatched(gateway: RunningGateway, number: int) -> bool:
 def test_a_table_that_lacks_a_column_of_a_mask_is_closed_until_it_is_mended(
     ask: Ask, gateway: RunningGateway
 ) -> None:
-    told = "policy `numbers of cards` refers to column `crad`, which table spark_catalog.zoned.cards does not have"
+    told = (
+        "policy `numbers of cards` refers to column `crad`, which table spark_catalog.zoned.cards does not "
+        "have"
+    )
     for text in ("SELECT card FROM zoned.cards", "SELECT count(*) FROM zoned.cards"):
         with pytest.raises((hive.OperationalError, PySparkException), match=told):
             ask(text)

@@ -208,8 +208,8 @@ catalogs:
         "g.yaml:4: `Other` has capitals; Spark distinguishes case here and policies do not: write `other`",
         "g.yaml:6: `Lake` has capitals; Spark distinguishes case here and policies do not: write `lake`",
         (
-            "g.yaml:8: `SPARK_CATALOG` has capitals; Spark distinguishes case here and policies do not: write "
-            "`spark_catalog`"
+            "g.yaml:8: `SPARK_CATALOG` has capitals; Spark distinguishes case here and policies do not: "
+            "write `spark_catalog`"
         ),
     ]
     # Spark has none of these names.

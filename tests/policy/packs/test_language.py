@@ -483,7 +483,10 @@ def test_denials_where_the_definition_has_them_switched_off() -> None:
         (
             "zones: {z: {on: {catalog: c}}}\n" + policy(f"on: {COLUMN}\n{ALLOW}"),
             [
-                "p0.yaml:3: policy `p` never matches: it covers resources of zone `z` but does not belong to that zone",
+                (
+                    "p0.yaml:3: policy `p` never matches: it covers resources of zone `z` but does not "
+                    "belong to that zone"
+                ),
             ],
         ),
         ("zones: {z: {on: {catalog: [a, x]}}}\n" + policy(f"on: {COLUMN}\n{ALLOW}"), []),
