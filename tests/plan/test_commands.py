@@ -94,7 +94,7 @@ def test_writes_want_what_the_same_sql_wants(fields: dict[str, Any], wanted: lis
         ({"table": table("a b", SAVE)}, "cannot be parsed as a name"),
         ({"table": table("t", INSERT), "options": {"path": "/p"}}, "cannot have a path"),
         ({"path": "/out", "source": "jdbc"}, "access other systems"),
-        ({"path": "/out", "source": "hive"}, "no path"),
+        ({"path": "/out", "source": "hive"}, "does not support paths"),
         ({"source": "parquet"}, "without a table or a path"),
         ({"table": table("t", SAVE), "mode": 9}, "save mode"),
     ],

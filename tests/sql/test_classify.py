@@ -44,7 +44,7 @@ async def test_what_is_on_no_list_is_refused(reader: ReaderPool) -> None:
 
 async def test_a_command_that_was_not_read_is_refused(reader: ReaderPool) -> None:
     reading = await read(reader, "CLEAR CACHE")
-    assert why(replace(reading, commands=())) == "ClearCacheCommand could not be read"
+    assert why(replace(reading, commands=())) == "ClearCacheCommand could not be parsed"
 
 
 async def test_a_target_that_no_command_has_judged_is_refused(reader: ReaderPool) -> None:

@@ -106,7 +106,7 @@ async def test_a_column_comes_first(reader: ReaderPool) -> None:
     ],
 )
 async def test_unclear(reader: ReaderPool, text: str, tables: tuple[Table | None, ...]) -> None:
-    assert "may be a column or the function; write `user()`" in await bound(reader, text, *tables)
+    assert "may be a column or a function; write `user()`" in await bound(reader, text, *tables)
 
 
 async def test_tables_left_out_are_unknown(reader: ReaderPool) -> None:

@@ -51,7 +51,7 @@ def test_a_catalog_in_capitals_is_none_to_spark_but_its_own() -> None:
     """Which would look for a database of the current catalog, and make it the current one."""
     for meant in (names().namespace(("LAKE",)), names("lake").namespace(("LAKE", "shop"))):
         assert isinstance(meant, Ungovernable)
-        assert "is in the catalog `lake`, whose name Spark does not know in capitals" in meant.why
+        assert "is in the catalog `lake`, whose name Spark knows in lower case only" in meant.why
     assert not names().is_catalog("LAKE")
     assert names("lake").namespace(("Spark_Catalog", "shop")) == ("Spark_Catalog", "shop")
 

@@ -113,7 +113,7 @@ def test_columns_used_together() -> None:
         ("conditions: {wxyz: [x]}", "unknown condition type `wxyz`; the types are `accessed-together`"),
         ("conditions: [{typ: ip-range}]", "unknown condition type `typ`"),
         ("conditions: [{type: ip-range, value: x}]", "unknown key `value` in a condition"),
-        ("conditions: {ip-range: [10.0.0.0/8]}", "`10.0.0.0/8` is no address"),
+        ("conditions: {ip-range: [10.0.0.0/8]}", "`10.0.0.0/8` is not an address"),
         ("conditions: {ip-range: [10.0]}", "must contain texts"),
         ("conditions: {time-of-day: 9-17}", "`time-of-day` is always indeterminate with `9-17`"),
         ("conditions: []", "`conditions` must not be empty"),
@@ -180,7 +180,7 @@ def test_names_and_ranges_of_repeats(repeats: str, expected: tuple[str, str, str
         ("{from: 2026-02-30}", "the time `2026-02-30` does not exist"),
         ("{from: '2026-01-01T00:00:00Z'}", "put the time zone in `zone`"),
         ("{from: 2026-02-01, until: 2026-01-01}", "`from` must lie before `until`"),
-        ("{from: 2026-02-01, zone: Europe/Berln}", "there is no time zone `Europe/Berln`"),
+        ("{from: 2026-02-01, zone: Europe/Berln}", "unknown time zone `Europe/Berln`"),
         ("{from: 2026-02-01, zone: ../etc/passwd}", "unknown time zone"),
         ("{form: 2026-02-01}", "unknown key `form` in a period (did you mean `from`?)"),
         ("{repeats: {at: '09:00'}}", "`repeats` needs `for`"),
@@ -267,7 +267,7 @@ def test_tags_that_nothing_carries_are_told() -> None:
         ("- {on: {catalog: c}, tags: [{attributes: {}}]}", "`tag` is missing"),
         ("- {on: {catalog: c}, tags: [{tag: x, attributes: {a: 1}}]}", "attribute `a` must be a text"),
         ("- {on: {catalog: c}, tags: [{tag: x, attributes: {a: [b, c]}}]}", "must have a single value here"),
-        ("- {on: {table: t}, tags: [x]}", "`table` needs `catalog` and `database` beside it"),
+        ("- {on: {table: t}, tags: [x]}", "`table` needs `catalog` and `database` as well"),
     ],
 )
 def test_tags_that_are_refused(written: str, expected: str) -> None:

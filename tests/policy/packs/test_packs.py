@@ -207,10 +207,10 @@ FILTER = "filter: [{groups: [public], where: x}]"
             policy(f"on: {{catalog: c, database: d, table: t, column: ''}}\n{ALLOW}"),
             "must not contain an empty text",
         ),
-        (policy(f"on: {{catalog: c, database: d, table: 7, column: x}}\n{ALLOW}"), "put quotes round `7`"),
+        (policy(f"on: {{catalog: c, database: d, table: 7, column: x}}\n{ALLOW}"), "put `7` in quotes"),
         (
             policy(f"on: {{catalog: c, database: d, table: true, column: x}}\n{ALLOW}"),
-            "put quotes round `true`",
+            "put `true` in quotes",
         ),
         (
             policy(f"on: {{catalog: c, database: d, table: t, column: {{except: ['*']}}}}\n{ALLOW}"),
@@ -258,7 +258,7 @@ FILTER = "filter: [{groups: [public], where: x}]"
             policy(f"on: {COLUMN}\nallow: [{{user: [a], access: [select]}}]"),
             "unknown key `user` in an item (did you mean `users`?)",
         ),
-        (policy(f"on: {COLUMN}\nallow: [{{users: [1], access: [select]}}]"), "`users` must hold texts"),
+        (policy(f"on: {COLUMN}\nallow: [{{users: [1], access: [select]}}]"), "`users` must contain texts"),
         (
             policy(f"on: {COLUMN}\n{ALLOW}\ndeny_exceptions: [{{users: [b], access: [select]}}]"),
             "5: `deny_exceptions` without `deny`",
@@ -280,7 +280,7 @@ FILTER = "filter: [{groups: [public], where: x}]"
             "5: unknown condition type `ip-rnge` (did you mean `ip-range`?)",
         ),
         (policy(f"on: {COLUMN}\n{ALLOW}\nvalidity: x"), "5: a mapping (`key: value`) is expected here"),
-        (policy(f"on: {COLUMN}\n{ALLOW}\ntags: [pii]"), "5: unknown key `tags` in a policy; tags are given"),
+        (policy(f"on: {COLUMN}\n{ALLOW}\ntags: [pii]"), "5: unknown key `tags` in a policy; resources are tagged"),
         (policy(f"on: {COLUMN}\n{ALLOW}\nzone: z"), "5: zone `z` does not exist"),
         (
             policy(f"on: {COLUMN}\nallow: [{{users: [a], access: [select], conditions: [x]}}]"),
@@ -471,7 +471,7 @@ cases:
             "expected policy `q`, settled by `p`",
         ),
         ("{as: ann, on: {catalog: c, database: d}, expect: {visible: false}}", "expected visible false"),
-        ("{as: amy, on: {catalog: c, database: d, table: t}, expect: allow}", "`amy` is not known"),
+        ("{as: amy, on: {catalog: c, database: d, table: t}, expect: allow}", "unknown user `amy`"),
         ("{as: ann, on: {catalog: c, database: d, table: t}}", "a mapping (`key: value`) is expected here"),
         ("{as: ann, on: {catalog: c, database: d, table: t}, expect: {}}", "a case needs an expectation"),
         (
