@@ -180,7 +180,7 @@ async def test_when_a_certificate_ends_is_a_metric_and_a_note(served: Served) ->
         name = f'sluice_certificate_expiry_timestamp_seconds{{listener="{listener}"}} '
         (line,) = [one for one in page.splitlines() if one.startswith(name)]
         assert float(line.removeprefix(name)) == ends.timestamp()
-    assert "thrift: `c.pem` runs out on " in str(await served.certificates.report_trouble())
+    assert "thrift: `c.pem` expires on " in str(await served.certificates.report_trouble())
 
 
 async def test_settings_may_name_other_files(served: Served) -> None:

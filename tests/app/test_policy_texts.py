@@ -98,7 +98,7 @@ async def test_a_filter_of_another_type_is_a_fault(reader: ReaderPool) -> None:
 @pytest.mark.parametrize(
     ("asked", "answer", "told"),
     [
-        (Asked("a = 1", service="other"), "boolean", "service `other` speaks for no catalog"),
+        (Asked("a = 1", service="other"), "boolean", "service `other` is not the service of any catalog"),
         (Asked("a = 1", sets=({**ABOUT, "table": ["crad"]},)), "boolean", "no table spark_catalog.shop.crad"),
         (
             Asked("a = 1", sets=({**ABOUT, "table": ["*"]},)),

@@ -660,7 +660,7 @@ async def test_a_busy_parser_closes_nothing_and_is_asked_again(
         patch.setattr(ReaderThatCounts, "read_expression", unavailable)
         assert not await rules.reload_files()
     assert rules.current is good
-    assert "the parser could not be asked about a filter" in rules.faults[0]
+    assert "the parser is not available to check a filter" in rules.faults[0]
     assert await rules.reload_files()
     assert rules.faults == ()
 
@@ -693,7 +693,7 @@ async def test_a_text_that_the_parser_never_ends_with_holds_no_revocation_back(
     assert not may_read(rules, "payroll"), "a revocation is in force"
     assert not may_read(rules, "employee")
     assert may_read(rules, "department")
-    assert "does not finish this filter" in rules.sources()[0].faults[0]
+    assert "timed out on this filter" in rules.sources()[0].faults[0]
 
 
 class Slow(ReaderThatCounts):

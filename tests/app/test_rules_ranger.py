@@ -152,7 +152,7 @@ async def test_a_filter_that_spark_does_not_parse_closes_its_table_and_holds_no_
         )
         assert await look(rules)
         (state,) = (source for source in rules.sources() if source.name == "dev_hive")
-        assert "no expression of Spark SQL: syntax error at 'broken'" in state.faults[0]
+        assert "not a Spark SQL expression: syntax error at 'broken'" in state.faults[0]
         assert state.version == 18
         assert not may_read(rules, "ann", "hive", "shop", "orders", "id")
         assert may_read(rules, "ann", "hive", "shop", "leads", "id")

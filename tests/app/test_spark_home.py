@@ -76,7 +76,7 @@ async def test_connect_before_a_spark_that_ignores_parts_of_plans(tmp_path: Path
             "reader": {"spark_jars": tmp_path, "spark_version": "3.5"},
         }
     )
-    with pytest.raises(UnsupportedSpark, match=r"Spark 3\.5 is governed through its Thrift Server alone"):
+    with pytest.raises(UnsupportedSpark, match=r"Spark 3\.5 is supported over its Thrift Server only"):
         await parsers_for(both)
 
 

@@ -155,7 +155,9 @@ def test_nothing_is_left_of_a_format_that_is_not_whole(
     )
     left = [path for path in (into / "formats").rglob("*") if path.is_file()]
     assert [path.name for path in left] == [".delta.lock"]
-    with pytest.raises(UnsupportedFormat, match=r"no paimon for Spark 4\.1; there is one for Spark 3\.5"):
+    with pytest.raises(
+        UnsupportedFormat, match=r"paimon does not support Spark 4\.1; it supports Spark 3\.5"
+    ):
         fetch_format(PAIMON, Minor(4, 1), into)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotFetched, match="is not on the PATH"):

@@ -63,7 +63,7 @@ def test_a_parser_without_the_setting_is_a_fault(
 ) -> None:
     spark.parsers.insert(0, "other.Parser")
     assert main(["check", "--no-site", "--no-parser", str(settings)]) == exit_codes.FAULTS
-    assert f"{settings}: Spark reads texts with `other.Parser`" in capsys.readouterr().out
+    assert f"{settings}: Spark parses with `other.Parser`" in capsys.readouterr().out
 
 
 def test_catalogs_that_nobody_speaks_for_are_told(
@@ -73,8 +73,8 @@ def test_catalogs_that_nobody_speaks_for_are_told(
     spark.settings["spark.sql.catalog.Pai"] = "x.Catalog"
     assert main(["check", "--no-site", "--no-parser", str(settings)]) == exit_codes.OK
     out = capsys.readouterr().out
-    assert "catalog `ice` (some.Catalog), which `policies.catalogs` does not name: nobody reaches its" in out
-    assert "nobody reaches its tables; names with capitals are not supported" in out
+    assert "catalog `ice` (some.Catalog), which is not in `policies.catalogs`: nobody can access its" in out
+    assert "nobody can access its tables; names with capitals are not supported" in out
     assert "hunter2" not in out
 
 

@@ -117,7 +117,7 @@ def test_a_name_that_begins_with_no_catalog_is_told(
     asked = ("-c", str(config), "--as", "bob", "--groups", "analysts")
     assert run("explain", *asked, "use", "hr.employee") == exit_codes.FAULTS
     told = capsys.readouterr().err
-    assert "`hr` is none of the catalogs (`spark_catalog`, `lake`)" in told
+    assert "`hr` is not one of the catalogs (`spark_catalog`, `lake`)" in told
     assert "`spark_catalog.hr.employee`" in told
     assert run("explain", *asked, "use", "LAKE.hr") == exit_codes.REFUSED
     assert run("explain", *asked, "set", "setting:spark.sql.ansi.enabled") in (
@@ -160,10 +160,10 @@ def test_circumstances_and_kinds_of_resources(
         ),
         (("select", "colum:a.b.c.d"), "unknown level `colum` (did you mean `column`?)"),
         (("select", "table:a.b"), "`a.b` has 2 parts; write `catalog.database.table`"),
-        (("select", "a..b"), "`a..b` is no name"),
+        (("select", "a..b"), "`a..b` is not a name"),
         (("--service", "sprk", "select", "a"), "service `sprk` does not exist (did you mean `spark`?)"),
         (("--attribute", "region", "select", "a"), "`region` is not an attribute; write name=value"),
-        (("--at", "noon", "select", "a"), "`noon` is no time"),
+        (("--at", "noon", "select", "a"), "`noon` is not a time"),
     ],
 )
 def test_wrong_questions_are_sentences(
@@ -339,7 +339,7 @@ def test_a_service_without_policies_is_said_to_be_missing(
     )
     asked = ("explain", "-c", str(tmp_path / "gateway.yaml"), "--as", "x", "--groups", "g")
     assert run(*asked, "select", "lake.hr.employee") == exit_codes.FAULTS
-    assert "service `dev_hive` is a Ranger Admin's" in capsys.readouterr().err
+    assert "service `dev_hive` comes from a Ranger Admin" in capsys.readouterr().err
 
 
 # -- diff ----------------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ _DAY = "INSERT INTO sluice.recommend_day (day, source, rows) VALUES (current_dat
         ((), ["`sluice jobs run recommend` evaluates"]),
         (
             (_RUN,),
-            ["run 1 looked at the use of policies until 2026-11-29 10:00 UTC", "there is no usage yet"],
+            ["run 1 evaluated the use of policies until 2026-11-29 10:00 UTC", "there is no usage yet"],
         ),
         ((_RUN, _DAY), ["run 1 looked", "the roll-ups begin on", "the roll-ups end at", "after 90 days"]),
     ],

@@ -79,7 +79,7 @@ async def test_they_are_listed_and_ended(
         assert capsys.readouterr().out == "2 sessions of dana are ended\n"
         assert gate.asked[-1]["user"] == "dana"
         assert gate.asked[-1]["by"]
-        gate.answer = {"error": "this version does not know the request"}
+        gate.answer = {"error": "this version does not support the request"}
         assert await run("sessions", "end", "dana", "-c", str(config)) == exit_codes.ERROR
         assert "gate-1: this version" in capsys.readouterr().err
 

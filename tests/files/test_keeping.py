@@ -86,7 +86,7 @@ async def test_a_table_of_delta_has_the_columns_of_its_log(database: str, connec
     assert ('"bigint"' in row["columns"], row["finding"]) == (True, "")
     assert not (await mine.refresh(nullcontext(connection), EVENTS)).is_changed
     spark.marks = ()
-    with pytest.raises(Faults, match=r"no table any more: `b\.parquet` is none of"):
+    with pytest.raises(Faults, match=r"can no longer be a table: `b\.parquet` is none of"):
         await mine.refresh(nullcontext(connection), EVENTS)
 
 

@@ -152,7 +152,7 @@ def test_formats_are_told_from_first_lines(lines: list[bytes], format_: Format) 
     ],
 )
 def test_json_of_which_spark_would_read_a_part_is_refused(lines: list[bytes]) -> None:
-    with pytest.raises(NotKnown, match=r"several JSON documents|too long to tell"):
+    with pytest.raises(NotKnown, match=r"several JSON documents|too long to check"):
         told(lines, FORMATS)
 
 
@@ -195,13 +195,13 @@ def test_files_that_say_that_they_are_utf_16_are_read_so(encoding: str) -> None:
 @pytest.mark.parametrize(
     ("one", "other", "why"),
     [
-        (b"PAR1", b"id,name\n1,x", "several formats: `a` is parquet, `b` is csv"),
-        (b'{"a": 1}', b"id,name\n1,x", "several formats: `a` is json, `b` is csv"),
+        (b"PAR1", b"id,name\n1,x", "different formats: `a` is parquet, `b` is csv"),
+        (b'{"a": 1}', b"id,name\n1,x", "different formats: `a` is json, `b` is csv"),
         (b"id,name\n1,x", b"id;name\n1;x", "`a` has `,` between fields, `b` has `;` between fields"),
         (
             b"id,name\n1,x",
             b"2,x\n3,y",
-            "`a` begins with the names of its columns, `b` with other names or none",
+            "`a` begins with a header, `b` with another header or none",
         ),
         (b"id,name\n1,x", b"2,x", "with another header or none"),
         (b"id,name\n1,x", b"id,title\n1,x", "with another header or none"),

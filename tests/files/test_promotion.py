@@ -109,10 +109,13 @@ async def test_nothing_is_asked_for_who_may_not(lacking: str) -> None:
         (PlayedSpark(kinds=()), "no files"),
         (PlayedSpark(head=b"hello"), "none of parquet, csv"),
         (PlayedSpark(marks=("s3a://b/raw/events/_delta_log",)), "it is a table of Delta"),
-        (PlayedSpark(marks=("s3a://b/raw/_delta_log",)), "lies in a table of Delta"),
-        (PlayedSpark(marks=("s3a://b/metadata",)), "lies in a table of Iceberg"),
-        (PlayedSpark(marks=("s3a://b/.hoodie",)), "lies in a table of Hudi"),
-        (PlayedSpark(marks=("s3a://b/raw/snapshot", "s3a://b/raw/schema")), "lies in a table of Paimon"),
+        (PlayedSpark(marks=("s3a://b/raw/_delta_log",)), "is inside a table of format Delta"),
+        (PlayedSpark(marks=("s3a://b/metadata",)), "is inside a table of format Iceberg"),
+        (PlayedSpark(marks=("s3a://b/.hoodie",)), "is inside a table of format Hudi"),
+        (
+            PlayedSpark(marks=("s3a://b/raw/snapshot", "s3a://b/raw/schema")),
+            "is inside a table of format Paimon",
+        ),
         (PlayedSpark(kinds=(("parquet", 1, 1, "", "s3a://b/raw/events/`x`"),)), "safely"),
         (PlayedSpark(kinds=tuple((str(n), 1, 1, "", "") for n in range(17))), "different kinds"),
     ],
@@ -450,7 +453,7 @@ async def test_lines_are_looked_through_before_a_table_is_made_of_them(database:
     spark = PlayedSpark(kinds=kinds, head=b"id,name\n1,x", lines=broken)
     refused = await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
     assert refused is not None
-    assert "`b c.csv` has a field with a quote before it" in refused.message
+    assert "`b c.csv` has a field with an opening quote" in refused.message
     spark.lines = (None, None, True, None, False, None)
     assert await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped) is None
     (made,) = (sql for sql in spark.asked if sql.startswith("CREATE TABLE"))
@@ -566,7 +569,7 @@ async def test_a_hundred_thousand_files_are_a_row_and_one_more_is_too_many(datab
     mine = promoter(spark, database, many)
     refused = await mine.promote(EVENTS, ALICE, decide, not_escaped)
     assert refused is not None
-    assert "more than the 100000 files" in refused.message
+    assert "more than 100000 files" in refused.message
     spark.kinds = (("parquet", 100_000, 1, "AB", "s3a://b/raw/events/a.parquet"),)
     assert await mine.promote(EVENTS, ALICE, decide, not_escaped) is None
 

@@ -458,7 +458,7 @@ def test_a_user_may_have_tokens_only() -> None:
         ("[{id: 0a1b2c3d, hash: secret}]", "a token needs an `id` and a `hash`"),
         (f"[{{id: x, hash: '{TOKEN_HASH}'}}]", "a token needs an `id` and a `hash`"),
         (f"[{{id: 0a1b2c3d, hash: '{TOKEN_HASH}', expire: x}}]", "unknown key `expire`"),
-        (f"[{{id: 0a1b2c3d, hash: '{TOKEN_HASH}', expires: soon}}]", "`expires: soon` is no time"),
+        (f"[{{id: 0a1b2c3d, hash: '{TOKEN_HASH}', expires: soon}}]", "`expires: soon` is not a time"),
         (f"[{{id: 0a1b2c3d, hash: '{TOKEN_HASH}', expires: 2030-01-01}}]", "is not a time"),
         ("[" + f"{{id: 0a1b2c3d, hash: '{TOKEN_HASH}'}}," * 101 + "]", "at most 100 tokens"),
     ],
@@ -470,7 +470,7 @@ def test_a_token_that_is_not_understood_is_a_fault(tokens: str, fault: str) -> N
 
 def test_a_token_has_one_owner() -> None:
     tokens = f"{{tokens: [{{id: 0a1b2c3d, hash: '{TOKEN_HASH}'}}]}}"
-    with pytest.raises(Faults, match="token `0a1b2c3d` stands with `bob` and `eve`"):
+    with pytest.raises(Faults, match="token `0a1b2c3d` is both of `bob` and `eve`"):
         parse_users(f"users:\n  bob: {tokens}\n  eve: {tokens}\n")
 
 

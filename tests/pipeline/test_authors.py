@@ -21,7 +21,7 @@ from tests.plan.frames import sql, table
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 READ = "SELECT id FROM sales.fit"
-CLOSED = "a policy for spark_catalog.sales.fit is closed, because who wrote it may not select all"
+CLOSED = "a policy for spark_catalog.sales.fit is closed, because its author lacks select on something"
 BEYOND = "a policy for spark_catalog.sales.fit calls spark_catalog.hr."
 """What nobody can tell of a function closes, whoever wrote the policy."""
 DEPARTMENT = "fit.id IN (SELECT d.id FROM spark_catalog.hr.department d WHERE d.name = 'x')"

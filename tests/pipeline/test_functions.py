@@ -87,10 +87,10 @@ async def test_what_a_function_in_a_policy_reads_is_looked_at_once_a_period(read
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("(SELECT max(id) FROM department)", "which names `department` without its catalog"),
-        ("(SELECT max(id) FROM hr.department)", "which names `hr.department` without its catalog"),
-        ("(SELECT max(id) FROM spark_catalog.hr.department JOIN d)", "which names `d` without its catalog"),
-        ("elsewhere()", "which names `elsewhere` without its catalog"),
+        ("(SELECT max(id) FROM department)", "which refers to `department` without a catalog"),
+        ("(SELECT max(id) FROM hr.department)", "which refers to `hr.department` without a catalog"),
+        ("(SELECT max(id) FROM spark_catalog.hr.department JOIN d)", "which refers to `d` without a catalog"),
+        ("elsewhere()", "which refers to `elsewhere` without a catalog"),
         ("hr.nowhere()", "calls spark_catalog.hr.nowhere, whose behavior Spark does not report completely"),
         (
             "current_user()",
@@ -135,11 +135,11 @@ VIEW = TableName("spark_catalog", "hr", "units")
 @pytest.mark.parametrize(
     ("body", "source", "why"),
     [
-        ("(SELECT max(id) FROM department)", "employee", "which names `department` without its catalog"),
+        ("(SELECT max(id) FROM department)", "employee", "which refers to `department` without a catalog"),
         (
             "(SELECT max(id) FROM hr.department)",
             "employee",
-            "which names `hr.department` without its catalog",
+            "which refers to `hr.department` without a catalog",
         ),
         ("(SELECT max(id) FROM spark_catalog.hr.department)", "employee", ""),
         ("length(current_user())", "employee", ""),

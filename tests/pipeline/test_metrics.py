@@ -109,9 +109,9 @@ async def test_qualified_names_of_the_view_are_followed(reader: ReaderPool) -> N
         ("SELECT max(struct(*)) FROM mv", "list its columns"),
         ("SELECT region FROM mv", "read it with MEASURE"),
         ("SELECT max(region) OVER () FROM mv", "read it with MEASURE"),
-        ("SELECT sum(total) FROM mv", "its measure `total` is read by MEASURE"),
-        ("SELECT region FROM mv GROUP BY region, total", "its measure `total` is read by MEASURE"),
-        ("SELECT count(*) FROM mv WHERE total > 1", "its measure `total` is read by MEASURE"),
+        ("SELECT sum(total) FROM mv", "read its measure `total` with MEASURE"),
+        ("SELECT region FROM mv GROUP BY region, total", "read its measure `total` with MEASURE"),
+        ("SELECT count(*) FROM mv WHERE total > 1", "read its measure `total` with MEASURE"),
         ("SELECT count(*) FROM mv WHERE measure(total) > 1", "only in the select list"),
         ("SELECT measure(total) FILTER (WHERE true) FROM mv", "without DISTINCT or FILTER"),
         ("SELECT measure(DISTINCT total) FROM mv", "without DISTINCT or FILTER"),
@@ -256,7 +256,7 @@ async def test_fields_of_columns_are_followed(reader: ReaderPool) -> None:
             "SELECT * FROM hr.employee WHERE EXISTS (TABLE department)",
             "`department` without a database",
         ),
-        ("SELECT peek(id) AS id FROM hr.employee", "`peek` is found in the session"),
+        ("SELECT peek(id) AS id FROM hr.employee", "`peek` resolves in the session"),
         ("hr.employee) UNION (SELECT 1", "neither a table name nor a query"),
         ("DROP TABLE hr.employee", "cannot be parsed"),
     ],
@@ -454,7 +454,7 @@ async def test_its_author_must_be_allowed_what_it_reads(reader: ReaderPool) -> N
     assert why(await world().judge(made, reader, user="eve")).startswith("ACCESS_DENIED")
     for text, said in (
         (made.replace("hr.employee", "employee"), "without a database"),
-        (made.replace("measures:", "joins: []\nmeasures:"), "`joins` is not a key"),
+        (made.replace("measures:", "joins: []\nmeasures:"), "unknown key `joins`"),
         (made.replace("sum(id)", "reflect('java.lang.System', 'exit')"), "`reflect`"),
         ("ALTER VIEW mv AS SELECT 1 AS a", "would break"),
     ):

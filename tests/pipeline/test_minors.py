@@ -115,7 +115,7 @@ async def test_a_policy_that_calls_by_a_name_that_spark_does_not_have(reader: Re
     assert isinstance(await judged(reader, "4.2.1", "SELECT x FROM b"), Cleared)
     refused = await judged(reader, "4.1.4", "SELECT x FROM b")
     assert isinstance(refused, Refused)
-    assert "calls `system.builtin.upper`, and Spark 4.1.4 has no such name" in refused.message
+    assert "calls `system.builtin.upper`, a name that Spark 4.1.4 does not support" in refused.message
 
 
 async def test_a_policy_that_calls_what_came_later(reader: ReaderPool) -> None:

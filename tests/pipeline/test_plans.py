@@ -605,7 +605,7 @@ async def test_lists_and_details_of_the_catalog(world: World, reader: ReaderPool
     created = await world.judge_plan(
         catalog("get_create_table_string", table_name="sales.flags"), reader, user="bob"
     )
-    refused(created, "ACCESS_DENIED", "hidden from or masked for user bob")
+    refused(created, "ACCESS_DENIED", "applies to user bob")
 
 
 async def test_what_may_not_be_known_does_not_exist_and_spark_is_not_asked(

@@ -58,7 +58,7 @@ def test_a_field_of_a_newer_spark_within_a_plan_is_refused(minor: Minor) -> None
     plan = PlanRequest(kind="execute", message=serialize(pb.Plan(root=relation)))
     refused = read_plan(plan, minor)
     assert isinstance(refused, Unsupported)
-    assert "came with Spark 4.3" in refused.why
+    assert "needs Spark 4.3" in refused.why
 
 
 @pytest.mark.parametrize("minor", OLDER, ids=str)

@@ -734,7 +734,7 @@ def test_both_plans_of_a_comparison_are_read() -> None:
     request.same_semantics.ClearField("other_plan")
     assert len(read(serialize(request), "analyze").tables) == 1
     request.same_semantics.other_plan.SetInParent()
-    assert "no kind" in refusal(request, "analyze")
+    assert "unknown kind" in refusal(request, "analyze")
 
 
 @pytest.mark.parametrize("case", ["persist", "unpersist", "get_storage_level"])
@@ -755,8 +755,8 @@ def test_questions_without_a_plan_pass() -> None:
 
 
 def test_an_analysis_of_nothing_is_refused() -> None:
-    assert "no kind" in refusal(pb.AnalyzePlanRequest(), "analyze")
-    assert "no kind" in refusal(pb.Plan())
+    assert "unknown kind" in refusal(pb.AnalyzePlanRequest(), "analyze")
+    assert "unknown kind" in refusal(pb.Plan())
 
 
 # Limits and accidents

@@ -547,7 +547,7 @@ def test_an_explanation_of_a_denial_says_that_denials_win() -> None:
     assert why == {
         1: "a denial wins, that of policy `p2`",
         2: "its `deny[0]` denies it",
-        3: "its `mask[0]` holds",
+        3: "its `mask[0]` matches",
         4: "policy `a` came earlier and decided",
     }
     assert told.mask is not None

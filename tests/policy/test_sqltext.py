@@ -126,7 +126,7 @@ def test_an_empty_text_is_a_value_and_no_value_is_none() -> None:
         ("a = ${{}}", "a script is empty"),
         ("a = ${{USER.a", "must not contain `${`"),
         ("a = ${{USER.a\n}}", "must not contain `${`"),
-        ("a = ${USER.a}", "may not hold `$`"),
+        ("a = ${USER.a}", "must not contain `$`"),
         ("a = '${USER.a}'", "must not contain `${`"),
         ("a = '${{'${x}'}}'", "must not contain `${`"),
         ("`${{USER.a}}` = 1", "inside a quoted name"),

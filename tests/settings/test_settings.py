@@ -66,14 +66,14 @@ sessions:
         ),
         ("reader: {heap: lots}", "`reader.heap`: string should match pattern"),
         ("jobs: {remote: nonsense}", "`jobs.remote`: string should match pattern '^sc://"),
-        ("jobs: {schedule: {rollups: {cron: '*/60 * * * *'}}}", "`*/60` is no minute from 0 to 59"),
+        ("jobs: {schedule: {rollups: {cron: '*/60 * * * *'}}}", "`*/60` is not a minute from 0 to 59"),
         ("listeners: {thrift: {port: true}}", "`listeners.thrift.port`: input should be a valid integer"),
         ("listeners: {thrift: {port: '1'}}", "`listeners.thrift.port`: input should be a valid integer"),
         ("policies: {star: shrug}", "`policies.star`: input should be 'refuse' or 'visible'"),
-        ("sessions: {checkpoints: /srv/ck}", "`/srv/ck` is not the URL of a directory below the top"),
+        ("sessions: {checkpoints: /srv/ck}", "`/srv/ck` must be the URL of a directory below the root"),
         (
             "sessions: {checkpoints: 's3://bucket'}",
-            "`s3://bucket` is not the URL of a directory below the top",
+            "`s3://bucket` must be the URL of a directory below the root",
         ),
         ("[]", "settings must be a mapping of sections, such as `listeners:`"),
         ("listenrs: {}", "unknown key `listenrs` (did you mean `listeners`?)"),
@@ -111,7 +111,7 @@ def test_there_is_a_door_for_spark_connect_where_it_is_named() -> None:
         (
             "listeners: {connect: {}}\nbackend: {connect: {host: s}}\ncatalogs: [{name: pg, catalog: {type: "
             "jdbc, is-default: true, connection-params: {url: 'jdbc:x', driver: D}}}]",
-            "one of type `jdbc` cannot be the default beside `listeners.connect`",
+            "one of type `jdbc` cannot be the default with `listeners.connect`",
         ),
         (
             "listeners: {connect: {}, thrift: {}}\nbackend: {connect: {host: s}}",

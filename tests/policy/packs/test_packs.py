@@ -280,7 +280,10 @@ FILTER = "filter: [{groups: [public], where: x}]"
             "5: unknown condition type `ip-rnge` (did you mean `ip-range`?)",
         ),
         (policy(f"on: {COLUMN}\n{ALLOW}\nvalidity: x"), "5: a mapping (`key: value`) is expected here"),
-        (policy(f"on: {COLUMN}\n{ALLOW}\ntags: [pii]"), "5: unknown key `tags` in a policy; resources are tagged"),
+        (
+            policy(f"on: {COLUMN}\n{ALLOW}\ntags: [pii]"),
+            "5: unknown key `tags` in a policy; resources are tagged",
+        ),
         (policy(f"on: {COLUMN}\n{ALLOW}\nzone: z"), "5: zone `z` does not exist"),
         (
             policy(f"on: {COLUMN}\nallow: [{{users: [a], access: [select], conditions: [x]}}]"),

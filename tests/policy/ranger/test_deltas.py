@@ -145,11 +145,14 @@ def test_other_changes_need_a_full_download(change: Any) -> None:
         ),
         (
             changes((0, policy(2)), tagPolicies={"policies": [policy(3)]}),
-            "tagPolicies.policies: a download holds policies or changes",
+            "tagPolicies.policies: a download must contain either policies or policy deltas",
         ),
         (changes(policyDeltas={}), "`policyDeltas` must be a list"),
         (changes(policyDeltas=[1]), "`policyDeltas` must hold objects"),
-        (changes(policyDeltas=[{"changeType": 0}]), "policyDeltas[0].policy: a change must bring its policy"),
+        (
+            changes(policyDeltas=[{"changeType": 0}]),
+            "policyDeltas[0].policy: a delta must contain its policy",
+        ),
         (changes(policyDeltas=[{"changeType": 2, "policy": {}}]), "policyDeltas[0].policy.id: `id` must be"),
         (changes((0, policy(2, serviceType="trino"))), "policy 2 is of service type `trino`, not `hive`"),
         (changes((0, policy(2)), serviceName="other"), "these are deltas of service `other`, not of `dev`"),

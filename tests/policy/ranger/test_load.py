@@ -183,8 +183,8 @@ def test_what_is_wrong_with_audit_filters_keeps_no_policy_away(filters: str) -> 
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"serviceResources": []}, "there is no resource `5`"),
-        ({"resourceToTagIds": {"05": [1]}}, "there is no resource `05`"),
+        ({"serviceResources": []}, "resource `5` does not exist"),
+        ({"resourceToTagIds": {"05": [1]}}, "resource `05` does not exist"),
         ({"serviceResources": [{"id": 5, "resourceElements": at(table="emp")}]}, "do not form a path"),
         ({"serviceResources": [{"id": 5}]}, "do not form a path"),
     ],
@@ -452,15 +452,18 @@ def test_faults_of_a_policy(change: dict[str, Any], fault: str) -> None:
         ({"policyVersion": "new"}, "policyVersion: `policyVersion` must be a whole number"),
         ({"serviceDef": []}, "serviceDef: service definition: `serviceDef` must be an object"),
         ({"serviceDef": {}}, "serviceDef.name: service definition: `name` must be a text"),
-        ({"policyDeltas": [{}]}, "policyDeltas: these are changes of policies"),
-        ({"securityZones": {"z": {"policyDeltas": [{}]}}}, "securityZones.z.policyDeltas: these are changes"),
+        ({"policyDeltas": [{}]}, "policyDeltas: these are policy deltas"),
+        (
+            {"securityZones": {"z": {"policyDeltas": [{}]}}},
+            "securityZones.z.policyDeltas: these are policy deltas",
+        ),
         ({"securityZones": {"z": {"resources": [{"db": ["x"]}]}}}, "zone `z`: unknown level `db`"),
         ({"securityZones": {"z": 1}}, "securityZones.z: `z` must be an object"),
         ({"roles": [{"users": []}]}, "roles[0].name: `name` must be a text"),
         ({"roles": {"rangerRoles": [{"name": "r", "users": [{}]}]}}, "roles.rangerRoles[0].users[0].name:"),
         ({"userStore": {"userAttrMapping": {"ann": []}}}, "userStore.userAttrMapping.ann: `ann` must be an"),
-        ({"tags": {"isDelta": True}}, "tags: these are changes of tags"),
-        ({"tags": {"op": "delete"}}, "tags.op: `delete` says what to take away"),
+        ({"tags": {"isDelta": True}}, "tags: these are tag deltas"),
+        ({"tags": {"op": "delete"}}, "tags.op: `delete` is a deletion"),
         ({"tags": {"tags": {"x": {"type": "A"}}}}, "tags.tags.x: a tag's id must be a whole number"),
         ({"tags": {"tags": {"1": {}}}}, "tags.tags.1.type: `type` must be a text"),
         (
@@ -522,10 +525,10 @@ def test_policies_of_a_file_know_their_place() -> None:
             "unknown condition `moon`: it counts against access",
         ),
         ({"service": "prod"}, "it names service `prod` but is among the policies of `dev`, where it"),
-        ({"policyItems": [item("select", users=["ann", " bob"])]}, "` bob` has blanks around it, so it is"),
-        ({"denyPolicyItems": [item("select", groups=["staff "])]}, "`staff ` has blanks around it, so it is"),
-        ({"policyItems": [item("select", roles=["\tclerks"])]}, "`\tclerks` has blanks around it, so it is"),
-        ({"zoneName": "z"}, "it names zone `z` and stands among the policies of no zone"),
+        ({"policyItems": [item("select", users=["ann", " bob"])]}, "` bob` has surrounding blanks, so it"),
+        ({"denyPolicyItems": [item("select", groups=["staff "])]}, "`staff ` has surrounding blanks, so it"),
+        ({"policyItems": [item("select", roles=["\tclerks"])]}, "`\tclerks` has surrounding blanks, so it"),
+        ({"zoneName": "z"}, "it names zone `z` but is among the policies of no zone"),
         (
             {
                 "policyType": 1,
@@ -559,7 +562,7 @@ def test_conditions_that_nobody_can_tell_are_warned_of() -> None:
     conditions = [{"name": "geo", "evaluator": "org.example.Geo"}]
     written = policy(policyItems=[item("select", conditions=[{"type": "geo", "values": ["x"]}])])
     found = load(download(written, serviceDef=hive(policyConditions=conditions))).warnings
-    assert any("condition `geo` cannot be told here (Geo)" in told for told in found)
+    assert any("condition `geo` is not supported (Geo)" in told for told in found)
 
 
 def test_markers_count_as_the_definition_says() -> None:
@@ -586,15 +589,15 @@ def test_a_mask_type_whose_transformer_is_not_understood_is_told() -> None:
     ):
         masks = {**hive()["dataMaskDef"], "maskTypes": [{"name": "SHUFFLE", "transformer": transformer}]}
         found = warnings_of(written, serviceDef=hive(dataMaskDef=masks))
-        assert any("not understood what mask type `SHUFFLE` shows" in warning for warning in found) is told
+        assert any("what mask type `SHUFFLE` shows is not supported" in warning for warning in found) is told
 
 
 def test_roles_that_contain_each_other_are_harmless_and_told() -> None:
     roles = [{"name": "a", "roles": ["b"]}, {"name": "b", "roles": ["a", "gone"]}]
     found = warnings_of(roles=roles)
     assert any("contain each other: `a` → `b` → `a`" in told for told in found)
-    assert any("`b` contains `gone`, which is no role here" in told for told in found)
+    assert any("`b` contains `gone`, which is not a role here" in told for told in found)
 
 
 def test_two_policies_with_one_id_are_told() -> None:
-    assert any("2 policies with the id 1" in told for told in warnings_of(policy(1), policy(1)))
+    assert any("2 policies have the id 1" in told for told in warnings_of(policy(1), policy(1)))

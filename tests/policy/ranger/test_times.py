@@ -86,13 +86,13 @@ def test_a_schedule_in_full() -> None:
 @pytest.mark.parametrize(
     ("written", "warning"),
     [
-        ({"startTime": "tomorrow"}, "`startTime` is no time"),
-        ({"endTime": "2026/02/30 00:00:00"}, "`endTime` is no time"),
+        ({"startTime": "tomorrow"}, "`startTime` must be a time"),
+        ({"endTime": "2026/02/30 00:00:00"}, "`endTime` must be a time"),
         ({"startTime": "2026/01/01", "timeZone": "Mars/Base"}, "Mars/Base"),
         ({"startTime": "2026/01/02", "endTime": "2026/01/01"}, "is not before the end"),
         (
             {"recurrences": [{"schedule": {"hour": "25"}, "interval": {"hours": 1}}]},
-            "`hour` goes from 0 to 23",
+            "`hour` must be from 0 to 23",
         ),
         ({"recurrences": [{"schedule": {"hour": "1", "dayOfWeek": "1"}}]}, "at least a minute"),
     ],
