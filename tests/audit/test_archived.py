@@ -257,14 +257,14 @@ async def test_events_in_files_of_another_hour_are_told(archived: Day) -> None:
     archived.file.rename(elsewhere)
     found = await archived.looked_at()
     assert {one.kind for one in found.findings} == {Kind.CHANGED}
-    assert f"lies in `day={DAY.date()}/hour=17` of the archive, and is of" in found.findings[0].where
+    assert f"is in `day={DAY.date()}/hour=17` of the archive, but belongs to" in found.findings[0].where
 
 
 async def test_what_is_no_file_is_not_waited_for(archived: Day) -> None:
     os.mkfifo(archived.file.parent / "z.parquet")
     found = [(one.kind, one.where) for one in (await archived.looked_at()).findings]
     assert {kind for kind, _ in found} == {Kind.UNREADABLE}
-    assert found[0][1].endswith("z.parquet` of the archive is no file")
+    assert found[0][1].endswith("z.parquet` of the archive is not a file")
 
 
 async def test_the_archive_knows_of_a_cut_tail(archived: Day) -> None:

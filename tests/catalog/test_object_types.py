@@ -112,14 +112,14 @@ def test_a_metric_view_is_a_view_of_its_definition() -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"view_text": METRICS + "joins: []\n"}, "`joins` is not a key"),
+        ({"view_text": METRICS + "joins: []\n"}, "unknown key `joins`"),
         ({"view_text": METRICS, "table_properties": {"metric_view.from.type": "SQL"}}, "otherwise"),
         (
             {
                 "view_text": METRICS,
                 "view_creation_spark_configuration": {"spark.sql.ansi.doubleQuotedIdentifiers": "true"},
             },
-            "reads texts otherwise|read texts otherwise",
+            "parses texts differently|parsed texts differently",
         ),
     ],
 )

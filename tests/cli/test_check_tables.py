@@ -77,10 +77,10 @@ def test_texts_that_no_table_fits(tmp_path: Path, capsys: pytest.CaptureFixture[
     """With Spark's own parser, which says what columns a text names."""
     found = warnings(tmp_path, capsys)
     assert [warning for warning in found if warning not in NAMES] == [
-        "13: policy `custom`: this mask does not match the columns of spark_catalog.hr.employee: there is no column `regon`"
-        " (did you mean `region`?)",
-        "18: policy `rows`: this filter does not match the columns of spark_catalog.hr.employee, spark_catalog.hr.office, "
-        "spark_catalog.sales.orders: there is no column `city` or `region`",
+        "13: policy `custom`: this mask does not match the columns of spark_catalog.hr.employee: there is no "
+        "column `regon` (did you mean `region`?)",
+        "18: policy `rows`: this filter does not match the columns of spark_catalog.hr.employee, "
+        "spark_catalog.hr.office, spark_catalog.sales.orders: there is no column `city` or `region`",
     ]
 
 
@@ -167,11 +167,12 @@ def test_texts_of_policies_on_tags_are_held_against_what_carries_the_tags(
     main(["check", str(tmp_path / "p.yaml"), "--tables", str(tmp_path / "t.yaml"), "--json"])
     found = json.loads(capsys.readouterr().out)["warnings"]
     assert [one.removeprefix(f"{tmp_path}/p.yaml:") for one in found if "policy" in one] == [
-        "8: policy `custom`: this mask does not match the columns of spark_catalog.hr.employee: there is no column `regon` "
-        "(did you mean `region`?)",
-        "11: policy `rows`: this filter does not match the columns of spark_catalog.hr.office: there is no column `region`",
-        "14: policy `below`: this filter does not match the columns of spark_catalog.sales.orders: there is no column `amunt` "
-        "(did you mean `amount`?)",
+        "8: policy `custom`: this mask does not match the columns of spark_catalog.hr.employee: there is no "
+        "column `regon` (did you mean `region`?)",
+        "11: policy `rows`: this filter does not match the columns of spark_catalog.hr.office: there is no "
+        "column `region`",
+        "14: policy `below`: this filter does not match the columns of spark_catalog.sales.orders: there is no "
+        "column `amunt` (did you mean `amount`?)",
     ]
 
 

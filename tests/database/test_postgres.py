@@ -273,7 +273,7 @@ def test_what_is_no_database_is_left_alone(directory: Path) -> None:
 def test_data_of_a_version_that_is_not_installed_is_told(directory: Path) -> None:
     (directory / "data").mkdir()
     (directory / "data" / "PG_VERSION").write_text("9\n")
-    with pytest.raises(Faults, match="made by PostgreSQL 9"):
+    with pytest.raises(Faults, match="created by PostgreSQL 9"):
         EmbeddedPostgres(directory / "data").start()
 
 

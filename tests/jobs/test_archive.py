@@ -375,7 +375,7 @@ async def test_a_day_that_somebody_took_from_postgresql_does_not_leave_the_archi
     before = await place.archived()
     await place.connection.execute(f"DROP TABLE {PARTITION}")
     await place.fill(statement(LATE, "SELECT 'late'", seed=random.Random(9)))
-    told = f"{len(before)} events that are archived are gone from PostgreSQL"
+    told = f"{len(before)} archived events are missing in PostgreSQL"
     assert any(told in line for line in (await place.archive()).lines)
     assert await place.archived() == before
     await place.connection.execute(f"DROP TABLE {PARTITION}")

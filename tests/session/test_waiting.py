@@ -165,7 +165,7 @@ async def test_its_client_may_read_what_it_waits_for_and_metrics_tell_too() -> N
         assert isinstance(batch, Batch)
         return list(batch.rows)
 
-    assert "waiting for Spark, which has 1 statements" in (await log())[0][0]
+    assert "waiting for Spark, which is running 1 statements" in (await log())[0][0]
     assert await log() == []
     world.backend.sessions[0].operations[0].end()
     await world.sessions.close()
@@ -392,7 +392,7 @@ async def test_a_slot_that_does_not_come_in_time_is_waited_for_no_longer() -> No
 async def test_a_deadline_ends_the_wait_and_says_why() -> None:
     world, session = await full(spark_wait_s=0.01)
     error = await ends_in(world, await begun(world, session, "SELECT 1"), ERROR)
-    assert error.text.startswith("[SLUICE_LIMIT_EXCEEDED] Spark has as many statements as it may at once, 1")
+    assert error.text.startswith("[SLUICE_LIMIT_EXCEEDED] Spark is running 1 statements, its limit")
     assert world.ledger.outcomes() == ["not_forwarded"]
     world.backend.sessions[0].operations[0].end()
     await ends_in(world, await begun(world, session, "SELECT 2"), FINISHED)  # the session goes on

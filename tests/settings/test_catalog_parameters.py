@@ -57,8 +57,8 @@ catalogs:
     assert list(told.value.faults) == [
         "g.yaml:3: type `iceberg` with `type: rest` needs the parameter `uri`",
         (
-            "g.yaml:8: `hive.metastore.uris` must be one or more metastore addresses, separated by commas without "
-            "blanks: `thrift://host1:9083,thrift://host2:9083`"
+            "g.yaml:8: `hive.metastore.uris` must be one or more metastore addresses, separated by commas "
+            "without blanks: `thrift://host1:9083,thrift://host2:9083`"
         ),
         "g.yaml:9: `class` is the name of a class",
         "g.yaml:14: `url` is empty",

@@ -113,7 +113,7 @@ async def test_answers_without_a_body(status: int, answer: object) -> None:
         (web.Response(status=500, text="x" * 5000), "x…"),
         (web.Response(status=401), "rejects the login of nobody (401)"),
         (web.Response(status=403), "rejects the login of nobody (403)"),
-        (web.Response(status=302, headers={"Location": "/login.jsp"}), "sends us elsewhere (302)"),
+        (web.Response(status=302, headers={"Location": "/login.jsp"}), "redirects to another address (302)"),
     ],
     ids=["400", "503", "long", "401", "403", "302"],
 )

@@ -294,8 +294,8 @@ async def test_tags_that_are_gone_are_kept() -> None:
         (b'{"serviceName": "dev_hive", "policies": [', "not JSON"),
         (b"<html>login</html>", "dev_hive (policies):1: not JSON"),
         (b"[]", "is not a JSON object"),
-        (b'{"policies": []}', "the answer is about service `None`"),
-        (b'{"serviceName": "prod_hive", "policyVersion": 8, "policies": []}', "about service `prod_hive`"),
+        (b'{"policies": []}', "the response is for service `None`"),
+        (b'{"serviceName": "prod_hive", "policyVersion": 8, "policies": []}', "for service `prod_hive`"),
         (b'{"serviceName": "dev_hive", "policyVersion": "8"}', "`policyVersion` is not a whole number"),
         (b'{"serviceName": "dev_hive", "policyVersion": 8, "policies": {}}', "policies"),
     ],
@@ -323,7 +323,7 @@ async def test_policies_with_faults_change_nothing_and_confirm_nothing() -> None
         assert one.tables == {"orders"}
         assert "is a deletion" in one.service.troubles[0]
         await one.later(DAY)
-        assert "and 86400 is the limit" in str(one.service.stale())
+        assert "the limit is 86400" in str(one.service.stale())
 
 
 async def test_a_policy_with_faults_is_taken_as_a_broken_one_with_all_the_rest() -> None:
@@ -599,7 +599,7 @@ async def test_a_cache_of_another_service_is_not_used(tmp_path: Path) -> None:
         async with bench(admin.url, cache=tmp_path) as one:
             await one.service.start()
             assert one.taker.taken == []
-            assert "about service `prod_hive`" in one.service.troubles[-1]
+            assert "for service `prod_hive`" in one.service.troubles[-1]
 
 
 async def test_a_cache_with_faults_is_not_used_and_the_admin_mends_it(tmp_path: Path) -> None:

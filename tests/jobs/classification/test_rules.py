@@ -468,7 +468,7 @@ lists:
             line,
             told,
         )
-    assert "b.yaml:1: a class is a mapping" in told
+    assert "b.yaml:1: a class must be a mapping" in told
 
 
 def test_a_name_is_sure_only_where_there_has_to_be_one() -> None:

@@ -388,7 +388,7 @@ async def ground(database: str, tmp_path: Path, worker: Worker) -> AsyncIterator
 async def test_a_gateway_that_does_right_raises_no_alarm(ground: Ground, reader: ReaderPool) -> None:
     await fill(ground.dsn, await recorded(World(), reader, STATEMENTS))
     ran = await ground.prove(reader="bob")
-    assert any("masked or filtered for bob, who samples them" in line for line in ran.lines)
+    assert any("masked or filtered for bob, who reads the samples" in line for line in ran.lines)
     (run,) = await proofs(ground.connection, 5)
     assert await load_unproved(ground.connection) == []
     assert (run["statements"], run["proved"], run["different"], run["obliged"]) == (9, 9, 0, 6)

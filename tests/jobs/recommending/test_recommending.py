@@ -167,7 +167,7 @@ async def test_recommendations_of_a_record_and_again_and_applied(
     looked = await place.connection.fetchval(
         "SELECT max(started_at) FROM sluice.job_run WHERE job = 'recommend'"
     )
-    assert f"use was checked {looked:%Y-%m-%d %H:%M} UTC; `sluice jobs run recommend`" in told
+    assert f"last checked {looked:%Y-%m-%d %H:%M} UTC; `sluice jobs run recommend`" in told
     assert file.read_text() == PACK
     for key in (("unused-grant", "group interns"), ("shadowed", ""), ("unused-exemption", "group support")):
         assert await _command(settings, "apply", str(rows[key]["id"]), *to_pack, "--write") == 0, key
