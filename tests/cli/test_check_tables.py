@@ -171,8 +171,8 @@ def test_texts_of_policies_on_tags_are_held_against_what_carries_the_tags(
         "column `regon` (did you mean `region`?)",
         "11: policy `rows`: this filter does not match the columns of spark_catalog.hr.office: there is no "
         "column `region`",
-        "14: policy `below`: this filter does not match the columns of spark_catalog.sales.orders: there is no "
-        "column `amunt` (did you mean `amount`?)",
+        "14: policy `below`: this filter does not match the columns of spark_catalog.sales.orders: there is "
+        "no column `amunt` (did you mean `amount`?)",
     ]
 
 

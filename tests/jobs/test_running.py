@@ -146,7 +146,7 @@ async def test_two_at_once_exclude_each_other_and_the_second_says_who(database: 
 
     first = asyncio.create_task(start(database, tmp_path, job(waits)))
     await running.wait()
-    with pytest.raises(JobBusy, match=f"process {os.getpid()} has been running `sample` since 2"):
+    with pytest.raises(JobBusy, match=f"process {os.getpid()}, has been running `sample` since 2"):
         await start(database, tmp_path, job(nothing))
     go.set()
     await first
@@ -164,7 +164,7 @@ async def test_who_needs_a_job_to_stand_still_is_told_and_no_run_that_was_killed
     await connection.execute("SET application_name = 'sluice-job-other'")
     await connection.execute("SELECT pg_advisory_lock($1, hashtext('sample'))", LOCKS)
     with pytest.raises(
-        JobBusy, match=r"^host, process 7 has been running `other` since 2.*; run `sample` when"
+        JobBusy, match=r"^host, process 7, has been running `other` since 2.*; run `sample` when"
     ):
         await start(database, tmp_path, job(nothing))
 
