@@ -16,4 +16,4 @@ def refuse_unused(
     actions, with their defaults."""
     given = {name for name, default in options.items() if getattr(arguments, name) != default}
     if wrong := sorted(given - set(used)):
-        raise Faults([f"`{what}` does not take `--{name.replace('_', '-')}`" for name in wrong])
+        raise Faults([f"`{what}` takes no `--{name.replace('_', '-')}`" for name in wrong])

@@ -56,7 +56,7 @@ def test_a_user_is_added_listed_changed_and_removed(
         (("add", "dana"), "", "a password must have at least 8 characters"),
         (("add", "dana"), "short", "a password must have at least 8 characters"),
         (("add", "dana", "--attribute", "region"), "long enough", "`region` is not an attribute"),
-        (("add", "known"), "long enough", "user `known` exists"),
+        (("add", "known"), "long enough", "user `known` already exists"),
         (("passwd", "nobody"), "long enough", "user `nobody` does not exist"),
         (("remove", "nobody"), "", "user `nobody` does not exist"),
         (("add",), "long enough", "needs a user name"),
@@ -111,7 +111,7 @@ def test_a_token_is_printed_once_listed_and_revoked(
     [
         (("token", "nobody"), "user `nobody` does not exist"),
         (("token", "known", "--expires", "soon"), "`soon` is not a time"),
-        (("token", "known", "--expires", "2020-01-01"), "`2020-01-01` is over"),
+        (("token", "known", "--expires", "2020-01-01"), "`2020-01-01` is in the past"),
         (("token", "known", "--label", "a\nb"), "printable"),
         (("token", "known", "--label", "x" * 101), "at most 100"),
         (("tokens", "nobody"), "user `nobody` does not exist"),

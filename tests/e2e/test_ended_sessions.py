@@ -117,7 +117,7 @@ def test_sessions_go_on_no_longer_than_the_users_are_known(spark: Spark, open_di
         with session(running, "thrift", "zoe") as ask:
             assert ask("SELECT 1") == [(1,)]
             file.rename(aside)
-            until(lambda: "the user file could not be parsed" in told(ask), "statements are refused")
+            until(lambda: "the user file could not be read" in told(ask), "statements are refused")
             aside.rename(file)
             until(lambda: not told(ask), "they are taken again")
     finally:

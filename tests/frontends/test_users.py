@@ -228,14 +228,14 @@ def test_nobody_logs_in_by_a_file_that_could_not_be_read_for_too_long(tmp_path: 
     now[0] = 60.5
     assert users.users == {}
     assert users.principals == {}
-    assert users.stale() == "the user file could not be parsed for 60 s"
+    assert users.stale() == "the user file could not be read for 60 s"
     path.write_text("- bob\n")
     users.look()
     assert users.users == {}, "whoever was removed meanwhile is not let in again by a broken file"
     assert users.stale() == "the user file has been invalid for 60 s"
     path.unlink()
     users.look()
-    assert users.stale() == "the user file could not be parsed for 60 s"
+    assert users.stale() == "the user file could not be read for 60 s"
     set_user(tmp_path / "good.yaml", "carol", password="z")
     (tmp_path / "good.yaml").replace(path)
     assert users.look()

@@ -136,7 +136,10 @@ async def test_qualified_names_of_the_view_are_followed(reader: ReaderPool) -> N
         ),
         ("SELECT measure(total) FROM mv AS m(a, b, c, d, e, f, g)", "with masks, filters or hidden columns"),
         ("SELECT measure(total) FROM mv TABLESAMPLE (1 ROWS)", "with masks, filters or hidden columns"),
-        ("SELECT measure(total) FROM (SELECT region, total FROM mv) GROUP BY region", "read it with MEASURE"),
+        (
+            "SELECT measure(total) FROM (SELECT region, total FROM mv) GROUP BY region",
+            "read its measure `total` with MEASURE",
+        ),
         ("SELECT max(`#__0`) FROM mv", "reserved for the gateway"),
         ("SELECT measure(total), max(IDENTIFIER('`\\u0023__0`')) AS x FROM mv", "reserved for the gateway"),
         (
@@ -309,7 +312,7 @@ async def test_masks_and_filters_of_the_view_itself(reader: ReaderPool) -> None:
     assert "WHERE (mail = 'a')" in forwarded
     for masked, rows, said in (
         ("best", "mail = 'a'", "the measure `best` of the metric view"),
-        ("region", "total > 1", "names `total`"),
+        ("region", "total > 1", "refers to `total`"),
     ):
         policies = MASKED.replace("MASKED", masked).replace("ROWS", rows)
         assert said in why(await world(policies=policies).judge(text, reader, user="bob"))
@@ -409,7 +412,7 @@ async def test_dataframes_are_written_out(reader: ReaderPool, make: Callable[[Fr
         (lambda mv: mv.select("*"), "list its columns"),
         (lambda mv: mv.select("region"), "read it with measure"),
         (lambda mv: mv.select(mv.colRegex("`.*`"), F.expr("measure(total)")), "list its columns"),
-        (lambda mv: mv.groupBy("region").agg(F.sum("total")), "read it with MEASURE"),
+        (lambda mv: mv.groupBy("region").agg(F.sum("total")), "read its measure `total` with MEASURE"),
         (lambda mv: mv.rollup("region").agg(F.expr("measure(total) AS t")), "grouping sets"),
         (
             lambda mv: mv.drop("Mail").agg(F.expr("measure(total) AS t")),

@@ -124,7 +124,7 @@ async def test_a_view_that_an_operator_made_is_closed_with_it(world: World, read
 
 
 async def test_a_filter_over_a_column_that_is_not_there_says_which(world: World, reader: ReaderPool) -> None:
-    assert "`some rows` names `crad`" in await refusal(world, reader, "SELECT id FROM hr.filtered")
+    assert "`some rows` refers to `crad`" in await refusal(world, reader, "SELECT id FROM hr.filtered")
 
 
 @pytest.mark.parametrize("table", ["fine", "wide"])

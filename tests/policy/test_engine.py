@@ -355,7 +355,7 @@ def test_the_service_is_the_catalogs_or_the_one_that_is_named() -> None:
     assert engine.decide(ask(ANN, table, "insert")).allowed  # hive calls it `update`
     assert engine.decide(ask(ANN, SALARY, "update")).reason == "no policy allows it"
     assert engine.decide(ask(ANN, Resource(SALARY.elements[1:]), "update", service="dev_hive")).allowed
-    assert "no service `x`" in engine.decide(ask(ANN, SALARY, service="x")).reason
+    assert "service `x` does not exist" in engine.decide(ask(ANN, SALARY, service="x")).reason
     assert engine.table_view(ANN, table, COLUMNS, "insert").hidden == frozenset()
 
 

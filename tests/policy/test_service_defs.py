@@ -189,4 +189,4 @@ def test_faults_of_json_have_lines_too() -> None:
 def test_a_service_is_defined_once() -> None:
     with pytest.raises(Faults) as caught:
         load_service_defs({"a.yaml": "name: x", "b.yaml": "name: x"})
-    assert caught.value.faults == ("b.yaml:1: service `x` is defined twice",)
+    assert caught.value.faults == ("b.yaml:1: service `x` is defined a second time",)

@@ -60,11 +60,11 @@ catalogs:
             "g.yaml:8: `hive.metastore.uris` must be one or more metastore addresses, separated by commas "
             "without blanks: `thrift://host1:9083,thrift://host2:9083`"
         ),
-        "g.yaml:9: `class` is the name of a class",
+        "g.yaml:9: `class` must be the name of a class",
         "g.yaml:14: `url` is empty",
-        "g.yaml:16: `fetchSize` is a whole number",
+        "g.yaml:16: `fetchSize` must be a whole number",
         "g.yaml:17: `pushDownLimit` must be true or false",
-        "g.yaml:19: `type` is rest, hadoop, hive, jdbc, nessie, glue, bigquery (did you mean `hadoop`?)",
+        "g.yaml:19: `type` must be rest, hadoop, hive, jdbc, nessie, glue, bigquery (did you mean `hadoop`?)",
         "g.yaml:21: `uri` must be an address such as `jdbc:postgresql://host:5432/database`",
         "g.yaml:21: type `paimon` with `metastore: jdbc` needs the parameter `warehouse`",
     ]

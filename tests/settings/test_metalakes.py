@@ -57,7 +57,7 @@ def test_everything_said() -> None:
         (f"{BASE}, set.pg.password: plain", "`set.pg.password` is a secret"),
         (f"{BASE}, set.pg: x", "`set.CATALOG.PARAMETER`"),
         (f"{BASE}, iceberg: maybe", "`iceberg` must be true or false"),
-        (f"{BASE}, connectors: other", "`connectors` is native or gravitino"),
+        (f"{BASE}, connectors: other", "`connectors` must be native or gravitino"),
         (f"{BASE}, poll-s: 0", "`poll-s` must be a number from"),
         (f"{BASE}, max-stale-s: never", "`max-stale-s` must be a number from"),
         (f"{BASE}, pol-s: 5", "has no parameter `pol-s`"),

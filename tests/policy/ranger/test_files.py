@@ -133,7 +133,10 @@ def test_what_belongs_to_nothing_is_told() -> None:
         ({"x": "text"}, "x.json:1: not Ranger policies"),
         ({"x": b'{"serviceName": "dev", "policies": ['}, "x.json:1: not JSON: the file is truncated"),
         ({"a": download(), "b": download()}, "b.json:1: policies of service `dev` were already loaded"),
-        ({"a": download(policy()), "b": export(of("dev", "hive", policy()))}, "of service `dev` already"),
+        (
+            {"a": download(policy()), "b": export(of("dev", "hive", policy()))},
+            "of service `dev` were already loaded",
+        ),
         ({"x": export(policy())}, "x.json:1: `service` must be a text"),
         ({"x": export(of("k", "kafka", policy()))}, "service type `kafka` has no definition"),
         ({"x": export("p")}, "x.json:1: a policy must be an object"),

@@ -571,7 +571,7 @@ def test_markers_count_as_the_definition_says() -> None:
     (found,) = only(download(written)).policies
     assert found.allow[0].accesses == {"_read"}
     silent = warnings_of(written, serviceDef=hive(markerAccessTypes=[]))
-    assert any("`_READ` means: it grants nothing" in told for told in silent)
+    assert any("does not define `_READ`: it grants nothing" in told for told in silent)
 
 
 def test_a_mask_type_whose_transformer_is_not_understood_is_told() -> None:

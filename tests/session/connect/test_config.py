@@ -158,7 +158,7 @@ def test_pins_and_missing_grants_are_told_together() -> None:
     refusal = refused(set=setting(spark__sql__caseSensitive="true", a__b="1", spark__sql__extensions="x"))
     assert refusal.code == "NOT_GOVERNABLE"
     assert refusal.message == (
-        "the settings `spark.sql.caseSensitive`, `spark.sql.extensions` shape how statements are parsed "
+        "the settings `spark.sql.caseSensitive`, `spark.sql.extensions` affect how statements are parsed "
         "and are fixed by Sluice; user bob needs set on setting a.b"
     )
 
