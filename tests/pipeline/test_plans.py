@@ -317,7 +317,7 @@ async def test_what_spark_cannot_resolve_either_is_refused_in_its_words(
 async def test_what_the_parser_can_read_is_no_name(world: World, reader: ReaderPool) -> None:
     for name in ("employee;", "employee -- e"):
         verdict = await world.judge_plan(execute(table(name)), reader, user="ann")
-        refused(verdict, "NOT_GOVERNABLE", "cannot be read")
+        refused(verdict, "NOT_GOVERNABLE", "cannot be parsed")
 
 
 async def test_functions_of_plans_alone_pass(world: World, reader: ReaderPool) -> None:
