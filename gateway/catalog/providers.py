@@ -76,7 +76,9 @@ class PropertyRule:
             return explain_unfit_address(value, databases)
         forms = ("address", "metastore") if self.type == _ANYWHERE else (self.type,)
         return (
-            None if any(_FORMS[form].fullmatch(value) for form in forms) else (f"is not {' or '.join(forms)}")
+            None
+            if any(_FORMS[form].fullmatch(value) for form in forms)
+            else (f"is not a valid {' or '.join(forms)}")
         )
 
 

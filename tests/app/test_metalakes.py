@@ -150,8 +150,8 @@ async def test_what_is_taken_and_what_is_left_out(tmp_path: Path) -> None:
         "default": "its name is reserved by Spark",
         "blank": "without a provider",
         "files": "of type FILESET, which has no tables",
-        "ice": "provider `lakehouse-iceberg` is not known for Spark 4.3",
-        "odd": "provider `lakehouse-unheard-of` is not known",
+        "ice": "unknown provider `lakehouse-iceberg` for Spark 4.3",
+        "odd": "unknown provider `lakehouse-unheard-of`",
         "own": "its name is already used in the settings",
         "spark_catalog": "its name is already used in the settings",
     }

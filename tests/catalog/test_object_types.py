@@ -113,7 +113,7 @@ def test_a_metric_view_is_a_view_of_its_definition() -> None:
     ("more", "why"),
     [
         ({"view_text": METRICS + "joins: []\n"}, "unknown key `joins`"),
-        ({"view_text": METRICS, "table_properties": {"metric_view.from.type": "SQL"}}, "otherwise"),
+        ({"view_text": METRICS, "table_properties": {"metric_view.from.type": "SQL"}}, "differently"),
         (
             {
                 "view_text": METRICS,

@@ -86,7 +86,7 @@ def test_hive_iceberg_and_paimon() -> None:
         ({"type": "FILESET"}, "of type FILESET, which has no tables"),
         ({"in_use": False}, "not in use"),
         ({"provider": ""}, "without a provider"),
-        ({"provider": "lakehouse-hudi"}, "provider `lakehouse-hudi` is not known"),
+        ({"provider": "lakehouse-hudi"}, "unknown provider `lakehouse-hudi`"),
         ({"name": "a-b"}, "its name must consist of letters"),
         ({"name": "session"}, "reserved by Spark"),
         ({"properties": {}}, "`url` is missing"),
@@ -164,7 +164,7 @@ def test_a_server_says_parameters_that_are_known_by_their_types() -> None:
     assert told("jdbc-mysql", good)["fetchsize"] == "10"
     assert told("jdbc-mysql", good)["pushDownLimit"] == "false"
     assert made("jdbc-mysql", {**URL, "spark.bypass.fetchsize": "ten"}) == (
-        "its `spark.bypass.fetchsize` is not a number"
+        "its `spark.bypass.fetchsize` is not a valid number"
     )
 
 

@@ -286,7 +286,7 @@ def test_a_metalake_is_listed_by_its_file_and_tested_at_its_server(
         (told,) = json.loads(out)
         assert told["said"] == "answers, with 2 catalogs, 1 of them for Spark"
         assert told["catalogs"] == [
-            {"name": "odd", "provider": "unheard-of", "left_out": "provider `unheard-of` is not known"},
+            {"name": "odd", "provider": "unheard-of", "left_out": "unknown provider `unheard-of`"},
             {"name": "pg", "provider": "jdbc", "left_out": ""},
         ]
         # Nothing is kept by a command; the gateway has not run yet.

@@ -130,7 +130,7 @@ async def test_what_was_never_answered_is_not_in_force(world: World) -> None:
     await source.start(world.offer)
     assert world.offered == []
     assert source.age_s is None
-    assert "never" in str(source.stale())
+    assert "not been read yet" in str(source.stale())
     assert not world.path.exists()
 
 
