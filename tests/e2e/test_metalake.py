@@ -192,7 +192,7 @@ def test_what_is_left_out_is_told(gateway: RunningGateway) -> None:
     assert "`odd` (unknown provider `unheard-of`)" in ready
     assert "1 tags, privileges and properties cannot be mapped" in ready
     listed = gateway.sluice("catalogs", "list", "-c", str(gateway.config)).stdout
-    assert "left out: unknown provider `unheard-of`" in listed
+    assert "skipped: unknown provider `unheard-of`" in listed
     assert "of type FILESET" in listed
     shown = gateway.sluice("catalogs", "show", "lake", "-c", str(gateway.config)).stdout
     assert "ALLOW CREATE_VIEW on CATALOG" in shown
