@@ -461,7 +461,7 @@ WARNINGS: dict[str, tuple[Breaking, str]] = {
     ),
     "a heap beyond all memory": (
         broken("reader:\n  heap: 900000g\n"),
-        ":4: `reader.heap` wants 900000.0 GiB of ",
+        ":4: `reader.heap` needs 900000.0 GiB of ",
     ),
     "a source of files that is not there": (
         broken("files:\n  raw:\n    root: 'file:///no/where'\n"),

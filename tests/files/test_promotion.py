@@ -107,8 +107,8 @@ async def test_nothing_is_asked_for_who_may_not(lacking: str) -> None:
         (PlayedSpark(columns=3), "3 columns"),
         (PlayedSpark(kinds=(("parquet", 10, 1, "", "s3a://b/raw/events/a"),)), "9 files"),
         (PlayedSpark(kinds=()), "no files"),
-        (PlayedSpark(head=b"hello"), "none of parquet, csv"),
-        (PlayedSpark(marks=("s3a://b/raw/events/_delta_log",)), "it is a table of Delta"),
+        (PlayedSpark(head=b"hello"), "none of these formats: parquet, csv"),
+        (PlayedSpark(marks=("s3a://b/raw/events/_delta_log",)), "it is a table of format Delta"),
         (PlayedSpark(marks=("s3a://b/raw/_delta_log",)), "is inside a table of format Delta"),
         (PlayedSpark(marks=("s3a://b/metadata",)), "is inside a table of format Iceberg"),
         (PlayedSpark(marks=("s3a://b/.hoodie",)), "is inside a table of format Hudi"),
@@ -504,7 +504,7 @@ def test_links_lead_out_wherever_they_stand(tmp_path: Path) -> None:
     for path in (("a",), ("a", "b"), ("way",), ("way", "file")):
         with pytest.raises(LeadsOut, match="link"):
             require_no_links(str(tmp_path), path, 9)
-    with pytest.raises(LeadsOut, match="nothing"):
+    with pytest.raises(LeadsOut, match="does not exist"):
         require_no_links(str(tmp_path), ("absent",), 9)
 
 
@@ -559,7 +559,7 @@ def test_a_file_system_that_does_not_tell_cases_apart_has_one_name_for_each_file
     monkeypatch.setattr("gateway.files.links.os.open", open_any_case)
     require_no_links(str(tmp_path), ("raw", "events"), 9)
     for path in (("Raw", "events"), ("raw", "Events")):
-        with pytest.raises(LeadsOut, match="nothing"):
+        with pytest.raises(LeadsOut, match="does not exist"):
             require_no_links(str(tmp_path), path, 9)
 
 
@@ -595,7 +595,7 @@ async def test_files_are_listed_once_where_one_has_the_columns_of_all(
 
 @pytest.mark.parametrize(
     ("step", "why"),
-    [("USING binaryFile", "cannot list its files"), ("USING text", "vanished"), ("CREATE TABLE", "columns")],
+    [("USING binaryFile", "cannot list its files"), ("USING text", "is gone"), ("CREATE TABLE", "columns")],
 )
 async def test_files_that_vanish_meanwhile_leave_nothing(step: str, why: str, database: str) -> None:
     spark = PlayedSpark()

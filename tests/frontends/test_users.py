@@ -63,7 +63,7 @@ def test_nobody(text: str) -> None:
         (GOOD.replace("[analysts, eu]", "analysts"), "users.yaml:4: groups must be a list"),
         (GOOD.replace("[analysts, eu]", "[[a]]"), "users.yaml:4: a group must be a text"),
         (GOOD.replace("bob:", "' bob':"), "users.yaml:3: the user name ` bob`"),
-        (GOOD.replace("m=8", "m=4194304"), "users.yaml:3: the password hash of `bob` takes more than"),
+        (GOOD.replace("m=8", "m=4194304"), "users.yaml:3: the password hash of `bob` needs more than"),
         (GOOD + "    id: 12\n", "users.yaml:6: `id` must be 8 to 32 digits and letters from `a` to `f`"),
         ("users: {bob: {\n", "users.yaml:2: "),
         ("users: !!python/object:os.system {}\n", "users.yaml:1: "),
