@@ -326,7 +326,7 @@ async def test_a_role_has_one_source(tmp_path: Path) -> None:
     async with running(admin), rules_of(tmp_path, admin.url) as (rules, _):
         assert not rules.current.roles, "nobody can tell who is in it"
         (fault,) = [fault for source in rules.sources() for fault in source.faults]
-        assert "role `clerks` is defined by" in fault
+        assert "role `clerks` is defined differently by" in fault
         assert may_read(rules, "ann", "hive", "shop", "orders", "id"), "and nothing else is held back"
 
 
