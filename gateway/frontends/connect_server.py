@@ -315,7 +315,7 @@ class ConnectServer:
             return None
         request = await hand.read(context)
         if request is None:
-            raise InvalidRequest("the call ended without a request")
+            raise InvalidRequest("the call ended before sending a request")
         match method.name:
             case "ExecutePlan":
                 await self._relay(context, service.execute(principal, client, request))
@@ -345,7 +345,7 @@ class ConnectServer:
                 await asyncio.shield(writing)
         except TimeoutError:
             writing.cancel()
-            raise InvalidRequest("the client took nothing of the answer for too long") from None
+            raise InvalidRequest("the client did not read the response for too long") from None
         except asyncio.CancelledError:
             # gRPC takes no status while it still takes a response: a moment for that, where the client reads.
             await asyncio.wait((writing,), timeout=LAST_WRITE_S)
@@ -403,7 +403,7 @@ def _handler(serve: Serve, method: Method) -> grpc.RpcMethodHandler:
 
 UNCOUNTED_BYTES = 64 * 1024
 """Requests that are smaller need no room: whatever large ones there are, small calls go on."""
-FULL = "the gateway has its hands full of large requests; try again later"
+FULL = "the gateway is busy with large requests; try again later"
 
 
 class Requests:
@@ -475,7 +475,7 @@ class Hand:
             if full:
                 raise LimitExceeded(FULL) from None
             raise InvalidRequest(
-                f"no whole request came within {self._requests.timeout_s:.0f} seconds"
+                f"no complete request arrived within {self._requests.timeout_s:.0f} seconds"
             ) from None
         if message is grpc.aio.EOF:
             self.hold(0)
@@ -492,8 +492,8 @@ class Hand:
 
 MAX_AGENT_CHARS = 200
 HOW = (
-    "connect with `sc://HOST:PORT/;token=TOKEN`, where TOKEN is what `sluice users token` printed, "
-    "or `USER:PASSWORD`"
+    "connect with `sc://HOST:PORT/;token=TOKEN`, where TOKEN is printed by `sluice users token`, or is "
+    "`USER:PASSWORD`"
 )
 
 
@@ -516,7 +516,7 @@ def credentials(metadata: _Metadata) -> Password | Bearer | Negotiation | None:
         return None
     if len(shown) > 1:
         # Which one would count? A proxy before us may have looked at the other.
-        raise AuthenticationFailed("more than one `authorization` was sent")
+        raise AuthenticationFailed("the request has more than one `authorization`")
     text = shown[0] if isinstance(shown[0], str) else shown[0].decode("latin-1")
     try:
         found = of_authorization(text)
@@ -530,7 +530,7 @@ def _of_token(value: str) -> Password | Bearer:
     if not colon:
         return Bearer(value)
     if not user:
-        raise AuthenticationFailed(f"there is no user name before the colon; {HOW}")
+        raise AuthenticationFailed(f"the user name before the colon is empty; {HOW}")
     return Password(user, password)
 
 

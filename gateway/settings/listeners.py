@@ -122,7 +122,7 @@ class _Administered(Section):
     @model_validator(mode="after")
     def _somebody_administers(self) -> Self:
         if not self.administrators and not self.administrator_groups:
-            raise ValueError("name somebody in `administrators` or `administrator_groups`")
+            raise ValueError("set `administrators` or `administrator_groups`")
         return self
 
 

@@ -120,7 +120,7 @@ class SaslServer:
     def receive(self, chunk: bytes) -> Password | SaslToken | HandshakeRefused | None:
         """Take a chunk; return what the client claims, a refusal, or None when more bytes are needed."""
         if self._state is _ServerState.DONE:
-            raise RuntimeError("the handshake is over")
+            raise RuntimeError("the SASL handshake has already ended")
         self._steps.buffer += chunk
         if self._state is _ServerState.AWAIT_VERDICT:
             if len(self._steps.buffer) > self._early:
@@ -185,11 +185,11 @@ def parse_plain(payload: bytes) -> Password | str:
     """
     parts = payload.split(b"\0")
     if len(parts) != 3:
-        return "PLAIN credentials have three parts"
+        return "PLAIN credentials must have three parts"
     try:
         authzid, user, password = (part.decode("utf-8") for part in parts)
     except UnicodeDecodeError:
-        return "PLAIN credentials are UTF-8"
+        return "PLAIN credentials must be UTF-8"
     if not user:
         return "the user name is empty"
     if authzid not in ("", user):
