@@ -95,7 +95,7 @@ class Authenticator:
             address.block_recorded = True
         principal = outcome.principal
         if principal is not None and must_be not in ("", principal.user):  # RULE (certificate-and-login)
-            told = "the certificate is another user's"
+            told = "the certificate belongs to another user"
             outcome = LoginOutcome(diagnosis=told, reason=told, user=principal.user)
             principal = None
         if principal is None or record_success:  # RULE (logins-counted)

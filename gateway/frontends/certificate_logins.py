@@ -82,14 +82,14 @@ class CertificateLogins:
     async def check(self, shown: Credentials) -> LoginOutcome:
         """Say whose certificate it is; the user name that the client gives beside it has to be the same."""
         if not isinstance(shown, ClientCertificate):
-            return LoginOutcome(diagnosis="not asked")
+            return LoginOutcome(diagnosis="skipped")
         user = self.user_of(shown.der)
         if user is None:
-            why = "no rule says which user the certificate is of"
-            return LoginOutcome(diagnosis=f"refused: {why}", reason=why, counts=True)
+            why = "no rule maps the certificate to a user"
+            return LoginOutcome(diagnosis=f"rejected: {why}", reason=why, counts=True)
         if isinstance(shown.beside, Password) and shown.beside.user != user:  # RULE (certificate-and-name)
-            why = "the certificate is another user's"
-            return LoginOutcome(diagnosis=f"refused: {why}", reason=why, user=user, counts=True)
+            why = "the certificate belongs to another user"
+            return LoginOutcome(diagnosis=f"rejected: {why}", reason=why, user=user, counts=True)
         return await self._known.find(user, unlisted=self.rules.unlisted)
 
 

@@ -277,7 +277,7 @@ class ConnectServer:
         # INVARIANT (identity): the principal comes from here, whatever a message says about its user.
         shown = self._authenticator.with_certificate(credentials(metadata), certificate)
         if shown is None:
-            raise AuthenticationFailed(f"no token was sent; {HOW}")
+            raise AuthenticationFailed(f"no token in the request; {HOW}")
         attempt = self._attempt(shown, client)
         if (refusal := self._refusal(attempt)) is not None:
             raise AuthenticationFailed(refusal)

@@ -85,9 +85,9 @@ class KerberosLogins:
     async def check(self, shown: Credentials) -> LoginOutcome:
         """Say who has shown a ticket; what both ends agree on is written into what was shown."""
         if not isinstance(shown, Negotiation):
-            return LoginOutcome(diagnosis="not asked")
+            return LoginOutcome(diagnosis="skipped")
         if (trouble := self.report()) is not None:
-            return LoginOutcome(diagnosis=f"cannot be asked: {trouble}", reason=AWAY)
+            return LoginOutcome(diagnosis=f"not available: {trouble}", reason=AWAY)
         principal = ""
         try:
             context = await self._establish(shown)
@@ -98,10 +98,12 @@ class KerberosLogins:
             if shown.ask is not None:
                 await self._agree(context, shown, shown.ask, (principal, user))
         except KerberosRefused as fault:
-            return LoginOutcome(diagnosis=f"refused: {fault}", reason=str(fault), user=principal, counts=True)
+            return LoginOutcome(
+                diagnosis=f"rejected: {fault}", reason=str(fault), user=principal, counts=True
+            )
         except GSSError as fault:
             why = f"Kerberos: {_text(fault)}"
-            return LoginOutcome(diagnosis=f"refused: {why}", reason=why, user=principal, counts=True)
+            return LoginOutcome(diagnosis=f"rejected: {why}", reason=why, user=principal, counts=True)
         return await self._known.find(user, unlisted=self.rules.unlisted)
 
     def _acquire(self) -> Any:

@@ -49,10 +49,10 @@ def user_of_ticket(principal: str, target: str, service: str, rules: KerberosRul
     realm = principal.rpartition("@")[2]
     is_known = realm == rules.realm or realm in rules.realms
     if not is_known or principal.startswith(ANONYMOUS):  # RULE (kerberos-realm)
-        raise KerberosRefused(f"principals of the realm `{realm}` do not log in here")
+        raise KerberosRefused(f"principals of the realm `{realm}` may not log in")
     user = map_principal(principal, rules.rules, rules.realm)
     if user is None:
-        raise KerberosRefused(f"no rule of `auth_to_local` says which user `{principal}` is")
+        raise KerberosRefused(f"no rule of `auth_to_local` maps `{principal}` to a user")
     return user
 
 

@@ -12,7 +12,7 @@ from gateway.frontends.login_mechanisms import NO_DIRECTORY
 from gateway.frontends.users import Users
 from gateway.model.principal import Principal
 
-UNLISTED = "there is no user of this name"
+UNLISTED = "the user is neither in the user file nor in the directory"
 
 
 class KnownUsers:
@@ -36,20 +36,20 @@ class KnownUsers:
         one."""
         found = self._users().get(user)
         if found is not None:
-            return LoginOutcome(diagnosis="lets in", principal=found.principal, of_file=True)
+            return LoginOutcome(diagnosis="accepts the login", principal=found.principal, of_file=True)
         if self._directory is not None:
             try:
                 principal = await self._ask(self._directory, user)
                 if principal.user not in self._users():  # RULE (known-by-one-name)
-                    return LoginOutcome(diagnosis="lets in", principal=principal)
+                    return LoginOutcome(diagnosis="accepts the login", principal=principal)
                 unlisted = False
             except LdapUnavailable as fault:
-                return LoginOutcome(diagnosis=f"cannot be asked: {fault}", reason=NO_DIRECTORY, user=user)
+                return LoginOutcome(diagnosis=f"not available: {fault}", reason=NO_DIRECTORY, user=user)
             except LdapRefused:
                 pass
         if unlisted:
-            return LoginOutcome(diagnosis="lets in, of no group", principal=Principal(user=user))
-        return LoginOutcome(diagnosis=f"refused: {UNLISTED}", reason=UNLISTED, user=user, counts=True)
+            return LoginOutcome(diagnosis="accepts the login, without groups", principal=Principal(user=user))
+        return LoginOutcome(diagnosis=f"rejected: {UNLISTED}", reason=UNLISTED, user=user, counts=True)
 
     async def _ask(self, directory: LdapDirectory, user: str) -> Principal:
         known, until = self._found.get(user, (None, 0.0))

@@ -21,9 +21,9 @@ from gateway.model.credentials import Bearer, ClientCertificate, Cookie, Credent
 from gateway.model.principal import Principal
 
 MAX_REMEMBERED = 10_000
-WRONG = "wrong user name or password"
+WRONG = "invalid user name or password"
 WRONG_TOKEN = "the token is unknown or was revoked"  # noqa: S105 - a message
-RESERVED = "the name is another one's, who is in the user file"
+RESERVED = "a user with the same name is in the user file"
 
 LoginKind = Literal["PLAIN", "TOKEN", "JWT", "COOKIE", "KERBEROS", "CERTIFICATE"]
 """What is shown, as the record calls it."""
@@ -190,9 +190,9 @@ class LoginChain:
         for one in self.mechanisms:
             if kind not in one.kinds:
                 trouble = f"; {told}" if (told := one.report()) is not None else ""
-                outcome = LoginOutcome(diagnosis=f"not asked: it takes {_NAMES[min(one.kinds)]}{trouble}")
+                outcome = LoginOutcome(diagnosis=f"skipped: not {_NAMES[min(one.kinds)]}{trouble}")
             elif decided is not None:
-                outcome = LoginOutcome(diagnosis="not asked: another one has decided")
+                outcome = LoginOutcome(diagnosis="skipped: another one has decided")
             else:
                 outcome = await (ask(one) if ask is not None else one.check(shown))
                 outcome = self.reserve(outcome, kind)
@@ -210,7 +210,7 @@ class LoginChain:
             return outcome
         told = f"`{who.user}` is not in the user file any more" if outcome.of_file else RESERVED
         reason = WRONG if outcome.of_file or kind == "PLAIN" else RESERVED
-        return LoginOutcome(diagnosis=f"refused: {told}", reason=reason, user=who.user, counts=True)
+        return LoginOutcome(diagnosis=f"rejected: {told}", reason=reason, user=who.user, counts=True)
 
     def report(self) -> str | None:
         """Say by which mechanisms nobody can log in now, or None."""
@@ -223,20 +223,20 @@ class LoginChain:
 
 
 _NAMES: dict[LoginKind, str] = {
-    "PLAIN": "passwords",
-    "TOKEN": "tokens of the user file",
-    "JWT": "JSON Web Tokens",
-    "COOKIE": "cookies",
-    "KERBEROS": "tickets of Kerberos",
-    "CERTIFICATE": "client certificates",
+    "PLAIN": "a password",
+    "TOKEN": "a token of the user file",
+    "JWT": "a JSON Web Token",
+    "COOKIE": "a cookie",
+    "KERBEROS": "a Kerberos ticket",
+    "CERTIFICATE": "a client certificate",
 }
 _UNKNOWN: dict[LoginKind, str] = {
     "PLAIN": WRONG,
     "TOKEN": WRONG_TOKEN,
     "JWT": WRONG_TOKEN,
     "COOKIE": WRONG,
-    "KERBEROS": "Kerberos is not taken here",
-    "CERTIFICATE": "client certificates are not taken here",
+    "KERBEROS": "Kerberos is not enabled",
+    "CERTIFICATE": "logins by client certificates are not enabled",
 }
 
 

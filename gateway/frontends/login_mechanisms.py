@@ -21,10 +21,10 @@ from gateway.model.credentials import Bearer, Credentials, Password
 
 MAX_PASSWORD_CHARS = 4096
 """argon2 itself would take 4 GiB."""
-NO_DIRECTORY = "the directory that checks passwords cannot be asked now; try again later"
-WRONG_COOKIE = "the login cookie is not valid any more; log in again"
+NO_DIRECTORY = "the LDAP directory is not available; try again later"
+WRONG_COOKIE = "the login cookie is no longer valid; log in again"
 EXPIRED_TOKEN = "the token has expired; make a new one with `sluice users token`"  # noqa: S105 - a message
-_NO_USER = LoginOutcome(diagnosis="has no user of this name")
+_NO_USER = LoginOutcome(diagnosis="does not know the user")
 
 
 class _Mechanism:
@@ -60,16 +60,16 @@ class TokenLogins(_Mechanism):
         secret = shown.password if isinstance(shown, Password) else getattr(shown, "secret", "")
         found = self._find(secret)
         if found is None:
-            return LoginOutcome(diagnosis="refused: no such token", reason=WRONG_TOKEN, counts=True)
+            return LoginOutcome(diagnosis="rejected: unknown token", reason=WRONG_TOKEN, counts=True)
         user, token = found
         who = user.principal
         if isinstance(shown, Password) and shown.user != who.user:
-            told = f"refused: token {token.id} is `{who.user}`'s"
+            told = f"rejected: token {token.id} is `{who.user}`'s"
             return LoginOutcome(diagnosis=told, reason=WRONG_TOKEN, counts=True)
         if token.is_expired(self._now()):
-            told = f"refused: token {token.id} has expired"
+            told = f"rejected: token {token.id} has expired"
             return LoginOutcome(diagnosis=told, reason=EXPIRED_TOKEN, user=who.user, counts=True)
-        return LoginOutcome(diagnosis=f"lets in by token {token.id}", principal=who, of_file=True)
+        return LoginOutcome(diagnosis=f"accepts token {token.id}", principal=who, of_file=True)
 
     def _find(self, secret: str) -> tuple[User, Token] | None:
         users = self._users()
@@ -119,9 +119,9 @@ class PasswordLogins(_Mechanism):
         if found is None:
             return LoginOutcome(diagnosis=_NO_USER.diagnosis, reason=WRONG, counts=True)
         if not right:
-            told = "another password" if found.password_hash else "no password"
-            return LoginOutcome(diagnosis=f"refused: has the user with {told}", reason=WRONG, counts=True)
-        return LoginOutcome(diagnosis="lets in by the password", principal=found.principal, of_file=True)
+            told = "rejects the password" if found.password_hash else "has the user without a password"
+            return LoginOutcome(diagnosis=told, reason=WRONG, counts=True)
+        return LoginOutcome(diagnosis="accepts the password", principal=found.principal, of_file=True)
 
     async def _verify(self, found: User | None, password: str) -> bool:
         if not password or len(password) > MAX_PASSWORD_CHARS:
@@ -156,13 +156,13 @@ class IssuerLogins(_Mechanism):
         try:
             principal = await self._logins.check(secret)
             if user not in ("", principal.user):
-                raise TokenRefused("the token is another user's")
+                raise TokenRefused("the token belongs to another user")
         except IssuerUnavailable as fault:
-            return LoginOutcome(diagnosis=f"cannot be asked: {fault}", reason=str(fault))
+            return LoginOutcome(diagnosis=f"not available: {fault}", reason=str(fault))
         except TokenRefused as fault:
             # Nobody guesses a signature, but many wrong ones fill the record.
-            return LoginOutcome(diagnosis=f"refused: {fault}", reason=str(fault), counts=True)
-        return LoginOutcome(diagnosis="lets in", principal=principal)
+            return LoginOutcome(diagnosis=f"rejected: {fault}", reason=str(fault), counts=True)
+        return LoginOutcome(diagnosis="accepts the login", principal=principal)
 
 
 class DirectoryLogins(_Mechanism):
@@ -184,23 +184,23 @@ class DirectoryLogins(_Mechanism):
 
     async def check(self, shown: Credentials) -> LoginOutcome:
         if not isinstance(shown, Password) or shown.user in self._users():
-            return LoginOutcome(diagnosis="not asked: the user file has the name")
+            return LoginOutcome(diagnosis="skipped: the user is in the user file")
         try:
             principal = await self._directory.check(shown.user, shown.password)
         except LdapUnavailable as fault:
-            return LoginOutcome(diagnosis=f"cannot be asked: {fault}", reason=NO_DIRECTORY)
+            return LoginOutcome(diagnosis=f"not available: {fault}", reason=NO_DIRECTORY)
         except LdapRefused:
-            told = "refused: no such user, more than one, or another password"
+            told = "rejected: no such user, more than one, or a wrong password"
             return LoginOutcome(diagnosis=told, reason=WRONG, counts=True)
-        return LoginOutcome(diagnosis="lets in", principal=principal)
+        return LoginOutcome(diagnosis="accepts the login", principal=principal)
 
 
 def check_cookie(cookies: LoginCookies, value: str, users: Users) -> LoginOutcome:
     """Say whose cookie it is. Nobody guesses its signature, and one that has expired is no guess."""
     owner = cookies.owner(value, users)
     if owner is None:
-        return LoginOutcome(diagnosis="refused", reason=WRONG_COOKIE)
-    return LoginOutcome(diagnosis="lets in", principal=owner.principal, of_file=True)
+        return LoginOutcome(diagnosis="rejected", reason=WRONG_COOKIE)
+    return LoginOutcome(diagnosis="accepts the login", principal=owner.principal, of_file=True)
 
 
 def fits(stored: str, password: str) -> bool:

@@ -102,8 +102,8 @@ def of_authorization(header: str) -> Password | Bearer | Negotiation:
                 token = base64.b64decode(value.removeprefix(": "), validate=True)
                 return Negotiation(token, "HTTP")
             except ValueError:
-                raise ValueError("`Authorization: Negotiate` without a token in base64") from None
-    raise ValueError(f"`Authorization: {scheme[:20]}` is not taken here; use `Basic` or `Bearer`")
+                raise ValueError("`Authorization: Negotiate` must have a token in base64") from None
+    raise ValueError(f"`Authorization: {scheme[:20]}` is not supported; use `Basic` or `Bearer`")
 
 
 def _of_basic(value: str) -> Password:
@@ -112,5 +112,5 @@ def _of_basic(value: str) -> Password:
     except ValueError:
         user = colon = password = ""
     if not user or not colon:
-        raise ValueError("`Authorization: Basic` without `USER:PASSWORD` in base64 of UTF-8")
+        raise ValueError("`Authorization: Basic` must have `USER:PASSWORD` in base64")
     return Password(user, password)

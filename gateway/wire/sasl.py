@@ -139,7 +139,7 @@ class SaslServer:
                     return self.refuse("a SASL handshake begins with START")
                 if payload not in self._mechanisms:
                     taken = b" and ".join(self._mechanisms).decode()
-                    return self.refuse(f"unsupported SASL mechanism; this server takes {taken}")
+                    return self.refuse(f"unsupported SASL mechanism; this server supports {taken}")
                 self._mechanism = payload
                 self._state = _ServerState.AWAIT_CREDENTIALS
                 continue

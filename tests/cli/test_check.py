@@ -241,7 +241,7 @@ def test_a_login_is_tried_in_every_way(
         assert main(["check", *form, "--login", name, str(config)]) == code
         out = capsys.readouterr().out
         assert says in out
-        assert "not asked: it takes JSON Web Tokens" in out
+        assert "skipped: not a JSON Web Token" in out
         assert secret not in out
 
 

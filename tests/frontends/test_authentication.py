@@ -147,7 +147,7 @@ async def test_those_who_are_known_get_in_past_a_block() -> None:
 async def test_failures_of_long_ago_do_not_count() -> None:
     here = gateway(failures=2, window_s=60)
     for _ in range(4):
-        with pytest.raises(AuthenticationFailed, match="wrong"):
+        with pytest.raises(AuthenticationFailed, match="invalid"):
             await here.authenticator.login(Password("bob", "wrong"), HERE)
         here.now += 61
 

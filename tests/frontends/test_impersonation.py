@@ -72,7 +72,7 @@ async def test_a_service_acts_as_a_user_and_the_record_has_both(key: str) -> Non
     [
         (HUE, "root", "hue", "acting as another user is not allowed"),
         (HUE, "alice", "bob", "acting as another user is not allowed"),
-        (HUE, "nobody", "hue", "there is no user of this name"),
+        (HUE, "nobody", "hue", "the user is neither in the user file"),
         (
             ImpersonationRule(
                 users=HUE.users,
@@ -84,7 +84,12 @@ async def test_a_service_acts_as_a_user_and_the_record_has_both(key: str) -> Non
             "acting as another user is not allowed",
         ),
         # A directory's spelling of a name of the file.
-        (ImpersonationRule(users=HUE.users, as_users=frozenset({"*"})), "BOB", "hue", "no user of this name"),
+        (
+            ImpersonationRule(users=HUE.users, as_users=frozenset({"*"})),
+            "BOB",
+            "hue",
+            "neither in the user file",
+        ),
     ],
 )
 async def test_nobody_acts_as_whom_no_rule_allows(

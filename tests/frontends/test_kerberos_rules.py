@@ -45,7 +45,7 @@ def test_a_ticket_for_the_endpoint_says_who_somebody_is(target: str, service: st
         # Rules without `$0` would make these bob.
         ("bob@OTHER", "hive/gw.example@CORP.EXAMPLE", "realm `OTHER`"),
         ("bob@corp.example", "hive/gw.example@CORP.EXAMPLE", "realm `corp.example`"),
-        ("WELLKNOWN/ANONYMOUS@CORP.EXAMPLE", "hive/gw.example@CORP.EXAMPLE", "do not log in"),
+        ("WELLKNOWN/ANONYMOUS@CORP.EXAMPLE", "hive/gw.example@CORP.EXAMPLE", "may not log in"),
         ("a/b/c@CORP.EXAMPLE", "hive/gw.example@CORP.EXAMPLE", "no rule"),
     ],
 )

@@ -90,11 +90,11 @@ async def test_in_any_order_a_name_of_the_file_is_nobody_elses_and_a_secret_is_s
     assert await one.login(Bearer(SECRET)) == "bob"
     assert "unknown or was revoked" in await one.login(Password("bob", OTHER))
     assert "unknown or was revoked" in await one.login(Password("eva", SECRET))
-    assert await one.login(Password("bob", "ldap")) == "wrong user name or password"
+    assert await one.login(Password("bob", "ldap")) == "invalid user name or password"
     assert one.directory.asked == []
     assert await one.login(Password("Eva", "ldap")) == "eva"
-    assert await one.login(Password("Bob", "ldap")) == "wrong user name or password"
-    assert await one.login(Password("eva", "")) == "wrong user name or password"
+    assert await one.login(Password("Bob", "ldap")) == "invalid user name or password"
+    assert await one.login(Password("eva", "")) == "invalid user name or password"
 
 
 async def test_what_is_left_out_lets_nobody_in() -> None:
@@ -119,12 +119,12 @@ async def test_failures_at_one_endpoint_count_at_all_others() -> None:
 @pytest.mark.parametrize(
     ("shown", "told"),
     [
-        (Password("bob", "secret"), ["takes tokens", "lets in by the password", "another one has decided"]),
-        (Password("bob", "x"), ["takes tokens", "another password", "another one has decided"]),
-        (Password("eva", "ldap"), ["takes tokens", "no user of this name", "lets in"]),
-        (Password("eva", "x"), ["takes tokens", "no user of this name", "no such user"]),
-        (Password("bob", SECRET), [f"lets in by token {TOKEN.id}", "takes passwords", "takes passwords"]),
-        (Password("eva", SECRET), [f"token {TOKEN.id} is `bob`'s", "takes passwords", "takes passwords"]),
+        (Password("bob", "secret"), ["not a token", "accepts the password", "another one has decided"]),
+        (Password("bob", "x"), ["not a token", "rejects the password", "another one has decided"]),
+        (Password("eva", "ldap"), ["not a token", "does not know", "accepts"]),
+        (Password("eva", "x"), ["not a token", "does not know", "no such user"]),
+        (Password("bob", SECRET), [f"accepts token {TOKEN.id}", "not a password", "not a password"]),
+        (Password("eva", SECRET), [f"token {TOKEN.id} is `bob`'s", "not a password", "not a password"]),
     ],
 )
 async def test_each_mechanism_says_what_it_makes_of_a_login(shown: Credentials, told: list[str]) -> None:
