@@ -32,6 +32,8 @@ class NamedColumn(_Node):
     """A reference as it is written: a column, a field of one, or a word such as `user`."""
 
     parts: tuple[str, ...]
+    plan_id: int | None = None
+    """Of a DataFrame's own column, `df["a"]`: the id of the relation that it is of."""
     operands: ClassVar[tuple[Expression, ...]] = ()
 
 
@@ -40,6 +42,12 @@ class Star(_Node):
     """`*` or, with a qualifier, `t.*`."""
 
     qualifier: tuple[str, ...] = ()
+    excluded: tuple[tuple[str, ...], ...] = ()
+    """The columns that its EXCEPT leaves out, lower case."""
+    plan_id: int | None = None
+    """Of `df["*"]`: the id of the relation whose columns it shows."""
+    pattern: str | None = None
+    """What the names of the columns match, as Java reads it; None: it shows all."""
     operands: ClassVar[tuple[Expression, ...]] = ()
 
 
@@ -101,6 +109,30 @@ class Alias(_Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Aliases(_Node):
+    """A generator whose columns get names."""
+
+    names: tuple[str, ...]
+    operand: Expression
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return (self.operand,)
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda(_Node):
+    """A function of variables, as `x -> x + y`; its variables are names within its body."""
+
+    variables: tuple[str, ...]
+    body: Expression
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return (self.body,)
+
+
+@dataclass(frozen=True, slots=True)
 class WindowCall(_Node):
     """A function over a window."""
 
@@ -142,7 +174,11 @@ class OpaqueExpression(_Node):
     """An expression that is not known."""
 
     operands: tuple[Expression, ...]
-    relations: tuple[RelationNode, ...]
+    relations: tuple[RelationNode, ...] = ()
+    name: str = ""
+    """What its source calls it."""
+    complete: bool = False
+    """Whether it reads nothing but these."""
 
 
 Expression = (
@@ -153,6 +189,8 @@ Expression = (
     | NamedCall
     | Cast
     | Alias
+    | Aliases
+    | Lambda
     | WindowCall
     | Subquery
     | OpaqueExpression
@@ -177,6 +215,25 @@ class OneRow(_Node):
 
     inputs: ClassVar[tuple[RelationNode, ...]] = ()
     expressions: ClassVar[tuple[Expression, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Values(_Node):
+    """Rows that are written out."""
+
+    names: tuple[str, ...]
+    expressions: tuple[Expression, ...] = ()
+    """Those of all rows."""
+    inputs: ClassVar[tuple[RelationNode, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableFunction(_Node):
+    """A function whose rows are read; what its columns are called is not known."""
+
+    parts: tuple[str, ...]
+    expressions: tuple[Expression, ...] = ()
+    inputs: ClassVar[tuple[RelationNode, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +317,8 @@ class Join(_Node):
     """Of ON: all of them have to hold."""
     using: tuple[str, ...] = ()
     natural: bool = False
+    lateral: bool = False
+    """Whether the right side sees the columns of the left one."""
 
     @property
     def inputs(self) -> tuple[RelationNode, ...]:
@@ -337,11 +396,75 @@ class ColumnAliases(_Node):
 
 
 @dataclass(frozen=True, slots=True)
+class WithColumns(_Node):
+    """The columns of a relation, those of the names of some items replaced; the others are added behind."""
+
+    input: RelationNode
+    items: tuple[Alias, ...]
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return self.items
+
+
+@dataclass(frozen=True, slots=True)
+class RenamedColumns(_Node):
+    """The columns of a relation, some of them under other names; one that is not there is no fault."""
+
+    input: RelationNode
+    names: tuple[tuple[str, str], ...]
+    """Old and new ones, one after the other."""
+    expressions: ClassVar[tuple[Expression, ...]] = ()
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedColumns(_Node):
+    """The columns of a relation without some; one that is not there is no fault."""
+
+    input: RelationNode
+    names: tuple[str, ...]
+    columns: tuple[NamedColumn, ...] = ()
+    """Those that are dropped by a reference. What is dropped is not read."""
+    expressions: ClassVar[tuple[Expression, ...]] = ()
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedColumns(_Node):
+    """The columns of a relation, all of them, or some, with other values made of their own."""
+
+    input: RelationNode
+    changed: tuple[Expression, ...]
+    """Those whose values change: references, or a star."""
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return self.changed
+
+
+@dataclass(frozen=True, slots=True)
 class With(_Node):
     """A query over common table expressions."""
 
     input: RelationNode
     definitions: tuple[tuple[str, RelationNode], ...]
+    recursive: bool = False
+    """Whether one may read itself."""
     expressions: ClassVar[tuple[Expression, ...]] = ()
 
     @property
@@ -353,12 +476,18 @@ class Passing(enum.Enum):
     """Why a node has the columns of its input."""
 
     DISTINCT = "distinct"
+    FIRST_ROWS = "first rows"
+    """One row, whichever, of those that are alike in some columns."""
     HINT = "hint"
     LIMIT = "limit"
+    OBSERVED = "observed"
+    """Something is computed of its rows beside."""
     PIPE = "pipe"
     REPARTITION = "repartition"
     SAMPLE = "sample"
     SORT = "sort"
+    VERSION = "version"
+    """A table as it was at another time."""
     WINDOWS = "windows"
 
 
@@ -381,11 +510,17 @@ class OpaqueRelation(_Node):
 
     inputs: tuple[RelationNode, ...]
     expressions: tuple[Expression, ...]
+    name: str = ""
+    """What its source calls it."""
+    complete: bool = False
+    """Whether it reads nothing but these."""
 
 
 RelationNode = (
     NamedScan
     | OneRow
+    | Values
+    | TableFunction
     | Projection
     | Aggregate
     | Filter
@@ -394,6 +529,10 @@ RelationNode = (
     | Generate
     | SubqueryAlias
     | ColumnAliases
+    | WithColumns
+    | RenamedColumns
+    | DroppedColumns
+    | ChangedColumns
     | With
     | Pass
     | OpaqueRelation

@@ -84,9 +84,11 @@ def lower_expression(node: ExpressionNode) -> Expression:
 
 def conjuncts(conditions: Iterable[Expression]) -> Iterator[Expression]:
     """Yield the conditions that have to hold, one by one."""
-    for condition in conditions:
+    waiting = list(conditions)[::-1]
+    while waiting:
+        condition = waiting.pop()
         if isinstance(condition, Operator) and condition.name == "And":
-            yield from conjuncts(condition.operands)
+            waiting += condition.operands[::-1]
         else:
             yield condition
 

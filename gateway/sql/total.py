@@ -32,27 +32,31 @@ from typing import Final
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
+    ColumnAliases,
     ConditionClause,
+    DroppedColumns,
     Expression,
     Filter,
-    Generate,
     Join,
     Literal,
     NamedCall,
     NamedColumn,
     NamedScan,
-    OpaqueRelation,
+    OneRow,
     Operator,
     Pass,
     Passing,
     Projection,
     QueryKind,
     RelationNode,
+    RenamedColumns,
     SetKind,
     SetOperation,
     Subquery,
+    SubqueryAlias,
     WindowCall,
     With,
+    WithColumns,
     names_in,
 )
 from gateway.algebra.resolve import (
@@ -209,7 +213,7 @@ class _TotalDomain:
                 self._check_shown(relation.expressions, scope.over(_OPEN))
                 for one in relation.inputs:
                     self.check_end_of_statement(one, scope)
-            case Projection() | Aggregate():
+            case Projection() | Aggregate() | WithColumns():
                 below = self.resolver.relation(relation.input, scope)
                 self._check_shown(relation.expressions, scope.over(below))
             case _:
@@ -322,7 +326,7 @@ class _TotalDomain:
                 self._conditions(relation.conditions, here, binds=id(relation) in self.binding)
             case Filter(clause=ConditionClause.HAVING):
                 self._check_having(relation, inputs[0], scope)
-            case Join(natural=False):
+            case Join(natural=False, lateral=False):
                 self._conditions(relation.conditions, scope.over(inputs[0].beside(inputs[1])))
                 for name in relation.using:
                     one, other = (self._column(name, side) for side in inputs)
@@ -334,7 +338,7 @@ class _TotalDomain:
                 # RULE (set-operation-one-type)
                 if len(types) != 1 or any(side.open for side in inputs) or not all(types.pop()):
                     raise _NotTotal
-            case Projection():
+            case Projection() | WithColumns():
                 self._list_names(relation.items, inputs[0])
             case Aggregate():
                 made = self._list_names(relation.items, inputs[0])
@@ -350,10 +354,14 @@ class _TotalDomain:
             case Pass(why=Passing.DISTINCT | Passing.HINT):
                 for hint in relation.expressions:
                     self._plain(hint)
-            case Filter() | Join() | Pass() | Generate() | OpaqueRelation():
-                raise _NotTotal
             case NamedScan() if not inputs:
                 raise _NotTotal  # it reads itself
+            case NamedScan() | OneRow() | SubqueryAlias() | ColumnAliases() | With() | RenamedColumns():
+                pass
+            case DroppedColumns():
+                pass
+            case _:
+                raise _NotTotal
         return inputs
 
     def _column(self, name: str, side: RelationColumns[TotalValue]) -> TotalValue:
