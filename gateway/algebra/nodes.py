@@ -218,7 +218,7 @@ class OneRow(_Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Values(_Node):
+class InlineTable(_Node):
     """Rows that are written out."""
 
     names: tuple[str, ...]
@@ -519,7 +519,7 @@ class OpaqueRelation(_Node):
 RelationNode = (
     NamedScan
     | OneRow
-    | Values
+    | InlineTable
     | TableFunction
     | Projection
     | Aggregate

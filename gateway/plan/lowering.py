@@ -22,6 +22,7 @@ from gateway.algebra.nodes import (
     DroppedColumns,
     Expression,
     Filter,
+    InlineTable,
     Join,
     JoinKind,
     NamedColumn,
@@ -39,7 +40,6 @@ from gateway.algebra.nodes import (
     Star,
     SubqueryAlias,
     TableFunction,
-    Values,
     With,
     WithColumns,
 )
@@ -165,7 +165,7 @@ class _Lowering:
         self.notes.step(len(order))
         results: list[RelationNode] = []
         for relation, case, message, count in reversed(order):
-            inputs_made = results[len(results) - count :][::-1]
+            inputs_made = results[len(results) - count :]
             del results[len(results) - count :]
             made = self.sources.reads.get(id(relation))
             if made is None:
@@ -230,11 +230,11 @@ class _Lowering:
     def _local(self, message: pb.LocalRelation, inputs: Sequence[RelationNode]) -> RelationNode:
         names = local_names(message)
         self.notes.made.update(names)
-        return Values(tuple(names)) if names else self._no_table(message, inputs)
+        return InlineTable(tuple(names)) if names else self._no_table(message, inputs)
 
     def _range(self, message: pb.Range, inputs: Sequence[RelationNode]) -> RelationNode:
         self.notes.made.add("id")
-        return Values(("id",))
+        return InlineTable(("id",))
 
     def _table_function(
         self, message: pb.UnresolvedTableValuedFunction, inputs: Sequence[RelationNode]

@@ -7,6 +7,8 @@ per operator: a condition may be as long as a plan.
 
 from __future__ import annotations
 
+import contextlib
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Never, cast
@@ -70,8 +72,21 @@ _PLAIN_TYPES: Final = {
 """Cases of types, and of literals, as SQL calls them."""
 _QUERIES: Final = {1: QueryKind.SCALAR, 2: QueryKind.EXISTS, 4: QueryKind.IN}
 """`SubqueryType` → what it is in SQL."""
+_SAFE_PATTERN = re.compile(r"[A-Za-z0-9_ ^$.|*+?\[\]-]{1,200}")
+_QUANTIFIERS = re.compile(r"[*+?]")
 NOTHING_READ: Final = OpaqueExpression((), complete=True)
 """A value that is made of no column."""
+
+
+def pattern_of(text: str) -> str | None:
+    """Return the pattern of columns' names. Java's expressions are read if they mean the same in Python and
+    cannot take long; None for others."""
+    if text.startswith("`") and text.endswith("`") and len(text) > 2:
+        text = text[1:-1]
+    if _SAFE_PATTERN.fullmatch(text) and len(_QUANTIFIERS.findall(text)) <= 3:
+        with contextlib.suppress(re.error):
+            return re.compile(text, re.IGNORECASE).pattern
+    return None
 
 
 class UnreadablePlan(Exception):
@@ -127,7 +142,7 @@ class ExpressionLowering:
         self.notes.step(len(order))
         results: list[Expression] = []
         for case, inner, count in reversed(order):
-            operands_made = tuple(results[len(results) - count :][::-1])
+            operands_made = tuple(results[len(results) - count :])
             del results[len(results) - count :]
             row = _EXPRESSIONS.get(case)
             results.append(OpaqueExpression(()) if row is None else row.make(self, inner, operands_made))
@@ -182,14 +197,13 @@ class ExpressionLowering:
             return OpaqueExpression(())
         plan_id = message.plan_id if message.HasField("plan_id") else None
         self.notes.unnamed |= plan_id is not None
-        return Star(tuple(qualifier), plan_id)
+        return Star(tuple(qualifier), plan_id=plan_id)
 
     def _regex(self, message: pb.Expression.UnresolvedRegex, operands: Sequence[Expression]) -> Expression:
         plan_id = message.plan_id if message.HasField("plan_id") else None
         self.notes.unnamed = True
-        text = message.col_name
-        quoted = len(text) > 2 and text[0] == text[-1] == "`"
-        return Star((), plan_id, text[1:-1] if quoted else text)
+        pattern = pattern_of(message.col_name)
+        return OpaqueExpression(()) if pattern is None else Star(plan_id=plan_id, pattern=pattern)
 
     def _function(
         self, message: pb.Expression.UnresolvedFunction, operands: tuple[Expression, ...]

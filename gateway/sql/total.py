@@ -52,6 +52,7 @@ from gateway.algebra.nodes import (
     RenamedColumns,
     SetKind,
     SetOperation,
+    Star,
     Subquery,
     SubqueryAlias,
     WindowCall,
@@ -61,6 +62,7 @@ from gateway.algebra.nodes import (
 )
 from gateway.algebra.resolve import (
     AmbiguousName,
+    FoundField,
     FoundName,
     NameAnswer,
     NameScope,
@@ -249,7 +251,9 @@ class _TotalDomain:
             columns.append((name, TotalValue(type_, source=(scan.span, name), written=written)))
         return columns
 
-    def column(self, column: NamedColumn, answer: NameAnswer[TotalValue]) -> TotalValue:
+    def column(
+        self, column: NamedColumn, answer: NameAnswer[TotalValue], scope: NameScope[TotalValue]
+    ) -> TotalValue:
         match answer:
             case FoundName() | AmbiguousName():
                 found = (answer.attribute,) if isinstance(answer, FoundName) else answer.attributes
@@ -262,7 +266,7 @@ class _TotalDomain:
                 types = {_type_of(one) for one in found}
                 written = found[0].value.written if len(found) == 1 else ""
                 return TotalValue(types.pop(), written=written) if len(types) == 1 else UNKNOWN
-            case OpenName():
+            case OpenName() | FoundField():
                 self.reaching += 1
                 return UNKNOWN
         return word(column.parts[0].lower()) if len(column.parts) == 1 else UNKNOWN
@@ -299,6 +303,14 @@ class _TotalDomain:
         if self.reaching > reaching and self.overflowing > overflowing:  # RULE (correlated-groups-overflow)
             return FAILING
         return found
+
+    def star(
+        self, star: Star, shown: Sequence[RelationColumn[TotalValue]], scope: NameScope[TotalValue]
+    ) -> TotalValue:
+        return FAILING
+
+    def variable(self) -> TotalValue:
+        return UNKNOWN
 
     def item(self, item: Expression, value: TotalValue) -> TotalValue:
         """Look at a column that a query within makes, or what it sorts by. What is made of groups may fail:
@@ -360,7 +372,7 @@ class _TotalDomain:
                 pass
             case DroppedColumns():
                 pass
-            case _:
+            case _:  # RULE (total-known-relation)
                 raise _NotTotal
         return inputs
 
@@ -440,6 +452,8 @@ class _TotalDomain:
                 ):
                     return FAILING
                 return BOOLEAN._replace(grouped=any(one.grouped for one in operands))
+            case QueryKind.TABLE:
+                return FAILING
         # RULE (scalar-subquery-one-row)
         return TotalValue(found.columns[0].value.type) if _has_one_row(query.relation) else FAILING
 
