@@ -40,6 +40,8 @@ class Star(_Node):
     """`*` or, with a qualifier, `t.*`."""
 
     qualifier: tuple[str, ...] = ()
+    excluded: tuple[tuple[str, ...], ...] = ()
+    """The columns that its EXCEPT leaves out, lower case."""
     operands: ClassVar[tuple[Expression, ...]] = ()
 
 
@@ -101,6 +103,30 @@ class Alias(_Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Aliases(_Node):
+    """A generator whose columns get names."""
+
+    names: tuple[str, ...]
+    operand: Expression
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return (self.operand,)
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda(_Node):
+    """A function of variables, as `x -> x + y`; its variables are names within its body."""
+
+    variables: tuple[str, ...]
+    body: Expression
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return (self.body,)
+
+
+@dataclass(frozen=True, slots=True)
 class WindowCall(_Node):
     """A function over a window."""
 
@@ -121,6 +147,8 @@ class QueryKind(enum.Enum):
     EXISTS = "exists"
     IN = "in"
     SCALAR = "scalar"
+    TABLE = "table"
+    """The argument of a table function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +171,8 @@ class OpaqueExpression(_Node):
 
     operands: tuple[Expression, ...]
     relations: tuple[RelationNode, ...]
+    name: str = ""
+    """What its source calls it."""
 
 
 Expression = (
@@ -153,6 +183,8 @@ Expression = (
     | NamedCall
     | Cast
     | Alias
+    | Aliases
+    | Lambda
     | WindowCall
     | Subquery
     | OpaqueExpression
@@ -177,6 +209,25 @@ class OneRow(_Node):
 
     inputs: ClassVar[tuple[RelationNode, ...]] = ()
     expressions: ClassVar[tuple[Expression, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InlineTable(_Node):
+    """Rows that are written out."""
+
+    names: tuple[str, ...]
+    expressions: tuple[Expression, ...] = ()
+    """Those of all rows."""
+    inputs: ClassVar[tuple[RelationNode, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableFunction(_Node):
+    """A function whose rows are read; what its columns are called is not known."""
+
+    parts: tuple[str, ...]
+    expressions: tuple[Expression, ...] = ()
+    inputs: ClassVar[tuple[RelationNode, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +311,8 @@ class Join(_Node):
     """Of ON: all of them have to hold."""
     using: tuple[str, ...] = ()
     natural: bool = False
+    lateral: bool = False
+    """Whether the right side sees the columns of the left one."""
 
     @property
     def inputs(self) -> tuple[RelationNode, ...]:
@@ -342,6 +395,8 @@ class With(_Node):
 
     input: RelationNode
     definitions: tuple[tuple[str, RelationNode], ...]
+    recursive: bool = False
+    """Whether one may read itself."""
     expressions: ClassVar[tuple[Expression, ...]] = ()
 
     @property
@@ -359,7 +414,8 @@ class Passing(enum.Enum):
     REPARTITION = "repartition"
     SAMPLE = "sample"
     SORT = "sort"
-    WINDOWS = "windows"
+    VERSION = "version"
+    """A table as it was at another time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,11 +437,15 @@ class OpaqueRelation(_Node):
 
     inputs: tuple[RelationNode, ...]
     expressions: tuple[Expression, ...]
+    name: str = ""
+    """What its source calls it."""
 
 
 RelationNode = (
     NamedScan
     | OneRow
+    | InlineTable
+    | TableFunction
     | Projection
     | Aggregate
     | Filter

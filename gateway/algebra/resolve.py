@@ -15,26 +15,35 @@ How Spark looks names up, whatever they are asked for:
 * What an alias is given to, or a common table expression, shows what its plain names find, and nothing else.
 * A set operation has the names of its first relation; UNION alone has values of the others, found by place or
   by name.
-* LATERAL VIEW adds its columns behind those of each row.
+* LATERAL VIEW adds its columns behind those of each row. What stands behind LATERAL sees what is before it.
+* A column that a select list passes on is still found by the relation that it is of; behind an alias not.
+* A reference may go on with fields of a column. What a longer qualifier means comes first: of `a.s.f`, the
+  column `s` of `a` before the field `s` of a column `a`.
+* Variables of a lambda function come before everything around it.
+* A common table expression that reads itself has the columns of its first branch, and what its rounds add.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar, assert_never
 
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
+    Aliases,
     Cast,
     ColumnAliases,
     Expression,
     Filter,
     Generate,
+    InlineTable,
     Join,
     JoinKind,
+    Lambda,
     Literal,
+    NamedCall,
     NamedColumn,
     NamedScan,
     OneRow,
@@ -47,6 +56,7 @@ from gateway.algebra.nodes import (
     Star,
     Subquery,
     SubqueryAlias,
+    TableFunction,
     WindowCall,
     With,
     names_in,
@@ -84,6 +94,10 @@ class RelationColumns(Generic[V]):
     columns: tuple[RelationColumn[V], ...] = ()
     open: bool = False
     """Whether there may be others, by names that are not known."""
+    unlisted: frozenset[tuple[str, ...]] = frozenset()
+    """The names of relations that have such others."""
+    uncounted: bool = False
+    """Whether there may be more than these, so that places say nothing."""
 
     def find_columns(self, parts: Sequence[str]) -> list[RelationColumn[V]]:
         """Return the columns that a reference can mean."""
@@ -94,13 +108,16 @@ class RelationColumns(Generic[V]):
         return [one for one in self.columns if one.name == name and qualifier in one.qualifiers]
 
     def beside(self, other: RelationColumns[V]) -> RelationColumns[V]:
-        return RelationColumns((*self.columns, *other.columns), self.open or other.open)
+        columns = (*self.columns, *other.columns)
+        uncounted = self.uncounted or other.uncounted
+        return RelationColumns(columns, self.open or other.open, self.unlisted | other.unlisted, uncounted)
 
     def with_name(self, qualifiers: frozenset[tuple[str, ...]]) -> RelationColumns[V]:
         """Return what a relation shows under another name."""
         # RULE (alias-shows-plain-names)
         shown = [one._replace(qualifiers=qualifiers) for one in self.columns if one.bare]
-        return RelationColumns(tuple(shown), self.open)
+        unlisted = qualifiers if self.open else frozenset[tuple[str, ...]]()
+        return RelationColumns(tuple(shown), self.open, unlisted, self.uncounted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +141,28 @@ class AmbiguousName(Generic[V]):
 
 
 @dataclass(frozen=True, slots=True)
-class UnknownName:
-    """No column has the name: it is a field of one, a word such as `user`, or nothing."""
+class FoundField(Generic[V]):
+    """A reference means a field of one of these columns, or nothing."""
+
+    attributes: tuple[RelationColumn[V], ...]
+    depth: int
+    open: bool
 
 
 @dataclass(frozen=True, slots=True)
-class OpenName:
+class UnknownName:
+    """No column has the name: it is a word such as `user`, or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenName(Generic[V]):
     """A column may have the name whose name is not known."""
 
+    otherwise: tuple[RelationColumn[V], ...] = ()
+    """What the reference means where that one has another name."""
 
-NameAnswer = FoundName[V] | AmbiguousName[V] | UnknownName | OpenName
+
+NameAnswer = FoundName[V] | AmbiguousName[V] | FoundField[V] | UnknownName | OpenName[V]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +178,52 @@ class NameScope(Generic[V]):
         """Return the scope of what stands above these columns."""
         return NameScope(self.ctes, (tiers, *self.levels))
 
+    def binding(self, variables: RelationColumns[V]) -> NameScope[V]:
+        """Return the scope of the body of a lambda function."""
+        here, *around = self.levels or ((),)
+        return NameScope(self.ctes, ((variables, *here), *around))
+
     def resolve(self, parts: Sequence[str]) -> NameAnswer[V]:
+        perhaps = False
         for depth, tiers in enumerate(self.levels):
             for tier in tiers:
-                found = tier.find_columns(parts)
+                found, fields = _find_longest(parts, tier)
+                if perhaps and found:
+                    return OpenName(tuple(found))
+                if fields and found:
+                    return FoundField(tuple(found), depth, tier.open)
                 if len(found) == 1:  # RULE (ambiguous-name)
                     return FoundName(found[0], depth, tier.open)
                 if found:
                     return AmbiguousName(tuple(found), depth, tier.open)
-                if tier.open:  # RULE (open-name)
+                if fields:
                     return OpenName()
-        return UnknownName()
+                perhaps = perhaps or tier.open  # RULE (open-name)
+        return OpenName() if perhaps else UnknownName()
+
+    def has_qualifier(self, parts: Sequence[str]) -> bool:
+        """Whether a reference begins with the name of a relation."""
+        starts = {tuple(part.lower() for part in parts[:length]) for length in range(1, len(parts))}
+        tiers = [tier for level in self.levels for tier in level]
+        return any(
+            not starts.isdisjoint(tier.unlisted)
+            or any(not starts.isdisjoint(one.qualifiers) for one in tier.columns)
+            for tier in tiers
+        )
+
+
+def _find_longest(
+    parts: Sequence[str], tier: RelationColumns[V]
+) -> tuple[list[RelationColumn[V]], tuple[str, ...]]:
+    """Return the columns that a reference can mean by its longest qualifier, and what are fields then; with
+    fields alone it is of a relation whose columns are not known."""
+    for length in range(len(parts), 0, -1):
+        found = tier.find_columns(parts[:length])
+        if found:
+            return found, tuple(parts[length:])
+        if length > 1 and tuple(part.lower() for part in parts[: length - 1]) in tier.unlisted:
+            return [], tuple(parts[length - 1 :])
+    return [], ()
 
 
 def scope_of(columns: RelationColumns[V]) -> NameScope[V]:
@@ -173,7 +237,7 @@ class Domain(Protocol[V]):
     def scan(self, scan: NamedScan) -> Iterable[tuple[str, V]] | None:
         """Return a stored relation's columns, None where they are not known."""
 
-    def column(self, column: NamedColumn, answer: NameAnswer[V]) -> V:
+    def column(self, column: NamedColumn, answer: NameAnswer[V], scope: NameScope[V]) -> V:
         """Return what a reference is worth."""
 
     def compute(self, expression: Expression, operands: Sequence[V]) -> V:
@@ -181,6 +245,12 @@ class Domain(Protocol[V]):
 
     def query(self, query: Subquery, scope: NameScope[V]) -> V:
         """Return what a query within an expression is worth."""
+
+    def star(self, star: Star, shown: Sequence[RelationColumn[V]], scope: NameScope[V]) -> V:
+        """Return what a star within an expression is worth, which stands for these columns."""
+
+    def variable(self) -> V:
+        """Return what a variable of a lambda function is worth."""
 
     def item(self, item: Expression, value: V) -> V:
         """Return what an item of a select list gives."""
@@ -201,6 +271,10 @@ class Resolver(Generic[V]):
     """The places that name common table expressions."""
     only: frozenset[str] | None = None
     """The names, lower case, that stored columns are looked up by; others are left out. None: all."""
+    many: Callable[[NamedCall], bool] = lambda _: True
+    """Whether a function may make several columns of a select list."""
+    recursion: bool = False
+    """Whether common table expressions that read themselves are followed; else nothing is known of them."""
     steps: int = 0
     _known: dict[int, RelationColumns[V]] = field(default_factory=dict)
     """By the identity of a relation, each of which stands at one place."""
@@ -223,17 +297,53 @@ class Resolver(Generic[V]):
         ctes = dict(scope.ctes)
         for name, definition in relation.definitions:
             ctes.pop(name.lower(), None)
-            ctes[name.lower()] = self.relation(definition, NameScope(dict(ctes), scope.levels))
+            if relation.recursive and self.recursion:
+                ctes[name.lower()] = self._rounds(name.lower(), definition, NameScope(ctes, scope.levels))
+            else:
+                ctes[name.lower()] = self.relation(definition, NameScope(dict(ctes), scope.levels))
         return NameScope(ctes, scope.levels)
+
+    def _rounds(self, name: str, definition: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
+        """Return the columns of what may read itself: those of its first branch, then with what each round
+        adds to them, until one adds nothing."""
+        known: RelationColumns[V] | None = None
+        body = definition
+        while isinstance(body, SubqueryAlias | ColumnAliases | Pass):
+            body = body.input
+        if isinstance(body, SetOperation):
+            known = self.relation(body.inputs[0], scope)
+            names = _column_names(definition)
+            if names and len(names) == len(known.columns):
+                pairs = zip(names, known.columns, strict=True)
+                columns = tuple([RelationColumn(one.lower(), column.value) for one, column in pairs])
+                known = RelationColumns(columns, known.open)
+        while True:
+            ctes = {**scope.ctes} if known is None else {**scope.ctes, name: known}
+            before = self._known
+            self._known = dict(before)  # what was found in a round does not hold in the next
+            found = self.relation(definition, NameScope(ctes, scope.levels))
+            self._known = before
+            shown = found.with_name(frozenset())
+            if known is None or shown == known:
+                return found
+            known = shown
 
     def value(self, expression: Expression, scope: NameScope[V]) -> V:
         """Return what an expression is worth."""
         match expression:
             case NamedColumn():
                 self.step(1 + sum([len(tier.columns) for tier in scope.levels[0]]) // 16)
-                return self.domain.column(expression, scope.resolve(expression.parts))
+                return self.domain.column(expression, scope.resolve(expression.parts), scope)
             case Subquery():
                 return self.domain.query(expression, scope)
+            case Star():
+                tiers = scope.levels[0] if scope.levels else ()
+                shown = [one for tier in tiers for one in star_columns(expression, tier)]
+                self.step(1 + len(shown))
+                return self.domain.star(expression, shown, scope)
+            case Lambda():
+                bound = RelationColumns(self._made(expression.variables))
+                return self.domain.compute(expression, [self.value(expression.body, scope.binding(bound))])
             case WindowCall():
                 operands = (*expression.function.operands, *expression.keys)
             case _:
@@ -247,12 +357,17 @@ class Resolver(Generic[V]):
                 return self._scan(relation, scope)
             case With():
                 return self.relation(relation.input, self.within(relation, scope))
+            case Join(lateral=True):
+                left = self.relation(relation.left, scope)
+                below = [left, self.relation(relation.right, scope.over(left))]
             case _:
                 below = [self.relation(one, scope) for one in relation.inputs]
         inputs = self.domain.decide(relation, below, scope)
         match relation:
             case OneRow():
                 return RelationColumns()
+            case InlineTable():
+                return RelationColumns(self._made(relation.names))
             case Filter() | Pass():
                 return inputs[0]
             case SubqueryAlias():
@@ -267,9 +382,13 @@ class Resolver(Generic[V]):
                 return self._join_columns(relation, inputs[0], inputs[1])
             case SetOperation():
                 return self._set(relation, inputs)
-            case OpaqueRelation():
-                return RelationColumns(open=True)
+            case OpaqueRelation() | TableFunction():
+                return RelationColumns(open=True, uncounted=True)
         assert_never(relation)
+
+    def _made(self, names: Iterable[str]) -> tuple[RelationColumn[V], ...]:
+        """Return columns of which nothing but the names is known."""
+        return tuple([RelationColumn(name.lower(), self.domain.variable()) for name in names])
 
     def _scan(self, scan: NamedScan, scope: NameScope[V]) -> RelationColumns[V]:
         parts = tuple([part.lower() for part in scan.parts])
@@ -280,7 +399,7 @@ class Resolver(Generic[V]):
             return inputs[0].with_name(qualifiers) if inputs else RelationColumns(open=True)
         stored = self.domain.scan(scan)
         if stored is None:
-            return RelationColumns(open=True)
+            return RelationColumns(open=True, unlisted=qualifiers, uncounted=True)
         columns = [
             RelationColumn(name.lower(), value, qualifiers)
             for name, value in stored
@@ -295,30 +414,36 @@ class Resolver(Generic[V]):
         asked -= {one.name for one in below.columns}
         columns: list[RelationColumn[V]] = []
         given: list[RelationColumn[V]] = []
-        is_open = False
+        is_open = uncounted = False
         here = scope.over(below)
         for item in items:
             if isinstance(item, Star):
-                qualifier = tuple([part.lower() for part in item.qualifier])
-                shown = [o for o in below.columns if (qualifier in o.qualifiers if qualifier else o.bare)]
+                shown = star_columns(item, below)
                 self.step(len(shown))
-                columns += [one._replace(qualifiers=frozenset(), bare=True) for one in shown]
+                columns += [one._replace(bare=True) for one in shown]
                 # What has a qualifier that is none of a relation's is a column with fields.
-                is_open |= below.open or (bool(qualifier) and not shown)
+                is_open |= below.open or (bool(item.qualifier) and not shown)
+                uncounted |= below.uncounted or (bool(item.qualifier) and not shown)
                 continue
             value = self.domain.item(item, self.value(item, here))
-            if isinstance(item, Alias):
-                columns.append(RelationColumn(item.name.lower(), value))
-                if columns[-1].name in asked:
-                    given.append(columns[-1])
+            if isinstance(item, Alias | Aliases):
+                names = (item.name,) if isinstance(item, Alias) else item.names
+                made = [RelationColumn(name.lower(), value) for name in names]
+                columns += made
+                if any(one.name in asked for one in made):
+                    given += made
                     here = scope.over(below, RelationColumns(tuple(given)))
             elif isinstance(item, NamedColumn):
-                columns.append(RelationColumn(item.parts[-1].lower(), value))
+                passed = below.find_columns(item.parts)
+                # RULE (list-keeps-relation-names)
+                qualifiers = passed[0].qualifiers if len(passed) == 1 else frozenset()
+                columns.append(RelationColumn(item.parts[-1].lower(), value, qualifiers))
             else:
                 name = infer_name(item)
                 columns.append(RelationColumn(name, value, guessed=bool(name)))
                 is_open = True
-        return RelationColumns(tuple(columns), is_open)
+                uncounted |= isinstance(item, NamedCall) and self.many(item)
+        return RelationColumns(tuple(columns), is_open, uncounted=uncounted)
 
     def _rename_columns(self, relation: ColumnAliases, below: RelationColumns[V]) -> RelationColumns[V]:
         """Spark takes a list that is as long as the columns are many, and no other: so where there are as
@@ -336,7 +461,8 @@ class Resolver(Generic[V]):
         value = self.value(relation.generator, scope.over(below))
         qualifiers = frozenset({(relation.alias.lower(),)})
         made = [RelationColumn(name.lower(), value, qualifiers) for name in relation.names]
-        return below.beside(RelationColumns(tuple(made), open=not made))
+        unlisted = frozenset() if made else qualifiers
+        return below.beside(RelationColumns(tuple(made), not made, unlisted, not made))
 
     def _join_columns(
         self, join: Join, left: RelationColumns[V], right: RelationColumns[V]
@@ -364,7 +490,7 @@ class Resolver(Generic[V]):
             merged.append(RelationColumn(name.lower(), value, guessed=guessed))
         folded = {one.name for one in merged}
         sides = [one._replace(bare=one.bare and one.name not in folded) for one in both.columns]
-        return RelationColumns((*merged, *sides), both.open)
+        return RelationColumns((*merged, *sides), both.open, both.unlisted, both.uncounted)
 
     def _set(self, relation: SetOperation, inputs: Sequence[RelationColumns[V]]) -> RelationColumns[V]:
         first, *others = [[one for one in side.columns if one.bare] for side in inputs]
@@ -387,11 +513,33 @@ class Resolver(Generic[V]):
             columns += [one._replace(qualifiers=frozenset()) for one in more.values()]
         else:
             is_open |= whole and any(len(other) != len(first) for other in others)
-        return RelationColumns(tuple(columns), is_open)
+        return RelationColumns(tuple(columns), is_open, uncounted=any(side.uncounted for side in inputs))
 
 
 LEFT_ONLY: Final = frozenset({JoinKind.LEFT_ANTI, JoinKind.LEFT_SEMI})
 """Joins that show the left side alone."""
+
+
+def star_columns(star: Star, below: RelationColumns[V]) -> list[RelationColumn[V]]:
+    """Return the columns that a star shows, of those that are known."""
+    qualifier = tuple([part.lower() for part in star.qualifier])
+    return [
+        one
+        for one in below.columns
+        if (qualifier in one.qualifiers if qualifier else one.bare)
+        and not any(_is_named(one, excluded) for excluded in star.excluded)
+    ]
+
+
+def _is_named(column: RelationColumn[V], parts: Sequence[str]) -> bool:
+    return column.name == parts[-1] and (len(parts) == 1 or tuple(parts[:-1]) in column.qualifiers)
+
+
+def _column_names(relation: RelationNode) -> Sequence[str]:
+    """Return the names that a definition gives its columns by their places."""
+    while isinstance(relation, SubqueryAlias):
+        relation = relation.input
+    return relation.names if isinstance(relation, ColumnAliases) else ()
 
 
 def infer_name(item: Expression) -> str:

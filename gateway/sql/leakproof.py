@@ -244,7 +244,9 @@ class _LeakDomain:
         place = scan.span
         return ((name, frozenset({_Origin(place, name, kind)})) for name, kind in known.columns.items())
 
-    def column(self, column: NamedColumn, answer: NameAnswer[_Origins]) -> _Origins:
+    def column(
+        self, column: NamedColumn, answer: NameAnswer[_Origins], scope: NameScope[_Origins]
+    ) -> _Origins:
         found = _sure(answer)
         return _NO_ORIGINS if found is None else found.value
 
@@ -252,6 +254,12 @@ class _LeakDomain:
         return operands[0] if isinstance(expression, Alias) else _NO_ORIGINS
 
     def query(self, query: Subquery, scope: NameScope[_Origins]) -> _Origins:
+        return _NO_ORIGINS
+
+    def star(self, star: Star, shown: Sequence[_Output], scope: NameScope[_Origins]) -> _Origins:
+        return _NO_ORIGINS
+
+    def variable(self) -> _Origins:
         return _NO_ORIGINS
 
     def item(self, item: Expression, value: _Origins) -> _Origins:
@@ -268,7 +276,9 @@ class _LeakDomain:
             for query in queries_in(expression):
                 self.resolver.relation(query, scope)
         match relation:
-            case Join() if not relation.natural:  # RULE (natural-join-columns)
+            case Pass(why=Passing.VERSION):
+                return [RelationColumns(open=True)]
+            case Join(lateral=False) if not relation.natural:  # RULE (natural-join-columns)
                 return self._join(relation, inputs[0], inputs[1])
             case Filter(clause=ConditionClause.WHERE):
                 inputs = [self._narrow(relation.conditions, inputs[0])]

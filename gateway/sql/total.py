@@ -36,6 +36,7 @@ from gateway.algebra.nodes import (
     Expression,
     Filter,
     Generate,
+    InlineTable,
     Join,
     Literal,
     NamedCall,
@@ -50,13 +51,16 @@ from gateway.algebra.nodes import (
     RelationNode,
     SetKind,
     SetOperation,
+    Star,
     Subquery,
+    TableFunction,
     WindowCall,
     With,
     names_in,
 )
 from gateway.algebra.resolve import (
     AmbiguousName,
+    FoundField,
     FoundName,
     NameAnswer,
     NameScope,
@@ -245,7 +249,9 @@ class _TotalDomain:
             columns.append((name, TotalValue(type_, source=(scan.span, name), written=written)))
         return columns
 
-    def column(self, column: NamedColumn, answer: NameAnswer[TotalValue]) -> TotalValue:
+    def column(
+        self, column: NamedColumn, answer: NameAnswer[TotalValue], scope: NameScope[TotalValue]
+    ) -> TotalValue:
         match answer:
             case FoundName() | AmbiguousName():
                 found = (answer.attribute,) if isinstance(answer, FoundName) else answer.attributes
@@ -258,7 +264,7 @@ class _TotalDomain:
                 types = {_type_of(one) for one in found}
                 written = found[0].value.written if len(found) == 1 else ""
                 return TotalValue(types.pop(), written=written) if len(types) == 1 else UNKNOWN
-            case OpenName():
+            case OpenName() | FoundField():
                 self.reaching += 1
                 return UNKNOWN
         return word(column.parts[0].lower()) if len(column.parts) == 1 else UNKNOWN
@@ -296,6 +302,14 @@ class _TotalDomain:
             return FAILING
         return found
 
+    def star(
+        self, star: Star, shown: Sequence[RelationColumn[TotalValue]], scope: NameScope[TotalValue]
+    ) -> TotalValue:
+        return FAILING
+
+    def variable(self) -> TotalValue:
+        return UNKNOWN
+
     def item(self, item: Expression, value: TotalValue) -> TotalValue:
         """Look at a column that a query within makes, or what it sorts by. What is made of groups may fail:
         it is never a condition on a row. What it aggregates may not."""
@@ -322,7 +336,7 @@ class _TotalDomain:
                 self._conditions(relation.conditions, here, binds=id(relation) in self.binding)
             case Filter(clause=ConditionClause.HAVING):
                 self._check_having(relation, inputs[0], scope)
-            case Join(natural=False):
+            case Join(natural=False, lateral=False):
                 self._conditions(relation.conditions, scope.over(inputs[0].beside(inputs[1])))
                 for name in relation.using:
                     one, other = (self._column(name, side) for side in inputs)
@@ -350,7 +364,9 @@ class _TotalDomain:
             case Pass(why=Passing.DISTINCT | Passing.HINT):
                 for hint in relation.expressions:
                     self._plain(hint)
-            case Filter() | Join() | Pass() | Generate() | OpaqueRelation():
+            case Filter() | Join() | Pass() | Generate() | InlineTable() | TableFunction():
+                raise _NotTotal
+            case OpaqueRelation():
                 raise _NotTotal
             case NamedScan() if not inputs:
                 raise _NotTotal  # it reads itself
@@ -432,6 +448,8 @@ class _TotalDomain:
                 ):
                     return FAILING
                 return BOOLEAN._replace(grouped=any(one.grouped for one in operands))
+            case QueryKind.TABLE:
+                return FAILING
         # RULE (scalar-subquery-one-row)
         return TotalValue(found.columns[0].value.type) if _has_one_row(query.relation) else FAILING
 
