@@ -153,6 +153,8 @@ class QueryKind(enum.Enum):
     EXISTS = "exists"
     IN = "in"
     SCALAR = "scalar"
+    TABLE = "table"
+    """The argument of a table function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -488,7 +490,6 @@ class Passing(enum.Enum):
     SORT = "sort"
     VERSION = "version"
     """A table as it was at another time."""
-    WINDOWS = "windows"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ How Spark looks names up, whatever they are asked for:
 * What an alias is given to, or a common table expression, shows what its plain names find, and nothing else.
 * A set operation has the names of its first relation; UNION alone has values of the others, found by place or
   by name.
-* LATERAL VIEW adds its columns behind those of each row. What stands behind LATERAL sees the columns before it.
-* A column that a select list passes on is still found by the relation that it is of; behind an alias it is not.
+* LATERAL VIEW adds its columns behind those of each row. What stands behind LATERAL sees what is before it.
+* A column that a select list passes on is still found by the relation that it is of; behind an alias not.
 * A reference may go on with fields of a column. What a longer qualifier means comes first: of `a.s.f`, the
   column `s` of `a` before the field `s` of a column `a`.
 * Variables of a lambda function come before everything around it.
@@ -280,7 +280,7 @@ class Resolver(Generic[V]):
     many: Callable[[NamedCall], bool] = lambda _: True
     """Whether a function may make several columns of a select list."""
     recursion: bool = False
-    """Whether common table expressions that read themselves are followed; otherwise nothing is known of them."""
+    """Whether common table expressions that read themselves are followed; else nothing is known of them."""
     by_plan: Mapping[int, Sequence[RelationNode]] = field(default_factory=dict)
     """The relations of a plan by their ids, which references may say. Without any these say nothing."""
     steps: int = 0
@@ -440,8 +440,7 @@ class Resolver(Generic[V]):
             case OneRow():
                 return RelationColumns()
             case InlineTable():
-                made = [RelationColumn(name.lower(), self.domain.variable()) for name in relation.names]
-                return RelationColumns(tuple(made))
+                return RelationColumns(self._made(relation.names))
             case Filter() | Pass():
                 return inputs[0]
             case SubqueryAlias():
@@ -467,6 +466,10 @@ class Resolver(Generic[V]):
             case OpaqueRelation() | TableFunction():
                 return _UNLISTED
         assert_never(relation)
+
+    def _made(self, names: Iterable[str]) -> tuple[RelationColumn[V], ...]:
+        """Return columns of which nothing but the names is known."""
+        return tuple([RelationColumn(name.lower(), self.domain.variable()) for name in names])
 
     def _scan(self, scan: NamedScan, scope: NameScope[V]) -> RelationColumns[V]:
         parts = tuple([part.lower() for part in scan.parts])
@@ -496,9 +499,8 @@ class Resolver(Generic[V]):
         here = scope.over(below)
         for item in items:
             if isinstance(item, Star):
-                shown = [
-                    one for tier in self.tiers(item, scope.over(below)) for one in star_columns(item, tier)
-                ]
+                tiers = self.tiers(item, scope.over(below))
+                shown = [one for tier in tiers for one in star_columns(item, tier)]
                 self.step(len(shown))
                 columns += [one._replace(bare=True) for one in shown]
                 # What has a qualifier that is none of a relation's is a column with fields.

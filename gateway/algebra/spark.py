@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
+    Aliases,
     Cast,
     ColumnAliases,
     ConditionClause,
     Expression,
     Filter,
     Generate,
+    InlineTable,
     Join,
     JoinKind,
+    Lambda,
     Literal,
     NamedCall,
     NamedColumn,
@@ -34,6 +38,7 @@ from gateway.algebra.nodes import (
     Star,
     Subquery,
     SubqueryAlias,
+    TableFunction,
     WindowCall,
     With,
 )
@@ -101,7 +106,8 @@ def _all(nodes: Iterable[ExpressionNode]) -> tuple[Expression, ...]:
 
 
 def _opaque_expression(node: ExpressionNode) -> Expression:
-    return OpaqueExpression(_all(node.children), tuple(map(lower_relation, node.plans)), span=node.span)
+    plans = tuple(map(lower_relation, node.plans))
+    return OpaqueExpression(_all(node.children), plans, node.node, span=node.span)
 
 
 def _column(node: ExpressionNode) -> Expression:
@@ -109,7 +115,9 @@ def _column(node: ExpressionNode) -> Expression:
 
 
 def _star(node: ExpressionNode) -> Expression:
-    return Star(node.parts, span=node.span)
+    if node.mode:
+        return _opaque_expression(node)  # with other columns in the places of some
+    return Star(node.parts, fold(node.without), span=node.span)
 
 
 def _literal(node: ExpressionNode) -> Expression:
@@ -143,6 +151,22 @@ def _cast(node: ExpressionNode) -> Expression:
 
 def _alias(node: ExpressionNode) -> Expression:
     return Alias(node.parts[0], lower_expression(node.children[0]), span=node.span)
+
+
+def _aliases(node: ExpressionNode) -> Expression:
+    return Aliases(node.parts, lower_expression(node.children[0]), span=node.span)
+
+
+def _lambda(node: ExpressionNode) -> Expression:
+    body, *variables = node.children
+    if any(len(one.parts) != 1 for one in variables):
+        return _opaque_expression(node)
+    return Lambda(tuple([one.parts[0] for one in variables]), lower_expression(body), span=node.span)
+
+
+def _table_argument(node: ExpressionNode) -> Expression:
+    """`TABLE(t)`, or `TABLE(SELECT …)`, as an argument of a table function."""
+    return _opaque_expression(node) if node.children else _query(QueryKind.TABLE)(node)
 
 
 def _within(node: ExpressionNode) -> Expression:
@@ -187,6 +211,11 @@ _EXPRESSIONS: Final[Mapping[str, Callable[[ExpressionNode], Expression]]] = {
     **dict.fromkeys(_FUNCTIONS, _syntax),
     "AggregateExpression": _build_aggregate,
     "Alias": _alias,
+    "FunctionTableSubqueryArgumentExpression": _table_argument,
+    "LambdaFunction": _lambda,
+    "MultiAlias": _aliases,
+    "UnresolvedNamedLambdaVariable": _column,
+    "UnresolvedStarExceptOrReplace": _star,
     "Cast": _cast,
     "Exists": _query(QueryKind.EXISTS),
     "InSubquery": _in_query,
@@ -208,7 +237,8 @@ _EXPRESSIONS: Final[Mapping[str, Callable[[ExpressionNode], Expression]]] = {
 
 
 def _opaque(node: ExpressionNode) -> RelationNode:
-    return OpaqueRelation(tuple(map(lower_relation, node.plans)), _all(node.children), span=node.span)
+    plans = tuple(map(lower_relation, node.plans))
+    return OpaqueRelation(plans, _all(node.children), node.node, span=node.span)
 
 
 def _input(node: ExpressionNode) -> RelationNode:
@@ -250,6 +280,17 @@ def _join(node: ExpressionNode) -> RelationNode:
     return Join(left, right, kind, conditions, node.parts, natural, span=node.span)
 
 
+def _lateral(node: ExpressionNode) -> RelationNode:
+    """A join whose right side is a query within an expression."""
+    right, *conditions = node.children
+    kind = _JOIN_KINDS.get(node.mode)
+    if kind is None or right.node != "LateralSubquery" or right.children:
+        return _opaque(node)
+    on = tuple(conjuncts(_all(conditions)))
+    below = lower_relation(right.plans[0])
+    return Join(_input(node), below, kind, on, node.parts, lateral=True, span=node.span)
+
+
 _JOIN_KINDS: Final = {kind.value: kind for kind in JoinKind}
 
 
@@ -275,7 +316,44 @@ def _column_aliases(node: ExpressionNode) -> RelationNode:
 
 def _with(node: ExpressionNode) -> RelationNode:
     query, *definitions = map(lower_relation, node.plans)
-    return With(query, tuple(zip(node.parts, definitions, strict=True)), span=node.span)
+    pairs = tuple(zip(node.parts, definitions, strict=True))
+    return With(query, pairs, node.mode == "RECURSIVE", span=node.span)
+
+
+def _values(node: ExpressionNode) -> RelationNode:
+    return InlineTable(node.parts, _all(node.children), span=node.span)
+
+
+def _table_function(node: ExpressionNode) -> RelationNode:
+    return TableFunction(node.parts, _all(node.children), span=node.span)
+
+
+def _drop(node: ExpressionNode) -> RelationNode:
+    """What `|> DROP` leaves: all columns but some."""
+    if any(one.node != "UnresolvedAttribute" for one in node.children):
+        return _opaque(node)
+    left = Star(excluded=fold([one.parts for one in node.children]))
+    return Projection(_input(node), (left,), span=node.span)
+
+
+def _windows(node: ExpressionNode) -> RelationNode:
+    """Put what WINDOW says in the places of its names, which is all that it does."""
+    windows = dict(zip([name.lower() for name in node.parts], node.children[-len(node.parts) :], strict=True))
+    (below,) = node.plans
+    return lower_relation(_with_windows(below, windows))
+
+
+def _with_windows(node: ExpressionNode, windows: Mapping[str, ExpressionNode]) -> ExpressionNode:
+    children = tuple([_with_windows(one, windows) for one in node.children])
+    plans = tuple([_with_windows(one, windows) for one in node.plans])
+    if node.node == "UnresolvedWindowExpression" and (meant := windows.get(node.parts[0].lower())):
+        return replace(node, node="WindowExpression", parts=(), children=(*children, meant))
+    return replace(node, children=children, plans=plans)
+
+
+def fold(names: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    """Return names in lower case."""
+    return tuple([tuple([part.lower() for part in parts]) for parts in names])
 
 
 def _pass(why: Passing) -> Callable[[ExpressionNode], RelationNode]:
@@ -287,6 +365,7 @@ def _pass(why: Passing) -> Callable[[ExpressionNode], RelationNode]:
 
 _RELATIONS: Final[Mapping[str, Callable[[ExpressionNode], RelationNode]]] = {
     "Aggregate": _aggregate,
+    "DataFrameDropColumns": _drop,
     "Distinct": _pass(Passing.DISTINCT),
     "Except": _set,
     "Filter": _filter(ConditionClause.WHERE),
@@ -294,6 +373,7 @@ _RELATIONS: Final[Mapping[str, Callable[[ExpressionNode], RelationNode]]] = {
     "GlobalLimit": _pass(Passing.LIMIT),
     "Intersect": _set,
     "Join": _join,
+    "LateralJoin": _lateral,
     "LocalLimit": _pass(Passing.LIMIT),
     "Offset": _pass(Passing.LIMIT),
     "OneRowRelation": _one_row,
@@ -301,6 +381,7 @@ _RELATIONS: Final[Mapping[str, Callable[[ExpressionNode], RelationNode]]] = {
     "Project": _project,
     "RebalancePartitions": _pass(Passing.REPARTITION),
     "Repartition": _pass(Passing.REPARTITION),
+    "RelationTimeTravel": _pass(Passing.VERSION),
     "RepartitionByExpression": _pass(Passing.REPARTITION),
     "Sample": _pass(Passing.SAMPLE),
     "Sort": _pass(Passing.SORT),
@@ -308,9 +389,12 @@ _RELATIONS: Final[Mapping[str, Callable[[ExpressionNode], RelationNode]]] = {
     "Union": _set,
     "UnresolvedHaving": _filter(ConditionClause.HAVING),
     "UnresolvedHint": _pass(Passing.HINT),
+    "UnresolvedInlineTable": _values,
     "UnresolvedQualify": _filter(ConditionClause.QUALIFY),
     "UnresolvedRelation": _scan,
     "UnresolvedSubqueryColumnAliases": _column_aliases,
+    "UnresolvedTVFAliases": _column_aliases,
+    "UnresolvedTableValuedFunction": _table_function,
     "UnresolvedWith": _with,
-    "WithWindowDefinition": _pass(Passing.WINDOWS),
+    "WithWindowDefinition": _windows,
 }

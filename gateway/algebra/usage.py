@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from gateway.algebra.nodes import (
     Aggregate,
@@ -76,9 +76,9 @@ _ALL: Final = "all"
 """GROUP BY ALL and ORDER BY ALL: a name to Spark's parser."""
 _COMPUTING: Final = frozenset(
     """
-    AggregateExpression CurrentPath CurrentTime Hex NamedArgumentExpression NamedParameter Overlay PosParameter
-    SemiStructuredExtract ShiftLeft ShiftRight ShiftRightUnsigned StringLocate TimestampAdd TimestampDiff
-    UnresolvedTableSpec OptionList
+    AggregateExpression CurrentPath CurrentTime Hex NamedArgumentExpression NamedParameter OptionList Overlay
+    PosParameter SemiStructuredExtract ShiftLeft ShiftRight ShiftRightUnsigned StringLocate TimestampAdd
+    TimestampDiff UnresolvedTableSpec
     """.split()
 )
 """Spark's classes of expressions that are opaque to others, and that compute with their operands alone."""
@@ -107,10 +107,9 @@ class Unfound(Unclear):
     """A name that no column has, be it of a relation around: Spark refuses the statement."""
 
 
-class HasOrigins:
-    """Something with origins."""
-
-    origins: Origins
+class HasOrigins(Protocol):
+    @property
+    def origins(self) -> Origins: ...
 
 
 @dataclass(slots=True)
@@ -132,7 +131,7 @@ class ColumnFindings:
         if not plain:
             self.computed |= origins
 
-    def compute(self, columns: Iterable[UsedValue]) -> None:
+    def compute(self, columns: Iterable[HasOrigins]) -> None:
         """Note columns that are computed with, by whatever name."""
         for column in columns:
             self.computed |= column.origins
@@ -240,9 +239,10 @@ class UsageDomain:
     def compute(self, expression: Expression, operands: Sequence[UsedValue]) -> UsedValue:
         if isinstance(expression, Alias):
             return operands[0]
-        if isinstance(expression, OpaqueExpression):
-            if expression.name not in _COMPUTING or expression.relations:  # RULE (usage-known-expression)
-                raise Unclear(f"column analysis does not understand {expression.name or 'an expression'}")
+        if isinstance(expression, OpaqueExpression) and (
+            expression.relations or expression.name not in _COMPUTING  # RULE (usage-known-expression)
+        ):
+            raise Unclear(f"column analysis does not understand {expression.name or 'an expression'}")
         self.found.compute(operands)
         return COMPUTED
 

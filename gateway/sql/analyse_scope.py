@@ -7,21 +7,21 @@ does: a name that Spark would call ambiguous may get any answer, for Spark will 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, Protocol
+from typing import Literal
 
+from gateway.algebra.usage import GUESSED as GUESSED
+from gateway.algebra.usage import LITERAL_FUNCTIONS as LITERAL_FUNCTIONS
+from gateway.algebra.usage import NO_ORIGINS as NO_ORIGINS
+from gateway.algebra.usage import ColumnFindings as ColumnFindings
+from gateway.algebra.usage import Origins as Origins
+from gateway.algebra.usage import Unclear as Unclear
+from gateway.algebra.usage import Unfound as Unfound
 from gateway.model.catalog import TableName
 
 Parts = tuple[str, ...]
 """Name parts, lower case."""
-Origins = frozenset[tuple[TableName, str]]
-"""The base columns whose values a column passes on unchanged; none for a computed column."""
-
-NO_ORIGINS: Origins = frozenset()
-
-GUESSED: Final = "?"
-"""What the name of a column begins with that a table may have, for all that is told of it."""
 
 
 def is_guessed(origins: Origins) -> bool:
@@ -29,43 +29,9 @@ def is_guessed(origins: Origins) -> bool:
     return any(column.startswith(GUESSED) for _, column in origins)
 
 
-LITERAL_FUNCTIONS = frozenset(
-    {
-        "current_catalog",
-        "current_database",
-        "current_date",
-        "current_path",
-        "current_role",
-        "current_schema",
-        "current_time",
-        "current_timestamp",
-        "current_timezone",
-        "current_user",
-        "grouping__id",
-        "localtime",
-        "localtimestamp",
-        "session_user",
-        "user",
-    }
-)
-"""Names that Spark takes for a function without brackets when no column has them."""
-
-
 def is_literal(parts: Parts) -> bool:
     """Whether a name that no relation has is a function without brackets."""
     return len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS
-
-
-class Unclear(Exception):
-    """Something cannot be attributed with certainty; column analysis then keeps silent."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(why)
-        self.why = why
-
-
-class Unfound(Unclear):
-    """A name that no column has, be it of a relation around: Spark refuses the statement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,36 +40,6 @@ class OutputColumn:
 
     name: str | None
     origins: Origins
-
-
-class HasOrigins(Protocol):
-    @property
-    def origins(self) -> Origins: ...
-
-
-@dataclass(slots=True)
-class ColumnFindings:
-    """What the columns of base tables are used for."""
-
-    used: set[tuple[TableName, str]] = field(default_factory=set)
-    named: set[tuple[TableName, str]] = field(default_factory=set)
-    computed: set[tuple[TableName, str]] = field(default_factory=set)
-    stars: set[TableName] = field(default_factory=set)
-    """Tables all of whose columns are shown."""
-    words: set[str] = field(default_factory=set)
-    """Names that columns were looked for by, lower case; of a reference to a column's field, the column's."""
-
-    def mark(self, origins: Origins, *, plain: bool) -> None:
-        """Note columns that are named; those that are not only passed on count as computed with."""
-        self.used |= origins
-        self.named |= origins
-        if not plain:
-            self.computed |= origins
-
-    def compute(self, columns: Iterable[HasOrigins]) -> None:
-        """Note columns that are computed with, by whatever name."""
-        for column in columns:
-            self.computed |= column.origins
 
 
 @dataclass(slots=True)

@@ -63,9 +63,7 @@ MAX_CHARS: Final = 16_384
 """Characters of the copies for one scan; those beyond it are left out."""
 MAX_CHARS_OF_ALL: Final = 4 * MAX_CHARS
 """The same for all scans of a statement."""
-_PASSING: Final = frozenset(
-    {Passing.DISTINCT, Passing.HINT, Passing.PIPE, Passing.REPARTITION, Passing.SORT, Passing.WINDOWS}
-)
+_PASSING: Final = frozenset({Passing.DISTINCT, Passing.HINT, Passing.PIPE, Passing.REPARTITION, Passing.SORT})
 """What has all the rows of what is below it. A table as it was at another time (`RelationTimeTravel`) may
 have had other types."""
 _KEEPS_LEFT: Final = LEFT_ONLY | {JoinKind.CROSS, JoinKind.INNER, JoinKind.LEFT_OUTER}
