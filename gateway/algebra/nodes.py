@@ -181,6 +181,8 @@ class OpaqueExpression(_Node):
     """What its source calls it."""
     complete: bool = False
     """Whether it reads nothing but these."""
+    several: bool = False
+    """Whether it may be several columns of a select list."""
 
 
 Expression = (
@@ -542,12 +544,20 @@ RelationNode = (
 
 def queries_in(expression: Expression) -> Iterator[RelationNode]:
     """Yield the queries within an expression, without those within them."""
-    if isinstance(expression, Subquery):
-        yield expression.relation
-    elif isinstance(expression, OpaqueExpression):
-        yield from expression.relations
-    for operand in expression.operands:
-        yield from queries_in(operand)
+    for one in parts_of(expression):
+        if isinstance(one, Subquery):
+            yield one.relation
+        elif isinstance(one, OpaqueExpression):
+            yield from one.relations
+
+
+def parts_of(expression: Expression) -> Iterator[Expression]:
+    """Yield an expression and those that it is made of, in order, without recursion."""
+    waiting = [expression]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        waiting += one.operands[::-1]
 
 
 def nodes_of(relation: RelationNode) -> Iterator[RelationNode | Expression]:
@@ -570,7 +580,6 @@ def nodes_of(relation: RelationNode) -> Iterator[RelationNode | Expression]:
 
 def names_in(expression: Expression) -> Iterator[tuple[str, ...]]:
     """Yield every reference to a column in an expression, without those in queries within it."""
-    if isinstance(expression, NamedColumn):
-        yield expression.parts
-    for operand in expression.operands:
-        yield from names_in(operand)
+    for one in parts_of(expression):
+        if isinstance(one, NamedColumn):
+            yield one.parts

@@ -283,13 +283,14 @@ class Resolver(Generic[V]):
     """Whether common table expressions that read themselves are followed; else nothing is known of them."""
     by_plan: Mapping[int, Sequence[RelationNode]] = field(default_factory=dict)
     """The relations of a plan by their ids, which references may say. Without any these say nothing."""
+    max_steps: int = MAX_STEPS
     steps: int = 0
     _known: dict[int, RelationColumns[V]] = field(default_factory=dict)
     """By the identity of a relation, each of which stands at one place."""
 
     def step(self, count: int = 1) -> None:
         self.steps += count
-        if self.steps > MAX_STEPS:  # RULE (leakproof-steps)
+        if self.steps > self.max_steps:  # RULE (leakproof-steps)
             raise TooMuch
 
     def relation(self, relation: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
@@ -396,7 +397,9 @@ class Resolver(Generic[V]):
         """Return what a reference means: a DataFrame's own column is one of its relation's."""
         if column.plan_id is None or not self.by_plan:
             return scope.resolve(column.parts)
-        found = [scope_of(one).resolve(column.parts) for one in self._of_plan(column.plan_id)]
+        relations = self._of_plan(column.plan_id)
+        self.step(sum([1 + len(one.columns) // 16 for one in relations]))
+        found = [scope_of(one).resolve(column.parts) for one in relations]
         sure = [one for one in found if not isinstance(one, UnknownName)]
         if len(sure) <= 1:
             return sure[0] if sure else UnknownName()
@@ -486,7 +489,7 @@ class Resolver(Generic[V]):
             for name, value in stored
             if self.only is None or name.lower() in self.only
         ]
-        return RelationColumns(tuple(columns))
+        return RelationColumns(tuple(columns), open=any(not one.name for one in columns))
 
     def _list_columns(
         self, items: Sequence[Expression], below: RelationColumns[V], scope: NameScope[V]
@@ -505,8 +508,10 @@ class Resolver(Generic[V]):
                 columns += [one._replace(bare=True) for one in shown]
                 # What has a qualifier that is none of a relation's is a column with fields.
                 unknown = bool(item.qualifier) and not shown
-                is_open |= below.open or unknown or item.plan_id is not None
-                uncounted |= below.uncounted or unknown or item.plan_id is not None
+                # RULE (star-of-plan)
+                unknown |= item.plan_id is not None and not self.by_plan
+                is_open |= unknown or any(tier.open for tier in tiers)
+                uncounted |= unknown or any(tier.uncounted for tier in tiers)
                 continue
             value = self.domain.item(item, self.value(item, here))
             if isinstance(item, Alias | Aliases):
@@ -525,8 +530,7 @@ class Resolver(Generic[V]):
                 name = infer_name(item)
                 columns.append(RelationColumn(name, value, guessed=bool(name)))
                 is_open = True
-                # Those of a pivot are one expression.
-                uncounted |= isinstance(item, OpaqueExpression)
+                uncounted |= isinstance(item, OpaqueExpression) and item.several
                 uncounted |= isinstance(item, NamedCall) and self.many(item)
         return RelationColumns(tuple(columns), is_open, uncounted=uncounted)
 
@@ -614,16 +618,19 @@ class Resolver(Generic[V]):
         merged: list[RelationColumn[V]] = []
         for name in names:
             ours, theirs = left.find_columns((name,)), right.find_columns((name,))
-            if len(ours) != 1 or len(theirs) != 1:
+            is_known = len(ours) <= 1 and len(theirs) <= 1
+            if not is_known or not (ours or left.open) or not (theirs or right.open):
                 return _UNLISTED
-            value = (theirs if join.kind is JoinKind.RIGHT_OUTER else ours)[0].value
+            # On a side whose columns are not all known, it may be one of the others.
+            sides = [one[0].value if one else self.domain.variable() for one in (ours, theirs)]
+            value = sides[join.kind is JoinKind.RIGHT_OUTER]
             if join.kind is JoinKind.FULL_OUTER:  # RULE (full-join-either-column)
-                value = self.domain.merge([ours[0].value, theirs[0].value])
-            guessed = ours[0].guessed or theirs[0].guessed
+                value = self.domain.merge(sides)
+            guessed = any(one.guessed for one in (*ours, *theirs))
             merged.append(RelationColumn(name.lower(), value, guessed=guessed))
         folded = {one.name for one in merged}
-        sides = [one._replace(bare=one.bare and one.name not in folded) for one in both.columns]
-        return RelationColumns((*merged, *sides), both.open, both.unlisted, both.uncounted)
+        rest = [one._replace(bare=one.bare and one.name not in folded) for one in both.columns]
+        return RelationColumns((*merged, *rest), both.open, both.unlisted, both.uncounted)
 
     def _set(self, relation: SetOperation, inputs: Sequence[RelationColumns[V]]) -> RelationColumns[V]:
         first, *others = [[one for one in side.columns if one.bare] for side in inputs]

@@ -42,6 +42,7 @@ from gateway.algebra.nodes import (
     Subquery,
     TableFunction,
     names_in,
+    parts_of,
 )
 from gateway.algebra.resolve import (
     AmbiguousName,
@@ -240,7 +241,8 @@ class UsageDomain:
         if isinstance(expression, Alias):
             return operands[0]
         if isinstance(expression, OpaqueExpression) and (
-            expression.relations or expression.name not in _COMPUTING  # RULE (usage-known-expression)
+            expression.relations  # RULE (usage-known-expression)
+            or not (expression.complete or expression.name in _COMPUTING)
         ):
             raise Unclear(f"column analysis does not understand {expression.name or 'an expression'}")
         self.found.compute(operands)
@@ -291,8 +293,9 @@ class UsageDomain:
             case SetOperation():
                 self._set(relation, inputs)
             case ColumnAliases():
-                self._rename(relation, inputs[0])
-                return [_below_list(inputs[0])]
+                shown = replace(inputs[0], columns=tuple([one for one in inputs[0].columns if one.bare]))
+                self._rename(relation, shown)
+                return [_below_list(shown)]
             case InlineTable() | TableFunction():
                 self._compute(relation.expressions, scope)
             case NamedScan() if not inputs:
@@ -308,6 +311,11 @@ class UsageDomain:
                     raise Unclear(f"column analysis does not read {name}")
                 for below in inputs:
                     self.show(below.columns)
+            case OpaqueRelation(complete=True):
+                self._compute(relation.expressions, scope.over(_beside(inputs)))
+                for below in inputs:
+                    self.show(below.columns)
+                    self.compute_with(below.columns)
             case OpaqueRelation(name="UnresolvedIdentifier"):
                 pass
             case OpaqueRelation():  # RULE (usage-known-relation)
@@ -320,9 +328,11 @@ class UsageDomain:
         self.found.compute([self.resolver.value(one, scope) for one in expressions])
 
     def _stars(self, items: Iterable[Expression], below: _Columns, scope: _Scope) -> None:
-        for item in items:
+        for item in [part for item in items for part in parts_of(item)]:
             if isinstance(item, Star):
-                self._note_star(item, star_columns(item, below), scope.over(below))
+                tiers = self.resolver.tiers(item, scope.over(below))
+                shown = [one for tier in tiers for one in star_columns(item, tier)]
+                self._note_star(item, shown, scope.over(below))
 
     def _note_star(self, star: Star, shown: Sequence[_Column], scope: _Scope) -> None:
         self.show(shown)
@@ -414,10 +424,10 @@ class UsageDomain:
         for name in names:
             for side in (left, right):
                 found = side.find_columns((name,))
-                if len(found) != 1:
+                if len(found) != 1 and (found or not side.open):  # RULE (join-column-known)
                     kind = Unclear if side.open or found else Unfound
                     raise kind(f"the join column `{name}` is in {len(found)} known relations")
-                self.found.mark(found[0].value.origins, plain=False)
+                self.found.mark(_origins(found), plain=False)
         self._compute(join.conditions, scope.over(left.beside(right)))
 
     def _set(self, relation: SetOperation, inputs: Sequence[_Columns]) -> None:
@@ -435,8 +445,7 @@ class UsageDomain:
             return
         # RULE (alias-column-list)
         self.found.stars |= {one.value.table for one in below.columns if one.value.table is not None}
-        whole = not below.uncounted and all(one.bare for one in below.columns)
-        if not whole or len(relation.names) != len(below.columns):
+        if below.uncounted or len(relation.names) != len(below.columns):
             raise Unclear(f"{len(relation.names)} names for {len(below.columns)} columns")
 
     def _without_star(self, relation: RelationNode) -> RelationNode:
@@ -463,6 +472,13 @@ def _resolve_word(column: NamedColumn) -> UsedValue:
 
 def _origins(columns: Iterable[_Column]) -> Origins:
     return NO_ORIGINS.union(*[one.value.origins for one in columns])
+
+
+def _beside(inputs: Sequence[_Columns]) -> _Columns:
+    columns: _Columns = RelationColumns()
+    for one in inputs:
+        columns = columns.beside(one)
+    return columns
 
 
 def _below_list(below: _Columns) -> _Columns:

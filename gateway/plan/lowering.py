@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Never, cast
 
 from gateway.algebra.nodes import (
@@ -131,8 +131,16 @@ class PlanSources:
 
 def lower_plan(relation: pb.Relation, sources: PlanSources) -> PlanTree:
     """Return what a relation of a plan is; raise UnreadablePlan where it has no end."""
+    (tree,), notes = lower_relations([relation], sources)
+    return PlanTree(tree, notes)
+
+
+def lower_relations(
+    relations: Iterable[pb.Relation], sources: PlanSources
+) -> tuple[list[RelationNode], PlanNotes]:
+    """Return what several relations of one plan are, and what was found on the way."""
     lowering = _Lowering(sources)
-    return PlanTree(lowering.relation(relation), lowering.notes)
+    return [lowering.relation(one) for one in relations], lowering.notes
 
 
 @dataclass(slots=True)
@@ -353,7 +361,7 @@ class _Lowering:
         if message.group_type == pb.Aggregate.GROUP_TYPE_PIVOT:
             self.notes.unnamed = True
             pivoted = self.expressions.lower(message.pivot.col)
-            made = OpaqueExpression(shown, complete=True)  # a column for each of the values
+            made = OpaqueExpression(shown, complete=True, several=True)  # a column for each of the values
             return Aggregate(inputs[0], (*grouped, pivoted), (*keys, made))
         if message.group_type in _GROUPINGS:
             sets = [e for one in message.grouping_sets for e in self.expressions.lower_all(one.grouping_set)]
@@ -367,18 +375,21 @@ class _Lowering:
         message: pb.StatDescribe | pb.StatApproxQuantile | pb.StatFreqItems,
         inputs: Sequence[RelationNode],
     ) -> RelationNode:
-        self.notes.unnamed = True
-        return Aggregate(inputs[0], (), (self._of_names(message.cols),))
+        return self._summarize(inputs[0], message.cols)
 
     def _summary(self, message: pb.StatSummary, inputs: Sequence[RelationNode]) -> RelationNode:
-        self.notes.unnamed = True
-        return Aggregate(inputs[0], (), (self._of_names(()),))
+        return self._summarize(inputs[0], ())
 
     def _of_two(
         self, message: pb.StatCrosstab | pb.StatCov | pb.StatCorr, inputs: Sequence[RelationNode]
     ) -> RelationNode:
+        return self._summarize(inputs[0], (message.col1, message.col2))
+
+    def _summarize(self, below: RelationNode, names: Iterable[str]) -> RelationNode:
+        """Return what is found out about columns, or all without names, in columns of other names."""
         self.notes.unnamed = True
-        return Aggregate(inputs[0], (), (self._of_names((message.col1, message.col2)),))
+        made = replace(self._of_names(names), several=True)
+        return Aggregate(below, (), (made,))
 
     # Rows as a whole.
 
@@ -467,7 +478,7 @@ class _Lowering:
     def _one(self, message: Message, name: str) -> tuple[Expression, ...]:
         return (self.expressions.lower(getattr(message, name)),) if message.HasField(name) else ()
 
-    def _of_names(self, names: Iterable[str]) -> Expression:
+    def _of_names(self, names: Iterable[str]) -> OpaqueExpression:
         """Return what is made of columns, all of them without names."""
         return OpaqueExpression(tuple(map(self.expressions.name, names)) or (Star(),), complete=True)
 

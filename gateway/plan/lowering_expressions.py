@@ -215,6 +215,8 @@ class ExpressionLowering:
             # A third argument is another escape than SQL's.
             alone = len(operands) == 2
             return Operator("Like", operands, "\\") if alone else OpaqueExpression(operands, complete=True)
+        if name == "count" and not message.is_distinct and operands == (Star(),):
+            operands = (Literal("int", "1"),)  # as Spark's parser has it: count(*) reads no column
         if len(operands) != (1 if name in _UNARY else 2 if name in _BINARY else len(operands)):
             return OpaqueExpression(operands, complete=True)
         if (operator := _OPERATORS.get(name)) is not None and operands:
