@@ -328,11 +328,11 @@ class UsageDomain:
         self.found.compute([self.resolver.value(one, scope) for one in expressions])
 
     def _stars(self, items: Iterable[Expression], below: _Columns, scope: _Scope) -> None:
-        for item in [part for item in items for part in parts_of(item)]:
-            if isinstance(item, Star):
-                tiers = self.resolver.tiers(item, scope.over(below))
-                shown = [one for tier in tiers for one in star_columns(item, tier)]
-                self._note_star(item, shown, scope.over(below))
+        here = scope.over(below)
+        for star in [part for item in items for part in parts_of(item) if isinstance(part, Star)]:
+            tiers = self.resolver.tiers(star, here)
+            shown = [one for tier in tiers for one in star_columns(star, tier)]
+            self._note_star(star, shown, here)
 
     def _note_star(self, star: Star, shown: Sequence[_Column], scope: _Scope) -> None:
         self.show(shown)

@@ -210,9 +210,8 @@ def _use(
     bound, reading = prepared.place.aliases, prepared.reading
     stored: dict[Span, ScannedTable] = {}
     ctes = {one.span for one in reading.relations if one.span and one.role is RelationRole.CTE}
-    for place, one in zip(
-        [r.span for r in reading.relations if r.role is RelationRole.SCAN], scans, strict=True
-    ):
+    places = [one.span for one in reading.relations if one.role is RelationRole.SCAN]
+    for place, one in zip(places, scans, strict=True):
         if place is None:
             continue  # nothing is known of what stands there
         if one.name is None and len(one.parts) == 1 and one.parts[0].lower() in bound:

@@ -177,10 +177,9 @@ class _Lowering:
             del results[len(results) - count :]
             made = self.sources.reads.get(id(relation))
             if made is None:
-                make = _RELATIONS.get(case)
-                made = (
-                    self._unknown(message, inputs_made) if make is None else make(self, message, inputs_made)
-                )
+                is_whole = case in _RELATIONS and count >= MIN_INPUTS[case]
+                make = _RELATIONS[case] if is_whole else _Lowering._unknown
+                made = make(self, message, inputs_made)
             elif case == "sql":
                 made = self._text(relation, made)
             if relation.common.HasField("plan_id"):

@@ -33,7 +33,7 @@ from gateway.plan.identifiers import attribute_parts, table_parts
 from gateway.sql.leakproof_copies import MAX_DIGITS, NUMBER
 from gateway.wire.connect import Message, pb
 
-MAX_NODES: Final = 400_000
+MAX_NODES: Final = 300_000
 """Messages of one plan that are lowered, those that are referred to several times counted as often."""
 
 _OPERATORS: Final = {
