@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from gateway.algebra.nodes import (
@@ -42,7 +43,7 @@ from gateway.algebra.nodes import (
     WindowCall,
     With,
 )
-from gateway.model.reading import ExpressionNode
+from gateway.model.reading import ExpressionNode, Reading, read_tree
 
 GROUPINGS: Final = frozenset("Cube GroupingSets Rollup".split())
 """Operators that make several groupings of one."""
@@ -76,6 +77,17 @@ _FUNCTIONS: Final = {
 """Classes that the parser makes of syntax where there is a function, too."""
 _NATURAL: Final = "Natural"
 """Before the type of a join that is NATURAL."""
+
+
+def relation_of(reading: Reading) -> RelationNode | None:
+    """Return the plan of a statement as a relation; None for a very large one, and for an expression."""
+    return None if reading.tree_json is None else _read_relation(reading.tree_json)
+
+
+@lru_cache(maxsize=32)
+def _read_relation(tree: bytes) -> RelationNode:
+    """The same, remembered: several ask for it while one statement is judged."""
+    return lower_relation(read_tree(tree))
 
 
 def lower_relation(node: ExpressionNode) -> RelationNode:

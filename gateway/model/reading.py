@@ -232,6 +232,11 @@ class ExpressionNode:
     stand for."""
 
 
+def read_tree(told: bytes) -> ExpressionNode:
+    """Return a tree from its JSON."""
+    return _node(json.loads(told))
+
+
 def _node(told: dict[str, Any]) -> ExpressionNode:
     get, span = told.get, told.get("span")
     return ExpressionNode(
@@ -286,7 +291,7 @@ class Reading:
     @property
     def tree(self) -> ExpressionNode | None:
         """All of the text, made anew each time; None for a very large one."""
-        return None if self.tree_json is None else _node(json.loads(self.tree_json))
+        return None if self.tree_json is None else read_tree(self.tree_json)
 
 
 @dataclass(frozen=True, slots=True)
