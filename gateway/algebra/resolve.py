@@ -489,7 +489,7 @@ class Resolver(Generic[V]):
             for name, value in stored
             if self.only is None or name.lower() in self.only
         ]
-        return RelationColumns(tuple(columns), open=any(not one.name for one in columns))
+        return RelationColumns(tuple(columns))
 
     def _list_columns(
         self, items: Sequence[Expression], below: RelationColumns[V], scope: NameScope[V]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway.model.catalog import Column, TableName
 from gateway.model.handles import PERSISTED
-from gateway.model.reading import Reading, RelationRole, Span
+from gateway.model.reading import Reading
 from gateway.model.statement import SessionContext
 from gateway.pipeline.judging import Judging, Refusal, RewrittenStatement, not_governable
 from gateway.pipeline.seeing import (
@@ -189,7 +189,7 @@ def usage_of_plan(
     uses: list[dict[int, TextUse]] = [{}, {}]
     for into, pairs in zip(uses, (texts.statements, texts.expressions), strict=True):
         for position, (_, prepared) in enumerate(pairs):
-            use = _use(prepared, texts, evaluation, hidden=hidden, guesses=guesses)
+            use = _use(prepared, evaluation, hidden=hidden, guesses=guesses)
             if use is None:
                 return Silent("a table does not exist")
             into[position] = use
@@ -197,37 +197,10 @@ def usage_of_plan(
 
 
 def _use(
-    prepared: Prepared,
-    texts: PlanTexts,
-    evaluation: Evaluation,
-    *,
-    hidden: bool,
-    guesses: Guesses | None,
+    prepared: Prepared, evaluation: Evaluation, *, hidden: bool, guesses: Guesses | None
 ) -> TextUse | None:
     scans = list_scanned_tables(prepared, evaluation, hidden=hidden, guesses=guesses)
-    if scans is None:
-        return None
-    bound, reading = prepared.place.aliases, prepared.reading
-    stored: dict[Span, ScannedTable] = {}
-    ctes = {one.span for one in reading.relations if one.span and one.role is RelationRole.CTE}
-    places = [one.span for one in reading.relations if one.role is RelationRole.SCAN]
-    for place, one in zip(places, scans, strict=True):
-        if place is None:
-            continue  # nothing is known of what stands there
-        if one.name is None and len(one.parts) == 1 and one.parts[0].lower() in bound:
-            ctes.add(place)
-        else:
-            stored[place] = one
-    return TextUse(
-        tree=reading.tree,
-        scans=stored,
-        ctes=frozenset(ctes),
-        usage=None
-        if prepared.place.expression or bound or not prepared.scans
-        else usage_of(prepared, evaluation, hidden=True)
-        if hidden
-        else texts.usage(prepared),
-    )
+    return None if scans is None else TextUse(text=prepared.text, reading=prepared.reading, scans=scans)
 
 
 def misread_plan(

@@ -19,7 +19,6 @@ from gateway.algebra.nodes import (
     Filter,
     Join,
     JoinKind,
-    NamedCall,
     NamedColumn,
     NamedScan,
     OpaqueRelation,
@@ -43,17 +42,23 @@ from gateway.algebra.resolve import (
     TooMuch,
     UnknownName,
 )
-from gateway.algebra.spark import lower_expression, lower_relation
 from gateway.algebra.usage import GUESSED, StoredTable, Unclear, UsageDomain, UsedValue
 from gateway.model.catalog import TableName
-from gateway.model.reading import ExpressionNode, Span
-from gateway.plan.lineage_generators import GENERATORS
+from gateway.model.reading import Reading, Span
 from gateway.plan.lowering import PlanSources, lower_relations
 from gateway.plan.lowering_expressions import PlanNotes, UnreadablePlan
 from gateway.plan.reading import PlanReading
-from gateway.sql.analyse import ScannedTable, Silent, Usage
-from gateway.sql.analyse_scope import OutputColumn
-from gateway.sql.functions import builtin_name
+from gateway.sql.analyse import (
+    ScannedTable,
+    Silent,
+    Usage,
+    cte_places,
+    may_be_many,
+    read_agreed,
+    read_agreed_expression,
+    stored_tables,
+    usage_of_findings,
+)
 from gateway.sql.identity import IDENTITIES
 from gateway.wire.connect import Message, pb
 
@@ -85,16 +90,12 @@ _ANALYSES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextUse:
-    """What is known of a text within a plan: an SQL statement or an expression."""
+    """A text within a plan, an SQL statement or an expression, as Spark's parser reads it."""
 
-    tree: ExpressionNode | None = None
-    """As Spark's parser reads it."""
-    scans: Mapping[Span, ScannedTable] = field(default_factory=dict)
-    """The relations that it reads, by where their names stand, without those that the plan's own bind."""
-    ctes: frozenset[Span] = frozenset()
-    """The places that name common table expressions, or relations of the plan."""
-    usage: Usage | Silent | None = None
-    """For a statement that reads no relation of the plan: what the column analysis of SQL said of it."""
+    text: str
+    reading: Reading
+    scans: Sequence[ScannedTable] = ()
+    """The relations that it reads, those of the plan that it names among them."""
 
 
 @dataclass(slots=True)
@@ -143,93 +144,63 @@ class _Sources:
     ) -> None:
         self.reading = reading
         self.stored: dict[Span, StoredTable] = {}
-        self.outputs: dict[Span, Usage] = {}
         self.ctes: set[Span] = set()
         self.reads: dict[int, RelationNode] = {}
         self.texts: dict[int, Expression] = {}
         self.bound: dict[int, frozenset[str]] = {}
         self.tables: set[TableName] = set()
-        self.used: list[Usage] = []
         for at, table in tables.items():
             self._read(at, table)
         for at, use in texts.items():
-            self._statement(at, use)
+            text, base = reading.texts[at], _PLACES_OF_A_TEXT * (1 + at)
+            self.bound[id(text.relation)] = self._place(use, text.aliases, base)
+            self.reads[id(text.relation)] = read_agreed(use.text, use.reading, base)
         for at, use in expressions.items():
-            if use.tree is not None:
-                tree = self._place(use, use.tree, _PLACES_OF_A_TEXT * (1 + len(texts) + at))
-                self.texts[id(reading.expressions[at].message)] = lower_expression(tree)
+            one, base = reading.expressions[at], _PLACES_OF_A_TEXT * (1 + len(texts) + at)
+            self._place(use, one.aliases, base)
+            self.texts[id(one.message)] = read_agreed_expression(use.text, use.reading, base)
 
     def _read(self, at: int, table: ScannedTable) -> None:
         read, span = self.reading.tables[at], Span(at, at + 1)
-        node: RelationNode = NamedScan(
-            tuple(table.parts) if table.name is None else table.name.fold().parts, span=span
-        )
+        parts = tuple(table.parts) if table.name is None else table.name.fold().parts
+        node: RelationNode = NamedScan(parts, span=span)
         if read.changes:  # the table's columns, and what tells of the change
             node = Join(node, OpaqueRelation((), (), complete=True), JoinKind.CROSS)
         self.reads[id(read.relation)] = node
-        self._store(span, table)
+        self._store([replace(table, span=span)])
 
-    def _store(self, span: Span, table: ScannedTable) -> None:
-        columns = tuple([column.name for column in table.columns])
-        self.stored[span] = StoredTable(table.name, columns, table.guessed)
-        if table.name is not None:
-            self.tables.add(table.name)
+    def _store(self, tables: Sequence[ScannedTable]) -> None:
+        self.stored.update(stored_tables(tables))
+        self.tables.update(one.name for one in tables if one.name is not None)
 
-    def _statement(self, at: int, use: TextUse) -> None:
-        text, place = self.reading.texts[at], _PLACES_OF_A_TEXT * (1 + at)
-        if use.usage is None:
-            if use.tree is not None:
-                tree = self.reads[id(text.relation)] = lower_relation(self._place(use, use.tree, place))
-                named = {one.parts[0].lower() for one in nodes_of(tree) if isinstance(one, NamedScan)}
-                self.bound[id(text.relation)] = text.aliases & named
-            return
-        if isinstance(use.usage, Silent):
-            raise Unclear(use.usage.reason)
-        span = Span(place, place + 1)
-        self.outputs[span] = use.usage
-        self.used.append(use.usage)
-        self.tables.update(use.usage.columns)
-        node: RelationNode = NamedScan((), span=span)
-        if not use.usage.complete:
-            node = Join(node, OpaqueRelation((), (), complete=True), JoinKind.CROSS)
-        self.reads[id(text.relation)] = node
-
-    def _place(self, use: TextUse, tree: ExpressionNode, place: int) -> ExpressionNode:
-        """Return the tree of a text with places that no other text of the plan has."""
-        for span, table in use.scans.items():
-            self._store(_moved(span, place), table)
-        self.ctes.update(_moved(span, place) for span in use.ctes)
-        return _moved_tree(tree, place)
+    def _place(self, use: TextUse, aliases: frozenset[str], base: int) -> frozenset[str]:
+        """Note what a text reads, at places that no other text of the plan has; return the relations of the
+        plan, by their names, that it reads."""
+        self.ctes.update(_moved(span, base) for span in cte_places(use.reading))
+        named = [
+            s for s in use.scans if s.name is None and len(s.parts) == 1 and s.parts[0].lower() in aliases
+        ]
+        self.ctes.update(_moved(one.span, base) for one in named if one.span is not None)
+        stored = [replace(one, span=_moved(one.span, base)) for one in use.scans if one.span is not None]
+        self._store([one for one in stored if one.span not in self.ctes])
+        return frozenset(one.parts[0].lower() for one in named)
 
     # The whole plan.
 
     def usage(self, words: WordMeanings) -> Usage:
         reads = PlanSources(reads=self.reads, expressions=self.texts, bound=self.bound)
         trees, notes = lower_relations(self._roots(), reads)
-        domain = _PlanUsageDomain(
-            self.stored, frozenset(self.ctes), many=_may_be_several, outputs=self.outputs
-        )
+        domain = _PlanUsageDomain(self.stored, frozenset(self.ctes), many=may_be_many)
         domain.resolver.by_plan = notes.plan_ids
         domain.resolver.max_steps = MAX_STEPS
-        for one in self.used:
-            domain.take(one)
         try:
-            shown = [domain.statement(tree) for tree in trees]
+            for tree in trees:
+                domain.statement(tree)
         finally:
             _note_meanings(words, notes, domain)
-        if not self.stored and not self.used:
+        if not self.stored:
             raise Unclear("nothing is read")
-        columns = [one for each in shown for one in each.columns if one.bare]
-        found = domain.found
-        return Usage(
-            columns=_by_table(found.used, self.tables),
-            named=_by_table(found.named, self.tables),
-            computed=_by_table(found.computed, self.tables),  # RULE (usage-passed-on)
-            stars=frozenset(found.stars),
-            outputs=tuple([OutputColumn(one.name or None, one.value.origins) for one in columns]),
-            words=frozenset(found.words),
-            complete=not any(each.uncounted for each in shown),
-        )
+        return usage_of_findings(domain.found, self.tables)  # RULE (usage-passed-on)
 
     def _roots(self) -> list[pb.Relation]:
         reading = self.reading
@@ -255,29 +226,12 @@ _Scope = NameScope[UsedValue]
 class _PlanUsageDomain(UsageDomain):
     """Column usage where operations pass columns on without showing them, and Spark pulls some up."""
 
-    outputs: Mapping[Span, Usage] = field(default_factory=dict)
-    """Of SQL texts: what is known of them."""
     words: dict[int, set[bool | None]] = field(default_factory=dict)
     """What words that may ask who the user is mean, by the identity of what refers to them."""
     current: RelationNode | None = None
     """The relation whose expressions are looked at."""
 
-    def take(self, usage: Usage) -> None:
-        """Note what a SQL text uses."""
-        for columns, into in (
-            (usage.columns, self.found.used),
-            (usage.named, self.found.named),
-            (usage.computed, self.found.computed),
-        ):
-            for table, names in columns.items():
-                into.update((table, name) for name in names)
-        self.found.stars |= usage.stars
-        self.found.words |= usage.words
-
     def scan(self, scan: NamedScan) -> Iterable[tuple[str, UsedValue]] | None:
-        usage = self.outputs.get(scan.span) if scan.span is not None else None
-        if usage is not None:
-            return [(one.name or "", UsedValue(one.origins)) for one in usage.outputs]
         table = self.scanned.get(scan.span) if scan.span is not None else None
         found = UsageDomain.scan(self, scan)
         if table is None or table.name is None or found is None:
@@ -396,12 +350,6 @@ class _PlanUsageDomain(UsageDomain):
                 yield self.resolver.relation(below, NameScope())
 
 
-def _may_be_several(call: NamedCall) -> bool:
-    """Whether a function may make several columns: a generator, or one that is not Spark's own."""
-    name = builtin_name(call.parts)
-    return name is None or name in GENERATORS
-
-
 def _is_here(answer: NameAnswer[UsedValue]) -> bool:
     """Whether a name is of the relation itself."""
     return not isinstance(answer, UnknownName) and getattr(answer, "depth", 0) == 0
@@ -420,15 +368,6 @@ def _moved(span: Span, by: int) -> Span:
     return Span(span.start + by, span.end + by)
 
 
-def _moved_tree(node: ExpressionNode, by: int) -> ExpressionNode:
-    return replace(
-        node,
-        span=None if node.span is None else _moved(node.span, by),
-        children=tuple([_moved_tree(one, by) for one in node.children]),
-        plans=tuple([_moved_tree(one, by) for one in node.plans]),
-    )
-
-
 def _note_meanings(words: WordMeanings, notes: PlanNotes, domain: _PlanUsageDomain) -> None:
     for message, column in notes.references.items():
         found = {False} if id(column) in notes.strings else domain.words.get(id(column), set())
@@ -445,18 +384,3 @@ def _note_meanings(words: WordMeanings, notes: PlanNotes, domain: _PlanUsageDoma
 
 def _is_plan(message: Message) -> bool:
     return bool(message.DESCRIPTOR.name == "Plan")
-
-
-def _by_table(found: set[tuple[TableName, str]], tables: set[TableName]) -> dict[TableName, frozenset[str]]:
-    # By identity first: a name's hash is made anew each time, and columns of one table share its name.
-    alike: dict[int, tuple[TableName, list[str]]] = {}
-    for table, column in found:
-        known = alike.get(id(table))
-        if known is None:
-            alike[id(table)] = (table, [column])
-        else:
-            known[1].append(column)
-    columns: dict[TableName, set[str]] = {table: set() for table in tables}
-    for table, names in alike.values():
-        columns.setdefault(table, set()).update(names)
-    return {table: frozenset(names) for table, names in columns.items()}
