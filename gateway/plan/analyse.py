@@ -177,9 +177,7 @@ class _Sources:
         """Note what a text reads, at places that no other text of the plan has; return the relations of the
         plan, by their names, that it reads."""
         self.ctes.update(_moved(span, base) for span in cte_places(use.reading))
-        named = [
-            s for s in use.scans if s.name is None and len(s.parts) == 1 and s.parts[0].lower() in aliases
-        ]
+        named = [one for one in use.scans if len(one.parts) == 1 and one.parts[0].lower() in aliases]
         self.ctes.update(_moved(one.span, base) for one in named if one.span is not None)
         stored = [replace(one, span=_moved(one.span, base)) for one in use.scans if one.span is not None]
         self._store([one for one in stored if one.span not in self.ctes])
