@@ -281,6 +281,8 @@ class Resolver(Generic[V]):
     """Whether a function may make several columns of a select list."""
     recursion: bool = False
     """Whether common table expressions that read themselves are followed; else nothing is known of them."""
+    full_names: Mapping[Span, tuple[str, ...]] = field(default_factory=dict)
+    """What stored relations are called in full, by their places; of others only what is written is known."""
     by_plan: Mapping[int, Sequence[RelationNode]] = field(default_factory=dict)
     """The relations of a plan by their ids, which references may say. Without any these say nothing."""
     max_steps: int = MAX_STEPS
@@ -475,7 +477,8 @@ class Resolver(Generic[V]):
         return tuple([RelationColumn(name.lower(), self.domain.variable()) for name in names])
 
     def _scan(self, scan: NamedScan, scope: NameScope[V]) -> RelationColumns[V]:
-        parts = tuple([part.lower() for part in scan.parts])
+        named = self.full_names.get(scan.span, scan.parts) if scan.span is not None else scan.parts
+        parts = tuple([part.lower() for part in named])
         qualifiers = frozenset(parts[start:] for start in range(len(parts)))
         if scan.span in self.ctes:
             known = scope.ctes.get(parts[-1])

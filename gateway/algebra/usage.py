@@ -182,7 +182,8 @@ class UsageDomain:
     """What was made here and not by a lowering: the resolver knows relations by their identity."""
 
     def __post_init__(self) -> None:
-        self.resolver = Resolver(self, self.ctes, many=self.many, recursion=True)
+        full = {span: table.name.parts for span, table in self.scanned.items() if table.name is not None}
+        self.resolver = Resolver(self, self.ctes, many=self.many, recursion=True, full_names=full)
 
     def statement(self, relation: RelationNode) -> _Columns:
         """Note what a statement uses, and return the columns that it shows."""

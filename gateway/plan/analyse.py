@@ -162,8 +162,7 @@ class _Sources:
 
     def _read(self, at: int, table: ScannedTable) -> None:
         read, span = self.reading.tables[at], Span(at, at + 1)
-        parts = tuple(table.parts) if table.name is None else table.name.fold().parts
-        node: RelationNode = NamedScan(parts, span=span)
+        node: RelationNode = NamedScan(tuple(table.parts), span=span)
         if read.changes:  # the table's columns, and what tells of the change
             node = Join(node, OpaqueRelation((), (), complete=True), JoinKind.CROSS)
         self.reads[id(read.relation)] = node
@@ -368,7 +367,9 @@ def _moved(span: Span, by: int) -> Span:
 
 def _note_meanings(words: WordMeanings, notes: PlanNotes, domain: _PlanUsageDomain) -> None:
     for message, column in notes.references.items():
-        found = {False} if id(column) in notes.strings else domain.words.get(id(column), set())
+        found: set[bool | None] = (
+            {False} if id(column) in notes.strings else domain.words.get(id(column), set())
+        )
         words.meanings[message, column.parts[0].lower()] = found
     for message, text in notes.texts.items():
         for node in nodes_of(Projection(OpaqueRelation((), ()), (text,))):

@@ -163,7 +163,7 @@ class _Lowering:
         stack = [root]
         while stack:
             relation = stack.pop()
-            case = relation.WhichOneof("rel_type") or ""
+            case: str = relation.WhichOneof("rel_type") or ""
             message: Message = getattr(relation, case) if case else relation
             if case == "with_relations":
                 self._bind(relation.with_relations)
@@ -177,8 +177,8 @@ class _Lowering:
             del results[len(results) - count :]
             made = self.sources.reads.get(id(relation))
             if made is None:
-                is_whole = case in _RELATIONS and count >= MIN_INPUTS[case]
-                make = _RELATIONS[case] if is_whole else _Lowering._unknown
+                is_whole = case in RELATIONS and count >= MIN_INPUTS[case]
+                make = _MAKE[case] if is_whole else _Lowering._unknown
                 made = make(self, message, inputs_made)
             elif case == "sql":
                 made = self._text(relation, made)
@@ -447,10 +447,12 @@ class _Lowering:
         return self._match(left, right, on, message.using_columns)
 
     def _nearest_by_join(self, message: pb.NearestByJoin, inputs: Sequence[RelationNode]) -> RelationNode:
-        return self._match(*inputs, self._one(message, "ranking_expression"), ())
+        left, right = inputs
+        return self._match(left, right, self._one(message, "ranking_expression"), ())
 
     def _zip(self, message: pb.Zip, inputs: Sequence[RelationNode]) -> RelationNode:
-        return self._match(*inputs, (), ())
+        left, right = inputs
+        return self._match(left, right, (), ())
 
     def _match(
         self, left: RelationNode, right: RelationNode, on: tuple[Expression, ...], using: Iterable[str]
@@ -519,7 +521,7 @@ def _relations_in(case: str) -> list[str]:
     return [f.name for f in fields if f.message_type is descriptor_of(pb.Relation) and not f.is_repeated]
 
 
-_SHARED: Mapping[str, Callable[[_Lowering, Never, Sequence[RelationNode]], RelationNode]] = {
+RELATIONS: Mapping[str, Callable[[_Lowering, Never, Sequence[RelationNode]], RelationNode]] = {
     **dict.fromkeys(("describe", "approx_quantile", "freq_items"), _Lowering._statistics),
     **dict.fromkeys(("crosstab", "cov", "corr"), _Lowering._of_two),
     **dict.fromkeys(("fill_na", "replace"), _Lowering._changed),
@@ -579,12 +581,10 @@ OPAQUE_RELATIONS: Final = frozenset(
 )
 """Cases without a row: what nobody can look into, and what is known by its name or its text alone."""
 # Called with the message of their case only; a test compares them with the cases of `Relation`.
-_RELATIONS = cast(
-    "Mapping[str, Callable[[_Lowering, Message, Sequence[RelationNode]], RelationNode]]", _SHARED
-)
+_MAKE = cast("Mapping[str, Callable[[_Lowering, Message, Sequence[RelationNode]], RelationNode]]", RELATIONS)
 INPUTS: Final[Mapping[str, tuple[str, ...]]] = {
     case: tuple([name for name in _relations_in(case) if (case, name) != ("lateral_join", "right")])
-    for case in _SHARED
+    for case in RELATIONS
 }
 """The relations that each case reads, without those that are queries within."""
 MIN_INPUTS: Final = {case: len(names) for case, names in INPUTS.items()} | {"group_map": 1, "project": 0}

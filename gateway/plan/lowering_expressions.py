@@ -133,10 +133,10 @@ class ExpressionLowering:
         stack = [root]
         while stack:
             message = stack.pop()
-            case = message.WhichOneof("expr_type") or ""
+            case: str = message.WhichOneof("expr_type") or ""
             inner: Message = getattr(message, case) if case else message
-            row = _EXPRESSIONS.get(case)
-            operands = row.operands(inner) if row is not None else ()
+            row = EXPRESSIONS.get(case)
+            operands = _list_operands(inner, row.fields) if row is not None else ()
             order.append((case, inner, len(operands)))
             stack += operands
         self.notes.step(len(order))
@@ -144,8 +144,8 @@ class ExpressionLowering:
         for case, inner, count in reversed(order):
             operands_made = tuple(results[len(results) - count :])
             del results[len(results) - count :]
-            row = _EXPRESSIONS.get(case)
-            results.append(OpaqueExpression(()) if row is None else row.make(self, inner, operands_made))
+            make = _MAKE.get(case)
+            results.append(OpaqueExpression(()) if make is None else make(self, inner, operands_made))
         return results[0]
 
     def lower_all(self, messages: Iterable[pb.Expression]) -> tuple[Expression, ...]:
@@ -314,68 +314,64 @@ def _lower_decimal(message: pb.Expression.Literal.Decimal) -> Expression:
     return Literal(f"decimal({max(digits, behind)},{behind})", message.value)
 
 
-def _list_window_operands(message: pb.Expression.Window) -> Sequence[pb.Expression]:
-    bounds = (message.frame_spec.lower, message.frame_spec.upper)
-    return (
-        message.window_function,
-        *message.partition_spec,
-        *[one.child for one in message.order_spec],
-        *[one.value for one in bounds if one.HasField("value")],
-    )
-
-
-def _of(*names: str) -> Callable[[Message], Sequence[pb.Expression]]:
-    """Return what takes the expressions of these fields, each one or several, as far as they are there."""
-
-    def operands(message: Message) -> Sequence[pb.Expression]:
-        found: list[pb.Expression] = []
-        for name in names:
-            value = getattr(message, name)
-            if message.DESCRIPTOR.fields_by_name[name].is_repeated:
-                found += value
-            elif message.HasField(name):
-                found.append(value)
-        return found
-
-    return operands
-
-
-class _AnyRow(NamedTuple):
-    operands: Callable[[Message], Sequence[pb.Expression]]
-    make: Callable[[ExpressionLowering, Message, tuple[Expression, ...]], Expression]
+def _list_operands(message: Message, fields: Sequence[str]) -> list[pb.Expression]:
+    """Return the expressions of fields, each one or several, as far as they are there."""
+    found: list[pb.Expression] = []
+    for path in fields:
+        *before, name = path.split(".")
+        holder = message
+        for step in before:
+            holder = getattr(holder, step)
+        value = getattr(holder, name)
+        if not isinstance(value, pb.Expression):
+            found += [one.child if isinstance(one, pb.Expression.SortOrder) else one for one in value[:]]
+        elif holder.HasField(name):
+            found.append(value)
+    return found
 
 
 class _Row(NamedTuple):
-    """A row as it is written: each takes the message of its case."""
-
-    operands: Callable[[Never], Sequence[pb.Expression]]
+    fields: tuple[str, ...]
+    """Where the message has expressions."""
     make: Callable[[ExpressionLowering, Never, tuple[Expression, ...]], Expression]
+    """Takes the message of the case."""
 
 
-_NONE: Final = _of()
-_ROWS: Final[Mapping[str, _Row]] = {
-    "alias": _Row(_of("expr"), ExpressionLowering._alias),
-    "call_function": _Row(_of("arguments"), ExpressionLowering._call),
-    "cast": _Row(_of("expr"), ExpressionLowering._cast),
-    "common_inline_user_defined_function": _Row(_of("arguments"), ExpressionLowering._computed),
-    "direct_shuffle_partition_id": _Row(_of("child"), ExpressionLowering._computed),
-    "expression_string": _Row(_NONE, ExpressionLowering._text),
-    "lambda_function": _Row(_of("function"), ExpressionLowering._lambda),
-    "literal": _Row(_NONE, ExpressionLowering._literal),
-    "named_argument_expression": _Row(_of("value"), ExpressionLowering._computed),
-    "sort_order": _Row(_of("child"), ExpressionLowering._order),
-    "subquery_expression": _Row(_of("in_subquery_values"), ExpressionLowering._subquery),
-    "typed_aggregate_expression": _Row(_NONE, ExpressionLowering._whole_row),
-    "unresolved_attribute": _Row(_NONE, ExpressionLowering._attribute),
-    "unresolved_extract_value": _Row(_of("child", "extraction"), ExpressionLowering._extract),
-    "unresolved_function": _Row(_of("arguments"), ExpressionLowering._function),
-    "unresolved_named_lambda_variable": _Row(_NONE, ExpressionLowering._variable),
-    "unresolved_regex": _Row(_NONE, ExpressionLowering._regex),
-    "unresolved_star": _Row(_NONE, ExpressionLowering._star),
-    "update_fields": _Row(_of("struct_expression", "value_expression"), ExpressionLowering._computed),
-    "window": _Row(_list_window_operands, ExpressionLowering._window),
+EXPRESSIONS: Final[Mapping[str, _Row]] = {
+    "alias": _Row(("expr",), ExpressionLowering._alias),
+    "call_function": _Row(("arguments",), ExpressionLowering._call),
+    "cast": _Row(("expr",), ExpressionLowering._cast),
+    "common_inline_user_defined_function": _Row(("arguments",), ExpressionLowering._computed),
+    "direct_shuffle_partition_id": _Row(("child",), ExpressionLowering._computed),
+    "expression_string": _Row((), ExpressionLowering._text),
+    "lambda_function": _Row(("function",), ExpressionLowering._lambda),
+    "literal": _Row((), ExpressionLowering._literal),
+    "named_argument_expression": _Row(("value",), ExpressionLowering._computed),
+    "sort_order": _Row(("child",), ExpressionLowering._order),
+    "subquery_expression": _Row(("in_subquery_values",), ExpressionLowering._subquery),
+    "typed_aggregate_expression": _Row((), ExpressionLowering._whole_row),
+    "unresolved_attribute": _Row((), ExpressionLowering._attribute),
+    "unresolved_extract_value": _Row(("child", "extraction"), ExpressionLowering._extract),
+    "unresolved_function": _Row(("arguments",), ExpressionLowering._function),
+    "unresolved_named_lambda_variable": _Row((), ExpressionLowering._variable),
+    "unresolved_regex": _Row((), ExpressionLowering._regex),
+    "unresolved_star": _Row((), ExpressionLowering._star),
+    "update_fields": _Row(("struct_expression", "value_expression"), ExpressionLowering._computed),
+    "window": _Row(
+        (
+            "window_function",
+            "partition_spec",
+            "order_spec",
+            "frame_spec.lower.value",
+            "frame_spec.upper.value",
+        ),
+        ExpressionLowering._window,
+    ),
 }
 OPAQUE_EXPRESSIONS: Final = frozenset({"extension", "merge_action"})
 """Cases without a row: what nobody can look into, and what stands in commands alone."""
 # Called with the message of their case only; a test compares them with the cases of `Expression`.
-_EXPRESSIONS = cast("Mapping[str, _AnyRow]", _ROWS)
+_MAKE = cast(
+    "Mapping[str, Callable[[ExpressionLowering, Message, tuple[Expression, ...]], Expression]]",
+    {case: row.make for case, row in EXPRESSIONS.items()},
+)
