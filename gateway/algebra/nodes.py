@@ -42,7 +42,14 @@ class Star(_Node):
     qualifier: tuple[str, ...] = ()
     excluded: tuple[tuple[str, ...], ...] = ()
     """The columns that its EXCEPT leaves out, lower case."""
-    operands: ClassVar[tuple[Expression, ...]] = ()
+    replaced: tuple[Expression, ...] = ()
+    """What stands in the places of these, if anything does."""
+    implied: bool = False
+    """Whether nobody wrote it: `|> EXTEND` passes on what there is, and shows nothing by that."""
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return self.replaced
 
 
 @dataclass(frozen=True, slots=True)

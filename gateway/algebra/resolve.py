@@ -26,7 +26,7 @@ How Spark looks names up, whatever they are asked for:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar, assert_never
 
 from gateway.algebra.nodes import (
@@ -246,6 +246,11 @@ class Domain(Protocol[V]):
     def query(self, query: Subquery, scope: NameScope[V]) -> V:
         """Return what a query within an expression is worth."""
 
+    def expand(
+        self, star: Star, shown: Sequence[RelationColumn[V]], scope: NameScope[V]
+    ) -> Sequence[RelationColumn[V]]:
+        """Look at the columns that a star in a select list shows; return these as they are above it."""
+
     def star(self, star: Star, shown: Sequence[RelationColumn[V]], scope: NameScope[V]) -> V:
         """Return what a star within an expression is worth, which stands for these columns."""
 
@@ -271,6 +276,8 @@ class Resolver(Generic[V]):
     """The places that name common table expressions."""
     only: frozenset[str] | None = None
     """The names, lower case, that stored columns are looked up by; others are left out. None: all."""
+    names: Mapping[Span, Sequence[str]] = field(default_factory=dict)
+    """The full names of stored relations, by where they are named: a reference may have more of it."""
     many: Callable[[NamedCall], bool] = lambda _: True
     """Whether a function may make several columns of a select list."""
     recursion: bool = False
@@ -391,11 +398,12 @@ class Resolver(Generic[V]):
         return tuple([RelationColumn(name.lower(), self.domain.variable()) for name in names])
 
     def _scan(self, scan: NamedScan, scope: NameScope[V]) -> RelationColumns[V]:
-        parts = tuple([part.lower() for part in scan.parts])
+        known = None if scan.span is None else self.names.get(scan.span)
+        parts = tuple([part.lower() for part in known or scan.parts])
         qualifiers = frozenset(parts[start:] for start in range(len(parts)))
         if scan.span in self.ctes:
-            known = scope.ctes.get(parts[-1])
-            inputs = self.domain.decide(scan, [] if known is None else [known], scope)
+            within = scope.ctes.get(parts[-1])
+            inputs = self.domain.decide(scan, [] if within is None else [within], scope)
             return inputs[0].with_name(qualifiers) if inputs else RelationColumns(open=True)
         stored = self.domain.scan(scan)
         if stored is None:
@@ -418,9 +426,9 @@ class Resolver(Generic[V]):
         here = scope.over(below)
         for item in items:
             if isinstance(item, Star):
-                shown = star_columns(item, below)
+                shown = self._replaced(item, below, here) if item.replaced else star_columns(item, below)
                 self.step(len(shown))
-                columns += [one._replace(bare=True) for one in shown]
+                columns += [one._replace(bare=True) for one in self.domain.expand(item, shown, here)]
                 # What has a qualifier that is none of a relation's is a column with fields.
                 is_open |= below.open or (bool(item.qualifier) and not shown)
                 uncounted |= below.uncounted or (bool(item.qualifier) and not shown)
@@ -444,6 +452,18 @@ class Resolver(Generic[V]):
                 is_open = True
                 uncounted |= isinstance(item, NamedCall) and self.many(item)
         return RelationColumns(tuple(columns), is_open, uncounted=uncounted)
+
+    def _replaced(
+        self, star: Star, below: RelationColumns[V], scope: NameScope[V]
+    ) -> list[RelationColumn[V]]:
+        """Return what a star shows that has other columns in the places of some."""
+        values = [self.domain.item(one, self.value(one, scope)) for one in star.replaced]
+        instead = list(zip(star.excluded, values, strict=True))
+        found = []
+        for one in star_columns(replace(star, excluded=()), below):
+            value = [value for parts, value in instead if _is_named(one, parts)]
+            found.append(RelationColumn(one.name, value[0]) if value else one)
+        return found
 
     def _rename_columns(self, relation: ColumnAliases, below: RelationColumns[V]) -> RelationColumns[V]:
         """Spark takes a list that is as long as the columns are many, and no other: so where there are as
