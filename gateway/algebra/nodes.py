@@ -48,7 +48,14 @@ class Star(_Node):
     """Of `df["*"]`: the id of the relation whose columns it shows."""
     pattern: str | None = None
     """What the names of the columns match, as Java reads it; None: it shows all."""
-    operands: ClassVar[tuple[Expression, ...]] = ()
+    replaced: tuple[Expression, ...] = ()
+    """What stands in the places of these, if anything does."""
+    implied: bool = False
+    """Whether nobody wrote it: `|> EXTEND` passes on what there is, and shows nothing by that."""
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return self.replaced
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, assert_never
 
 from gateway.algebra.nodes import (
@@ -252,6 +252,11 @@ class Domain(Protocol[V]):
     def query(self, query: Subquery, scope: NameScope[V]) -> V:
         """Return what a query within an expression is worth."""
 
+    def expand(
+        self, star: Star, shown: Sequence[RelationColumn[V]], scope: NameScope[V]
+    ) -> Sequence[RelationColumn[V]]:
+        """Look at the columns that a star in a select list shows; return these as they are above it."""
+
     def star(self, star: Star, shown: Sequence[RelationColumn[V]], scope: NameScope[V]) -> V:
         """Return what a star within an expression is worth, which stands for these columns."""
 
@@ -277,12 +282,12 @@ class Resolver(Generic[V]):
     """The places that name common table expressions."""
     only: frozenset[str] | None = None
     """The names, lower case, that stored columns are looked up by; others are left out. None: all."""
+    names: Mapping[Span, Sequence[str]] = field(default_factory=dict)
+    """The full names of stored relations, by where they are named: a reference may have more of it."""
     many: Callable[[NamedCall], bool] = lambda _: True
     """Whether a function may make several columns of a select list."""
     recursion: bool = False
     """Whether common table expressions that read themselves are followed; else nothing is known of them."""
-    full_names: Mapping[Span, tuple[str, ...]] = field(default_factory=dict)
-    """What stored relations are called in full, by their places; of others only what is written is known."""
     by_plan: Mapping[int, Sequence[RelationNode]] = field(default_factory=dict)
     """The relations of a plan by their ids, which references may say. Without any these say nothing."""
     max_steps: int = MAX_STEPS
@@ -477,12 +482,12 @@ class Resolver(Generic[V]):
         return tuple([RelationColumn(name.lower(), self.domain.variable()) for name in names])
 
     def _scan(self, scan: NamedScan, scope: NameScope[V]) -> RelationColumns[V]:
-        named = self.full_names.get(scan.span, scan.parts) if scan.span is not None else scan.parts
-        parts = tuple([part.lower() for part in named])
+        known = None if scan.span is None else self.names.get(scan.span)
+        parts = tuple([part.lower() for part in known or scan.parts])
         qualifiers = frozenset(parts[start:] for start in range(len(parts)))
         if scan.span in self.ctes:
-            known = scope.ctes.get(parts[-1])
-            inputs = self.domain.decide(scan, [] if known is None else [known], scope)
+            within = scope.ctes.get(parts[-1])
+            inputs = self.domain.decide(scan, [] if within is None else [within], scope)
             return inputs[0].with_name(qualifiers) if inputs else _UNLISTED
         stored = self.domain.scan(scan)
         if stored is None:
@@ -507,8 +512,10 @@ class Resolver(Generic[V]):
             if isinstance(item, Star):
                 tiers = self.tiers(item, scope.over(below))
                 shown = [one for tier in tiers for one in star_columns(item, tier)]
+                if item.replaced:
+                    shown = self._replaced(item, below, here)
                 self.step(len(shown))
-                columns += [one._replace(bare=True) for one in shown]
+                columns += [one._replace(bare=True) for one in self.domain.expand(item, shown, here)]
                 # What has a qualifier that is none of a relation's is a column with fields.
                 unknown = bool(item.qualifier) and not shown
                 # RULE (star-of-plan)
@@ -584,6 +591,18 @@ class Resolver(Generic[V]):
         made = self.value(changed, scope.over(below))
         columns = [one._replace(value=made) if every or one.name in names else one for one in below.columns]
         return RelationColumns(tuple(columns), below.open, below.unlisted, below.uncounted)
+
+    def _replaced(
+        self, star: Star, below: RelationColumns[V], scope: NameScope[V]
+    ) -> list[RelationColumn[V]]:
+        """Return what a star shows that has other columns in the places of some."""
+        values = [self.domain.item(one, self.value(one, scope)) for one in star.replaced]
+        instead = list(zip(star.excluded, values, strict=True))
+        found = []
+        for one in star_columns(replace(star, excluded=()), below):
+            value = [value for parts, value in instead if _is_named(one, parts)]
+            found.append(RelationColumn(one.name, value[0]) if value else one)
+        return found
 
     def _rename_columns(self, relation: ColumnAliases, below: RelationColumns[V]) -> RelationColumns[V]:
         """Spark takes a list that is as long as the columns are many, and no other: so where there are as

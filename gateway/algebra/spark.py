@@ -128,9 +128,10 @@ def _column(node: ExpressionNode) -> Expression:
 
 
 def _star(node: ExpressionNode) -> Expression:
-    if node.mode:
-        return _opaque_expression(node)  # with other columns in the places of some
-    return Star(node.parts, fold(node.without), span=node.span)
+    replaced = _all(node.children)
+    if replaced and len(replaced) != len(node.without):
+        return _opaque_expression(node)
+    return Star(node.parts, fold(node.without), replaced, implied=node.span is None, span=node.span)
 
 
 def _literal(node: ExpressionNode) -> Expression:
@@ -345,7 +346,7 @@ def _drop(node: ExpressionNode) -> RelationNode:
     """What `|> DROP` leaves: all columns but some."""
     if any(one.node != "UnresolvedAttribute" for one in node.children):
         return _opaque(node)
-    left = Star(excluded=fold([one.parts for one in node.children]))
+    left = Star(excluded=fold([one.parts for one in node.children]), implied=True)
     return Projection(_input(node), (left,), span=node.span)
 
 
@@ -387,6 +388,7 @@ _RELATIONS: Final[Mapping[str, Callable[[ExpressionNode], RelationNode]]] = {
     "Intersect": _set,
     "Join": _join,
     "LateralJoin": _lateral,
+    "LimitAll": _pass(Passing.LIMIT),
     "LocalLimit": _pass(Passing.LIMIT),
     "Offset": _pass(Passing.LIMIT),
     "OneRowRelation": _one_row,

@@ -42,7 +42,6 @@ from gateway.algebra.nodes import (
     Subquery,
     TableFunction,
     names_in,
-    parts_of,
 )
 from gateway.algebra.resolve import (
     AmbiguousName,
@@ -54,7 +53,6 @@ from gateway.algebra.resolve import (
     RelationColumn,
     RelationColumns,
     Resolver,
-    star_columns,
 )
 from gateway.model.catalog import TableName
 from gateway.model.reading import Span
@@ -77,20 +75,23 @@ _ALL: Final = "all"
 """GROUP BY ALL and ORDER BY ALL: a name to Spark's parser."""
 _COMPUTING: Final = frozenset(
     """
-    AggregateExpression CurrentPath CurrentTime Hex NamedArgumentExpression NamedParameter OptionList Overlay
-    PosParameter SemiStructuredExtract ShiftLeft ShiftRight ShiftRightUnsigned StringLocate TimestampAdd
-    TimestampDiff UnresolvedTableSpec
+    AggregateExpression CurrentPath CurrentTime Hex IsNotUnknown$anon IsUnknown$anon
+    NamePlaceholder NamedArgumentExpression NamedParameter OptionList Overlay PosParameter
+    SemiStructuredExtract ShiftLeft ShiftRight ShiftRightUnsigned StringLocate TimestampAdd
+    TimestampDiff UnresolvedPipeAggregateOrdinal UnresolvedTableSpec
     """.split()
 )
 """Spark's classes of expressions that are opaque to others, and that compute with their operands alone."""
 _COMMANDS: Final = frozenset(
     """
-    CacheTableAsSelect CreateTableAsSelect CreateView CreateViewCommand InsertIntoStatement
+    CacheTableAsSelect CreateTableAsSelect CreateView CreateViewCommand InsertIntoDir InsertIntoStatement
     ReplaceTableAsSelect
     """.split()
 )
 """Commands that do nothing with columns but what the query in them does."""
-_MARKERS: Final = frozenset({"NamedParameter", "PosParameter", "UnresolvedPipeAggregateOrdinal"})
+_PIPE_PLACE: Final = "UnresolvedPipeAggregateOrdinal"
+"""A number among the keys of `|> AGGREGATE`: a column of what is grouped."""
+_MARKERS: Final = frozenset({"NamedParameter", "PosParameter", _PIPE_PLACE})
 """What may stand for the place of a column, where a number does."""
 _SHOWING_ALL: Final = frozenset({"Pivot", "Unpivot"})
 """Relations that use every column below them: they group by, or copy, what they do not name."""
@@ -182,8 +183,8 @@ class UsageDomain:
     """What was made here and not by a lowering: the resolver knows relations by their identity."""
 
     def __post_init__(self) -> None:
-        full = {span: table.name.parts for span, table in self.scanned.items() if table.name is not None}
-        self.resolver = Resolver(self, self.ctes, many=self.many, recursion=True, full_names=full)
+        names = {span: one.name.parts for span, one in self.scanned.items() if one.name is not None}
+        self.resolver = Resolver(self, self.ctes, names=names, many=self.many, recursion=True)
 
     def statement(self, relation: RelationNode) -> _Columns:
         """Note what a statement uses, and return the columns that it shows."""
@@ -260,6 +261,12 @@ class UsageDomain:
         self.found.compute([self.resolver.value(one, scope) for one in query.values])
         return COMPUTED
 
+    def expand(self, star: Star, shown: Sequence[_Column], scope: _Scope) -> Sequence[_Column]:
+        if star.implied:
+            return shown
+        self._note_star(star, shown, scope)
+        return _as_listed(shown)
+
     def star(self, star: Star, shown: Sequence[_Column], scope: _Scope) -> UsedValue:
         self._note_star(star, shown, scope)
         self.compute_with(shown)
@@ -276,13 +283,8 @@ class UsageDomain:
 
     def decide(self, relation: RelationNode, inputs: Sequence[_Columns], scope: _Scope) -> Sequence[_Columns]:
         match relation:
-            case Projection():
-                self._stars(relation.items, inputs[0], scope)
-                return [_below_list(inputs[0])]
             case Aggregate():
-                self._stars(relation.items, inputs[0], scope)
                 self._group(relation, inputs[0], scope)
-                return [_below_list(inputs[0])]
             case Filter(clause=ConditionClause.WHERE):
                 self._compute(relation.conditions, scope.over(inputs[0]))
             case Filter():
@@ -296,7 +298,7 @@ class UsageDomain:
             case ColumnAliases():
                 shown = replace(inputs[0], columns=tuple([one for one in inputs[0].columns if one.bare]))
                 self._rename(relation, shown)
-                return [_below_list(shown)]
+                return [replace(shown, columns=tuple(_as_listed(shown.columns)))]
             case InlineTable() | TableFunction():
                 self._compute(relation.expressions, scope)
             case NamedScan() if not inputs:
@@ -328,13 +330,6 @@ class UsageDomain:
     def _compute(self, expressions: Iterable[Expression], scope: _Scope) -> None:
         self.found.compute([self.resolver.value(one, scope) for one in expressions])
 
-    def _stars(self, items: Iterable[Expression], below: _Columns, scope: _Scope) -> None:
-        here = scope.over(below)
-        for star in [part for item in items for part in parts_of(item) if isinstance(part, Star)]:
-            tiers = self.resolver.tiers(star, here)
-            shown = [one for tier in tiers for one in star_columns(star, tier)]
-            self._note_star(star, shown, here)
-
     def _note_star(self, star: Star, shown: Sequence[_Column], scope: _Scope) -> None:
         self.show(shown)
         if shown or not star.qualifier or scope.has_qualifier((*star.qualifier, "*")):
@@ -349,13 +344,13 @@ class UsageDomain:
         """Note what groups are made by: columns, then names of the list, or all of it by place."""
         here = scope.over(below)
         aliases = {item.name.lower(): item for item in relation.items if isinstance(item, Alias)}
+        if any(isinstance(one, OpaqueExpression) and one.name == _PIPE_PLACE for one in relation.items):
+            self.show(below.columns)  # RULE (pipe-aggregate-ordinal)
+            self.compute_with(below.columns)
         for key in relation.keys:
             if _means_places(key, below):
                 self._compute([one for one in relation.items if not isinstance(one, Star)], here)
                 self.compute_with(below.columns if _has_star(relation.items) else ())
-                if _is_pipe_place(key):
-                    self.show(below.columns)  # RULE (pipe-aggregate-ordinal)
-                    self.compute_with(below.columns)
                 continue
             own = RelationColumns(
                 tuple(
@@ -387,7 +382,7 @@ class UsageDomain:
         ):
             relation = relation.input
         if isinstance(relation, Projection | Aggregate):
-            return _below_list(self.resolver.relation(relation.input, scope))
+            return self.resolver.relation(relation.input, scope)
         return RelationColumns()
 
     def _pass(self, relation: Pass, below: _Columns, scope: _Scope) -> None:
@@ -482,10 +477,9 @@ def _beside(inputs: Sequence[_Columns]) -> _Columns:
     return columns
 
 
-def _below_list(below: _Columns) -> _Columns:
-    """Return columns as a select list passes them on: they are its own then, and no longer a table's."""
-    columns = [one._replace(value=UsedValue(one.value.origins)) for one in below.columns]
-    return replace(below, columns=tuple(columns))
+def _as_listed(columns: Iterable[_Column]) -> list[_Column]:
+    """Return columns as a list passes them on: they are its own then, and no longer a table's."""
+    return [one._replace(value=UsedValue(one.value.origins)) for one in columns]
 
 
 def _has_star(items: Iterable[Expression]) -> bool:
@@ -506,7 +500,3 @@ def _means_places(key: Expression, below: _Columns) -> bool:
         case NamedCall(parts=("struct" | "named_struct",), operands=operands):
             return any(_means_places(one, below) for one in operands)
     return False
-
-
-def _is_pipe_place(key: Expression) -> bool:
-    return isinstance(key, OpaqueExpression) and key.name == "UnresolvedPipeAggregateOrdinal"

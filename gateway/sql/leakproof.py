@@ -261,6 +261,9 @@ class _LeakDomain:
     def query(self, query: Subquery, scope: NameScope[_Origins]) -> _Origins:
         return _NO_ORIGINS
 
+    def expand(self, star: Star, shown: Sequence[_Output], scope: NameScope[_Origins]) -> Sequence[_Output]:
+        return shown
+
     def star(self, star: Star, shown: Sequence[_Output], scope: NameScope[_Origins]) -> _Origins:
         return _NO_ORIGINS
 
@@ -292,7 +295,8 @@ class _LeakDomain:
             case Filter(clause=ConditionClause.HAVING):
                 kept = all(map(is_group_wise, relation.conditions))
             case Projection() | WithColumns():
-                kept = all(isinstance(item, Star) or is_row_wise(item) for item in relation.items)
+                listed = [one for item in relation.items for one in _unstarred(item)]
+                kept = all(map(is_row_wise, listed))
             case Aggregate():
                 return [_group_outputs(relation, inputs[0])]
             case Generate():
@@ -364,6 +368,11 @@ class _LeakDomain:
                 self.copies.setdefault(scan, []).append(copy)
             if passes.issuperset(used.values()):
                 self.passed.setdefault(scan, []).append(Passed(condition, text, used))
+
+
+def _unstarred(item: Expression) -> tuple[Expression, ...]:
+    """Return what an item of a select list computes."""
+    return item.replaced if isinstance(item, Star) else (item,)
 
 
 def _sure(answer: NameAnswer[_Origins]) -> _Output | None:

@@ -164,15 +164,21 @@ def with_tables_selected(text: str, tokens: Sequence[Token]) -> str:
     """Return a text with `SELECT * FROM t` for `TABLE t`, which is the same and which sqlglot lacks."""
     found: list[str] = []
     at = 0
-    inserts = bool(tokens) and tokens[0].token_type is TokenType.INSERT
     for i, token in enumerate(tokens):
-        before = tokens[i - 1].token_type if i else None
         after = tokens[i + 1].token_type if i + 1 < len(tokens) else None
-        starts = before is None or before in _BEFORE_QUERY or (inserts and before in _NAMES)
-        if token.token_type is TokenType.TABLE and starts and after in _NAMES:
+        if token.token_type is TokenType.TABLE and starts_without_list(tokens, i) and after in _NAMES:
             found += (text[at : token.start], "SELECT * FROM")
             at = token.end + 1
     return "".join([*found, text[at:]]) if found else text
+
+
+def starts_without_list(tokens: Sequence[Token], i: int) -> bool:
+    """Whether a query starts at a token that has no select list: `FROM t`, `TABLE t`, VALUES."""
+    if tokens[i].token_type not in (TokenType.FROM, TokenType.TABLE, TokenType.VALUES):
+        return False
+    before = tokens[i - 1].token_type if i else None
+    inserts = tokens[0].token_type is TokenType.INSERT
+    return before is None or before in _BEFORE_QUERY or (inserts and before in _NAMES)
 
 
 def words_in_lambdas(text: str) -> frozenset[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import partial
 from typing import Final
 
 from sqlglot import exp
@@ -29,7 +29,7 @@ from gateway.algebra.nodes import (
     With,
     nodes_of,
 )
-from gateway.algebra.usage import Unclear
+from gateway.algebra.usage import LITERAL_FUNCTIONS, Unclear
 from gateway.sql.analyse_scope import Parts
 from gateway.sql.analyse_tree import (
     bare_name,
@@ -47,6 +47,7 @@ from gateway.sql.pipes import (
     Pipes,
     find_unused_prefix,
     parts_of_operator,
+    starts_without_list,
     with_tables_selected,
 )
 from gateway.sql.tokens import comma_items, split_at, tokens_of
@@ -74,7 +75,8 @@ class NamesRead:
         """Return what is here that Spark's tree does not have, in words; empty if nothing is."""
         stars = {(*parts, "*") for parts in self.stars - tree.stars}
         missing = (self.relations - tree.relations) | (self.computed - tree.computed) | stars
-        missing |= self.columns - tree.columns
+        # What Spark's grammar has for a function is none of its columns.
+        missing |= {one for one in self.columns - tree.columns if one[1:] or one[0] not in LITERAL_FUNCTIONS}
         return ", ".join(f"`{'.'.join(parts)}`" for parts in sorted(missing))
 
 
@@ -112,7 +114,8 @@ def names_in_tree(tree: RelationNode, scans: Iterable[Parts]) -> NamesRead:
     for node in nodes_of(tree):
         match node:
             case Projection(items=items) | Aggregate(items=items):
-                plain |= {id(one.operand if isinstance(one, Alias) else one) for one in items}
+                listed = [*items, *[one for item in items if isinstance(item, Star) for one in item.replaced]]
+                plain |= {id(one.operand if isinstance(one, Alias) else one) for one in listed}
             case Join(using=using):
                 for name in using:
                     names.column((name.lower(),), plain=False)
@@ -153,15 +156,9 @@ def names_in_text(text: str, bare: frozenset[str]) -> NamesRead:
             names.piped(operators)
     else:
         names.tree(query_of(parse_statement(written, tokens if written is text else tokens_of(written))))
-    if PIPE in text or written is not text:
+    if PIPE in text or any(map(partial(starts_without_list, tokens), range(len(tokens)))):
         names.found.stars.discard(())  # what stands for `FROM t` and `TABLE t` has one
     return names.found.frozen()
-
-
-@lru_cache(maxsize=1024)
-def names_in_expression(text: str, bare: frozenset[str]) -> NamesRead:
-    """Return the same of an expression, which stands by itself in a select list."""
-    return names_in_text(f"SELECT {text}", bare)
 
 
 @dataclass(slots=True)
@@ -223,7 +220,7 @@ class _SqlglotNames:
             elif (parts := parts_of(node)) is not None:
                 self.found.column(parts, plain=id(node) in plain)
             elif (name := bare_name(node, self.bare)) is not None:  # RULE (niladic-name-column)
-                self.found.column((name,), plain=id(node) in plain)
+                self.found.column((name,), plain=True)  # it may be a call, which is no reference to Spark
             elif isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
                 continue  # count(*) counts rows
             else:

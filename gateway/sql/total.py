@@ -304,6 +304,11 @@ class _TotalDomain:
             return FAILING
         return found
 
+    def expand(
+        self, star: Star, shown: Sequence[RelationColumn[TotalValue]], scope: NameScope[TotalValue]
+    ) -> Sequence[RelationColumn[TotalValue]]:
+        return shown
+
     def star(
         self, star: Star, shown: Sequence[RelationColumn[TotalValue]], scope: NameScope[TotalValue]
     ) -> TotalValue:

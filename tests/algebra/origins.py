@@ -66,6 +66,11 @@ class OriginsDomain:
         values = [self.resolver.value(one, scope) for one in query.values]
         return NONE.union(*values, *[one.value for one in within.columns])
 
+    def expand(
+        self, star: Star, shown: Sequence[RelationColumn[Origins]], scope: NameScope[Origins]
+    ) -> Sequence[RelationColumn[Origins]]:
+        return shown
+
     def star(
         self, star: Star, shown: Sequence[RelationColumn[Origins]], scope: NameScope[Origins]
     ) -> Origins:

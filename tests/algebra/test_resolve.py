@@ -99,6 +99,11 @@ class Sources:
     def query(self, query: Subquery, scope: NameScope[str]) -> str:
         return str(self.resolver.relation(query.relation, scope).columns[0].value)
 
+    def expand(
+        self, star: Star, shown: Sequence[RelationColumn[str]], scope: NameScope[str]
+    ) -> Sequence[RelationColumn[str]]:
+        return shown
+
     def star(self, star: Star, shown: Sequence[RelationColumn[str]], scope: NameScope[str]) -> str:
         return f"*{' '.join([one.value for one in shown])}*"
 

@@ -55,17 +55,20 @@ final class ExpressionTree {
     private final ParsedText parsed;
     /** Name node → its span; empty within an expression, where nobody asks. */
     private final Map spans;
+    /** Column or star node → its span. */
+    private final Map columns;
     private int nodes;
 
-    private ExpressionTree(ParsedText parsed, Map spans) {
+    private ExpressionTree(ParsedText parsed, PlanWalk walk) {
         this.parsed = parsed;
-        this.spans = spans;
+        this.spans = walk.nameSpans;
+        this.columns = walk.columnSpans;
     }
 
     /** The tree of a text as JSON, or null for one that is too large. As text it costs who does not look at it
      *  next to nothing. */
-    static String of(ParsedText parsed, Map spans) {
-        ExpressionTree tree = new ExpressionTree(parsed, spans);
+    static String of(ParsedText parsed, PlanWalk walk) {
+        ExpressionTree tree = new ExpressionTree(parsed, walk);
         Map told = parsed.root instanceof Expression
             ? tree.expression((Expression) parsed.root, 0) : tree.plan((LogicalPlan) parsed.root, 0);
         try {
@@ -108,7 +111,9 @@ final class ExpressionTree {
         } else if (expression instanceof Star) {
             Object given = ScalaValues.callOr(expression, "colNames", null);
             told.put("parts", given == null ? PlanWalk.starQualifier(expression) : ScalaValues.strings(given));
-            starred(expression, told);
+            starred(expression, told, level);
+            ParsedText.Span span = (ParsedText.Span) columns.get(expression);
+            told.put("span", span == null ? null : span.json());
         } else if (expression instanceof MultiAlias) {
             told.put("parts", ScalaValues.strings(((MultiAlias) expression).names()));
         } else if (expression instanceof UnresolvedWindowExpression) {
@@ -131,8 +136,8 @@ final class ExpressionTree {
         return told;
     }
 
-    /** What a star leaves out, of Sparks that know it, and whether it has other columns in their places. */
-    private static void starred(Expression star, Map told) {
+    /** What a star leaves out, of Sparks that know it, and what it has in their places, if it has something. */
+    private void starred(Expression star, Map told, int level) {
         Object excepts = ScalaValues.callOr(star, "excepts", null);
         if (excepts == null) {
             return;
@@ -144,7 +149,9 @@ final class ExpressionTree {
         }
         told.put("without", without);
         Object replaced = ScalaValues.callOr(star, "replacements", null);
-        told.put("mode", replaced instanceof scala.Option && ((scala.Option) replaced).isDefined() ? "REPLACE" : "");
+        if (replaced instanceof scala.Option && ((scala.Option) replaced).isDefined()) {
+            told.put("children", expressions(((scala.Option) replaced).get(), level));
+        }
     }
 
     private Map plan(LogicalPlan plan, int level) {
