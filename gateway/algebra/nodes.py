@@ -44,14 +44,14 @@ class Star(_Node):
     qualifier: tuple[str, ...] = ()
     excluded: tuple[tuple[str, ...], ...] = ()
     """The columns that its EXCEPT leaves out, lower case."""
-    plan_id: int | None = None
-    """Of `df["*"]`: the id of the relation whose columns it shows."""
-    pattern: str | None = None
-    """What the names of the columns match, as Java reads it; None: it shows all."""
     replaced: tuple[Expression, ...] = ()
     """What stands in the places of these, if anything does."""
     implied: bool = False
     """Whether nobody wrote it: `|> EXTEND` passes on what there is, and shows nothing by that."""
+    plan_id: int | None = None
+    """Of `df["*"]`: the id of the relation whose columns it shows."""
+    pattern: str | None = None
+    """What the names of the columns match, as Java reads it; None: it shows all."""
 
     @property
     def operands(self) -> tuple[Expression, ...]:

@@ -25,7 +25,7 @@ from gateway.algebra.usage import (
 from gateway.model.catalog import Column, TableName
 from gateway.model.reading import Reading, RelationRole, Span, read_tree
 from gateway.sql.functions import ALLOWED_FUNCTIONS, GENERATORS, builtin_name
-from gateway.sql.second_opinion import NamesRead, names_in_expression, names_in_text, names_in_tree
+from gateway.sql.second_opinion import NamesRead, names_in_text, names_in_tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ def read_agreed_expression(text: str, reading: Reading, base: int = 0) -> Expres
         raise Unclear("an expression is too large for column analysis")
     expression = lower_expression(read_tree(reading.tree_json, base))
     whole = Projection(OneRow(), (expression,))
-    _agree(whole, reading, lambda bare: names_in_expression(text, bare))
+    _agree(whole, reading, lambda bare: names_in_text(f"SELECT {text}", bare))
     return expression
 
 
