@@ -32,6 +32,8 @@ class NamedColumn(_Node):
     """A reference as it is written: a column, a field of one, or a word such as `user`."""
 
     parts: tuple[str, ...]
+    plan_id: int | None = None
+    """Of a DataFrame's own column, `df["a"]`: the id of the relation that it is of."""
     operands: ClassVar[tuple[Expression, ...]] = ()
 
 
@@ -46,6 +48,10 @@ class Star(_Node):
     """What stands in the places of these, if anything does."""
     implied: bool = False
     """Whether nobody wrote it: `|> EXTEND` passes on what there is, and shows nothing by that."""
+    plan_id: int | None = None
+    """Of `df["*"]`: the id of the relation whose columns it shows."""
+    pattern: str | None = None
+    """What the names of the columns match, as Java reads it; None: it shows all."""
 
     @property
     def operands(self) -> tuple[Expression, ...]:
@@ -177,9 +183,13 @@ class OpaqueExpression(_Node):
     """An expression that is not known."""
 
     operands: tuple[Expression, ...]
-    relations: tuple[RelationNode, ...]
+    relations: tuple[RelationNode, ...] = ()
     name: str = ""
     """What its source calls it."""
+    complete: bool = False
+    """Whether it reads nothing but these."""
+    several: bool = False
+    """Whether it may be several columns of a select list."""
 
 
 Expression = (
@@ -397,6 +407,68 @@ class ColumnAliases(_Node):
 
 
 @dataclass(frozen=True, slots=True)
+class WithColumns(_Node):
+    """The columns of a relation, those of the names of some items replaced; the others are added behind."""
+
+    input: RelationNode
+    items: tuple[Alias, ...]
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return self.items
+
+
+@dataclass(frozen=True, slots=True)
+class RenamedColumns(_Node):
+    """The columns of a relation, some of them under other names; one that is not there is no fault."""
+
+    input: RelationNode
+    names: tuple[tuple[str, str], ...]
+    """Old and new ones, one after the other."""
+    expressions: ClassVar[tuple[Expression, ...]] = ()
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedColumns(_Node):
+    """The columns of a relation without some; one that is not there is no fault."""
+
+    input: RelationNode
+    names: tuple[str, ...]
+    columns: tuple[NamedColumn, ...] = ()
+    """Those that are dropped by a reference. What is dropped is not read."""
+    expressions: ClassVar[tuple[Expression, ...]] = ()
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedColumns(_Node):
+    """The columns of a relation, all of them, or some, with other values made of their own."""
+
+    input: RelationNode
+    changed: tuple[Expression, ...]
+    """Those whose values change: references, or a star."""
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return self.changed
+
+
+@dataclass(frozen=True, slots=True)
 class With(_Node):
     """A query over common table expressions."""
 
@@ -415,8 +487,12 @@ class Passing(enum.Enum):
     """Why a node has the columns of its input."""
 
     DISTINCT = "distinct"
+    FIRST_ROWS = "first rows"
+    """One row, whichever, of those that are alike in some columns."""
     HINT = "hint"
     LIMIT = "limit"
+    OBSERVED = "observed"
+    """Something is computed of its rows beside."""
     PIPE = "pipe"
     REPARTITION = "repartition"
     SAMPLE = "sample"
@@ -446,6 +522,8 @@ class OpaqueRelation(_Node):
     expressions: tuple[Expression, ...]
     name: str = ""
     """What its source calls it."""
+    complete: bool = False
+    """Whether it reads nothing but these."""
 
 
 RelationNode = (
@@ -461,6 +539,10 @@ RelationNode = (
     | Generate
     | SubqueryAlias
     | ColumnAliases
+    | WithColumns
+    | RenamedColumns
+    | DroppedColumns
+    | ChangedColumns
     | With
     | Pass
     | OpaqueRelation
@@ -469,12 +551,20 @@ RelationNode = (
 
 def queries_in(expression: Expression) -> Iterator[RelationNode]:
     """Yield the queries within an expression, without those within them."""
-    if isinstance(expression, Subquery):
-        yield expression.relation
-    elif isinstance(expression, OpaqueExpression):
-        yield from expression.relations
-    for operand in expression.operands:
-        yield from queries_in(operand)
+    for one in parts_of(expression):
+        if isinstance(one, Subquery):
+            yield one.relation
+        elif isinstance(one, OpaqueExpression):
+            yield from one.relations
+
+
+def parts_of(expression: Expression) -> Iterator[Expression]:
+    """Yield an expression and those that it is made of, in order, without recursion."""
+    waiting = [expression]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        waiting += one.operands[::-1]
 
 
 def nodes_of(relation: RelationNode) -> Iterator[RelationNode | Expression]:
@@ -497,7 +587,6 @@ def nodes_of(relation: RelationNode) -> Iterator[RelationNode | Expression]:
 
 def names_in(expression: Expression) -> Iterator[tuple[str, ...]]:
     """Yield every reference to a column in an expression, without those in queries within it."""
-    if isinstance(expression, NamedColumn):
-        yield expression.parts
-    for operand in expression.operands:
-        yield from names_in(operand)
+    for one in parts_of(expression):
+        if isinstance(one, NamedColumn):
+            yield one.parts

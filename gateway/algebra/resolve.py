@@ -25,16 +25,19 @@ How Spark looks names up, whatever they are asked for:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar, assert_never
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, assert_never
 
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
     Aliases,
     Cast,
+    ChangedColumns,
     ColumnAliases,
+    DroppedColumns,
     Expression,
     Filter,
     Generate,
@@ -47,10 +50,12 @@ from gateway.algebra.nodes import (
     NamedColumn,
     NamedScan,
     OneRow,
+    OpaqueExpression,
     OpaqueRelation,
     Pass,
     Projection,
     RelationNode,
+    RenamedColumns,
     SetKind,
     SetOperation,
     Star,
@@ -59,6 +64,7 @@ from gateway.algebra.nodes import (
     TableFunction,
     WindowCall,
     With,
+    WithColumns,
     names_in,
 )
 from gateway.model.reading import Span
@@ -276,28 +282,45 @@ class Resolver(Generic[V]):
     """The places that name common table expressions."""
     only: frozenset[str] | None = None
     """The names, lower case, that stored columns are looked up by; others are left out. None: all."""
-    names: Mapping[Span, Sequence[str]] = field(default_factory=dict)
-    """The full names of stored relations, by where they are named: a reference may have more of it."""
     many: Callable[[NamedCall], bool] = lambda _: True
     """Whether a function may make several columns of a select list."""
     recursion: bool = False
     """Whether common table expressions that read themselves are followed; else nothing is known of them."""
+    full_names: Mapping[Span, tuple[str, ...]] = field(default_factory=dict)
+    """What stored relations are called in full, by their places; of others only what is written is known."""
+    by_plan: Mapping[int, Sequence[RelationNode]] = field(default_factory=dict)
+    """The relations of a plan by their ids, which references may say. Without any these say nothing."""
+    max_steps: int = MAX_STEPS
     steps: int = 0
     _known: dict[int, RelationColumns[V]] = field(default_factory=dict)
     """By the identity of a relation, each of which stands at one place."""
 
     def step(self, count: int = 1) -> None:
         self.steps += count
-        if self.steps > MAX_STEPS:  # RULE (leakproof-steps)
+        if self.steps > self.max_steps:  # RULE (leakproof-steps)
             raise TooMuch
 
     def relation(self, relation: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
-        """Return the columns of a relation."""
-        found = self._known.get(id(relation))
-        if found is None:
-            found = self._known[id(relation)] = self._relation(relation, scope)
-            self.step(1 + len(found.columns))
-        return found
+        """Return the columns of a relation, without recursion over those that it reads."""
+        order: list[RelationNode] = []
+        waiting = [relation]
+        while waiting:
+            one = waiting.pop()
+            if id(one) in self._known:
+                continue
+            order.append(one)
+            match one:
+                case With():
+                    pass  # its query stands within
+                case Join(lateral=True):
+                    waiting.append(one.left)
+                case _:
+                    waiting += one.inputs
+        for one in reversed(order):
+            if id(one) not in self._known:
+                found = self._known[id(one)] = self._relation(one, scope)
+                self.step(1 + len(found.columns))
+        return self._known[id(relation)]
 
     def within(self, relation: With, scope: NameScope[V]) -> NameScope[V]:
         """Return the scope of a query with common table expressions; none is known to itself."""
@@ -336,27 +359,80 @@ class Resolver(Generic[V]):
             known = shown
 
     def value(self, expression: Expression, scope: NameScope[V]) -> V:
-        """Return what an expression is worth."""
+        """Return what an expression is worth, without recursion over what it is made of."""
+        order: list[tuple[Expression, int]] = []
+        waiting = [expression]
+        while waiting:
+            one = waiting.pop()
+            operands: Sequence[Expression] = one.operands
+            match one:
+                case Subquery() | Lambda():
+                    operands = ()
+                case WindowCall():
+                    operands = (*one.function.operands, *one.keys)
+            order.append((one, len(operands)))
+            waiting += operands
+        values: list[V] = []
+        for one, count in reversed(order):
+            made = values[len(values) - count :]
+            del values[len(values) - count :]
+            values.append(self._value(one, made, scope))
+        return values[0]
+
+    def _value(self, expression: Expression, operands: Sequence[V], scope: NameScope[V]) -> V:
+        self.step()
         match expression:
             case NamedColumn():
-                self.step(1 + sum([len(tier.columns) for tier in scope.levels[0]]) // 16)
-                return self.domain.column(expression, scope.resolve(expression.parts), scope)
+                self.step(sum([len(tier.columns) for tier in scope.levels[0]]) // 16 if scope.levels else 0)
+                return self.domain.column(expression, self.answer(expression, scope), scope)
             case Subquery():
                 return self.domain.query(expression, scope)
             case Star():
-                tiers = scope.levels[0] if scope.levels else ()
+                tiers = self.tiers(expression, scope)
                 shown = [one for tier in tiers for one in star_columns(expression, tier)]
-                self.step(1 + len(shown))
+                self.step(len(shown))
                 return self.domain.star(expression, shown, scope)
             case Lambda():
-                bound = RelationColumns(self._made(expression.variables))
-                return self.domain.compute(expression, [self.value(expression.body, scope.binding(bound))])
-            case WindowCall():
-                operands = (*expression.function.operands, *expression.keys)
-            case _:
-                operands = expression.operands
-        self.step()
-        return self.domain.compute(expression, [self.value(one, scope) for one in operands])
+                names = [
+                    RelationColumn(name.lower(), self.domain.variable()) for name in expression.variables
+                ]
+                body = self.value(expression.body, scope.binding(RelationColumns(tuple(names))))
+                return self.domain.compute(expression, [body])
+        return self.domain.compute(expression, operands)
+
+    def answer(self, column: NamedColumn, scope: NameScope[V]) -> NameAnswer[V]:
+        """Return what a reference means: a DataFrame's own column is one of its relation's."""
+        if column.plan_id is None or not self.by_plan:
+            return scope.resolve(column.parts)
+        relations = self._of_plan(column.plan_id)
+        self.step(sum([1 + len(one.columns) // 16 for one in relations]))
+        found = [scope_of(one).resolve(column.parts) for one in relations]
+        sure = [one for one in found if not isinstance(one, UnknownName)]
+        if len(sure) <= 1:
+            return sure[0] if sure else UnknownName()
+        columns: list[RelationColumn[V]] = []
+        for one in sure:
+            match one:
+                case FoundName():
+                    columns.append(one.attribute)
+                case FoundField() | AmbiguousName():
+                    columns += one.attributes
+                case OpenName():
+                    columns += one.otherwise
+        if any(isinstance(one, OpenName) for one in sure):
+            return OpenName(tuple(columns))
+        return AmbiguousName(tuple(columns), 0, open=False)
+
+    def tiers(self, star: Star, scope: NameScope[V]) -> Sequence[RelationColumns[V]]:
+        """Return what a star is of."""
+        if star.plan_id is not None and self.by_plan:
+            return self._of_plan(star.plan_id)
+        return scope.levels[0] if scope.levels else ()
+
+    def _of_plan(self, plan_id: int) -> Sequence[RelationColumns[V]]:
+        """Return the relations of an id, as far as they are below."""
+        relations = self.by_plan.get(plan_id, ())
+        return [self._known[id(one)] for one in relations if id(one) in self._known]
 
     def _relation(self, relation: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
         match relation:
@@ -381,6 +457,14 @@ class Resolver(Generic[V]):
                 return inputs[0].with_name(frozenset({(relation.name.lower(),)}))
             case ColumnAliases():
                 return self._rename_columns(relation, inputs[0])
+            case WithColumns():
+                return self._replace_columns(relation, inputs[0], scope)
+            case RenamedColumns():
+                return self._rename_some(relation, inputs[0])
+            case DroppedColumns():
+                return self._drop_columns(relation, inputs[0])
+            case ChangedColumns():
+                return self._change_columns(relation, inputs[0], scope)
             case Projection() | Aggregate():
                 return self._list_columns(relation.items, inputs[0], scope)
             case Generate():
@@ -390,7 +474,7 @@ class Resolver(Generic[V]):
             case SetOperation():
                 return self._set(relation, inputs)
             case OpaqueRelation() | TableFunction():
-                return RelationColumns(open=True, uncounted=True)
+                return _UNLISTED
         assert_never(relation)
 
     def _made(self, names: Iterable[str]) -> tuple[RelationColumn[V], ...]:
@@ -398,13 +482,13 @@ class Resolver(Generic[V]):
         return tuple([RelationColumn(name.lower(), self.domain.variable()) for name in names])
 
     def _scan(self, scan: NamedScan, scope: NameScope[V]) -> RelationColumns[V]:
-        known = None if scan.span is None else self.names.get(scan.span)
-        parts = tuple([part.lower() for part in known or scan.parts])
+        named = self.full_names.get(scan.span, scan.parts) if scan.span is not None else scan.parts
+        parts = tuple([part.lower() for part in named])
         qualifiers = frozenset(parts[start:] for start in range(len(parts)))
         if scan.span in self.ctes:
-            within = scope.ctes.get(parts[-1])
-            inputs = self.domain.decide(scan, [] if within is None else [within], scope)
-            return inputs[0].with_name(qualifiers) if inputs else RelationColumns(open=True)
+            known = scope.ctes.get(parts[-1])
+            inputs = self.domain.decide(scan, [] if known is None else [known], scope)
+            return inputs[0].with_name(qualifiers) if inputs else _UNLISTED
         stored = self.domain.scan(scan)
         if stored is None:
             return RelationColumns(open=True, unlisted=qualifiers, uncounted=True)
@@ -426,12 +510,19 @@ class Resolver(Generic[V]):
         here = scope.over(below)
         for item in items:
             if isinstance(item, Star):
-                shown = self._replaced(item, below, here) if item.replaced else star_columns(item, below)
+                tiers = self.tiers(item, scope.over(below))
+                if item.replaced:
+                    shown = self._replaced(item, below, here)
+                else:
+                    shown = [one for tier in tiers for one in star_columns(item, tier)]
                 self.step(len(shown))
                 columns += [one._replace(bare=True) for one in self.domain.expand(item, shown, here)]
                 # What has a qualifier that is none of a relation's is a column with fields.
-                is_open |= below.open or (bool(item.qualifier) and not shown)
-                uncounted |= below.uncounted or (bool(item.qualifier) and not shown)
+                unknown = bool(item.qualifier) and not shown
+                # RULE (star-of-plan)
+                unknown |= item.plan_id is not None and not self.by_plan
+                is_open |= unknown or any(tier.open for tier in tiers)
+                uncounted |= unknown or any(tier.uncounted for tier in tiers)
                 continue
             value = self.domain.item(item, self.value(item, here))
             if isinstance(item, Alias | Aliases):
@@ -450,6 +541,7 @@ class Resolver(Generic[V]):
                 name = infer_name(item)
                 columns.append(RelationColumn(name, value, guessed=bool(name)))
                 is_open = True
+                uncounted |= isinstance(item, OpaqueExpression) and item.several
                 uncounted |= isinstance(item, NamedCall) and self.many(item)
         return RelationColumns(tuple(columns), is_open, uncounted=uncounted)
 
@@ -465,13 +557,61 @@ class Resolver(Generic[V]):
             found.append(RelationColumn(one.name, value[0]) if value else one)
         return found
 
+    def _replace_columns(
+        self, relation: WithColumns, below: RelationColumns[V], scope: NameScope[V]
+    ) -> RelationColumns[V]:
+        made = {one.name: one for one in self._list_columns(relation.items, below, scope).columns}
+        shown = [one for one in below.columns if one.bare]
+        there = {one.name for one in shown}
+        columns = [made.get(one.name, one) for one in shown]
+        columns += [one for name, one in made.items() if name not in there]
+        # Of columns that are not known one may have the name.
+        uncounted = below.uncounted or (below.open and not made.keys() <= there)
+        return RelationColumns(tuple(columns), below.open, below.unlisted, uncounted)
+
+    def _rename_some(self, relation: RenamedColumns, below: RelationColumns[V]) -> RelationColumns[V]:
+        columns = [one for one in below.columns if one.bare]
+        for old, new in relation.names:
+            self.step(len(columns))
+            columns = [
+                one._replace(name=new.lower(), qualifiers=frozenset()) if one.name == old.lower() else one
+                for one in columns
+            ]
+        return RelationColumns(tuple(columns), below.open, below.unlisted, below.uncounted)
+
+    def _drop_columns(self, relation: DroppedColumns, below: RelationColumns[V]) -> RelationColumns[V]:
+        names = {name.lower() for name in relation.names}
+        columns = [one for one in below.columns if not (one.bare and one.name in names)]
+        for reference in relation.columns:
+            self.step(len(columns))
+            parts = tuple([part.lower() for part in reference.parts])
+            found = [one for one in columns if _is_named(one, parts) and (one.bare or len(parts) > 1)]
+            if reference.plan_id is not None and len(found) > 1:
+                theirs = [one for below in self._of_plan(reference.plan_id) for one in below.columns]
+                found = [one for one in found if any(one is its for its in theirs)]
+                if len(found) != 1:  # RULE (dropped-column-known)
+                    return RelationColumns(below.columns, open=True, unlisted=below.unlisted, uncounted=True)
+            columns = [one for one in columns if not any(one is gone for gone in found)]
+        uncounted = below.uncounted or below.open  # one that is dropped may be among those not known
+        return RelationColumns(tuple(columns), below.open, below.unlisted, uncounted)
+
+    def _change_columns(
+        self, relation: ChangedColumns, below: RelationColumns[V], scope: NameScope[V]
+    ) -> RelationColumns[V]:
+        names = {one.parts[-1].lower() for one in relation.changed if isinstance(one, NamedColumn)}
+        every = any(not isinstance(one, NamedColumn) for one in relation.changed)
+        changed = OpaqueExpression(relation.changed, complete=True)
+        made = self.value(changed, scope.over(below))
+        columns = [one._replace(value=made) if every or one.name in names else one for one in below.columns]
+        return RelationColumns(tuple(columns), below.open, below.unlisted, below.uncounted)
+
     def _rename_columns(self, relation: ColumnAliases, below: RelationColumns[V]) -> RelationColumns[V]:
         """Spark takes a list that is as long as the columns are many, and no other: so where there are as
         many here, these are all."""
         shown = [one for one in below.columns if one.bare]
         # RULE (places-of-all-columns)
         if self.only is not None or not len(relation.names) == len(shown) == len(below.columns):
-            return RelationColumns(open=True)
+            return _UNLISTED
         pairs = zip(relation.names, shown, strict=True)
         return RelationColumns(tuple([RelationColumn(name.lower(), one.value) for name, one in pairs]))
 
@@ -493,7 +633,7 @@ class Resolver(Generic[V]):
         names: Sequence[str] = join.using
         if join.natural:
             if both.open:
-                return RelationColumns(open=True)
+                return _UNLISTED
             plain = {one.name for one in right.columns if one.bare}
             names = [one.name for one in left.columns if one.bare and one.name in plain]
         if not names:
@@ -501,16 +641,19 @@ class Resolver(Generic[V]):
         merged: list[RelationColumn[V]] = []
         for name in names:
             ours, theirs = left.find_columns((name,)), right.find_columns((name,))
-            if len(ours) != 1 or len(theirs) != 1:
-                return RelationColumns(open=True)
-            value = (theirs if join.kind is JoinKind.RIGHT_OUTER else ours)[0].value
+            is_known = len(ours) <= 1 and len(theirs) <= 1
+            if not is_known or not (ours or left.open) or not (theirs or right.open):
+                return _UNLISTED
+            # On a side whose columns are not all known, it may be one of the others.
+            sides = [one[0].value if one else self.domain.variable() for one in (ours, theirs)]
+            value = sides[join.kind is JoinKind.RIGHT_OUTER]
             if join.kind is JoinKind.FULL_OUTER:  # RULE (full-join-either-column)
-                value = self.domain.merge([ours[0].value, theirs[0].value])
-            guessed = ours[0].guessed or theirs[0].guessed
+                value = self.domain.merge(sides)
+            guessed = any(one.guessed for one in (*ours, *theirs))
             merged.append(RelationColumn(name.lower(), value, guessed=guessed))
         folded = {one.name for one in merged}
-        sides = [one._replace(bare=one.bare and one.name not in folded) for one in both.columns]
-        return RelationColumns((*merged, *sides), both.open, both.unlisted, both.uncounted)
+        rest = [one._replace(bare=one.bare and one.name not in folded) for one in both.columns]
+        return RelationColumns((*merged, *rest), both.open, both.unlisted, both.uncounted)
 
     def _set(self, relation: SetOperation, inputs: Sequence[RelationColumns[V]]) -> RelationColumns[V]:
         first, *others = [[one for one in side.columns if one.bare] for side in inputs]
@@ -536,6 +679,7 @@ class Resolver(Generic[V]):
         return RelationColumns(tuple(columns), is_open, uncounted=any(side.uncounted for side in inputs))
 
 
+_UNLISTED: Final[RelationColumns[Any]] = RelationColumns(open=True, uncounted=True)
 LEFT_ONLY: Final = frozenset({JoinKind.LEFT_ANTI, JoinKind.LEFT_SEMI})
 """Joins that show the left side alone."""
 
@@ -543,11 +687,13 @@ LEFT_ONLY: Final = frozenset({JoinKind.LEFT_ANTI, JoinKind.LEFT_SEMI})
 def star_columns(star: Star, below: RelationColumns[V]) -> list[RelationColumn[V]]:
     """Return the columns that a star shows, of those that are known."""
     qualifier = tuple([part.lower() for part in star.qualifier])
+    pattern = None if star.pattern is None else re.compile(star.pattern, re.IGNORECASE)
     return [
         one
         for one in below.columns
         if (qualifier in one.qualifiers if qualifier else one.bare)
         and not any(_is_named(one, excluded) for excluded in star.excluded)
+        and (pattern is None or pattern.fullmatch(one.name))
     ]
 
 

@@ -79,15 +79,16 @@ _NATURAL: Final = "Natural"
 """Before the type of a join that is NATURAL."""
 
 
-def relation_of(reading: Reading) -> RelationNode | None:
-    """Return the plan of a statement as a relation; None for a very large one, and for an expression."""
-    return None if reading.tree_json is None else _read_relation(reading.tree_json)
+def relation_of(reading: Reading, base: int = 0) -> RelationNode | None:
+    """Return the plan of a statement as a relation; None for a very large one, and for an expression. Places
+    in it are counted from `base`."""
+    return None if reading.tree_json is None else _read_relation(reading.tree_json, base)
 
 
 @lru_cache(maxsize=32)
-def _read_relation(tree: bytes) -> RelationNode:
+def _read_relation(tree: bytes, base: int) -> RelationNode:
     """The same, remembered: several ask for it while one statement is judged."""
-    return lower_relation(read_tree(tree))
+    return lower_relation(read_tree(tree, base))
 
 
 def lower_relation(node: ExpressionNode) -> RelationNode:
@@ -101,9 +102,11 @@ def lower_expression(node: ExpressionNode) -> Expression:
 
 def conjuncts(conditions: Iterable[Expression]) -> Iterator[Expression]:
     """Yield the conditions that have to hold, one by one."""
-    for condition in conditions:
+    waiting = list(conditions)[::-1]
+    while waiting:
+        condition = waiting.pop()
         if isinstance(condition, Operator) and condition.name == "And":
-            yield from conjuncts(condition.operands)
+            waiting += condition.operands[::-1]
         else:
             yield condition
 

@@ -71,6 +71,8 @@ LITERAL_FUNCTIONS: Final = frozenset(
     """.split()
 )
 """Names that Spark takes for a function without brackets when no column has them."""
+Parts = tuple[str, ...]
+"""Name parts, lower case."""
 _ALL: Final = "all"
 """GROUP BY ALL and ORDER BY ALL: a name to Spark's parser."""
 _COMPUTING: Final = frozenset(
@@ -183,8 +185,8 @@ class UsageDomain:
     """What was made here and not by a lowering: the resolver knows relations by their identity."""
 
     def __post_init__(self) -> None:
-        names = {span: one.name.parts for span, one in self.scanned.items() if one.name is not None}
-        self.resolver = Resolver(self, self.ctes, names=names, many=self.many, recursion=True)
+        full = {span: table.name.parts for span, table in self.scanned.items() if table.name is not None}
+        self.resolver = Resolver(self, self.ctes, many=self.many, recursion=True, full_names=full)
 
     def statement(self, relation: RelationNode) -> _Columns:
         """Note what a statement uses, and return the columns that it shows."""
@@ -243,7 +245,8 @@ class UsageDomain:
         if isinstance(expression, Alias):
             return operands[0]
         if isinstance(expression, OpaqueExpression) and (
-            expression.relations or expression.name not in _COMPUTING  # RULE (usage-known-expression)
+            expression.relations  # RULE (usage-known-expression)
+            or not (expression.complete or expression.name in _COMPUTING)
         ):
             raise Unclear(f"column analysis does not understand {expression.name or 'an expression'}")
         self.found.compute(operands)
@@ -295,8 +298,9 @@ class UsageDomain:
             case SetOperation():
                 self._set(relation, inputs)
             case ColumnAliases():
-                self._rename(relation, inputs[0])
-                return [replace(inputs[0], columns=tuple(_as_listed(inputs[0].columns)))]
+                shown = replace(inputs[0], columns=tuple([one for one in inputs[0].columns if one.bare]))
+                self._rename(relation, shown)
+                return [replace(shown, columns=tuple(_as_listed(shown.columns)))]
             case InlineTable() | TableFunction():
                 self._compute(relation.expressions, scope)
             case NamedScan() if not inputs:
@@ -312,6 +316,11 @@ class UsageDomain:
                     raise Unclear(f"column analysis does not read {name}")
                 for below in inputs:
                     self.show(below.columns)
+            case OpaqueRelation(complete=True):
+                self._compute(relation.expressions, scope.over(_beside(inputs)))
+                for below in inputs:
+                    self.show(below.columns)
+                    self.compute_with(below.columns)
             case OpaqueRelation(name="UnresolvedIdentifier"):
                 pass
             case OpaqueRelation():  # RULE (usage-known-relation)
@@ -413,10 +422,10 @@ class UsageDomain:
         for name in names:
             for side in (left, right):
                 found = side.find_columns((name,))
-                if len(found) != 1:
+                if len(found) != 1 and (found or not side.open):  # RULE (join-column-known)
                     kind = Unclear if side.open or found else Unfound
                     raise kind(f"the join column `{name}` is in {len(found)} known relations")
-                self.found.mark(found[0].value.origins, plain=False)
+                self.found.mark(_origins(found), plain=False)
         self._compute(join.conditions, scope.over(left.beside(right)))
 
     def _set(self, relation: SetOperation, inputs: Sequence[_Columns]) -> None:
@@ -434,8 +443,7 @@ class UsageDomain:
             return
         # RULE (alias-column-list)
         self.found.stars |= {one.value.table for one in below.columns if one.value.table is not None}
-        whole = not below.uncounted and all(one.bare for one in below.columns)
-        if not whole or len(relation.names) != len(below.columns):
+        if below.uncounted or len(relation.names) != len(below.columns):
             raise Unclear(f"{len(relation.names)} names for {len(below.columns)} columns")
 
     def _without_star(self, relation: RelationNode) -> RelationNode:
@@ -448,6 +456,11 @@ class UsageDomain:
             return relation
         self._made.append(made)
         return made
+
+
+def is_literal(parts: Parts) -> bool:
+    """Whether a name that no relation has is a function without brackets."""
+    return len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS
 
 
 def _resolve_word(column: NamedColumn) -> UsedValue:
@@ -467,6 +480,13 @@ def _origins(columns: Iterable[_Column]) -> Origins:
 def _as_listed(columns: Iterable[_Column]) -> list[_Column]:
     """Return columns as a list passes them on: they are its own then, and no longer a table's."""
     return [one._replace(value=UsedValue(one.value.origins)) for one in columns]
+
+
+def _beside(inputs: Sequence[_Columns]) -> _Columns:
+    columns: _Columns = RelationColumns()
+    for one in inputs:
+        columns = columns.beside(one)
+    return columns
 
 
 def _has_star(items: Iterable[Expression]) -> bool:

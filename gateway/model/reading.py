@@ -232,12 +232,12 @@ class ExpressionNode:
     stand for."""
 
 
-def read_tree(told: bytes) -> ExpressionNode:
-    """Return a tree from its JSON."""
-    return _node(json.loads(told))
+def read_tree(told: bytes, base: int = 0) -> ExpressionNode:
+    """Return a tree from its JSON, with places that are counted from `base`."""
+    return _node(json.loads(told), base)
 
 
-def _node(told: dict[str, Any]) -> ExpressionNode:
+def _node(told: dict[str, Any], base: int) -> ExpressionNode:
     get, span = told.get, told.get("span")
     return ExpressionNode(
         node=told["node"],
@@ -246,9 +246,9 @@ def _node(told: dict[str, Any]) -> ExpressionNode:
         parts=tuple(get("parts", ())),
         without=tuple(map(tuple, get("without", ()))),
         value=get("value"),
-        span=None if span is None else Span(*span),
-        children=tuple([_node(child) for child in get("children", ())]),
-        plans=tuple([_node(plan) for plan in get("plans", ())]),
+        span=None if span is None else Span(span[0] + base, span[1] + base),
+        children=tuple([_node(child, base) for child in get("children", ())]),
+        plans=tuple([_node(plan, base) for plan in get("plans", ())]),
     )
 
 

@@ -8,12 +8,12 @@ Column analysis also explains refusals and names columns for the audit record. I
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from gateway.algebra.nodes import NamedCall, RelationNode
+from gateway.algebra.nodes import Expression, NamedCall, OneRow, Projection, RelationNode
 from gateway.algebra.resolve import TooMuch
-from gateway.algebra.spark import relation_of
+from gateway.algebra.spark import lower_expression, relation_of
 from gateway.algebra.usage import (
     LITERAL_FUNCTIONS,
     ColumnFindings,
@@ -23,9 +23,9 @@ from gateway.algebra.usage import (
     UsageDomain,
 )
 from gateway.model.catalog import Column, TableName
-from gateway.model.reading import Reading, RelationRole, Span
+from gateway.model.reading import Reading, RelationRole, Span, read_tree
 from gateway.sql.functions import ALLOWED_FUNCTIONS, GENERATORS, builtin_name
-from gateway.sql.second_opinion import names_in_text, names_in_tree
+from gateway.sql.second_opinion import NamesRead, names_in_expression, names_in_text, names_in_tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,12 +86,28 @@ def analyse(text: str, reading: Reading, scans: Sequence[ScannedTable]) -> Usage
     return usage_of_findings(domain.found, {scan.name for scan in scans if scan.name is not None})
 
 
-def read_agreed(text: str, reading: Reading) -> RelationNode:
+def read_agreed(text: str, reading: Reading, base: int = 0) -> RelationNode:
     """Return a statement's relation; raise Unclear where it has none, or where something else that is read
-    in its text is not in it."""
-    tree = relation_of(reading)
+    in its text is not in it. Places in it are counted from `base`."""
+    tree = relation_of(reading, base)
     if tree is None:
         raise Unclear("the statement is too large for column analysis")
+    _agree(tree, reading, lambda bare: names_in_text(text, bare))
+    return tree
+
+
+def read_agreed_expression(text: str, reading: Reading, base: int = 0) -> Expression:
+    """Return the same of an expression that stands by itself."""
+    if reading.tree_json is None:
+        raise Unclear("an expression is too large for column analysis")
+    expression = lower_expression(read_tree(reading.tree_json, base))
+    whole = Projection(OneRow(), (expression,))
+    _agree(whole, reading, lambda bare: names_in_expression(text, bare))
+    return expression
+
+
+def _agree(tree: RelationNode, reading: Reading, of_text: Callable[[frozenset[str]], NamesRead]) -> None:
+    """Raise Unclear where the reading, or sqlglot, has names that the tree has not."""
     scans = [one for one in reading.relations if one.role is RelationRole.SCAN]
     seen = names_in_tree(tree, [tuple(part.lower() for part in one.parts) for one in scans])
     named = {tuple(part.lower() for part in one.parts) for one in reading.columns if not one.star}
@@ -100,10 +116,9 @@ def read_agreed(text: str, reading: Reading) -> RelationNode:
         words = ", ".join(f"`{'.'.join(parts)}`" for parts in sorted(unseen))
         raise Unclear(f"readers disagree: only Spark's reading has {words}, and its tree has not")
     bare = LITERAL_FUNCTIONS.intersection(parts[0] for parts in named if len(parts) == 1)
-    missing = names_in_text(text, bare).explain_missing(seen)
+    missing = of_text(bare).explain_missing(seen)
     if missing:  # RULE (usage-second-opinion)
         raise Unclear(f"readers disagree: only sqlglot sees {missing}")
-    return tree
 
 
 def stored_tables(scans: Iterable[ScannedTable]) -> dict[Span, StoredTable]:

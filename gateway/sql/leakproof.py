@@ -22,6 +22,7 @@ from gateway.algebra.nodes import (
     Aggregate,
     Alias,
     ConditionClause,
+    DroppedColumns,
     Expression,
     Filter,
     Generate,
@@ -34,9 +35,11 @@ from gateway.algebra.nodes import (
     Passing,
     Projection,
     RelationNode,
+    RenamedColumns,
     Star,
     Subquery,
     SubqueryAlias,
+    WithColumns,
     names_in,
     nodes_of,
     queries_in,
@@ -60,7 +63,7 @@ MAX_CHARS: Final = 16_384
 """Characters of the copies for one scan; those beyond it are left out."""
 MAX_CHARS_OF_ALL: Final = 4 * MAX_CHARS
 """The same for all scans of a statement."""
-_PASSING: Final = frozenset(Passing) - {Passing.LIMIT, Passing.SAMPLE}
+_PASSING: Final = frozenset({Passing.DISTINCT, Passing.HINT, Passing.PIPE, Passing.REPARTITION, Passing.SORT})
 """What has all the rows of what is below it. A table as it was at another time (`RelationTimeTravel`) may
 have had other types."""
 _KEEPS_LEFT: Final = LEFT_ONLY | {JoinKind.CROSS, JoinKind.INNER, JoinKind.LEFT_OUTER}
@@ -196,6 +199,8 @@ def _list_asked_columns(nodes: Iterable[RelationNode | Expression]) -> Iterator[
     for node in nodes:
         if isinstance(node, NamedColumn):
             yield node.parts[-1].lower()
+        elif isinstance(node, RenamedColumns):
+            yield from (old.lower() for old, _ in node.names)
         elif isinstance(node, Join):
             yield from (name.lower() for name in node.using)
 
@@ -289,7 +294,7 @@ class _LeakDomain:
                 kept = all(map(is_row_wise, relation.conditions))  # RULE (pushdown-past-varying-condition)
             case Filter(clause=ConditionClause.HAVING):
                 kept = all(map(is_group_wise, relation.conditions))
-            case Projection():
+            case Projection() | WithColumns():
                 listed = [one for item in relation.items for one in _unstarred(item)]
                 kept = all(map(is_row_wise, listed))
             case Aggregate():
@@ -301,7 +306,7 @@ class _LeakDomain:
             case NamedScan():
                 kept = self.mentions[relation.parts[-1].lower()] == 1
             case _:
-                kept = isinstance(relation, SubqueryAlias)
+                kept = isinstance(relation, SubqueryAlias | RenamedColumns | DroppedColumns)
         return [_if_kept(below, kept=kept) for below in inputs]
 
     def _narrow(self, conditions: Sequence[Expression], below: _Outputs) -> _Outputs:

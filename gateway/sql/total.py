@@ -32,30 +32,32 @@ from typing import Final
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
+    ColumnAliases,
     ConditionClause,
+    DroppedColumns,
     Expression,
     Filter,
-    Generate,
-    InlineTable,
     Join,
     Literal,
     NamedCall,
     NamedColumn,
     NamedScan,
-    OpaqueRelation,
+    OneRow,
     Operator,
     Pass,
     Passing,
     Projection,
     QueryKind,
     RelationNode,
+    RenamedColumns,
     SetKind,
     SetOperation,
     Star,
     Subquery,
-    TableFunction,
+    SubqueryAlias,
     WindowCall,
     With,
+    WithColumns,
     names_in,
 )
 from gateway.algebra.resolve import (
@@ -213,7 +215,7 @@ class _TotalDomain:
                 self._check_shown(relation.expressions, scope.over(_OPEN))
                 for one in relation.inputs:
                     self.check_end_of_statement(one, scope)
-            case Projection() | Aggregate():
+            case Projection() | Aggregate() | WithColumns():
                 below = self.resolver.relation(relation.input, scope)
                 self._check_shown(relation.expressions, scope.over(below))
             case _:
@@ -353,7 +355,7 @@ class _TotalDomain:
                 # RULE (set-operation-one-type)
                 if len(types) != 1 or any(side.open for side in inputs) or not all(types.pop()):
                     raise _NotTotal
-            case Projection():
+            case Projection() | WithColumns():
                 self._list_names(relation.items, inputs[0])
             case Aggregate():
                 made = self._list_names(relation.items, inputs[0])
@@ -369,12 +371,14 @@ class _TotalDomain:
             case Pass(why=Passing.DISTINCT | Passing.HINT):
                 for hint in relation.expressions:
                     self._plain(hint)
-            case Filter() | Join() | Pass() | Generate() | InlineTable() | TableFunction():
-                raise _NotTotal
-            case OpaqueRelation():
-                raise _NotTotal
             case NamedScan() if not inputs:
                 raise _NotTotal  # it reads itself
+            case NamedScan() | OneRow() | SubqueryAlias() | ColumnAliases() | With() | RenamedColumns():
+                pass
+            case DroppedColumns():
+                pass
+            case _:  # RULE (total-known-relation)
+                raise _NotTotal
         return inputs
 
     def _column(self, name: str, side: RelationColumns[TotalValue]) -> TotalValue:
