@@ -10,7 +10,7 @@ What cannot be attributed raises `Unclear`: whoever decides by usage then takes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Protocol
 
@@ -41,6 +41,7 @@ from gateway.algebra.nodes import (
     Star,
     Subquery,
     TableFunction,
+    WindowCall,
     names_in,
 )
 from gateway.algebra.resolve import (
@@ -218,8 +219,9 @@ class UsageDomain:
         return [(column, UsedValue(frozenset({(name, noted)}), name)) for column, noted in names]
 
     def column(self, column: NamedColumn, answer: NameAnswer[UsedValue], scope: _Scope) -> UsedValue:
+        # RULE (qualifier-before-column)
         if len(column.parts) == 1 or not scope.has_qualifier(column.parts):
-            self.found.words.add(column.parts[0].lower())  # RULE (qualifier-before-column)
+            self.found.words.add(column.parts[0].lower())
         match answer:
             case OpenName():
                 self.found.mark(_origins(answer.otherwise), plain=False)
@@ -231,8 +233,12 @@ class UsageDomain:
             case _:
                 return _resolve_word(column)
         known = [one for one in found if not one.value.guessed]  # RULE (known-column-before-guessed)
-        if not known and answer.open:  # RULE (alias-beside-unknown-columns)
-            return COMPUTED  # a column of a relation of unknown columns is as likely
+        given = [
+            one for tier in scope.levels[answer.depth][1:] for one in tier.find_columns(column.parts[:1])
+        ]
+        # One of a relation of unknown columns is as likely. RULE (alias-beside-unknown-columns)
+        if not known and answer.open and all(one.value.guessed for one in given):
+            return COMPUTED
         origins = _origins(known or found[:1])
         self.found.mark(origins, plain=True)
         if any(one.guessed for one in found):
@@ -244,10 +250,8 @@ class UsageDomain:
     def compute(self, expression: Expression, operands: Sequence[UsedValue]) -> UsedValue:
         if isinstance(expression, Alias):
             return operands[0]
-        if isinstance(expression, OpaqueExpression) and (
-            expression.relations  # RULE (usage-known-expression)
-            or not (expression.complete or expression.name in _COMPUTING)
-        ):
+        # RULE (usage-known-expression)
+        if isinstance(expression, OpaqueExpression) and not _computes_alone(expression):
             raise Unclear(f"column analysis does not understand {expression.name or 'an expression'}")
         self.found.compute(operands)
         return COMPUTED
@@ -291,6 +295,10 @@ class UsageDomain:
                 self._compute(relation.conditions, scope.over(inputs[0]))
             case Filter():
                 self._of_shown(relation.conditions, relation.input, inputs[0], scope)
+                if relation.clause is ConditionClause.QUALIFY:  # RULE (qualify-window-columns)
+                    windows = [one for made in relation.conditions for one in _windows(made)]
+                    below = self._made_of(relation.input, scope)
+                    self._compute(windows, scope.over(below, inputs[0]))
             case Pass():
                 self._pass(relation, inputs[0], scope)
             case Join():
@@ -371,11 +379,12 @@ class UsageDomain:
         """Note what conditions and sort keys above a select list are on: what it shows, and what that is made
         of. A name by itself is what is shown; one within an expression may be either."""
         below = self._made_of(relation, scope)
+        # RULE (having-output-first)
         known = replace(below, columns=tuple([one for one in below.columns if not one.value.guessed]))
         for one in expressions:
             self._compute((one,), scope.over(shown, below))
-            if not isinstance(one, NamedColumn):
-                self._compute((one,), scope.over(known, shown, below))  # RULE (having-output-first)
+            if not isinstance(one, NamedColumn):  # RULE (either-within-expression)
+                self._compute((one,), scope.over(known, shown, below))
 
     def _made_of(self, relation: RelationNode, scope: _Scope) -> _Columns:
         """Return the columns that a select list is made of."""
@@ -456,6 +465,18 @@ class UsageDomain:
             return relation
         self._made.append(made)
         return made
+
+
+def _windows(expression: Expression) -> Iterator[WindowCall]:
+    if isinstance(expression, WindowCall):
+        yield expression
+    for one in expression.operands:
+        yield from _windows(one)
+
+
+def _computes_alone(expression: OpaqueExpression) -> bool:
+    """Whether an opaque expression is known to do nothing but compute with its operands."""
+    return not expression.relations and (expression.complete or expression.name in _COMPUTING)
 
 
 def is_literal(parts: Parts) -> bool:

@@ -72,10 +72,10 @@ class NamesRead:
 
     def explain_missing(self, tree: NamesRead) -> str:
         """Return what is here that Spark's tree does not have, in words; empty if nothing is."""
-        stars = {(*parts, "*") for parts in self.stars - tree.stars}
-        missing = (self.relations - tree.relations) | (self.computed - tree.computed) | stars
+        columns = (self.columns - tree.columns) | (self.computed - tree.computed)
         # What Spark's grammar has for a function is none of its columns.
-        missing |= {one for one in self.columns - tree.columns if one[1:] or one[0] not in LITERAL_FUNCTIONS}
+        missing = {one for one in columns if one[1:] or one[0] not in LITERAL_FUNCTIONS}
+        missing |= {(*parts, "*") for parts in self.stars - tree.stars} | (self.relations - tree.relations)
         return ", ".join(f"`{'.'.join(parts)}`" for parts in sorted(missing))
 
 

@@ -8,7 +8,6 @@ from gateway.algebra.nodes import (
     Aggregate,
     Alias,
     Aliases,
-    ColumnAliases,
     Expression,
     Filter,
     Generate,
@@ -157,10 +156,8 @@ async def test_what_is_read_beside_tables(reader: ReaderPool) -> None:
 
     values = await read("VALUES (1, x) AS v(k, l)")
     assert isinstance(values, SubqueryAlias)
-    assert isinstance(values.input, ColumnAliases)
+    assert isinstance(values.input, InlineTable)
     assert values.input.names == ("k", "l")
-    assert isinstance(values.input.input, InlineTable)
-    assert values.input.input.names == ("col1", "col2")
     called = await read("range(5)")
     assert isinstance(called, TableFunction)
     assert called.parts == ("range",)

@@ -128,13 +128,14 @@ async def test_a_column_comes_before_a_function_of_its_name(reader: ReaderPool, 
         found = await usage(reader, text)
         assert columns(found) == {"a": "x y" if ", y" in text else "x"}
         assert computed(found) == {}, "it is only passed on"
-    counted = await usage(reader, f"SELECT upper({word}) FROM (SELECT x AS {word}, y FROM a)")
-    assert computed(counted) == {"a": "x"}
-    assert columns(await usage(reader, f"SELECT y, {word} FROM a")) == {"a": "y"}
     reading = await reader.read(f"SELECT {word}")
     assert isinstance(reading, Reading)
+    is_column = bool(reading.columns)  # some are functions in Spark's grammar
+    counted = await usage(reader, f"SELECT upper({word}) FROM (SELECT x AS {word}, y FROM a)")
+    assert computed(counted) == ({"a": "x"} if is_column else {})
+    assert columns(await usage(reader, f"SELECT y, {word} FROM a")) == {"a": "y"}
     found = await usage(reader, f"SELECT {word} FROM t WHERE {word} > 1", {"t": f"{word} z"})
-    assert columns(found) == {"t": word if reading.columns else ""}, "of some Spark's grammar makes functions"
+    assert columns(found) == {"t": word if is_column else ""}
 
 
 async def test_a_temporary_view_is_a_relation_of_unknown_columns(reader: ReaderPool) -> None:
