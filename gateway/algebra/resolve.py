@@ -26,7 +26,8 @@ How Spark looks names up, whatever they are asked for:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, assert_never
 
@@ -295,6 +296,16 @@ class Resolver(Generic[V]):
     _known: dict[int, RelationColumns[V]] = field(default_factory=dict)
     """By the identity of a relation, each of which stands at one place."""
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Forget what is found of relations meanwhile: an expression may be looked at in two scopes."""
+        known = self._known
+        self._known = dict(known)
+        try:
+            yield
+        finally:
+            self._known = known
+
     def step(self, count: int = 1) -> None:
         self.steps += count
         if self.steps > self.max_steps:  # RULE (leakproof-steps)
@@ -349,10 +360,8 @@ class Resolver(Generic[V]):
                 known = RelationColumns(columns, known.open)
         while True:
             ctes = {**scope.ctes} if known is None else {**scope.ctes, name: known}
-            before = self._known
-            self._known = dict(before)  # what was found in a round does not hold in the next
-            found = self.relation(definition, NameScope(ctes, scope.levels))
-            self._known = before
+            with self.aside():  # what was found in a round does not hold in the next
+                found = self.relation(definition, NameScope(ctes, scope.levels))
             shown = found.with_name(frozenset())
             if known is None or shown == known:
                 return found
@@ -503,7 +512,8 @@ class Resolver(Generic[V]):
         self, items: Sequence[Expression], below: RelationColumns[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
         asked = {parts[0].lower() for item in items for parts in names_in(item)}
-        asked -= {one.name for one in below.columns}
+        if not below.open:
+            asked -= {one.name for one in below.columns}
         columns: list[RelationColumn[V]] = []
         given: list[RelationColumn[V]] = []
         is_open = uncounted = False

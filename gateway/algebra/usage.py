@@ -43,6 +43,8 @@ from gateway.algebra.nodes import (
     TableFunction,
     WindowCall,
     names_in,
+    nodes_in,
+    nodes_of,
 )
 from gateway.algebra.resolve import (
     AmbiguousName,
@@ -184,6 +186,10 @@ class UsageDomain:
     resolver: Resolver[UsedValue] = field(init=False)
     _made: list[RelationNode] = field(default_factory=list)
     """What was made here and not by a lowering: the resolver knows relations by their identity."""
+    _grouping: set[int] = field(default_factory=set)
+    """The identities of the items of select lists that groups are made by."""
+    _seen: set[int] = field(default_factory=set)
+    """Those of the references that were looked up."""
 
     def __post_init__(self) -> None:
         full = {span: table.name.parts for span, table in self.scanned.items() if table.name is not None}
@@ -193,6 +199,10 @@ class UsageDomain:
         """Note what a statement uses, and return the columns that it shows."""
         columns = self.resolver.relation(relation, NameScope())
         self.show(columns.columns)
+        for node in nodes_of(relation):
+            # RULE (usage-every-reference)
+            if isinstance(node, NamedColumn) and id(node) not in self._seen:
+                raise Unclear(f"column analysis did not come by `{'.'.join(node.parts)}`")
         return columns
 
     def show(self, columns: Iterable[_Column]) -> None:
@@ -219,6 +229,7 @@ class UsageDomain:
         return [(column, UsedValue(frozenset({(name, noted)}), name)) for column, noted in names]
 
     def column(self, column: NamedColumn, answer: NameAnswer[UsedValue], scope: _Scope) -> UsedValue:
+        self._seen.add(id(column))
         # RULE (qualifier-before-column)
         if len(column.parts) == 1 or not scope.has_qualifier(column.parts):
             self.found.words.add(column.parts[0].lower())
@@ -268,6 +279,8 @@ class UsageDomain:
         return COMPUTED
 
     def expand(self, star: Star, shown: Sequence[_Column], scope: _Scope) -> Sequence[_Column]:
+        if id(star) in self._grouping:
+            self.compute_with(shown)
         if star.implied:
             return shown
         self._note_star(star, shown, scope)
@@ -282,6 +295,8 @@ class UsageDomain:
         return COMPUTED
 
     def item(self, item: Expression, value: UsedValue) -> UsedValue:
+        if id(item) in self._grouping:
+            self.found.compute((value,))
         return UsedValue(value.origins)
 
     def merge(self, values: Sequence[UsedValue]) -> UsedValue:
@@ -352,25 +367,17 @@ class UsageDomain:
 
     def _group(self, relation: Aggregate, below: _Columns, scope: _Scope) -> None:
         """Note what groups are made by: columns, then names of the list, or all of it by place."""
-        here = scope.over(below)
-        aliases = {item.name.lower(): item for item in relation.items if isinstance(item, Alias)}
         if any(isinstance(one, OpaqueExpression) and one.name == _PIPE_PLACE for one in relation.items):
             self.show(below.columns)  # RULE (pipe-aggregate-ordinal)
             self.compute_with(below.columns)
         for key in relation.keys:
             if _means_places(key, below):
-                self._compute([one for one in relation.items if not isinstance(one, Star)], here)
-                self.compute_with(below.columns if _has_star(relation.items) else ())
+                self._grouping |= {id(item) for item in relation.items}
                 continue
-            own = RelationColumns(
-                tuple(
-                    [
-                        RelationColumn(name, self.resolver.value(item, here))
-                        for name, item in aliases.items()
-                        if any(parts[0].lower() == name for parts in names_in(key))
-                    ]
-                )
-            )
+            names = {parts[0].lower() for parts in names_in(key)} - {one.name for one in below.columns}
+            given = [one for one in relation.items if isinstance(one, Alias) and one.name.lower() in names]
+            self._grouping |= {id(item) for item in given}
+            own = RelationColumns(tuple([RelationColumn(one.name.lower(), COMPUTED) for one in given]))
             self._compute((key,), scope.over(below, own))
 
     def _of_shown(
@@ -382,7 +389,8 @@ class UsageDomain:
         # RULE (having-output-first)
         known = replace(below, columns=tuple([one for one in below.columns if not one.value.guessed]))
         for one in expressions:
-            self._compute((one,), scope.over(shown, below))
+            with self.resolver.aside():
+                self._compute((one,), scope.over(shown, below))
             if not isinstance(one, NamedColumn):  # RULE (either-within-expression)
                 self._compute((one,), scope.over(known, shown, below))
 
@@ -410,8 +418,9 @@ class UsageDomain:
                         self._of_shown((key,), relation.input, below, scope)
             case Passing.HINT:
                 here = scope.over(below, self._made_of(relation.input, scope))
-                for parts in [one for hint in relation.expressions for one in names_in(hint)]:
-                    answer = here.resolve(parts)
+                named = [one for one in nodes_in(relation.expressions) if isinstance(one, NamedColumn)]
+                self._seen |= {id(one) for one in named}
+                for answer in [here.resolve(one.parts) for one in named]:
                     if isinstance(answer, FoundName):
                         self.found.mark(answer.attribute.value.origins, plain=False)
             case _:
@@ -508,10 +517,6 @@ def _beside(inputs: Sequence[_Columns]) -> _Columns:
     for one in inputs:
         columns = columns.beside(one)
     return columns
-
-
-def _has_star(items: Iterable[Expression]) -> bool:
-    return any(isinstance(one, Star) for one in items)
 
 
 def _means_places(key: Expression, below: _Columns) -> bool:
