@@ -11,7 +11,7 @@ relation has `inputs`, the relations that it reads, and `expressions`, those tha
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -583,6 +583,13 @@ def nodes_of(relation: RelationNode) -> Iterator[RelationNode | Expression]:
                 relations.append(expression.relation)
             elif isinstance(expression, OpaqueExpression):
                 relations += expression.relations
+
+
+def nodes_in(expressions: Iterable[Expression]) -> Iterator[Expression]:
+    """Yield expressions and all that they are made of, without what is in queries within them."""
+    for one in expressions:
+        yield one
+        yield from nodes_in(one.operands)
 
 
 def names_in(expression: Expression) -> Iterator[tuple[str, ...]]:

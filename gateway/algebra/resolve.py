@@ -26,7 +26,8 @@ How Spark looks names up, whatever they are asked for:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, assert_never
 
@@ -282,18 +283,28 @@ class Resolver(Generic[V]):
     """The places that name common table expressions."""
     only: frozenset[str] | None = None
     """The names, lower case, that stored columns are looked up by; others are left out. None: all."""
-    names: Mapping[Span, Sequence[str]] = field(default_factory=dict)
-    """The full names of stored relations, by where they are named: a reference may have more of it."""
     many: Callable[[NamedCall], bool] = lambda _: True
     """Whether a function may make several columns of a select list."""
     recursion: bool = False
     """Whether common table expressions that read themselves are followed; else nothing is known of them."""
+    full_names: Mapping[Span, tuple[str, ...]] = field(default_factory=dict)
+    """What stored relations are called in full, by their places; of others only what is written is known."""
     by_plan: Mapping[int, Sequence[RelationNode]] = field(default_factory=dict)
     """The relations of a plan by their ids, which references may say. Without any these say nothing."""
     max_steps: int = MAX_STEPS
     steps: int = 0
     _known: dict[int, RelationColumns[V]] = field(default_factory=dict)
     """By the identity of a relation, each of which stands at one place."""
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Forget what is found of relations meanwhile: an expression may be looked at in two scopes."""
+        known = self._known
+        self._known = dict(known)
+        try:
+            yield
+        finally:
+            self._known = known
 
     def step(self, count: int = 1) -> None:
         self.steps += count
@@ -349,10 +360,8 @@ class Resolver(Generic[V]):
                 known = RelationColumns(columns, known.open)
         while True:
             ctes = {**scope.ctes} if known is None else {**scope.ctes, name: known}
-            before = self._known
-            self._known = dict(before)  # what was found in a round does not hold in the next
-            found = self.relation(definition, NameScope(ctes, scope.levels))
-            self._known = before
+            with self.aside():  # what was found in a round does not hold in the next
+                found = self.relation(definition, NameScope(ctes, scope.levels))
             shown = found.with_name(frozenset())
             if known is None or shown == known:
                 return found
@@ -482,12 +491,12 @@ class Resolver(Generic[V]):
         return tuple([RelationColumn(name.lower(), self.domain.variable()) for name in names])
 
     def _scan(self, scan: NamedScan, scope: NameScope[V]) -> RelationColumns[V]:
-        known = None if scan.span is None else self.names.get(scan.span)
-        parts = tuple([part.lower() for part in known or scan.parts])
+        named = self.full_names.get(scan.span, scan.parts) if scan.span is not None else scan.parts
+        parts = tuple([part.lower() for part in named])
         qualifiers = frozenset(parts[start:] for start in range(len(parts)))
         if scan.span in self.ctes:
-            within = scope.ctes.get(parts[-1])
-            inputs = self.domain.decide(scan, [] if within is None else [within], scope)
+            known = scope.ctes.get(parts[-1])
+            inputs = self.domain.decide(scan, [] if known is None else [known], scope)
             return inputs[0].with_name(qualifiers) if inputs else _UNLISTED
         stored = self.domain.scan(scan)
         if stored is None:
@@ -503,7 +512,8 @@ class Resolver(Generic[V]):
         self, items: Sequence[Expression], below: RelationColumns[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
         asked = {parts[0].lower() for item in items for parts in names_in(item)}
-        asked -= {one.name for one in below.columns}
+        if not below.open:
+            asked -= {one.name for one in below.columns}
         columns: list[RelationColumn[V]] = []
         given: list[RelationColumn[V]] = []
         is_open = uncounted = False
@@ -511,9 +521,10 @@ class Resolver(Generic[V]):
         for item in items:
             if isinstance(item, Star):
                 tiers = self.tiers(item, scope.over(below))
-                shown = [one for tier in tiers for one in star_columns(item, tier)]
                 if item.replaced:
                     shown = self._replaced(item, below, here)
+                else:
+                    shown = [one for tier in tiers for one in star_columns(item, tier)]
                 self.step(len(shown))
                 columns += [one._replace(bare=True) for one in self.domain.expand(item, shown, here)]
                 # What has a qualifier that is none of a relation's is a column with fields.
@@ -543,6 +554,18 @@ class Resolver(Generic[V]):
                 uncounted |= isinstance(item, OpaqueExpression) and item.several
                 uncounted |= isinstance(item, NamedCall) and self.many(item)
         return RelationColumns(tuple(columns), is_open, uncounted=uncounted)
+
+    def _replaced(
+        self, star: Star, below: RelationColumns[V], scope: NameScope[V]
+    ) -> list[RelationColumn[V]]:
+        """Return what a star shows that has other columns in the places of some."""
+        values = [self.domain.item(one, self.value(one, scope)) for one in star.replaced]
+        instead = list(zip(star.excluded, values, strict=True))
+        found = []
+        for one in star_columns(replace(star, excluded=()), below):
+            value = [value for parts, value in instead if _is_named(one, parts)]
+            found.append(RelationColumn(one.name, value[0]) if value else one)
+        return found
 
     def _replace_columns(
         self, relation: WithColumns, below: RelationColumns[V], scope: NameScope[V]
@@ -591,18 +614,6 @@ class Resolver(Generic[V]):
         made = self.value(changed, scope.over(below))
         columns = [one._replace(value=made) if every or one.name in names else one for one in below.columns]
         return RelationColumns(tuple(columns), below.open, below.unlisted, below.uncounted)
-
-    def _replaced(
-        self, star: Star, below: RelationColumns[V], scope: NameScope[V]
-    ) -> list[RelationColumn[V]]:
-        """Return what a star shows that has other columns in the places of some."""
-        values = [self.domain.item(one, self.value(one, scope)) for one in star.replaced]
-        instead = list(zip(star.excluded, values, strict=True))
-        found = []
-        for one in star_columns(replace(star, excluded=()), below):
-            value = [value for parts, value in instead if _is_named(one, parts)]
-            found.append(RelationColumn(one.name, value[0]) if value else one)
-        return found
 
     def _rename_columns(self, relation: ColumnAliases, below: RelationColumns[V]) -> RelationColumns[V]:
         """Spark takes a list that is as long as the columns are many, and no other: so where there are as

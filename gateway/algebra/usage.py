@@ -10,7 +10,7 @@ What cannot be attributed raises `Unclear`: whoever decides by usage then takes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Protocol
 
@@ -41,7 +41,10 @@ from gateway.algebra.nodes import (
     Star,
     Subquery,
     TableFunction,
+    WindowCall,
     names_in,
+    nodes_in,
+    nodes_of,
 )
 from gateway.algebra.resolve import (
     AmbiguousName,
@@ -71,6 +74,8 @@ LITERAL_FUNCTIONS: Final = frozenset(
     """.split()
 )
 """Names that Spark takes for a function without brackets when no column has them."""
+Parts = tuple[str, ...]
+"""Name parts, lower case."""
 _ALL: Final = "all"
 """GROUP BY ALL and ORDER BY ALL: a name to Spark's parser."""
 _COMPUTING: Final = frozenset(
@@ -181,15 +186,23 @@ class UsageDomain:
     resolver: Resolver[UsedValue] = field(init=False)
     _made: list[RelationNode] = field(default_factory=list)
     """What was made here and not by a lowering: the resolver knows relations by their identity."""
+    _grouping: set[int] = field(default_factory=set)
+    """The identities of the items of select lists that groups are made by."""
+    _seen: set[int] = field(default_factory=set)
+    """Those of the references that were looked up."""
 
     def __post_init__(self) -> None:
-        names = {span: one.name.parts for span, one in self.scanned.items() if one.name is not None}
-        self.resolver = Resolver(self, self.ctes, names=names, many=self.many, recursion=True)
+        full = {span: table.name.parts for span, table in self.scanned.items() if table.name is not None}
+        self.resolver = Resolver(self, self.ctes, many=self.many, recursion=True, full_names=full)
 
     def statement(self, relation: RelationNode) -> _Columns:
         """Note what a statement uses, and return the columns that it shows."""
         columns = self.resolver.relation(relation, NameScope())
         self.show(columns.columns)
+        for node in nodes_of(relation):
+            # RULE (usage-every-reference)
+            if isinstance(node, NamedColumn) and id(node) not in self._seen:
+                raise Unclear(f"column analysis did not come by `{'.'.join(node.parts)}`")
         return columns
 
     def show(self, columns: Iterable[_Column]) -> None:
@@ -216,8 +229,10 @@ class UsageDomain:
         return [(column, UsedValue(frozenset({(name, noted)}), name)) for column, noted in names]
 
     def column(self, column: NamedColumn, answer: NameAnswer[UsedValue], scope: _Scope) -> UsedValue:
+        self._seen.add(id(column))
+        # RULE (qualifier-before-column)
         if len(column.parts) == 1 or not scope.has_qualifier(column.parts):
-            self.found.words.add(column.parts[0].lower())  # RULE (qualifier-before-column)
+            self.found.words.add(column.parts[0].lower())
         match answer:
             case OpenName():
                 self.found.mark(_origins(answer.otherwise), plain=False)
@@ -229,8 +244,12 @@ class UsageDomain:
             case _:
                 return _resolve_word(column)
         known = [one for one in found if not one.value.guessed]  # RULE (known-column-before-guessed)
-        if not known and answer.open:  # RULE (alias-beside-unknown-columns)
-            return COMPUTED  # a column of a relation of unknown columns is as likely
+        given = [
+            one for tier in scope.levels[answer.depth][1:] for one in tier.find_columns(column.parts[:1])
+        ]
+        # One of a relation of unknown columns is as likely. RULE (alias-beside-unknown-columns)
+        if not known and answer.open and all(one.value.guessed for one in given):
+            return COMPUTED
         origins = _origins(known or found[:1])
         self.found.mark(origins, plain=True)
         if any(one.guessed for one in found):
@@ -242,10 +261,8 @@ class UsageDomain:
     def compute(self, expression: Expression, operands: Sequence[UsedValue]) -> UsedValue:
         if isinstance(expression, Alias):
             return operands[0]
-        if isinstance(expression, OpaqueExpression) and (
-            expression.relations  # RULE (usage-known-expression)
-            or not (expression.complete or expression.name in _COMPUTING)
-        ):
+        # RULE (usage-known-expression)
+        if isinstance(expression, OpaqueExpression) and not _computes_alone(expression):
             raise Unclear(f"column analysis does not understand {expression.name or 'an expression'}")
         self.found.compute(operands)
         return COMPUTED
@@ -262,6 +279,8 @@ class UsageDomain:
         return COMPUTED
 
     def expand(self, star: Star, shown: Sequence[_Column], scope: _Scope) -> Sequence[_Column]:
+        if id(star) in self._grouping:
+            self.compute_with(shown)
         if star.implied:
             return shown
         self._note_star(star, shown, scope)
@@ -276,6 +295,8 @@ class UsageDomain:
         return COMPUTED
 
     def item(self, item: Expression, value: UsedValue) -> UsedValue:
+        if id(item) in self._grouping:
+            self.found.compute((value,))
         return UsedValue(value.origins)
 
     def merge(self, values: Sequence[UsedValue]) -> UsedValue:
@@ -289,6 +310,10 @@ class UsageDomain:
                 self._compute(relation.conditions, scope.over(inputs[0]))
             case Filter():
                 self._of_shown(relation.conditions, relation.input, inputs[0], scope)
+                if relation.clause is ConditionClause.QUALIFY:  # RULE (qualify-window-columns)
+                    windows = [one for made in relation.conditions for one in _windows(made)]
+                    below = self._made_of(relation.input, scope)
+                    self._compute(windows, scope.over(below, inputs[0]))
             case Pass():
                 self._pass(relation, inputs[0], scope)
             case Join():
@@ -342,25 +367,17 @@ class UsageDomain:
 
     def _group(self, relation: Aggregate, below: _Columns, scope: _Scope) -> None:
         """Note what groups are made by: columns, then names of the list, or all of it by place."""
-        here = scope.over(below)
-        aliases = {item.name.lower(): item for item in relation.items if isinstance(item, Alias)}
         if any(isinstance(one, OpaqueExpression) and one.name == _PIPE_PLACE for one in relation.items):
             self.show(below.columns)  # RULE (pipe-aggregate-ordinal)
             self.compute_with(below.columns)
         for key in relation.keys:
             if _means_places(key, below):
-                self._compute([one for one in relation.items if not isinstance(one, Star)], here)
-                self.compute_with(below.columns if _has_star(relation.items) else ())
+                self._grouping |= {id(item) for item in relation.items}
                 continue
-            own = RelationColumns(
-                tuple(
-                    [
-                        RelationColumn(name, self.resolver.value(item, here))
-                        for name, item in aliases.items()
-                        if any(parts[0].lower() == name for parts in names_in(key))
-                    ]
-                )
-            )
+            names = {parts[0].lower() for parts in names_in(key)} - {one.name for one in below.columns}
+            given = [one for one in relation.items if isinstance(one, Alias) and one.name.lower() in names]
+            self._grouping |= {id(item) for item in given}
+            own = RelationColumns(tuple([RelationColumn(one.name.lower(), COMPUTED) for one in given]))
             self._compute((key,), scope.over(below, own))
 
     def _of_shown(
@@ -369,11 +386,13 @@ class UsageDomain:
         """Note what conditions and sort keys above a select list are on: what it shows, and what that is made
         of. A name by itself is what is shown; one within an expression may be either."""
         below = self._made_of(relation, scope)
+        # RULE (having-output-first)
         known = replace(below, columns=tuple([one for one in below.columns if not one.value.guessed]))
         for one in expressions:
-            self._compute((one,), scope.over(shown, below))
-            if not isinstance(one, NamedColumn):
-                self._compute((one,), scope.over(known, shown, below))  # RULE (having-output-first)
+            with self.resolver.aside():
+                self._compute((one,), scope.over(shown, below))
+            if not isinstance(one, NamedColumn):  # RULE (either-within-expression)
+                self._compute((one,), scope.over(known, shown, below))
 
     def _made_of(self, relation: RelationNode, scope: _Scope) -> _Columns:
         """Return the columns that a select list is made of."""
@@ -399,8 +418,9 @@ class UsageDomain:
                         self._of_shown((key,), relation.input, below, scope)
             case Passing.HINT:
                 here = scope.over(below, self._made_of(relation.input, scope))
-                for parts in [one for hint in relation.expressions for one in names_in(hint)]:
-                    answer = here.resolve(parts)
+                named = [one for one in nodes_in(relation.expressions) if isinstance(one, NamedColumn)]
+                self._seen |= {id(one) for one in named}
+                for answer in [here.resolve(one.parts) for one in named]:
                     if isinstance(answer, FoundName):
                         self.found.mark(answer.attribute.value.origins, plain=False)
             case _:
@@ -456,6 +476,23 @@ class UsageDomain:
         return made
 
 
+def _windows(expression: Expression) -> Iterator[WindowCall]:
+    if isinstance(expression, WindowCall):
+        yield expression
+    for one in expression.operands:
+        yield from _windows(one)
+
+
+def _computes_alone(expression: OpaqueExpression) -> bool:
+    """Whether an opaque expression is known to do nothing but compute with its operands."""
+    return not expression.relations and (expression.complete or expression.name in _COMPUTING)
+
+
+def is_literal(parts: Parts) -> bool:
+    """Whether a name that no relation has is a function without brackets."""
+    return len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS
+
+
 def _resolve_word(column: NamedColumn) -> UsedValue:
     name = column.parts[0].lower()
     if len(column.parts) == 1 and (name in LITERAL_FUNCTIONS or name == _ALL):
@@ -470,20 +507,16 @@ def _origins(columns: Iterable[_Column]) -> Origins:
     return NO_ORIGINS.union(*[one.value.origins for one in columns])
 
 
-def _beside(inputs: Sequence[_Columns]) -> _Columns:
-    columns: _Columns = RelationColumns()
-    for one in inputs:
-        columns = columns.beside(one)
-    return columns
-
-
 def _as_listed(columns: Iterable[_Column]) -> list[_Column]:
     """Return columns as a list passes them on: they are its own then, and no longer a table's."""
     return [one._replace(value=UsedValue(one.value.origins)) for one in columns]
 
 
-def _has_star(items: Iterable[Expression]) -> bool:
-    return any(isinstance(one, Star) for one in items)
+def _beside(inputs: Sequence[_Columns]) -> _Columns:
+    columns: _Columns = RelationColumns()
+    for one in inputs:
+        columns = columns.beside(one)
+    return columns
 
 
 def _means_places(key: Expression, below: _Columns) -> bool:

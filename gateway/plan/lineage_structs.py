@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gateway.algebra.usage import Parts, Unclear
 from gateway.plan.identifiers import attribute_parts
-from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.lineage_structs import of_schema
 from gateway.sql.lineage_types import COUNTS, element_type, field_type, is_nested, struct_of, sum_type
 from gateway.wire.connect import pb

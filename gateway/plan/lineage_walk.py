@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import cast
 
+from gateway.algebra.usage import Unclear
 from gateway.model.lineage import StatementLineage
 from gateway.plan.lineage_expressions import TextsById
 from gateway.plan.lineage_generators import generate_columns
@@ -20,7 +21,6 @@ from gateway.plan.lowering import INPUTS
 from gateway.plan.reading import PlanReading
 from gateway.plan.references import ids_bound, names_bound
 from gateway.plan.walk_sources import is_registrable
-from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_extraction import Bound, Extraction
 from gateway.sql.lineage_scope import (
     NO_DEPENDENCIES,

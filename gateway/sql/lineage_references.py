@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 
+from gateway.algebra.usage import Parts, Unclear, is_literal
 from gateway.model.lineage import Clause
 from gateway.model.reading import ExtractedValue, NamePieces, UnnamedColumn
-from gateway.sql.analyse_scope import Parts, Unclear, is_literal
 from gateway.sql.lineage_scope import (
     AGGREGATION,
     NO_DEPENDENCIES,

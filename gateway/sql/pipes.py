@@ -13,7 +13,7 @@ from typing import Final
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from gateway.sql.analyse_scope import Unclear
+from gateway.algebra.usage import Unclear
 from gateway.sql.tokens import step, tokens_of
 
 PIPE: Final = "|>"

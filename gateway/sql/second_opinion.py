@@ -29,8 +29,7 @@ from gateway.algebra.nodes import (
     With,
     nodes_of,
 )
-from gateway.algebra.usage import LITERAL_FUNCTIONS, Unclear
-from gateway.sql.analyse_scope import Parts
+from gateway.algebra.usage import LITERAL_FUNCTIONS, Parts, Unclear
 from gateway.sql.analyse_tree import (
     bare_name,
     fold_identifier,
@@ -73,10 +72,10 @@ class NamesRead:
 
     def explain_missing(self, tree: NamesRead) -> str:
         """Return what is here that Spark's tree does not have, in words; empty if nothing is."""
-        stars = {(*parts, "*") for parts in self.stars - tree.stars}
-        missing = (self.relations - tree.relations) | (self.computed - tree.computed) | stars
+        columns = (self.columns - tree.columns) | (self.computed - tree.computed)
         # What Spark's grammar has for a function is none of its columns.
-        missing |= {one for one in self.columns - tree.columns if one[1:] or one[0] not in LITERAL_FUNCTIONS}
+        missing = {one for one in columns if one[1:] or one[0] not in LITERAL_FUNCTIONS}
+        missing |= {(*parts, "*") for parts in self.stars - tree.stars} | (self.relations - tree.relations)
         return ", ".join(f"`{'.'.join(parts)}`" for parts in sorted(missing))
 
 
@@ -159,6 +158,11 @@ def names_in_text(text: str, bare: frozenset[str]) -> NamesRead:
     if PIPE in text or any(map(partial(starts_without_list, tokens), range(len(tokens)))):
         names.found.stars.discard(())  # what stands for `FROM t` and `TABLE t` has one
     return names.found.frozen()
+
+
+def names_in_expression(text: str, bare: frozenset[str]) -> NamesRead:
+    """Return the same of an expression, which stands by itself in a select list."""
+    return names_in_text(f"SELECT {text}", bare)
 
 
 @dataclass(slots=True)

@@ -6,21 +6,30 @@ import pytest
 
 from gateway.algebra.nodes import (
     Aggregate,
+    Alias,
+    Aliases,
     Expression,
     Filter,
     Generate,
+    InlineTable,
     Join,
     JoinKind,
+    Lambda,
     Literal,
     NamedCall,
+    NamedColumn,
     OpaqueExpression,
     OpaqueRelation,
     Operator,
     Pass,
+    Passing,
     Projection,
     QueryKind,
     RelationNode,
+    Star,
     Subquery,
+    SubqueryAlias,
+    TableFunction,
     WindowCall,
     nodes_of,
 )
@@ -107,8 +116,8 @@ async def test_windows(reader: ReaderPool) -> None:
     assert isinstance(found, WindowCall)
     assert isinstance(found.function, NamedCall)
     assert (len(found.keys), len(found.bounds)) == (2, 1)
-    named = await relation_of(reader, "SELECT sum(x) OVER w FROM a WINDOW w AS (ORDER BY x)")
-    assert any(isinstance(node, OpaqueExpression) for node in nodes_of(named))
+    named = await relation_of(reader, "SELECT sum(x) OVER W FROM a WINDOW w AS (ORDER BY x)")
+    assert named == await relation_of(reader, "SELECT sum(x) OVER (ORDER BY x) FROM a")
 
 
 async def test_queries_within(reader: ReaderPool) -> None:
@@ -126,10 +135,6 @@ async def test_queries_within(reader: ReaderPool) -> None:
     "text",
     [
         "SELECT * FROM a PIVOT (max(x) FOR y IN (1, 2))",
-        "SELECT * FROM VALUES (1) AS v(x)",
-        "SELECT * FROM a, LATERAL (SELECT x)",
-        "SELECT * FROM a VERSION AS OF 3",
-        "SELECT * FROM range(5)",
         "INSERT INTO a SELECT * FROM b",
     ],
 )
@@ -137,7 +142,53 @@ async def test_relations_that_are_not_known(reader: ReaderPool, text: str) -> No
     assert any(isinstance(node, OpaqueRelation) for node in nodes_of(await relation_of(reader, text)))
 
 
-@pytest.mark.parametrize("item", ["transform(arr, v -> v + x)", "x < :y", "explode(arr) AS (k, v)"])
+@pytest.mark.parametrize("item", ["x < :y", "x IS UNKNOWN"])
 async def test_expressions_that_are_not_known(reader: ReaderPool, item: str) -> None:
     found = await relation_of(reader, f"SELECT {item} FROM a")
     assert any(isinstance(node, OpaqueExpression) for node in nodes_of(found))
+
+
+async def test_what_is_read_beside_tables(reader: ReaderPool) -> None:
+    async def read(text: str) -> RelationNode:
+        found = await relation_of(reader, f"SELECT * FROM {text}")
+        assert isinstance(found, Projection)
+        return found.input
+
+    values = await read("VALUES (1, x) AS v(k, l)")
+    assert isinstance(values, SubqueryAlias)
+    assert isinstance(values.input, InlineTable)
+    assert values.input.names == ("k", "l")
+    called = await read("range(5)")
+    assert isinstance(called, TableFunction)
+    assert called.parts == ("range",)
+    version = await read("a VERSION AS OF 3")
+    assert isinstance(version, Pass)
+    assert version.why is Passing.VERSION
+    joined = await read("a LEFT JOIN LATERAL (SELECT x) t ON t.x = y")
+    assert isinstance(joined, Join)
+    assert (joined.lateral, joined.kind, len(joined.conditions)) == (True, JoinKind.LEFT_OUTER, 1)
+
+
+async def test_functions_of_variables_and_names_of_generators(reader: ReaderPool) -> None:
+    found = await item_of(reader, "transform(arr, (v, i) -> v + x)")
+    assert isinstance(found, NamedCall)
+    assert isinstance(found.operands[1], Lambda)
+    assert found.operands[1].variables == ("v", "i")
+    assert await item_of(reader, "explode(arr) AS (k, v)") == Aliases(
+        ("k", "v"), NamedCall(("explode",), (NamedColumn(("arr",)),))
+    )
+
+
+async def test_stars(reader: ReaderPool) -> None:
+    assert await item_of(reader, "t.*") == Star(("t",))
+    star = await item_of(reader, "* EXCEPT (X, t.y)")
+    assert star == Star((), (("x",), ("t", "y")))
+    assert isinstance(star, Star)
+    assert not star.implied
+    made = await relation_of(reader, "FROM a |> EXTEND x + 1 AS n")
+    assert isinstance(made, Projection)
+    assert isinstance(made.items[0], Star)
+    assert made.items[0].implied
+    put = await relation_of(reader, "FROM a |> SET x = y")
+    assert isinstance(put, Projection)
+    assert put.items[0] == Star((), (("x",),), (Alias("x", NamedColumn(("y",))),), implied=True)

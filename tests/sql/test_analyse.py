@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from gateway.algebra.usage import LITERAL_FUNCTIONS, Unclear
+from gateway.algebra.usage import LITERAL_FUNCTIONS
 from gateway.model.catalog import Column, TableName
 from gateway.model.reading import Reading, RelationRole
 from gateway.reader.pool import ReaderPool
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
-from gateway.sql.second_opinion import NamesRead, names_in_text
+from gateway.sql.second_opinion import NamesRead
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -107,13 +106,13 @@ async def test_what_an_outer_query_names_of_an_inner_star_is_named(reader: Reade
     ("sql", "why"),
     [
         ("SELECT nothing FROM a", "in no relation"),
-        ("SHOW TABLES", "does not understand"),
+        ("SHOW TABLES", "does not read COMMAND"),
         ("FROM a |> SELECT x |> UNION ALL TABLE b", "cannot be matched"),
         ("SELECT n FROM (SELECT x AS n, 1 FROM a UNION ALL SELECT * FROM range(3))", "cannot be matched"),
         ("SELECT n FROM a t(n)", "1 names for 7 columns"),
         ("SELECT `x.*` FROM a", "in no relation"),
-        ("SELECT `[xy]` FROM a t, t.q", "in no relation"),
-        ("MERGE INTO d USING a ON d.i = a.i WHEN MATCHED THEN DELETE", "does not understand"),
+        ("MERGE INTO d USING a ON d.i = a.i WHEN MATCHED THEN DELETE", "does not read MERGE"),
+        ("SELECT x FROM a VERSION AS OF 1, tf(TABLE(b))", "readers disagree: only sqlglot sees `b`"),
     ],
 )
 async def test_it_keeps_silent_where_it_is_not_sure(reader: ReaderPool, sql: str, why: str) -> None:
@@ -129,11 +128,14 @@ async def test_a_column_comes_before_a_function_of_its_name(reader: ReaderPool, 
         found = await usage(reader, text)
         assert columns(found) == {"a": "x y" if ", y" in text else "x"}
         assert computed(found) == {}, "it is only passed on"
+    reading = await reader.read(f"SELECT {word}")
+    assert isinstance(reading, Reading)
+    is_column = bool(reading.columns)  # some are functions in Spark's grammar
     counted = await usage(reader, f"SELECT upper({word}) FROM (SELECT x AS {word}, y FROM a)")
-    assert computed(counted) == {"a": "x"}
+    assert computed(counted) == ({"a": "x"} if is_column else {})
     assert columns(await usage(reader, f"SELECT y, {word} FROM a")) == {"a": "y"}
     found = await usage(reader, f"SELECT {word} FROM t WHERE {word} > 1", {"t": f"{word} z"})
-    assert columns(found) == {"t": word}
+    assert columns(found) == {"t": word if is_column else ""}
 
 
 async def test_a_temporary_view_is_a_relation_of_unknown_columns(reader: ReaderPool) -> None:
@@ -149,41 +151,3 @@ async def test_what_sqlglot_alone_sees_silences_it(
     assert await reason(reader, "SELECT x FROM a") == "readers disagree: only sqlglot sees `ssn`"
     found = await answer(reader, "SELECT ssn FROM a")
     assert isinstance(found, Usage)
-
-
-def test_a_second_opinion_is_missing_where_it_has_more() -> None:
-    tree = NamesRead(
-        frozenset({("t",)}), frozenset({("x",), ("y",)}), frozenset({("y",)}), frozenset({("t",)})
-    )
-    assert tree.explain_missing(tree) == ""
-    assert NamesRead().explain_missing(tree) == ""
-    assert NamesRead(relations=frozenset({("h", "b")})).explain_missing(tree) == "`h.b`"
-    assert NamesRead(computed=frozenset({("x",)})).explain_missing(tree) == "`x`"
-    assert NamesRead(stars=frozenset({()})).explain_missing(tree) == "`*`"
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT " + "(" * 5_000 + "1" + ")" * 5_000,
-        "SELECT * FROM " + "(SELECT * FROM " * 4_000 + "a" + ")" * 4_000,
-        "SELECT " + "- " * 30_000 + "1",
-        "SELECT " + "NOT " * 16_000 + "x FROM a",
-        "SELECT 1" + " + 1" * 16_000,
-        "SELECT x FROM a WHERE x = 1" + " OR x = 1" * 6_000,
-        "SELECT 1" + " UNION ALL SELECT 1" * 3_000,
-        "SELECT CAST(x AS " + "ARRAY<" * 8_000 + " FROM a",
-        "SELECT " + "DATE(" * 40 + "x" + ")" * 40 + " FROM a",
-        "SELECT " + "STRUCT(" * 40 + "x" + " AS f)" * 40 + " FROM a",
-        "SELECT " + "INT[" * 40 + "]" * 40,
-        "SELECT " + "x -> " * 10_000 + "1",
-        "x" * 70_000,
-        "\x00\ud800 '",
-        "",
-    ],
-    ids=lambda sql: sql[:12],
-)
-@pytest.mark.timeout(120)
-def test_no_statement_harms_the_second_opinion(sql: str) -> None:
-    with contextlib.suppress(Unclear, RecursionError):
-        assert names_in_text(sql, LITERAL_FUNCTIONS)

@@ -49,7 +49,7 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 final class ExpressionTree {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final List NONE = new ArrayList();
-    private static final int MAX_NODES = 2000;
+    private static final int MAX_NODES = 8000;
     private static final int MAX_LEVELS = 100;
 
     private final ParsedText parsed;
