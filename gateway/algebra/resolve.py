@@ -106,13 +106,22 @@ class RelationColumns(Generic[V]):
     uncounted: bool = False
     """Whether there may be more than these, so that places say nothing."""
 
+    _by_name: dict[str, list[RelationColumn[V]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+
     def find_columns(self, parts: Sequence[str]) -> list[RelationColumn[V]]:
         """Return the columns that a reference can mean."""
         *before, name = [part.lower() for part in parts]
+        by_name = self._by_name
+        if not by_name:
+            for one in self.columns:
+                by_name.setdefault(one.name, []).append(one)
+        named = by_name.get(name, [])
         if not before:
-            return [one for one in self.columns if one.name == name and one.bare]
+            return [one for one in named if one.bare]
         qualifier = tuple(before)
-        return [one for one in self.columns if one.name == name and qualifier in one.qualifiers]
+        return [one for one in named if qualifier in one.qualifiers]
 
     def beside(self, other: RelationColumns[V]) -> RelationColumns[V]:
         columns = (*self.columns, *other.columns)
@@ -369,6 +378,8 @@ class Resolver(Generic[V]):
 
     def value(self, expression: Expression, scope: NameScope[V]) -> V:
         """Return what an expression is worth, without recursion over what it is made of."""
+        if not expression.operands:
+            return self._value(expression, (), scope)
         order: list[tuple[Expression, int]] = []
         waiting = [expression]
         while waiting:
@@ -392,7 +403,7 @@ class Resolver(Generic[V]):
         self.step()
         match expression:
             case NamedColumn():
-                self.step(sum([len(tier.columns) for tier in scope.levels[0]]) // 16 if scope.levels else 0)
+                self.step()
                 return self.domain.column(expression, self.answer(expression, scope), scope)
             case Subquery():
                 return self.domain.query(expression, scope)
@@ -414,7 +425,7 @@ class Resolver(Generic[V]):
         if column.plan_id is None or not self.by_plan:
             return scope.resolve(column.parts)
         relations = self._of_plan(column.plan_id)
-        self.step(sum([1 + len(one.columns) // 16 for one in relations]))
+        self.step(len(relations))
         found = [scope_of(one).resolve(column.parts) for one in relations]
         sure = [one for one in found if not isinstance(one, UnknownName)]
         if len(sure) <= 1:
@@ -511,7 +522,9 @@ class Resolver(Generic[V]):
     def _list_columns(
         self, items: Sequence[Expression], below: RelationColumns[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
-        asked = {parts[0].lower() for item in items for parts in names_in(item)}
+        asked: set[str] = set()
+        if any(isinstance(item, Alias | Aliases) for item in items):
+            asked = {parts[0].lower() for item in items for parts in names_in(item)}
         if not below.open:
             asked -= {one.name for one in below.columns}
         columns: list[RelationColumn[V]] = []

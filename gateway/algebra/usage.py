@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Final, NamedTuple, Protocol
 
 from gateway.algebra.nodes import (
@@ -223,10 +224,8 @@ class UsageDomain:
             raise Unclear(f"readers disagree: nothing is known of `{'.'.join(scan.parts)}`")
         if table.name is None:
             return None
-        name = table.name
-        names = [(column.lower(),) * 2 for column in table.columns]
-        names += [(one, GUESSED + one) for one in sorted(table.guessed - LITERAL_FUNCTIONS)]
-        return [(column, UsedValue(frozenset({(name, noted)}), name)) for column, noted in names]
+        guessed = tuple(sorted(table.guessed - LITERAL_FUNCTIONS)) if table.guessed else ()
+        return stored_columns(table.name, tuple(table.columns), guessed)
 
     def column(self, column: NamedColumn, answer: NameAnswer[UsedValue], scope: _Scope) -> UsedValue:
         self._seen.add(id(column))
@@ -243,9 +242,16 @@ class UsageDomain:
                 found = answer.attributes
             case _:
                 return _resolve_word(column)
+        if len(found) == 1 and not (found[0].guessed or found[0].value.guessed):
+            origins = found[0].value.origins  # as nearly all are
+            self.found.mark(origins, plain=True)
+            return UsedValue(origins)
         known = [one for one in found if not one.value.guessed]  # RULE (known-column-before-guessed)
         given = [
-            one for tier in scope.levels[answer.depth][1:] for one in tier.find_columns(column.parts[:1])
+            one
+            for level in scope.levels[answer.depth : answer.depth + 1]
+            for tier in level[1:]
+            for one in tier.find_columns(column.parts[:1])
         ]
         # One of a relation of unknown columns is as likely. RULE (alias-beside-unknown-columns)
         if not known and answer.open and all(one.value.guessed for one in given):
@@ -491,6 +497,15 @@ def _computes_alone(expression: OpaqueExpression) -> bool:
 def is_literal(parts: Parts) -> bool:
     """Whether a name that no relation has is a function without brackets."""
     return len(parts) == 1 and parts[0] in LITERAL_FUNCTIONS
+
+
+@lru_cache(maxsize=1024)
+def stored_columns(
+    table: TableName, columns: tuple[str, ...], guessed: tuple[str, ...]
+) -> list[tuple[str, UsedValue]]:
+    """Return a table's columns, and those that it may have, by their names. Nobody changes the list."""
+    names = [(column.lower(),) * 2 for column in columns] + [(one, GUESSED + one) for one in guessed]
+    return [(column, UsedValue(frozenset({(table, noted)}), table)) for column, noted in names]
 
 
 def _resolve_word(column: NamedColumn) -> UsedValue:

@@ -37,12 +37,13 @@ from gateway.algebra.resolve import (
     FoundName,
     NameAnswer,
     NameScope,
+    OpenName,
     RelationColumn,
     RelationColumns,
     TooMuch,
     UnknownName,
 )
-from gateway.algebra.usage import GUESSED, StoredTable, Unclear, UsageDomain, UsedValue
+from gateway.algebra.usage import StoredTable, Unclear, UsageDomain, UsedValue, stored_columns
 from gateway.model.catalog import TableName
 from gateway.model.reading import Reading, Span
 from gateway.plan.lowering import PlanSources, lower_relations
@@ -166,7 +167,10 @@ class _Sources:
         if read.changes:  # the table's columns, and what tells of the change
             node = Join(node, OpaqueRelation((), (), complete=True), JoinKind.CROSS)
         self.reads[id(read.relation)] = node
-        self._store([replace(table, span=span)])
+        columns = tuple([column.name for column in table.columns])
+        self.stored[span] = StoredTable(table.name, columns, table.guessed)
+        if table.name is not None:
+            self.tables.add(table.name)
 
     def _store(self, tables: Sequence[ScannedTable]) -> None:
         self.stored.update(stored_tables(tables))
@@ -233,10 +237,10 @@ class _PlanUsageDomain(UsageDomain):
         found = UsageDomain.scan(self, scan)
         if table is None or table.name is None or found is None:
             return found
+        if not table.guessed:
+            return found
         # A word is looked for as a column first here, too, and is no function's syntax.
-        name = table.name
-        guessed = sorted(table.guessed - {column for column, _ in found})
-        return [*found, *((one, UsedValue(frozenset({(name, GUESSED + one)}), name)) for one in guessed)]
+        return stored_columns(table.name, tuple(table.columns), tuple(sorted(table.guessed)))
 
     def column(self, column: NamedColumn, answer: NameAnswer[UsedValue], scope: _Scope) -> UsedValue:
         if len(column.parts) == 1 and column.parts[0].lower() in IDENTITIES:
@@ -268,8 +272,11 @@ class _PlanUsageDomain(UsageDomain):
         Spark pulls up. Whether that or a query around is meant is not relied on."""
         here = scope.over(shown)
         for one in expressions:
-            answers = {parts: here.resolve(parts) for parts in names_in(one)}
-            missing = [parts for parts, answer in answers.items() if not _is_here(answer)]
+            missing = [
+                parts
+                for parts in names_in(one)
+                if not shown.find_columns(parts) and not _is_here(here.resolve(parts))
+            ]
             if not missing:
                 self._compute((one,), here)
                 continue
@@ -328,10 +335,9 @@ class _PlanUsageDomain(UsageDomain):
         Spark looks for a column of the relation itself first, then for the function, and only then further
         down, in the query around, and among the columns that are being named.
         """
-        tiers = scope.levels[0][:1] if scope.levels else ()
-        if any(not one.value.guessed for tier in tiers for one in tier.find_columns(column.parts)):
-            return False
-        if column.plan_id is None and any(tier.find_columns(column.parts) for tier in tiers):
+        if column.plan_id is not None and not isinstance(answer, OpenName):
+            return isinstance(answer, UnknownName)
+        if any(tier.find_columns(column.parts) for tier in (scope.levels[0][:1] if scope.levels else ())):
             return False
         if not isinstance(answer, UnknownName):
             return None

@@ -135,8 +135,8 @@ class ExpressionLowering:
             message = stack.pop()
             case: str = message.WhichOneof("expr_type") or ""
             inner: Message = getattr(message, case) if case else message
-            row = EXPRESSIONS.get(case)
-            operands = _list_operands(inner, row.fields) if row is not None else ()
+            fields = _FIELDS.get(case)
+            operands = _list_operands(inner, fields) if fields else ()
             order.append((case, inner, len(operands)))
             stack += operands
         self.notes.step(len(order))
@@ -314,17 +314,16 @@ def _lower_decimal(message: pb.Expression.Literal.Decimal) -> Expression:
     return Literal(f"decimal({max(digits, behind)},{behind})", message.value)
 
 
-def _list_operands(message: Message, fields: Sequence[str]) -> list[pb.Expression]:
+def _list_operands(message: Message, fields: Sequence[tuple[tuple[str, ...], str]]) -> list[pb.Expression]:
     """Return the expressions of fields, each one or several, as far as they are there."""
     found: list[pb.Expression] = []
-    for path in fields:
-        *before, name = path.split(".")
+    for before, name in fields:
         holder = message
         for step in before:
             holder = getattr(holder, step)
         value = getattr(holder, name)
         if not isinstance(value, pb.Expression):
-            found += [one.child if isinstance(one, pb.Expression.SortOrder) else one for one in value[:]]
+            found += [one.child for one in value[:]] if name == "order_spec" else value[:]
         elif holder.HasField(name):
             found.append(value)
     return found
@@ -370,6 +369,10 @@ EXPRESSIONS: Final[Mapping[str, _Row]] = {
 }
 OPAQUE_EXPRESSIONS: Final = frozenset({"extension", "merge_action"})
 """Cases without a row: what nobody can look into, and what stands in commands alone."""
+_FIELDS: Final = {
+    case: [((*path.split(".")[:-1],), path.split(".")[-1]) for path in row.fields]
+    for case, row in EXPRESSIONS.items()
+}
 # Called with the message of their case only; a test compares them with the cases of `Expression`.
 _MAKE = cast(
     "Mapping[str, Callable[[ExpressionLowering, Message, tuple[Expression, ...]], Expression]]",
