@@ -373,7 +373,6 @@ class UsageDomain:
         for key in relation.keys:
             if _means_places(key, below):
                 self._grouping |= {id(item) for item in relation.items}
-                continue
             names = {parts[0].lower() for parts in names_in(key)} - {one.name for one in below.columns}
             given = [one for one in relation.items if isinstance(one, Alias) and one.name.lower() in names]
             self._grouping |= {id(item) for item in given}
@@ -414,8 +413,7 @@ class UsageDomain:
                     if _means_places(key, below):  # RULE (pipe-order-ordinal)
                         self.show(below.columns)
                         self.compute_with(below.columns)
-                    else:
-                        self._of_shown((key,), relation.input, below, scope)
+                    self._of_shown((key,), relation.input, below, scope)
             case Passing.HINT:
                 here = scope.over(below, self._made_of(relation.input, scope))
                 named = [one for one in nodes_in(relation.expressions) if isinstance(one, NamedColumn)]
