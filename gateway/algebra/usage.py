@@ -43,8 +43,8 @@ from gateway.algebra.nodes import (
     TableFunction,
     WindowCall,
     names_in,
-    nodes_in,
     nodes_of,
+    parts_of,
 )
 from gateway.algebra.resolve import (
     AmbiguousName,
@@ -416,7 +416,8 @@ class UsageDomain:
                     self._of_shown((key,), relation.input, below, scope)
             case Passing.HINT:
                 here = scope.over(below, self._made_of(relation.input, scope))
-                named = [one for one in nodes_in(relation.expressions) if isinstance(one, NamedColumn)]
+                parts = [one for hint in relation.expressions for one in parts_of(hint)]
+                named = [one for one in parts if isinstance(one, NamedColumn)]
                 self._seen |= {id(one) for one in named}
                 for answer in [here.resolve(one.parts) for one in named]:
                     if isinstance(answer, FoundName):
