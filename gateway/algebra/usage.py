@@ -363,7 +363,9 @@ class UsageDomain:
         answer = scope.resolve(star.qualifier)
         if not isinstance(answer, FoundName | FoundField):
             raise Unclear(f"`{'.'.join(star.qualifier)}.*` names no relation in scope")
-        self.column(NamedColumn(star.qualifier), answer, scope)
+        value = self.column(NamedColumn(star.qualifier), answer, scope)
+        # RULE (fields-of-columns)
+        self.found.compute((value,))  # nobody knows what they are called, nor what is asked of them
 
     def _group(self, relation: Aggregate, below: _Columns, scope: _Scope) -> None:
         """Note what groups are made by: columns, then names of the list, or all of it by place."""
