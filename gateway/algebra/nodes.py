@@ -11,7 +11,7 @@ relation has `inputs`, the relations that it reads, and `expressions`, those tha
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -585,11 +585,34 @@ def nodes_of(relation: RelationNode) -> Iterator[RelationNode | Expression]:
                 relations += expression.relations
 
 
-def nodes_in(expressions: Iterable[Expression]) -> Iterator[Expression]:
-    """Yield expressions and all that they are made of, without what is in queries within them."""
-    for one in expressions:
-        yield one
-        yield from nodes_in(one.operands)
+def words_in_lambdas(relation: RelationNode) -> frozenset[str]:
+    """Return what references in lambda functions begin with, lower case, that are no variables of theirs."""
+    within = {
+        id(one.body)
+        for node in nodes_of(relation)
+        if isinstance(node, Lambda)
+        for one in parts_of(node.body)
+        if isinstance(one, Lambda)
+    }
+    words: set[str] = set()
+    waiting = [
+        (node, frozenset[str]())
+        for node in nodes_of(relation)
+        if isinstance(node, Lambda) and id(node.body) not in within
+    ]
+    while waiting:
+        node, bound = waiting.pop()
+        bound |= {name.lower() for name in node.variables}
+        reading = [node.body]
+        while reading:
+            one = reading.pop()
+            if isinstance(one, Lambda):
+                waiting.append((one, bound))
+                continue
+            if isinstance(one, NamedColumn) and one.parts[0].lower() not in bound:
+                words.add(one.parts[0].lower())
+            reading += one.operands
+    return frozenset(words)
 
 
 def names_in(expression: Expression) -> Iterator[tuple[str, ...]]:

@@ -44,8 +44,8 @@ from gateway.algebra.nodes import (
     TableFunction,
     WindowCall,
     names_in,
-    nodes_in,
     nodes_of,
+    parts_of,
 )
 from gateway.algebra.resolve import (
     AmbiguousName,
@@ -369,7 +369,9 @@ class UsageDomain:
         answer = scope.resolve(star.qualifier)
         if not isinstance(answer, FoundName | FoundField):
             raise Unclear(f"`{'.'.join(star.qualifier)}.*` names no relation in scope")
-        self.column(NamedColumn(star.qualifier), answer, scope)
+        value = self.column(NamedColumn(star.qualifier), answer, scope)
+        # RULE (fields-of-columns)
+        self.found.compute((value,))  # nobody knows what they are called, nor what is asked of them
 
     def _group(self, relation: Aggregate, below: _Columns, scope: _Scope) -> None:
         """Note what groups are made by: columns, then names of the list, or all of it by place."""
@@ -379,7 +381,6 @@ class UsageDomain:
         for key in relation.keys:
             if _means_places(key, below):
                 self._grouping |= {id(item) for item in relation.items}
-                continue
             names = {parts[0].lower() for parts in names_in(key)} - {one.name for one in below.columns}
             given = [one for one in relation.items if isinstance(one, Alias) and one.name.lower() in names]
             self._grouping |= {id(item) for item in given}
@@ -420,11 +421,11 @@ class UsageDomain:
                     if _means_places(key, below):  # RULE (pipe-order-ordinal)
                         self.show(below.columns)
                         self.compute_with(below.columns)
-                    else:
-                        self._of_shown((key,), relation.input, below, scope)
+                    self._of_shown((key,), relation.input, below, scope)
             case Passing.HINT:
                 here = scope.over(below, self._made_of(relation.input, scope))
-                named = [one for one in nodes_in(relation.expressions) if isinstance(one, NamedColumn)]
+                parts = [one for hint in relation.expressions for one in parts_of(hint)]
+                named = [one for one in parts if isinstance(one, NamedColumn)]
                 self._seen |= {id(one) for one in named}
                 for answer in [here.resolve(one.parts) for one in named]:
                     if isinstance(answer, FoundName):

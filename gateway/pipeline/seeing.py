@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from gateway.algebra.usage import GUESSED, LITERAL_FUNCTIONS, Unclear
+from gateway.algebra.nodes import words_in_lambdas
+from gateway.algebra.spark import relation_of
+from gateway.algebra.usage import GUESSED, LITERAL_FUNCTIONS
 from gateway.model.catalog import Table, TableName
 from gateway.model.principal import Principal
 from gateway.model.reading import Reading, Relation, RelationRole
@@ -27,7 +29,7 @@ from gateway.sql.delta_commands import is_changes
 from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation, obligations_of
 from gateway.sql.leakproof import OuterConditions
 from gateway.sql.names import MetadataTable, Names
-from gateway.sql.pipes import PIPE, words_in_lambdas
+from gateway.sql.pipes import PIPE
 from gateway.sql.required import Privilege, Required
 from gateway.sql.spark_errors import build_table_not_found_refusal
 
@@ -279,10 +281,8 @@ def misread_text(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluati
 def _within_lambdas(prepared: Prepared) -> frozenset[str] | Silent:
     if "LambdaFunction" not in prepared.reading.expressions:
         return frozenset()
-    try:
-        return words_in_lambdas(prepared.text)
-    except Unclear as unclear:
-        return Silent(unclear.why)
+    tree = relation_of(prepared.reading)
+    return Silent("the statement is too large") if tree is None else words_in_lambdas(tree)
 
 
 def _not_followed(names: Iterable[TableName], evaluation: Evaluation) -> Denied | None:

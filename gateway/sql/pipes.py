@@ -41,7 +41,7 @@ _BEFORE_QUERY: Final = SET_OPERATORS | {
     TokenType.DISTINCT,
     TokenType.ALIAS,
 }
-_NO_NAMES: Final = frozenset(
+_NAMES: Final = frozenset(
     getattr(TokenType, name)
     for name in "STRING NUMBER AND OR NOT NULL TRUE FALSE CASE WHEN THEN ELSE END IS IN LIKE RLIKE ILIKE "
     "BETWEEN ALIAS INTERVAL ESCAPE DISTINCT".split()
@@ -179,58 +179,3 @@ def starts_without_list(tokens: Sequence[Token], i: int) -> bool:
     before = tokens[i - 1].token_type if i else None
     inserts = tokens[0].token_type is TokenType.INSERT
     return before is None or before in _BEFORE_QUERY or (inserts and before in _NAMES)
-
-
-def words_in_lambdas(text: str) -> frozenset[str]:
-    """Return the names, lower case, that lambda functions of a text use and that are no variables of theirs.
-
-    Some more may be among them, such as units of time. Raises Unclear when sqlglot cannot read the text.
-    """
-    tokens = tokens_of(text)
-    variables = {
-        i: _variables(tokens, i) for i, one in enumerate(tokens) if one.token_type is TokenType.ARROW
-    }
-    declared = frozenset[int]().union(*variables.values())
-    words: set[str] = set()
-    depth = 0
-    within: list[tuple[int, set[str]]] = []
-    for i, token in enumerate(tokens):
-        depth += step(token)
-        ends = depth if token.token_type is TokenType.COMMA else depth + 1
-        while within and within[-1][0] >= ends:
-            within.pop()
-        if i in variables:
-            within.append((depth, {tokens[j].text.lower() for j in variables[i]}))
-        elif within and i not in declared and _is_name(tokens, i):
-            word = token.text.lower()
-            if not any(word in names for _, names in within):
-                words.add(word)
-    return frozenset(words)
-
-
-def _variables(tokens: Sequence[Token], arrow: int) -> frozenset[int]:
-    """Return where the variables of a lambda function stand."""
-    if arrow and tokens[arrow - 1].token_type is not TokenType.R_PAREN:
-        return frozenset({arrow - 1})
-    found = set()
-    for i in range(arrow - 2, -1, -1):
-        if tokens[i].token_type is TokenType.L_PAREN:
-            break
-        if tokens[i].token_type is not TokenType.COMMA:
-            found.add(i)
-    return frozenset(found)
-
-
-def _is_name(tokens: Sequence[Token], i: int) -> bool:
-    """Whether a token may be a column's name, or what a column's begins with."""
-    token = tokens[i]
-    before = tokens[i - 1].token_type if i else None
-    after = tokens[i + 1].token_type if i + 1 < len(tokens) else None
-    if token.token_type is TokenType.IDENTIFIER:
-        return before is not TokenType.DOT and after is not TokenType.L_PAREN
-    return (
-        token.text.isidentifier()
-        and token.token_type not in _NO_NAMES
-        and before is not TokenType.DOT
-        and after is not TokenType.L_PAREN
-    )

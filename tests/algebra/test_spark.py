@@ -32,6 +32,7 @@ from gateway.algebra.nodes import (
     TableFunction,
     WindowCall,
     nodes_of,
+    words_in_lambdas,
 )
 from gateway.algebra.spark import lower_relation
 from gateway.model.reading import Reading
@@ -192,3 +193,19 @@ async def test_stars(reader: ReaderPool) -> None:
     put = await relation_of(reader, "FROM a |> SET x = y")
     assert isinstance(put, Projection)
     assert put.items[0] == Star((), (("x",),), (Alias("x", NamedColumn(("y",))),), implied=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("SELECT transform(arr, v -> v + x), y FROM a", "x"),
+        ("SELECT transform(arr, V -> filter(v.f, w -> w > v.g + z AND x.w > 1)) FROM a", "x z"),
+        ("SELECT transform(arr, v -> v), transform(b, w -> v) FROM a", "v"),
+        ("SELECT (SELECT max(transform(arr, v -> q)) FROM b) FROM a WHERE exists(c, e -> e = p)", "p q"),
+        ("UPDATE a SET x = transform(arr, v -> v + y) WHERE exists(arr, e -> e = z)", "y z"),
+        ("MERGE INTO a USING b ON a.i = b.i WHEN MATCHED THEN UPDATE SET x = filter(b.c, v -> v = w)", "w"),
+        ("DELETE FROM a WHERE exists(arr, e -> e = z)", "z"),
+    ],
+)
+async def test_words_within_lambda_functions(reader: ReaderPool, text: str, words: str) -> None:
+    assert " ".join(sorted(words_in_lambdas(await relation_of(reader, text)))) == words

@@ -8,6 +8,7 @@ from gateway.algebra.nodes import (
     Alias,
     ColumnAliases,
     Expression,
+    NamedCall,
     NamedColumn,
     NamedScan,
     OneRow,
@@ -19,6 +20,7 @@ from gateway.algebra.nodes import (
     SetOperation,
     Star,
     SubqueryAlias,
+    WindowCall,
 )
 from gateway.algebra.usage import GUESSED, ColumnFindings, StoredTable, Unclear, Unfound, UsageDomain
 from gateway.model.catalog import TableName
@@ -56,6 +58,13 @@ def shown(*items: Expression) -> Projection:
 def test_what_is_not_known_is_unclear(relation: RelationNode) -> None:
     with pytest.raises(Unclear):
         used(relation)
+
+
+def test_a_reference_that_is_not_looked_up_is_unclear() -> None:
+    domain = UsageDomain({PLACE: StoredTable(T, ["x"])}, frozenset())
+    bound = WindowCall(NamedCall(("rank",), ()), (), (NamedColumn(("x",)),))
+    with pytest.raises(Unclear, match="did not come by `x`"):
+        domain.statement(shown(bound))
 
 
 def test_a_name_that_no_column_has_is_no_column() -> None:

@@ -817,6 +817,18 @@ REMOVALS = (
         "algebra.test_usage",
     ),
     Removal(
+        "usage-every-reference",
+        "every reference of a tree is looked up",
+        Never(),
+        "algebra.test_usage",
+    ),
+    Removal(
+        "fields-of-columns",
+        "what is asked of the fields that a star shows is asked of their column",
+        Deleted(),
+        "sql.test_analyse",
+    ),
+    Removal(
         "list-keeps-relation-names",
         "a column that a select list passes on keeps the name of its relation",
         Becomes("frozenset()"),
