@@ -552,7 +552,7 @@ class Resolver(Generic[V]):
                 names = (item.name,) if isinstance(item, Alias) else item.names
                 made = [RelationColumn(name.lower(), value) for name in names]
                 columns += made
-                if any(one.name in asked for one in made):
+                if any(one.name in asked for one in made):  # RULE (with-columns-lateral)
                     given += made
                     here = scope.over(below, RelationColumns(tuple(given)))
             elif isinstance(item, NamedColumn):
@@ -611,9 +611,9 @@ class Resolver(Generic[V]):
             found = [one for one in columns if _is_named(one, parts) and (one.bare or len(parts) > 1)]
             if reference.plan_id is not None and len(found) > 1:
                 theirs = [one for below in self._of_plan(reference.plan_id) for one in below.columns]
-                found = [one for one in found if any(one is its for its in theirs)]
-                if len(found) != 1:  # RULE (dropped-column-known)
-                    return RelationColumns(below.columns, open=True, unlisted=below.unlisted, uncounted=True)
+                # Where it is not known which one is meant, all stay: what is left is read.
+                sure = [one for one in found if any(one is its for its in theirs)]
+                found = sure if len(sure) == 1 else []
             columns = [one for one in columns if not any(one is gone for gone in found)]
         uncounted = below.uncounted or below.open  # one that is dropped may be among those not known
         return RelationColumns(tuple(columns), below.open, below.unlisted, uncounted)

@@ -377,8 +377,8 @@ class _TotalDomain:
                 pass
             case DroppedColumns():
                 pass
-            case _:  # RULE (total-known-relation)
-                raise _NotTotal
+            case _:
+                raise _NotTotal  # RULE (total-known-relation)
         return inputs
 
     def _column(self, name: str, side: RelationColumns[TotalValue]) -> TotalValue:

@@ -12,8 +12,10 @@ from gateway.algebra.nodes import (
     Alias,
     Aliases,
     Cast,
+    ChangedColumns,
     ColumnAliases,
     ConditionClause,
+    DroppedColumns,
     Expression,
     Filter,
     Generate,
@@ -34,6 +36,7 @@ from gateway.algebra.nodes import (
     Projection,
     QueryKind,
     RelationNode,
+    RenamedColumns,
     SetKind,
     SetOperation,
     Star,
@@ -41,6 +44,7 @@ from gateway.algebra.nodes import (
     SubqueryAlias,
     TableFunction,
     With,
+    WithColumns,
     queries_in,
 )
 from gateway.algebra.resolve import (
@@ -400,6 +404,38 @@ def test_how_many_columns_there_are() -> None:
     values = SubqueryAlias(InlineTable(("Col1",)), "t")
     assert means(values, "t.col1") == "variable"
     assert columns(TableFunction(("f",))).uncounted
+
+
+def test_operations_that_change_some_columns() -> None:
+    source = table("a")
+    made = WithColumns(source, (Alias("X", named("id")), Alias("n", named("x"))))
+    assert listed(made) == [("id", "a.id"), ("x", "a.id"), ("n", "a.x")]
+    assert listed(RenamedColumns(source, (("ID", "n"), ("n", "m"), ("none", "y")))) == [
+        ("m", "a.id"),
+        ("x", "a.x"),
+    ]
+    assert listed(DroppedColumns(source, ("X", "none"))) == [("id", "a.id")]
+    assert listed(DroppedColumns(source, (), (named("a", "id"),))) == [("x", "a.x")]
+    both = Join(source, table("b"), JoinKind.CROSS)
+    assert listed(DroppedColumns(both, (), (named("b", "id"),))) == [
+        ("id", "a.id"),
+        ("x", "a.x"),
+        ("y", "b.y"),
+    ]
+    assert listed(ChangedColumns(source, (named("id"),))) == [("id", "(a.id)"), ("x", "a.x")]
+
+
+def test_stars_of_a_relation_by_its_id() -> None:
+    source, other = table("a"), table("b")
+    items = (Star(plan_id=2), Star(plan_id=1, pattern="i."))
+    found = Projection(Join(source, other, JoinKind.CROSS), items)
+    domain = sources()
+    domain.resolver.by_plan = {1: [source], 2: [other]}
+    made = domain.resolver.relation(found, NameScope())
+    assert [one.value for one in made.columns] == ["b.id", "b.y", "a.id"]
+    assert not made.open
+    # Whoever knows no ids knows no names.
+    assert columns(found).open
 
 
 def test_conditions_of_groups() -> None:

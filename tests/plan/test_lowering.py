@@ -53,6 +53,7 @@ from gateway.plan.lowering import INPUTS, OPAQUE_RELATIONS, PlanSources, lower_p
 from gateway.plan.lowering_expressions import EXPRESSIONS, OPAQUE_EXPRESSIONS, UnreadablePlan
 from gateway.plan.reading import PlanReading
 from gateway.plan.walk import read_plan
+from gateway.sql.total import total_statement
 from gateway.wire import connect
 from tests.plan import frames
 from tests.plan.frames import Frame, message, table
@@ -250,3 +251,27 @@ def test_what_refers_to_nothing_cannot_be_followed() -> None:
     relation.filter.condition.subquery_expression.plan_id = 7
     with pytest.raises(UnreadablePlan):
         lower_plan(relation, PlanSources(reads={}, expressions={}))
+
+
+UNKNOWN_TO_BARRIERS: dict[str, Callable[[], Frame]] = {
+    "first rows": lambda: t.dropDuplicates(["a"]),
+    "fill": lambda: t.fillna(0),
+    "pivot": lambda: t.groupBy("a").pivot("b", [1]).agg(F.sum("c")),
+    "describe": lambda: t.describe("a"),
+    "observed": lambda: frames.made(plans.CollectMetrics(t._plan, "m", [F.max("a").alias("x")])),
+    "unpivot": lambda: t.unpivot(["a"], ["b"], "k", "v"),
+    "lateral": lambda: t.lateralJoin(u.filter(F.col("u.a") == F.col("t.a").outer())),
+    "range": lambda: frames.made(plans.Range(0, 9, 1)),
+}
+
+
+@pytest.mark.parametrize("case", UNKNOWN_TO_BARRIERS)
+def test_what_is_new_to_barriers_can_fail(case: str) -> None:
+    """A relation that column usage knows, and that nobody has shown to be total."""
+    tree = lowered(UNKNOWN_TO_BARRIERS[case]())
+    scanned = {
+        one.span: dict.fromkeys("abc", "int")
+        for one in nodes_of(tree)
+        if isinstance(one, NamedScan) and one.span
+    }
+    assert total_statement(tree, "", scanned, frozenset()) is None

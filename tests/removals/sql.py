@@ -213,12 +213,6 @@ REMOVALS = (
         "union-by-place", "a union by place means all columns", Deleted(), "pipeline.test_hidden_columns"
     ),
     Removal(
-        "rename-by-place",
-        "new names for columns by place mean all of them",
-        Deleted(),
-        "pipeline.test_hidden_columns",
-    ),
-    Removal(
         "column-pattern-expression",
         "a pattern of columns may mean any of them",
         Deleted(),
