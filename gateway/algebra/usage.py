@@ -253,7 +253,8 @@ class UsageDomain:
             for tier in level[1:]
             for one in tier.find_columns(column.parts[:1])
         ]
-        # One of a relation of unknown columns is as likely. RULE (alias-beside-unknown-columns)
+        # One of a relation of unknown columns is as likely.
+        # RULE (alias-beside-unknown-columns)
         if not known and answer.open and all(one.value.guessed for one in given):
             return COMPUTED
         origins = _origins(known or found[:1])
