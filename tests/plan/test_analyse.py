@@ -262,7 +262,7 @@ async def test_commands_and_analyses_use_what_they_read(reader: ReaderPool) -> N
 SILENT: dict[str, Callable[[], Frame]] = {
     "`nothing` is not in any relation in scope": lambda: t.select("nothing"),
     "`none` is not in any relation in scope": lambda: t.select(t["none"]),
-    "is of a relation that is not in the plan": lambda: t.select(u["id"]),
+    "refers to a relation that is not in the plan": lambda: t.select(u["id"]),
     "cannot be matched": lambda: t.union(table("temp")),
     "nothing is read": lambda: frames.made(plans.Range(0, 9, 1)),
     "the join column `b` is in 0 known relations": lambda: t.join(u, "b"),
