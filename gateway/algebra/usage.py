@@ -343,7 +343,7 @@ class UsageDomain:
                 self.compute_with(inputs[0].columns)
             case OpaqueRelation(name=name) if name in _COMMANDS:
                 if any(True for one in relation.expressions for _ in names_in(one)):
-                    raise Unclear(f"column analysis does not read {name}")
+                    raise Unclear(f"column analysis does not support {name}")
                 for below in inputs:
                     self.show(below.columns)
             case OpaqueRelation(complete=True):
@@ -369,7 +369,7 @@ class UsageDomain:
         # The fields of a column with the name.
         answer = scope.resolve(star.qualifier)
         if not isinstance(answer, FoundName | FoundField):
-            raise Unclear(f"`{'.'.join(star.qualifier)}.*` names no relation in scope")
+            raise Unclear(f"`{'.'.join(star.qualifier)}.*` does not name a relation in scope")
         value = self.column(NamedColumn(star.qualifier), answer, scope)
         # RULE (fields-of-columns)
         self.found.compute((value,))  # nobody knows what they are called, nor what is asked of them
@@ -517,7 +517,7 @@ def _resolve_word(column: NamedColumn) -> UsedValue:
     written = ".".join(column.parts)
     # Other names than plain ones may be those that Spark makes up.
     kind = Unfound if len(column.parts) == 1 and name.isidentifier() else Unclear
-    raise kind(f"`{written}` is in no relation in scope")
+    raise kind(f"`{written}` is not in any relation in scope")
 
 
 def _origins(columns: Iterable[_Column]) -> Origins:

@@ -130,7 +130,7 @@ def analyse_plan(
     except TooMuch:
         return Silent("the plan has too many columns for column analysis")
     except RecursionError:
-        return Silent("the plan is nested too deeply for column analysis")
+        return Silent("the plan is nested too deep for column analysis")
 
 
 class _Sources:
@@ -215,7 +215,7 @@ class _Sources:
             return [reading.message.root]
         case = reading.command.WhichOneof("command_type") or ""
         if case not in _COMMANDS:
-            raise Unclear(f"column analysis does not read {case}")
+            raise Unclear(f"column analysis does not support {case}")
         return [getattr(getattr(reading.command, case), _COMMANDS[case])]
 
 
@@ -246,7 +246,7 @@ class _PlanUsageDomain(UsageDomain):
         if len(column.parts) == 1 and column.parts[0].lower() in IDENTITIES:
             self.words.setdefault(id(column), set()).add(self._means_function(column, answer, scope))
         if column.plan_id is not None and not self.resolver.by_plan.get(column.plan_id):
-            raise Unclear("a column is of a relation that is not in the plan")
+            raise Unclear("a column refers to a relation that is not in the plan")
         return UsageDomain.column(self, column, answer, scope)
 
     def star(self, star: Star, shown: Sequence[RelationColumn[UsedValue]], scope: _Scope) -> UsedValue:

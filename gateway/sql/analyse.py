@@ -82,7 +82,7 @@ def analyse(text: str, reading: Reading, scans: Sequence[ScannedTable]) -> Usage
     except TooMuch:
         return Silent("the statement has too many columns for column analysis")
     except RecursionError:
-        return Silent("the statement is nested too deeply for column analysis")
+        return Silent("the statement is nested too deep for column analysis")
     return usage_of_findings(domain.found, {scan.name for scan in scans if scan.name is not None})
 
 

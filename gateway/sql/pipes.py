@@ -41,12 +41,6 @@ _BEFORE_QUERY: Final = SET_OPERATORS | {
     TokenType.DISTINCT,
     TokenType.ALIAS,
 }
-_NAMES: Final = frozenset(
-    getattr(TokenType, name)
-    for name in "STRING NUMBER AND OR NOT NULL TRUE FALSE CASE WHEN THEN ELSE END IS IN LIKE RLIKE ILIKE "
-    "BETWEEN ALIAS INTERVAL ESCAPE DISTINCT".split()
-)
-"""Words within expressions that are no columns."""
 _NAMES: Final = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
 
@@ -91,7 +85,7 @@ class Pipes:
                 levels[-1].parts.append(self._find_name(level))
         levels[-1].parts.append(piece[at:])
         if len(levels) != 1:
-            raise Unclear("brackets that sqlglot reads otherwise")
+            raise Unclear("parentheses that sqlglot parses differently")
         return self._find_name(levels[0])
 
     def _find_name(self, level: _Level) -> str:

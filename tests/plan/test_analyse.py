@@ -268,8 +268,8 @@ async def test_commands_and_analyses_use_what_they_read(reader: ReaderPool) -> N
 
 
 SILENT: dict[str, Callable[[], Frame]] = {
-    "`nothing` is in no relation in scope": lambda: t.select("nothing"),
-    "`none` is in no relation in scope": lambda: t.select(t["none"]),
+    "`nothing` is not in any relation in scope": lambda: t.select("nothing"),
+    "`none` is not in any relation in scope": lambda: t.select(t["none"]),
     "is of a relation that is not in the plan": lambda: t.select(u["id"]),
     "cannot be matched": lambda: t.union(table("temp")),
     "nothing is read": lambda: frames.made(plans.Range(0, 9, 1)),
@@ -366,7 +366,7 @@ async def test_subqueries_cannot_make_it_walk_without_end() -> None:
         place.filter.input.range.end = 1
         place.filter.condition.subquery_expression.plan_id = 1
     answer = analyse_plan(PlanReading(message=itself, root=""), {}, {}, {})
-    assert answer == Silent("the plan has too many subqueries within subqueries for column analysis")
+    assert answer == Silent("the plan has too many nested subqueries for column analysis")
 
 
 def _reads(reading: PlanReading, plan: Any) -> dict[int, ScannedTable]:

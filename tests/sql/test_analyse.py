@@ -105,13 +105,13 @@ async def test_what_an_outer_query_names_of_an_inner_star_is_named(reader: Reade
 @pytest.mark.parametrize(
     ("sql", "why"),
     [
-        ("SELECT nothing FROM a", "in no relation"),
-        ("SHOW TABLES", "does not read COMMAND"),
+        ("SELECT nothing FROM a", "is not in any relation"),
+        ("SHOW TABLES", "does not support COMMAND"),
         ("FROM a |> SELECT x |> UNION ALL TABLE b", "cannot be matched"),
         ("SELECT n FROM (SELECT x AS n, 1 FROM a UNION ALL SELECT * FROM range(3))", "cannot be matched"),
         ("SELECT n FROM a t(n)", "1 names for 7 columns"),
-        ("SELECT `x.*` FROM a", "in no relation"),
-        ("MERGE INTO d USING a ON d.i = a.i WHEN MATCHED THEN DELETE", "does not read MERGE"),
+        ("SELECT `x.*` FROM a", "is not in any relation"),
+        ("MERGE INTO d USING a ON d.i = a.i WHEN MATCHED THEN DELETE", "does not support MERGE"),
         ("SELECT x FROM a VERSION AS OF 1, tf(TABLE(b))", "readers disagree: only sqlglot sees `b`"),
     ],
 )
