@@ -609,11 +609,12 @@ class Resolver(Generic[V]):
             self.step(len(columns))
             parts = tuple([part.lower() for part in reference.parts])
             found = [one for one in columns if _is_named(one, parts) and (one.bare or len(parts) > 1)]
-            if reference.plan_id is not None and len(found) > 1:
-                theirs = [one for below in self._of_plan(reference.plan_id) for one in below.columns]
+            if reference.plan_id is not None:
+                theirs = [its for one in self._of_plan(reference.plan_id) for its in one.columns]
+                same = [one for one in found if any(one is its for its in theirs)]
+                equal = [one for one in found if any(one.value == its.value for its in theirs)]
                 # Where it is not known which one is meant, all stay: what is left is read.
-                sure = [one for one in found if any(one is its for its in theirs)]
-                found = sure if len(sure) == 1 else []
+                found = next((sure for sure in (same, equal) if len(sure) == 1), [])  # RULE (dropped-column)
             columns = [one for one in columns if not any(one is gone for gone in found)]
         uncounted = below.uncounted or below.open  # one that is dropped may be among those not known
         return RelationColumns(tuple(columns), below.open, below.unlisted, uncounted)

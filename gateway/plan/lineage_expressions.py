@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 from gateway.algebra.usage import Parts, Unclear
 from gateway.model.lineage import Clause
-from gateway.plan.lineage_generators import GENERATORS, generate_columns
+from gateway.plan.lineage_generators import generate_columns
 from gateway.plan.lineage_names import column_name
 from gateway.plan.lineage_structs import find_struct_field, infer_type, parts_of
 from gateway.plan.lowering_expressions import pattern_of
 from gateway.plan.rendering import render
-from gateway.sql.functions import AGGREGATES
+from gateway.sql.functions import AGGREGATES, GENERATORS
 from gateway.sql.lineage_expressions import MAX_EXPRESSION
 from gateway.sql.lineage_extraction import Bound, Extraction
 from gateway.sql.lineage_references import References, add_conjunct, note_grouping

@@ -435,6 +435,7 @@ class _Lowering:
     def _lateral_join(self, message: pb.LateralJoin, inputs: Sequence[RelationNode]) -> RelationNode:
         kind = _JOINS.get(message.join_type)
         right = self._within(message.right)
+        self.notes.unnamed = True
         if kind is None:
             return self._unknown(message, (*inputs, right))
         on = tuple(conjuncts(self._one(message, "join_condition")))

@@ -102,7 +102,8 @@ class PlanNotes:
     made: set[str] = field(default_factory=set)
     """Names, lower case, that the plan gives to what it makes, and plain ones that Spark does."""
     unnamed: bool = False
-    """Whether it has relations whose columns' names are not known."""
+    """Whether it has relations whose columns' names are not known, or queries within, whose columns may have
+    the names of columns around."""
     references: dict[int, NamedColumn] = field(default_factory=dict)
     """What messages refer to columns by, by the identity of the message."""
     texts: dict[int, Expression] = field(default_factory=dict)
@@ -263,6 +264,7 @@ class ExpressionLowering:
 
     def _subquery(self, message: pb.SubqueryExpression, operands: tuple[Expression, ...]) -> Expression:
         relation = self.subquery(message.plan_id)
+        self.notes.unnamed = True  # RULE (plan-query-names)
         kind = _QUERIES.get(message.subquery_type)
         if kind is None or (operands and kind is not QueryKind.IN):
             # A table that is the argument of a function; what it is parted by are its own columns.

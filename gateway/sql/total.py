@@ -351,6 +351,8 @@ class _TotalDomain:
                         raise _NotTotal
             case SetOperation():
                 # All but UNION ALL compare the columns of both sides.
+                if relation.by_name:  # RULE (set-operation-by-name)
+                    raise _NotTotal
                 types = {tuple([one.value.type for one in side.columns]) for side in inputs}
                 # RULE (set-operation-one-type)
                 if len(types) != 1 or any(side.open for side in inputs) or not all(types.pop()):

@@ -193,6 +193,14 @@ async def test_what_is_only_passed_on_is_not_used(reader: ReaderPool) -> None:
     assert columns(await of(reader, t.drop("a", "s").dropDuplicates(["b"]))) == ("b c", "b", "b")
 
 
+async def test_what_is_dropped_by_another_relation_stays(reader: ReaderPool) -> None:
+    """Spark drops the column of that relation, and not one that has its name."""
+    joined = t.join(u, t.a == u.a)
+    assert columns(await of(reader, joined.drop(u.a).select("a")), "u")[0] == "a"
+    assert columns(await of(reader, t.join(u.select("id"), F.col("id") == 1).drop(u.a)))[0] == "a b c s"
+    assert columns(await of(reader, t.alias("x").drop(t.a)))[0] == "b c s"
+
+
 async def test_operations_on_names(reader: ReaderPool) -> None:
     assert columns(await of(reader, t.dropna(subset=["a"]).select("b"))) == ("a b", "a b", "a")
     assert columns(await of(reader, t.describe("a"))) == ("a", "a", "a")

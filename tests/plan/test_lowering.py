@@ -49,7 +49,7 @@ from gateway.algebra.nodes import (
 )
 from gateway.model.reading import Span
 from gateway.model.statement import PlanRequest
-from gateway.plan.lowering import INPUTS, OPAQUE_RELATIONS, PlanSources, lower_plan
+from gateway.plan.lowering import INPUTS, OPAQUE_RELATIONS, PlanSources, PlanTree, lower_plan
 from gateway.plan.lowering_expressions import EXPRESSIONS, OPAQUE_EXPRESSIONS, UnreadablePlan
 from gateway.plan.reading import PlanReading
 from gateway.plan.walk import read_plan
@@ -63,18 +63,18 @@ t, u = table("t"), table("u")
 
 
 def lowered(frame: Frame) -> RelationNode:
+    return plan_tree(frame).tree
+
+
+def plan_tree(frame: Frame) -> PlanTree:
     plan = message(frame)
     reading = read_plan(PlanRequest(kind="execute", message=plan.SerializeToString()))
     assert isinstance(reading, PlanReading), reading
-    return lowered_reading(reading)
-
-
-def lowered_reading(reading: PlanReading) -> RelationNode:
     assert isinstance(reading.message, pb.Plan)
     reads = {
         id(one.relation): NamedScan(one.parts, span=Span(at, at + 1)) for at, one in enumerate(reading.tables)
     }
-    return lower_plan(reading.message.root, PlanSources(reads=reads, expressions={})).tree
+    return lower_plan(reading.message.root, PlanSources(reads=reads, expressions={}))
 
 
 def test_every_relation_has_a_row_or_is_known_to_be_opaque() -> None:
@@ -245,6 +245,15 @@ def test_a_query_is_lowered_wherever_it_is_referred_to() -> None:
     assert {one.parts for one in nodes_of(found) if isinstance(one, NamedScan)} == {("t",), ("u",)}
 
 
+def test_columns_of_a_dataframe_are_not_followed_into_queries() -> None:
+    """By its name the column of the query around would be the inner one."""
+    types = [{"a": "int", "b": "int"}, {"a": "int"}]
+    assert plan_tree(t.join(u, t.a == u.a)).of_one_type(types)
+    assert not plan_tree(t.filter(u.filter(u.a == t.a.outer()).exists())).of_one_type(types)
+    assert not plan_tree(t.lateralJoin(u.filter(u.a == t.a.outer()))).of_one_type(types)
+    assert not plan_tree(t.join(frames.made(plans.Range(0, 9, 1)).fillna(0), t.a == 1)).of_one_type(types)
+
+
 def test_what_refers_to_nothing_cannot_be_followed() -> None:
     relation = pb.Relation()
     relation.filter.input.range.end = 1
@@ -262,6 +271,8 @@ UNKNOWN_TO_BARRIERS: dict[str, Callable[[], Frame]] = {
     "unpivot": lambda: t.unpivot(["a"], ["b"], "k", "v"),
     "lateral": lambda: t.lateralJoin(u.filter(F.col("u.a") == F.col("t.a").outer())),
     "range": lambda: frames.made(plans.Range(0, 9, 1)),
+    "as-of join": lambda: t._joinAsOf(u, "a", "a", on="b"),
+    "by name": lambda: t.select("a", "b").unionByName(t.select("b", "a")).filter(F.col("a") > 1),
 }
 
 
