@@ -200,7 +200,7 @@ class _Lowering:
 
     def _within(self, relation: pb.Relation) -> RelationNode:
         if self.nested >= MAX_NESTED:
-            raise UnreadablePlan("the plan has too many subqueries within subqueries for column analysis")
+            raise UnreadablePlan("the plan has too many nested subqueries for column analysis")
         self.nested += 1
         made = self.relation(relation)
         self.nested -= 1
