@@ -127,7 +127,12 @@ def texts_are_held_against_spark(ranger: RangerClient) -> None:
     every = CUSTOMER | {"table": {"values": ["*"]}}
     for kind, text, resources, told in (
         ("filter", "frobnicate(id) = 1", CUSTOMER, "[UNRESOLVED_ROUTINE]"),
-        ("filter", "regoin = 'EMEA'", CUSTOMER, "refers to `regoin`, which table spark_catalog.sales.customer"),
+        (
+            "filter",
+            "regoin = 'EMEA'",
+            CUSTOMER,
+            "refers to `regoin`, which table spark_catalog.sales.customer",
+        ),
         ("filter", "region = DATE'foo'", CUSTOMER, "INVALID_TYPED_LITERAL"),
         ("filter", "concat(region, 'x')", CUSTOMER, "of type string"),
         ("filter", "frobnicate(id) = 1", every, "[UNRESOLVED_ROUTINE]"),
