@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from gateway.algebra.usage import Parts, Unclear
 from gateway.model.catalog import TableName
 from gateway.model.lineage import (
     ANY_COLUMN,
@@ -28,7 +29,6 @@ from gateway.plan.lineage_expressions import TextsById
 from gateway.plan.lineage_walk import NOT_FOLLOWED, PlanLineageWalk
 from gateway.plan.reading import PlanReading
 from gateway.plan.walk import read_plan
-from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.lineage_changes import assign_same_names, every_column, with_rows
 from gateway.sql.lineage_edges import TargetValue
 from gateway.sql.lineage_extraction import Extraction

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from gateway.algebra.usage import Parts, Unclear
 from gateway.model.lineage import Clause
-from gateway.plan.analyse_expressions import parts_of
 from gateway.plan.lineage_expressions import PlanFragment, PlanLineageExpressions
 from gateway.plan.lineage_sources import names_in
+from gateway.plan.lineage_structs import parts_of
 from gateway.plan.rendering import render
-from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.lineage_references import add_conjunct, decide_by
 from gateway.sql.lineage_scope import (
     CHOOSING,

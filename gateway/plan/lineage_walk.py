@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import cast
 
+from gateway.algebra.usage import Unclear
 from gateway.model.lineage import StatementLineage
-from gateway.plan.analyse_relations import INPUTS
 from gateway.plan.lineage_expressions import TextsById
 from gateway.plan.lineage_generators import generate_columns
 from gateway.plan.lineage_joins import TwoInputs
 from gateway.plan.lineage_relations import Outer, names_of_type, of_whole
 from gateway.plan.lineage_sources import columns_in, local_names
+from gateway.plan.lowering import INPUTS
 from gateway.plan.reading import PlanReading
 from gateway.plan.references import ids_bound, names_bound
 from gateway.plan.walk_sources import is_registrable
-from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_extraction import Bound, Extraction
 from gateway.sql.lineage_scope import (
     NO_DEPENDENCIES,

@@ -338,6 +338,15 @@ def is_of(name: str, minor: Minor) -> bool:
     return came is None or came <= minor
 
 
+GENERATORS: Final = frozenset(
+    """
+    explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack variant_explode
+    variant_explode_outer
+    """.split()
+)
+"""Functions that may make several columns, under names of their own."""
+
+
 def builtin_name(parts: tuple[str, ...]) -> str | None:
     """Return the lower-case name of what can only be a built-in function, or None.
 

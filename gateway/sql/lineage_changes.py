@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from gateway.algebra.usage import Unclear
 from gateway.model.lineage import ANY_COLUMN, Clause, Operation
-from gateway.sql.analyse_scope import Unclear
 from gateway.sql.analyse_tree import NOT_UNDERSTOOD, fold_identifier, parts_of, reject_unread_parts
 from gateway.sql.lineage_edges import TargetValue
 from gateway.sql.lineage_expressions import Ctes

@@ -12,8 +12,8 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from gateway.algebra.usage import Unclear
 from gateway.model.lineage import Clause
-from gateway.sql.analyse_scope import Unclear
 from gateway.sql.analyse_tree import NOT_UNDERSTOOD, fold_identifier, parts_of
 from gateway.sql.lineage_expressions import Ctes
 from gateway.sql.lineage_grouping import resolve_ordinal

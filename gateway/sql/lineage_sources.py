@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gateway.algebra.usage import Parts, Unclear
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.lineage import (
     ANY_COLUMN,
@@ -16,7 +17,6 @@ from gateway.model.lineage import (
     StatementLineage,
 )
 from gateway.model.reading import Reading, RelationRole, UnnamedColumn
-from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.lineage_scope import (
     ALL,
     IDENTITY,

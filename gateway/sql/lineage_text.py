@@ -15,8 +15,8 @@ from sqlglot.dialects.databricks import Databricks
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import TokenType
 
+from gateway.algebra.usage import Unclear
 from gateway.model.reading import Reading, Relation, RelationForm, RelationRole, UnnamedColumn
-from gateway.sql.analyse_scope import Unclear
 from gateway.sql.pipes import PIPE, Pipes, find_unused_prefix
 from gateway.sql.tokens import SPARK, check_parser_limits, step, tokens_of
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from gateway.algebra.usage import Unclear
 from gateway.model.catalog import TableName
 from gateway.model.lineage import (
     ANY_COLUMN,
@@ -23,7 +24,6 @@ from gateway.model.lineage import (
 )
 from gateway.model.reading import CommandNode, Reading, Span
 from gateway.model.reading import Relation as ReadRelation
-from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_edges import TargetValue
 from gateway.sql.lineage_scope import NO_DEPENDENCIES, Attribute, LineageRelation, Value, merge_values
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, target_of

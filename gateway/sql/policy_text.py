@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
+from gateway.algebra.nodes import OneRow, Projection, words_in_lambdas
+from gateway.algebra.spark import lower_expression
 from gateway.model.catalog import Table, quote_parts
-from gateway.model.reading import ExpressionNode, Reading, RelationRole
+from gateway.model.reading import Reading, RelationRole
 from gateway.sql.expressions import expression_refusal
 from gateway.sql.functions import builtin_name, builtin_refusal
 from gateway.sql.nodes import node_refusal
@@ -97,18 +99,9 @@ def _unfit_in_lambdas(
     if reading.tree is None:
         return "names in a lambda function that cannot be resolved"
     qualifiers = {one.name.table.lower() for one in (table, *read) if one is not None}
-    free = _free_variables(reading.tree, frozenset()) - columns - qualifiers - reading.subquery_aliases
+    within = words_in_lambdas(Projection(OneRow(), (lower_expression(reading.tree),)))
+    free = within - columns - qualifiers - reading.subquery_aliases
     return f"`{min(free)}`" if free else None
-
-
-def _free_variables(node: ExpressionNode, bound: frozenset[str]) -> frozenset[str]:
-    """Return what names in lambda functions begin with, lower case, where that is no variable of theirs."""
-    if node.node == "UnresolvedNamedLambdaVariable":
-        return frozenset({part.lower() for part in node.parts[:1]}) - bound
-    if node.node == "LambdaFunction":
-        bound |= {part.lower() for variable in node.children[1:] for part in variable.parts[:1]}
-    found = (_free_variables(one, bound) for one in (*node.children, *node.plans))
-    return frozenset[str]().union(*found)
 
 
 @lru_cache(maxsize=4096)

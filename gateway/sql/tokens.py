@@ -8,7 +8,7 @@ from typing import Final
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import Token, TokenType
 
-from gateway.sql.analyse_scope import Unclear
+from gateway.algebra.usage import Unclear
 
 MAX_DEPTH = 60
 """Open brackets. Compiled sqlglot knows no recursion limit: 10,000 nested queries end the process."""
