@@ -17,6 +17,7 @@ import impala.dbapi
 import pytest
 from pyhive import hive
 
+from gateway.app.logins import make_logins
 from gateway.frontends.auth_to_local import parse_rule
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.guessing import LoginLimits
@@ -27,10 +28,12 @@ from gateway.frontends.ldap_logins import LdapLogins
 from gateway.frontends.ldap_rules import LdapRules
 from gateway.frontends.thrift_http import ThriftHttpServer
 from gateway.reader.java_runtime import find_java, find_spark_home
+from gateway.settings.loading import parse_settings
 from gateway.wire import calls
 from gateway.wire.frames import frame
 from gateway.wire.messages import decode_reply, encode_call
 from gateway.wire.sasl import Status, step
+from tests.app.test_logins import BLOCKS
 from tests.e2e.logins.directories import GROUPS, PEOPLE, SERVICE, SERVICE_PASSWORD, OpenLdap
 from tests.e2e.logins.realms import OTHER, REALM, SPNEGO, Realms, begin
 from tests.frontends.listening import Gateway, RawClient, listening, user
@@ -302,6 +305,17 @@ async def test_a_rule_says_who_somebody_of_another_realm_is(realms: Realms) -> N
         assert await Client(gateway, begin(realms.credentials(f"bob@{OTHER}"))).login() == ""
         assert "no rule" in await Client(gateway, begin(realms.credentials(f"bob@{REALM}"))).login()
         assert [one[0] for one in logins_of(gateway)] == ["bob_other", f"bob@{REALM}"]
+
+
+async def test_a_gateway_of_the_documented_settings_takes_tickets(realms: Realms, tmp_path: Path) -> None:
+    (block,) = [one for one in BLOCKS if "kerberos:" in one]
+    (tmp_path / "gateway.keytab").write_bytes(realms.keytab.read_bytes())
+    settings = parse_settings(block, "gateway.yaml", tmp_path)
+    logins = make_logins(settings, lambda: gateway.users)
+    async with listening(mechanisms=logins.chain.mechanisms[-1:]) as gateway:
+        assert await Client(gateway, begin(realms.credentials(f"bob@{REALM}"))).login() == ""
+        assert "may not log in" in await Client(gateway, begin(realms.credentials(f"bob@{OTHER}"))).login()
+    logins.chain.close()
 
 
 async def test_groups_are_those_of_the_directory(realms: Realms, openldap: OpenLdap) -> None:
