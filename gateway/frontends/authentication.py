@@ -118,12 +118,13 @@ class Authenticator:
         """`login` for a protocol that shows the same with every request: a success is recorded once in
         a while only, by who it is and from where."""
         principal = await self.login(shown, client, record_success=False)
-        key = (client.protocol, shown.mechanism, principal.user, client.address)
+        kind = self._chain.kind_of(self._chain.narrow(shown)[0])
+        key = (client.protocol, kind, principal.user, client.address)
         if self._is_due(key, record_every_s):
             # Whoever comes meanwhile waits until it is on the disk, and records no second one.
             async with self._guesses.of(client.address).lock:
                 if self._is_due(key, record_every_s):
-                    await self._record(principal.user, client, shown.mechanism, principal)
+                    await self._record(principal.user, client, kind, principal)
                     self._metrics.logins.labels("accepted").inc()
                     self._recorded[key] = self._clock()
                     self._recorded.move_to_end(key)

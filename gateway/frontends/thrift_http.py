@@ -336,18 +336,18 @@ class ThriftHttpServer:
 
         What the request says in `Authorization` counts; a cookie only where it says nothing.
         """
+        written: Password | Bearer | Negotiation | Cookie | None
         written = _credentials(request.headers.get(hdrs.AUTHORIZATION))
-        shown = self.authenticator.with_certificate(written, peer_certificate(request.transport))
-        every_s = self.limits.record_every_s
-        if shown is not None:
-            principal = await self.authenticator.login_each_time(shown, client, record_every_s=every_s)
-            cookie = self.authenticator.cookie_for(principal, shown) if self._cookies else None
-            return principal, _LoginAnswer(cookie, written.reply if isinstance(written, Negotiation) else b"")
         value = request.cookies.get(login_cookies.NAME, "") if self._cookies else ""
-        if not value:
+        if written is None and value:
+            written = Cookie(value)
+        shown = self.authenticator.with_certificate(written, peer_certificate(request.transport))
+        if shown is None:
             raise AuthenticationFailed("log in with HTTP `Basic` or `Bearer` authentication")
-        principal = await self.authenticator.login_each_time(Cookie(value), client, record_every_s=every_s)
-        return principal, _LoginAnswer()
+        every_s = self.limits.record_every_s
+        principal = await self.authenticator.login_each_time(shown, client, record_every_s=every_s)
+        cookie = self.authenticator.cookie_for(principal, shown) if self._cookies else None
+        return principal, _LoginAnswer(cookie, written.reply if isinstance(written, Negotiation) else b"")
 
     async def _list_unauthorized(self, request: web.BaseRequest, why: str) -> web.Response:
         if request.content_length is None:

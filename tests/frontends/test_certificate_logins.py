@@ -34,6 +34,7 @@ from gateway.frontends.certificate_logins import (
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.known_users import KnownUsers
 from gateway.frontends.login_chain import LoginChain
+from gateway.frontends.login_cookies import NAME as NAME_OF_COOKIE
 from gateway.frontends.login_mechanisms import PasswordLogins, TokenLogins
 from gateway.frontends.thrift_http import ThriftHttpServer
 from gateway.frontends.tokens import new_token
@@ -285,6 +286,13 @@ async def test_a_certificate_logs_in_on_both_transports(tmp_path: Path) -> None:
         assert "log in with" in await one.request(None)
         assert await one.request(None, Authorization=alice) == "in"
         assert await one.request(issue("host-1"), Authorization=alice) == "in"
+        cookies, alices = one.gateway.authenticator.cookies, one.gateway.users["alice"]
+        cookie = f"{NAME_OF_COOKIE}={cookies.issue(alices, alices.password_hash)}"
+        assert await one.request(issue("host-1"), Cookie=cookie) == "in"
+        assert await one.request(issue("alice"), Cookie=cookie) == "in"
+        assert "another user" in await one.request(bob, Cookie=cookie)
+        ways = {one.body["mechanism"] for one in one.gateway.world.ledger.of("login") if one.body["result"]}
+        assert ways == {"CERTIFICATE", "PLAIN", "COOKIE"}
 
 
 @pytest.mark.parametrize(

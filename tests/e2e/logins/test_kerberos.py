@@ -374,6 +374,15 @@ async def test_what_is_no_ticket_is_refused_and_blocks_its_address(realms: Realm
         assert await Client(gateway, begin(realms.credentials(f"bob@{REALM}"))).login() == ""
 
 
+async def test_many_log_in_at_once(realms: Realms) -> None:
+    async with gateway_of(realms, qop=ALL) as gateway:
+        credentials = realms.credentials(f"bob@{REALM}")
+        clients = [Client(gateway, begin(credentials)) for _ in range(200)]
+        found = await asyncio.gather(*(one.login(ALL[turn % 3]) for turn, one in enumerate(clients)))
+        assert set(found) == {""}
+        assert len(logins_of(gateway)) == len(clients)
+
+
 async def test_a_client_that_leaves_within_the_login_leaves_nothing(realms: Realms) -> None:
     async with gateway_of(realms) as gateway:
         client = Client(gateway, begin(realms.credentials(f"bob@{REALM}")))
