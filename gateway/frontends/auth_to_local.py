@@ -55,14 +55,24 @@ def parse_rule(text: str) -> LocalRule:
         return LocalRule(
             components=int(components),
             format=form,
-            fits=re2.compile(fits) if fits is not None else None,
-            change_from=re2.compile(change_from) if change_from else None,
+            fits=compile_expression(fits) if fits is not None else None,
+            change_from=compile_expression(change_from) if change_from else None,
             change_to=re.sub(r"\$(\d)", r"\\\1", change_to or ""),
             everywhere=everywhere is not None,
             lower=lower is not None,
         )
-    except re2.error as fault:
-        raise NoSuchRule(f"`{text}` holds no expression that can be used: {fault}") from None
+    except ValueError as fault:
+        raise NoSuchRule(f"`{text}`: {fault}") from None
+
+
+def compile_expression(text: str) -> Any:
+    """Return an expression that takes no longer than the name it is held against is. Raises ValueError."""
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(text, options)
+    except (re2.error, UnicodeEncodeError) as fault:
+        raise ValueError(f"`{text}` is not a regular expression of RE2: {fault}") from None
 
 
 def map_principal(principal: str, rules: Sequence[LocalRule], realm: str) -> str | None:

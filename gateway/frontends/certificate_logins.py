@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import re2
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
+from gateway.frontends.auth_to_local import compile_expression
 from gateway.frontends.known_users import KnownUsers
 from gateway.frontends.login_chain import LoginKind, LoginOutcome
 from gateway.model.credentials import ClientCertificate, Credentials, Password
@@ -46,10 +46,7 @@ class CertificateRules:
 
 def make_rule(part: CertificatePart, fits: str, user: str, *, lower: bool = False) -> CertificateRule:
     """Return a rule; `$1` in `user` is the first group of `fits`. Raises ValueError."""
-    try:
-        compiled = re2.compile(fits)
-    except re2.error as fault:
-        raise ValueError(f"`{fits}` is no expression that can be used: {fault}") from None
+    compiled = compile_expression(fits)
     if any(int(number) > compiled.groups for number in re.findall(r"\$(\d)", user)):
         raise ValueError(f"`{user}` names a group that `{fits}` does not have")
     return CertificateRule(part=part, fits=compiled, user=re.sub(r"\$(\d)", r"\\\1", user), lower=lower)

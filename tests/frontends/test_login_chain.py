@@ -40,7 +40,9 @@ class Directory:
         return Principal(user=user.lower())
 
     async def find(self, user: str) -> Principal:
-        raise LdapRefused
+        if user.lower() not in ("eva", "bob"):
+            raise LdapRefused
+        return Principal(user=user.lower())
 
     def report(self) -> str | None:
         return None
