@@ -1,6 +1,6 @@
 """What a client shows to say who it is, whatever the protocol; nothing of it has been checked.
 
-A new way to log in is one more of them: `frontends/authentication.py` has to say what it is worth, or mypy
+A new kind is one more of them: `frontends/login_chain.py` has to say which mechanisms see it, or mypy
 complains, and whatever reads it of a client returns it.
 """
 
