@@ -436,8 +436,6 @@ NOT_LOADED = (
     "gateway.backends.embedded_catalog",
     "gateway.backends.embedded_spark",
     "gateway.catalog.hive_metastore",
-    "gateway.catalog.hive_records",
-    "gateway.catalog.iceberg_documents",
     "gateway.catalog.iceberg_rest",
     "gateway.catalog.memory",
     "gateway.database.postgres",

@@ -17,7 +17,6 @@ from gateway.app.metalakes import fetch_metalake, metalake_states
 from gateway.app.revealing import reveal_secrets
 from gateway.catalog.providers import is_secret
 from gateway.catalog.readable import (
-    DatabaseEntry,
     NoSuchDatabase,
     NoSuchFunction,
     NoSuchTable,
@@ -227,7 +226,7 @@ async def _change(settings: Settings, arguments: argparse.Namespace, terminal: T
             place = by_name[catalog.lower()]
             opened, database = await access.open(place), ".".join(below)
             if arguments.action == "create-database":
-                await opened.create_database(DatabaseEntry(name=database))
+                await opened.create_database(database)
             else:
                 await opened.drop_database(database)
             done = "is there" if arguments.action == "create-database" else "is dropped"
