@@ -412,13 +412,12 @@ def test_pyspark_comes_in_when_a_job_runs_and_not_before() -> None:
 OPTIONAL = {
     "gateway.admin.ranger": {"app/ranger_admin.py"},
     "gateway.admin.lineage": {"app/lineage_admin.py"},
-    "gateway.admin.open_sessions": {"app/sessions_admin.py"},
-    "gateway.admin.tag_proposals": {"app/tags_admin.py"},
+    "gateway.admin.open_sessions": {"app/administered_apis.py"},
+    "gateway.admin.tag_proposals": {"app/administered_apis.py"},
     "gateway.app.jobs": {"app/gateway.py", "cli/audit_proof.py", "cli/jobs.py", "cli/replay.py"},
     "gateway.app.lineage_admin": {"app/endpoints.py"},
     "gateway.app.ranger_admin": {"app/endpoints.py"},
-    "gateway.app.sessions_admin": {"app/endpoints.py"},
-    "gateway.app.tags_admin": {"app/endpoints.py"},
+    "gateway.app.administered_apis": {"app/endpoints.py"},
     "gateway.backends.embedded_spark": {
         "app/connect.py", "app/explaining.py", "app/gateway.py", "demo/lake.py",
     },

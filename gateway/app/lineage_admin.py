@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from gateway.admin.lineage.api import MAX_AT_ONCE, LineageApi
 from gateway.admin.lineage.sight import Sight
-from gateway.admin.requests import Administrators
-from gateway.app.rest_logins import RestLogins
+from gateway.app.rest_logins import administrators_of, log_in_rest
 from gateway.database.connections import open_pool
 from gateway.database.migrate import migrate
 from gateway.errors import PoliciesStale
@@ -29,7 +29,7 @@ _TIMEOUT_S = 30.0
 
 
 class LineageAdmin:
-    """The API with its connections and its logins; `close` ends them."""
+    """The API with its connections; `close` ends them."""
 
     def __init__(
         self,
@@ -43,7 +43,6 @@ class LineageAdmin:
     ) -> None:
         """`stale` says why the policies are too old to be relied on, None when they are not."""
         self._dsn = dsn
-        self._logins = RestLogins(authenticator, PROTOCOL)
         self._policies = policies
         self._stale = stale
         self._catalog = catalog
@@ -51,15 +50,12 @@ class LineageAdmin:
         self._opening = asyncio.Lock()
         self.api = LineageApi(
             self._reading,
-            Administrators(
-                users=frozenset(settings.administrators), groups=frozenset(settings.administrator_groups)
-            ),
-            self._logins.log_in,
+            administrators_of(settings),
+            partial(log_in_rest, authenticator, PROTOCOL),
             self._sight,
         )
 
     async def close(self) -> None:
-        self._logins.close()
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.terminate()
