@@ -298,7 +298,6 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 
 def proof_options(settings: Settings) -> ProofOptions:
-    """Return what the job is given."""
     chosen = settings.jobs.proof
 
     @asynccontextmanager
@@ -344,8 +343,6 @@ def proof_options(settings: Settings) -> ProofOptions:
 
 
 def closure_options(settings: Settings) -> ClosureOptions:
-    """Return what the job is given."""
-
     async def rules(connection: Any) -> ClosureRules:
         people = load_user_file(settings)
         accepted = await load_accepted_list(connection)

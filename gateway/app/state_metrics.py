@@ -111,7 +111,6 @@ def source_gauges(sources: Iterable[SourceState]) -> Iterator[Metric]:
 
 
 def metalake_gauges(states: Iterable[MetalakeState]) -> Iterator[Metric]:
-    """Yield the gauges of metalakes."""
     return _measure("sluice_metalake", "metalake", states, _METALAKE)
 
 

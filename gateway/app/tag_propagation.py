@@ -44,7 +44,6 @@ _LOOK_S = 600.0
 
 
 def build_accepted_source(settings: Settings, accepted: Accepted) -> AcceptedTags:
-    """Return the source of accepted tags."""
     return AcceptedTags(
         accepted.fetch,
         cache=build_accepted_tags_path(settings),

@@ -73,8 +73,6 @@ class CatalogRefused(SluiceError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseEntry:
-    """A database of a catalog."""
-
     name: str
     comment: str | None = None
     owner: str | None = None

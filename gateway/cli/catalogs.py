@@ -136,8 +136,6 @@ def _list(settings: Settings, arguments: argparse.Namespace, terminal: Terminal)
 
 
 class _Row(NamedTuple):
-    """One catalog of the list."""
-
     name: str
     type: str
     service: str

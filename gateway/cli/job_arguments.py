@@ -9,7 +9,6 @@ from gateway.cli.commands import Commands, command, count, with_config
 
 
 def add(commands: Commands) -> None:
-    """Add the commands."""
     _jobs(commands)
     _report(commands)
     _recommend(commands)

@@ -61,8 +61,6 @@ _INSTEAD = {
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The files of one ending."""
-
     name: str
     files: int
     bytes: int

@@ -87,7 +87,6 @@ class RollupOptions:
 
 
 def rollups(options: RollupOptions) -> Job:
-    """Return the job."""
     return Job(
         name="rollups",
         version=VERSION,

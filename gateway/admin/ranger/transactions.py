@@ -47,7 +47,6 @@ class ReadTransaction:
         return True
 
     async def get(self, kind: ObjectKind, id_: int) -> Body | None:
-        """Return the object with the id."""
         return _one(await self._rows("kind = $1 AND id = $2", kind, id_))
 
     async def find_named(
