@@ -1,7 +1,5 @@
 """Hive's metastore, a real one out of pyspark's jars."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import subprocess
