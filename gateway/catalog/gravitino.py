@@ -309,7 +309,7 @@ class GravitinoCatalog(WithoutFunctions, Closing):
         )
 
     async def create_database(self, name: str) -> None:
-        body = {"name": name, "comment": None, "properties": {}}
+        body: dict[str, Any] = {"name": name, "comment": None, "properties": {}}
         with refusals(None, DatabaseAlreadyExists(f"there is a database `{name}` already")):
             await self._metalake.send_change("POST", f"{self._path}/schemas", body=body)
 

@@ -137,11 +137,6 @@ class ReadTransaction:
         )
         return [row["name"] for row in rows]
 
-    async def count(self, kind: ObjectKind, *, service: str) -> int:
-        """Return how many objects of a kind a service has."""
-        query = "SELECT count(*) FROM sluice.ranger_object WHERE kind = $1 AND service = $2"
-        return int(await self._connection.fetchval(query, kind, service))
-
     async def version(self, service: str, what: What) -> Version:
         """Return the version that plugins of a service ask with."""
         row = await self._connection.fetchrow(
