@@ -107,7 +107,7 @@ class LazyPool:
         *,
         most: int,
         timeout_s: float,
-        prepare: Callable[[Any], Awaitable[None]] = migrate,
+        prepare: Callable[[Any], Awaitable[object]] = migrate,
     ) -> None:
         """As `open_pool`; `prepare` is given the first connection."""
         self._open = partial(open_pool, dsn, name, most=most, timeout_s=timeout_s)

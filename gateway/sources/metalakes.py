@@ -307,6 +307,11 @@ class Metalakes:
         log.warning("own_catalogs_not_told", trouble=trouble)
         return None
 
+    async def look(self) -> None:
+        """Ask every server once."""
+        for lake in self._lakes:
+            await lake.source.look()
+
     async def close(self) -> None:
         """Close the connections."""
         for lake in self._lakes:
