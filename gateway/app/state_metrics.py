@@ -23,37 +23,41 @@ _SOURCE: Gauges = (
     ("policies", "Policies in force", lambda one: one.policies),
     (
         "contact_age_seconds",
-        "Seconds since a Ranger Admin confirmed what is in force; +Inf: never",
+        "Seconds since a Ranger Admin last confirmed the policies in force; +Inf: never",
         lambda one: None if one.version is None else _age(one.contact_age_s),
     ),
-    ("faults", "What is wrong at the moment, counted", lambda one: len(one.faults)),
+    ("faults", "Number of current errors", lambda one: len(one.faults)),
     ("stale", "1 while the source is older than its limit", lambda one: bool(one.stale)),
 )
 _METALAKE: Gauges = (
     ("catalogs", "Catalogs in force", lambda one: 0 if one.stale else len(one.catalogs)),
-    ("left_out", "Catalogs that Spark is not told of", lambda one: len(one.left_out)),
+    ("left_out", "Catalogs that are not passed to Spark", lambda one: len(one.left_out)),
     (
         "not_mapped",
-        "Tags, privileges and properties that cannot be mapped",
+        "Tags, privileges and properties that could not be mapped",
         lambda one: sum(one.unmapped_privileges.values()),
     ),
     (
         "age_seconds",
-        "Seconds since the server confirmed what is in force; +Inf: never",
+        "Seconds since the server last confirmed the catalogs in force; +Inf: never",
         lambda one: _age(one.age_s),
     ),
-    ("stale", "1 while its catalogs are refused for their age", lambda one: bool(one.stale)),
+    (
+        "stale",
+        "1 while the catalogs are refused because the server has not confirmed them for too long",
+        lambda one: bool(one.stale),
+    ),
 )
 _WALK: Gauges = (
-    ("found", "Directories found that could be tables and are none", lambda one: one.found),
+    ("found", "Directories that could be tables but are not", lambda one: one.found),
     (
         "walked_timestamp_seconds",
-        "Unix time of the last round of its walk, whatever came of it",
+        "Unix time of the last scan, whatever its result",
         lambda one: one.walked_at.timestamp(),
     ),
     (
         "walk_trouble",
-        "1 while the last round could not look, or not everywhere",
+        "1 while the last scan failed, or was incomplete",
         lambda one: bool(one.trouble),
     ),
 )
@@ -93,13 +97,13 @@ def source_gauges(sources: Iterable[SourceState]) -> Iterator[Metric]:
     yield from _measure("sluice_policy_source", "source", every, _SOURCE)
     closed = GaugeMetricFamily(
         "sluice_policy_closed_timestamp_seconds",
-        "Unix time since which a policy cannot be loaded and closes what it is about",
+        "Unix time since which a policy cannot be loaded, so that access to what it protects is denied",
         labels=["source", "service", "policy", "id"],
     )
     files = GaugeMetricFamily(
         "sluice_policy_file_fault_timestamp_seconds",
-        "Unix time since which a file of policies is not in force as it stands: cases, one fails; whole, "
-        "nothing can be taken; unreadable",
+        "Unix time since which a policy file is not fully in force: cases: a test case fails; whole: "
+        "nothing in it can be used; unreadable",
         labels=["source", "file", "line", "kind"],
     )
     for source in every:
@@ -118,7 +122,7 @@ def dataset_gauges(refreshing: Refreshing) -> Iterator[Metric]:
     """Yield the gauges of sources of files that are looked at by themselves; PostgreSQL says what they are,
     whichever gateway looked."""
     family = GaugeMetricFamily(
-        "sluice_datasets_changed", "Tables whose files are not as the table, or gone", labels=["source"]
+        "sluice_datasets_changed", "Tables whose files differ from the table or are gone", labels=["source"]
     )
     for source, number in refreshing.findings.items():
         family.add_metric([source], number)

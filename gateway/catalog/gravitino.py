@@ -137,7 +137,7 @@ class GravitinoMetalake(Closing):
             again = items((await self._get("tags")).get("names"), "names")
             kept = (by_name.keys() - {name for name, _ in answers}) & set(again)
             if kept:
-                raise CatalogUnavailable(f"the server does not show what has the tag `{min(kept)}`")
+                raise CatalogUnavailable(f"the server does not list the objects with the tag `{min(kept)}`")
         for name, listed in answers:
             objects = [self._object(one) for one in items(listed.get("metadataObjects"), "objects")]
             found.append(MetalakeTag(name=name, properties=by_name[name], objects=tuple(objects)))
@@ -236,7 +236,7 @@ class GravitinoMetalake(Closing):
         answer = read_object(await self._client.ask(method, whole, **request), "body")
         if answer.get("code") != 0:
             # An error with the status of a success.
-            raise CatalogUnavailable("the server answers with an error without saying which")
+            raise CatalogUnavailable("the server returned an error without a type")
         return answer
 
 
@@ -258,7 +258,7 @@ class GravitinoCatalog(WithoutFunctions, Closing):
         try:
             answer = await self._metalake.ask(self._schema(name))
         except CatalogError as error:
-            raise build_lookup_error(error, NoSuchDatabase(f"there is no database `{name}`")) from None
+            raise build_lookup_error(error, NoSuchDatabase(f"database `{name}` does not exist")) from None
         schema = read_object(answer.get("schema"), "schema")
         told = properties(schema.get("properties"))
         return DatabaseEntry(
@@ -273,7 +273,7 @@ class GravitinoCatalog(WithoutFunctions, Closing):
         try:
             return _names(await self._metalake.ask(f"{self._schema(database)}/tables"))
         except CatalogError as error:
-            raise build_lookup_error(error, NoSuchDatabase(f"there is no database `{database}`")) from None
+            raise build_lookup_error(error, NoSuchDatabase(f"database `{database}` does not exist")) from None
 
     async def views(self, database: str) -> Sequence[str]:
         await self.database(database)
@@ -283,7 +283,9 @@ class GravitinoCatalog(WithoutFunctions, Closing):
         try:
             answer = await self._metalake.ask(self._table(database, name))
         except CatalogError as error:
-            raise build_lookup_error(error, NoSuchTable(f"there is no table `{database}.{name}`")) from None
+            raise build_lookup_error(
+                error, NoSuchTable(f"table `{database}.{name}` does not exist")
+            ) from None
         table = read_object(answer.get("table"), "table")
         told = properties(table.get("properties"))
         columns = [read_object(one, "column") for one in items(table.get("columns"), "columns")]
@@ -310,11 +312,11 @@ class GravitinoCatalog(WithoutFunctions, Closing):
 
     async def create_database(self, name: str) -> None:
         body: dict[str, Any] = {"name": name, "comment": None, "properties": {}}
-        with refusals(None, DatabaseAlreadyExists(f"there is a database `{name}` already")):
+        with refusals(None, DatabaseAlreadyExists(f"database `{name}` already exists")):
             await self._metalake.send_change("POST", f"{self._path}/schemas", body=body)
 
     async def drop_database(self, name: str) -> None:
-        missing = NoSuchDatabase(f"there is no database `{name}`")
+        missing = NoSuchDatabase(f"database `{name}` does not exist")
         with refusals(missing, DatabaseNotEmpty(f"the database `{name}` is not empty")):
             answer = await self._metalake.send_change("DELETE", self._schema(name))
         if answer.get("dropped") is not True:
@@ -330,14 +332,14 @@ class GravitinoCatalog(WithoutFunctions, Closing):
 def spark_type(told: Any, types: Mapping[str, str], depth: int = 0) -> str:
     """Return a type of Gravitino as DDL. Raises CatalogUnavailable where Spark has none."""
     if depth > 50:
-        raise CatalogUnavailable("a type that nests too deep")
+        raise CatalogUnavailable("a type that is nested too deep")
     if isinstance(told, str):
         plain = told.lower()
         if plain.startswith(("decimal(", "char(", "varchar(")):
             return plain.replace(" ", "")
         found = types.get(plain.partition("(")[0].strip())
         if found is None:
-            raise CatalogUnavailable(f"the type `{told[:80]}` has none of Spark's")
+            raise CatalogUnavailable(f"Spark has no type for `{told[:80]}`")
         return found
     one = read_object(told, "type")
     match one.get("type"):

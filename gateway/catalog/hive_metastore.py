@@ -82,7 +82,7 @@ class HiveMetastoreCatalog:
         if found is None:
             if result.missing is None:
                 raise _build_error(result.failed)
-            raise NoSuchDatabase(f"there is no database `{name}`")
+            raise NoSuchDatabase(f"database `{name}` does not exist")
         return DatabaseEntry(
             name=found.name or name,
             comment=found.description,
@@ -108,7 +108,7 @@ class HiveMetastoreCatalog:
         if result.success is None or result.success.table is None:
             if result.missing is None:
                 raise _build_error(result.failed)
-            raise NoSuchTable(f"there is no table `{database}.{name}`")
+            raise NoSuchTable(f"table `{database}.{name}` does not exist")
         return _entry(database, name, result.success.table)
 
     async def functions(self, database: str) -> Sequence[str]:
@@ -123,7 +123,7 @@ class HiveMetastoreCatalog:
         if found is None:
             if result.missing is None:
                 raise _build_error(result.failed)
-            raise NoSuchFunction(f"there is no function `{database}.{name}`")
+            raise NoSuchFunction(f"function `{database}.{name}` does not exist")
         return FunctionEntry(
             database=database,
             name=found.functionName or name,
@@ -135,7 +135,7 @@ class HiveMetastoreCatalog:
         made = hive.Database(name=name, parameters={})
         done = await self._tell("create_database", hive.DatabaseArguments(database=made))
         if done.first is not None:
-            raise DatabaseAlreadyExists(f"there is a database `{name}` already")
+            raise DatabaseAlreadyExists(f"database `{name}` already exists")
         if done.failure is not None:
             raise _build_refusal(done.failure)
 
@@ -145,7 +145,7 @@ class HiveMetastoreCatalog:
         arguments = hive.DropDatabaseArguments(name=name, deleteData=True, cascade=False)
         done = await self._tell("drop_database", arguments)
         if done.first is not None:
-            raise NoSuchDatabase(f"there is no database `{name}`")
+            raise NoSuchDatabase(f"database `{name}` does not exist")
         if done.second is not None:
             raise DatabaseNotEmpty(f"the database `{name}` is not empty")
         if done.failure is not None:
@@ -169,8 +169,8 @@ class HiveMetastoreCatalog:
                 except _LOST as error:
                     self._drop()
                     raise CatalogUnavailable(
-                        f"{host}:{port} gave no answer to `{method}` ({type(error).__name__}): it may have "
-                        "been done or not"
+                        f"{host}:{port} did not answer `{method}` ({type(error).__name__}): the change may "
+                        "or may not have been made"
                     ) from None
             raise CatalogUnavailable(f"no Hive metastore answers ({', '.join(said)})")
 
@@ -218,7 +218,7 @@ class HiveMetastoreCatalog:
         protocol._fast_decode(value, protocol, [type(value), type(value).thrift_spec])
         protocol.readMessageEnd()
         if kind == TMessageType.EXCEPTION:
-            raise TException("the metastore does not know the call, or failed in it")
+            raise TException("the metastore does not support the call, or failed")
         return cast("R", value)
 
     def _connect(self) -> tuple[Any, Any]:
@@ -246,7 +246,7 @@ def _address(uri: str) -> tuple[str, int]:
     except ValueError:
         scheme, host, port = "", None, None
     if not host or not port or scheme != "thrift":
-        raise Faults([f"`{uri.strip()}` is no address of a metastore, such as `thrift://host:9083`"])
+        raise Faults([f"`{uri.strip()}` is not a metastore address such as `thrift://host:9083`"])
     return host, port
 
 
@@ -323,9 +323,7 @@ def _spark_columns(told: Mapping[str, str]) -> tuple[Column, ...]:
             for one in fields
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise CatalogUnavailable(
-            "a table whose columns Spark wrote down in a form that is not known"
-        ) from None
+        raise CatalogUnavailable("a table whose Spark schema is stored in an unknown form") from None
 
 
 def _json_type(told: Any) -> str:

@@ -107,7 +107,7 @@ class IcebergRestCatalog(WithoutFunctions):
         try:
             answer = read_object(await self._ask("GET", self._namespace(name)), "namespace")
         except CatalogError as error:
-            raise build_lookup_error(error, NoSuchDatabase(f"there is no database `{name}`")) from None
+            raise build_lookup_error(error, NoSuchDatabase(f"database `{name}` does not exist")) from None
         told = properties(answer.get("properties"))
         return DatabaseEntry(
             name=name,
@@ -121,7 +121,7 @@ class IcebergRestCatalog(WithoutFunctions):
         try:
             return await self._list_names(database, "tables")
         except CatalogError as error:
-            raise build_lookup_error(error, NoSuchDatabase(f"there is no database `{database}`")) from None
+            raise build_lookup_error(error, NoSuchDatabase(f"database `{database}` does not exist")) from None
 
     async def views(self, database: str) -> Sequence[str]:
         if self._has_views:
@@ -144,19 +144,19 @@ class IcebergRestCatalog(WithoutFunctions):
                 continue
             metadata = read_object(read_object(answer, "table").get("metadata"), "metadata")
             return _entry(database, name, kind, metadata)
-        raise NoSuchTable(f"there is no table `{database}.{name}`")
+        raise NoSuchTable(f"table `{database}.{name}` does not exist")
 
     async def create_database(self, name: str) -> None:
         above = name.rpartition(".")[0]
         if above:
             await self.database(above)  # servers differ in whether they look
-        missing = NoSuchDatabase(f"there is no database `{above}`")
-        with refusals(missing, DatabaseAlreadyExists(f"there is a database `{name}` already")):
+        missing = NoSuchDatabase(f"database `{above}` does not exist")
+        with refusals(missing, DatabaseAlreadyExists(f"database `{name}` already exists")):
             body = {"namespace": name.split("."), "properties": {}}
             await self._client.ask("POST", self._route("namespaces"), body=body)
 
     async def drop_database(self, name: str) -> None:
-        missing = NoSuchDatabase(f"there is no database `{name}`")
+        missing = NoSuchDatabase(f"database `{name}` does not exist")
         with refusals(missing, DatabaseNotEmpty(f"the database `{name}` is not empty")):
             await self._client.ask("DELETE", self._namespace(name))
 
@@ -296,7 +296,7 @@ def _rows(metadata: Mapping[str, Any]) -> int | None:
 
 def _type(told: Any, depth: int = 0) -> str:
     if depth > 50:
-        raise CatalogUnavailable("a type that nests too deep")
+        raise CatalogUnavailable("a type that is nested too deep")
     if isinstance(told, str):
         if told.startswith("decimal("):
             return told.replace(" ", "")
@@ -313,4 +313,4 @@ def _type(told: Any, depth: int = 0) -> str:
             return f"array<{_type(one.get('element'), depth + 1)}>"
         case "map":
             return f"map<{_type(one.get('key'), depth + 1)},{_type(one.get('value'), depth + 1)}>"
-    raise CatalogUnavailable("a type that is not known")
+    raise CatalogUnavailable("an unknown type")

@@ -27,7 +27,7 @@ class MemoryCatalog(WithoutFunctions, Closing):
     async def database(self, name: str) -> DatabaseEntry:
         found = self._databases.get(name.lower())
         if found is None:
-            raise NoSuchDatabase(f"there is no database `{name}`")
+            raise NoSuchDatabase(f"database `{name}` does not exist")
         return found
 
     async def tables(self, database: str) -> Sequence[str]:
@@ -38,11 +38,11 @@ class MemoryCatalog(WithoutFunctions, Closing):
         return await self.tables(database)
 
     async def table(self, database: str, name: str) -> TableEntry:
-        raise NoSuchTable(f"there is no table `{database}.{name}`")
+        raise NoSuchTable(f"table `{database}.{name}` does not exist")
 
     async def create_database(self, name: str) -> None:
         if name.lower() in self._databases:
-            raise DatabaseAlreadyExists(f"there is a database `{name}` already")
+            raise DatabaseAlreadyExists(f"database `{name}` already exists")
         self._databases[name.lower()] = DatabaseEntry(name=name)
 
     async def drop_database(self, name: str) -> None:

@@ -103,7 +103,7 @@ class SparkSqlCatalog(Closing):
         except BackendUnavailable as error:
             raise CatalogUnavailable(error.message) from error
         if found is None:
-            raise NoSuchTable(f"there is no table `{database}.{name}`")
+            raise NoSuchTable(f"table `{database}.{name}` does not exist")
         named = self._table(database, name)
         rows = await self._run(f"DESCRIBE TABLE EXTENDED {named}", NoSuchTable)
         details = {str(row[0]): str(row[1]) for row in rows}
@@ -138,7 +138,7 @@ class SparkSqlCatalog(Closing):
 
     async def function(self, database: str, name: str) -> FunctionEntry:
         if name.lower() not in {one.lower() for one in await self.functions(database)}:
-            raise NoSuchFunction(f"there is no function `{database}.{name}`")
+            raise NoSuchFunction(f"function `{database}.{name}` does not exist")
         try:
             rows = await self._run(
                 f"DESCRIBE FUNCTION EXTENDED {self._table(database, name)}", NoSuchFunction
@@ -180,7 +180,7 @@ class SparkSqlCatalog(Closing):
             async with asyncio.timeout(self._timeout_s):
                 return await self._query(sql)
         except TimeoutError:
-            raise CatalogUnavailable(f"Spark gave no answer in {self._timeout_s:g} s") from None
+            raise CatalogUnavailable(f"Spark did not answer within {self._timeout_s:g} s") from None
         except self._refusal as refused:
             raise self._translate_error(refused, missing) from None
         except BackendUnavailable as error:

@@ -106,7 +106,7 @@ async def prepare_texts(
         (reading.expressions, MAX_EXPRESSIONS, "expressions in SQL"),
     ):
         if len(found) > most:
-            return not_governable(Unsupported(f"the plan holds more than {most} {kind}; run it in parts"))
+            return not_governable(Unsupported(f"the plan has more than {most} {kind}; run it in parts"))
     usages: dict[int, Usage | Silent] = {}
     statements = []
     for text in reading.texts:

@@ -308,17 +308,17 @@ class DecidedPlan:
             if undisclosed:
                 return plan_shown(undisclosed[0], user)
             if kept:
-                return Unsupported("a plan over a temporary view would print what the view was made of")
+                return Unsupported("a plan over a temporary view would show the definition of the view")
         named = plan_names_metadata(self.reading) or any(
             names_metadata(column.parts) for prepared in texts.all for column in prepared.reading.columns
         )
         if named and with_obligations:  # RULE (guarded-plan-metadata)
             return metadata_shown(with_obligations[0], user)
         if named and kept:  # RULE (temp-view-metadata)
-            return Unsupported("`_metadata` of a temporary view could tell where its rows are stored")
+            return Unsupported("`_metadata` of a temporary view could show where its rows are stored")
         keeps = any(part.keeps for part in facts.parts)
         if (keeps or self.reading.analysis == "persist") and any(map(of_files, texts.all)):
-            return Unsupported("a view or a kept result cannot rest on metadata or changes of a table")
+            return Unsupported("views and cached results cannot read a table's metadata or change feed")
         return deny_show_only(  # RULE (kept-plan-show-only)
             scans if keeps else (), bodies.values(), self.judging
         )
@@ -398,7 +398,8 @@ class DecidedPlan:
         # RULE (plan-proof)
         if await in_turn(lambda: prove_plan(reading, original, message, edits)) is not None:
             return Unsupported(
-                "the guarded plan could not be proved equal to the original; write it in a simpler form"
+                "could not prove that the rewritten plan is equivalent to the original; write it in a "
+                "simpler form"
             )
         return None
 

@@ -149,7 +149,7 @@ def usage_of(prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False
     if scanned is None:
         return Silent("a table does not exist")
     if prepared.place.expression:
-        return Silent("an expression by itself does not say what its columns mean")
+        return Silent("the columns of an expression cannot be resolved without its query")
     return analyse(prepared.text, scanned, prepared.reading.columns)
 
 
@@ -226,8 +226,8 @@ def list_sought_words(usage: Usage | Silent) -> frozenset[str]:
 
 def may_be_hidden(word: str) -> Denied:
     return Denied(
-        f"`{word}` could be a column that may not be selected, of a table that stands nearer than what else "
-        f"has the name; qualify it, or write what it stands for in its place"
+        f"`{word}` could be resolved to a column, of a closer table, that you may not select; qualify it, "
+        "or write what it stands for"
     )
 
 
@@ -287,8 +287,8 @@ def _not_followed(names: Iterable[TableName], evaluation: Evaluation) -> Denied 
     if not hiding:
         return None
     return Denied(
-        f"names in lambda functions could not be followed, and they could mean columns of table "
-        f"{min(hiding, key=str)} that may not be selected"
+        "the names in lambda functions could not be resolved, and could be columns of table "
+        f"{min(hiding, key=str)} that you may not select"
     )
 
 

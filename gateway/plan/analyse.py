@@ -74,7 +74,7 @@ def analyse_plan(
     except Unclear as unclear:
         return Silent(unclear.why)
     except RecursionError:
-        return Silent("the plan is nested too deeply for column analysis")
+        return Silent("the plan is nested too deep for column analysis")
     return walk.usage(outputs)
 
 
@@ -140,7 +140,7 @@ class _ColumnUsageWalk:
             return [reading.message.root]
         case = reading.command.WhichOneof("command_type") or ""
         if case not in _COMMANDS:
-            raise Unclear(f"column analysis does not read {case}")
+            raise Unclear(f"column analysis does not support {case}")
         return [getattr(getattr(reading.command, case), _COMMANDS[case])]
 
     def usage(self, outputs: list[PlanColumn]) -> Usage:
@@ -220,7 +220,7 @@ class _ColumnUsageWalk:
         if table is None:
             if case == "read" and relation.read.WhichOneof("read_type") == "data_source":
                 return build_unknown_relation()
-            raise Unclear("a table is not known")
+            raise Unclear("a table is unknown")
         if table.name is None:
             return build_unknown_relation(tuple([part.lower() for part in table.parts]))
         node = _whole(table.name, _TableColumns(table.columns), table.guessed)
@@ -232,7 +232,7 @@ class _ColumnUsageWalk:
     def _text(self, relation: pb.Relation) -> Node:
         text, use = self.texts.get(id(relation), (None, None))
         if text is None or use is None:
-            raise Unclear("an SQL text was not read")
+            raise Unclear("SQL in the plan was not parsed")
         arguments = [*relation.sql.pos_arguments, *relation.sql.named_arguments.values()]
         self.expressions.compute(arguments, ColumnPlace(build_unknown_relation()))
         aliases = {name: self._apply_alias(name) for name in sorted(text.aliases) if _mentions(text, name)}
@@ -247,19 +247,19 @@ class _ColumnUsageWalk:
 
     def _apply_alias(self, name: str) -> Node:
         if name not in self.aliases:
-            raise Unclear(f"`{name}` is bound nowhere")
+            raise Unclear(f"`{name}` is not bound")
         return self._walk_nested(self.aliases[name], None)
 
     def _subquery(self, plan_id: int, place: ColumnPlace) -> Node:
         reference = self.references.get(plan_id)
         if reference is None:
-            raise Unclear("a subquery refers to a relation that is not beside it")
+            raise Unclear("a subquery refers to a relation that is not a sibling")
         return self._walk_nested(reference, place)
 
     def _walk_nested(self, relation: pb.Relation, place: ColumnPlace | None) -> Node:
         self.depth += 1
         if self.depth > MAX_NESTED_SUBQUERIES:
-            raise Unclear("the plan has too many subqueries within subqueries for column analysis")
+            raise Unclear("the plan has too many nested subqueries for column analysis")
         node = self.relation(relation, place)
         self.depth -= 1
         return node
@@ -271,9 +271,9 @@ class _ColumnUsageWalk:
         self.indexed = len(self.made)
         found = nodes.get(plan_id, [])
         if not found:
-            raise Unclear("a column is of a relation that is not in the plan")
+            raise Unclear("a column refers to a relation that is not in the plan")
         if len(found) > MAX_DUPLICATES:
-            raise Unclear("a relation occurs too often in the plan")
+            raise Unclear("a relation is repeated too often in the plan")
         return found
 
 

@@ -51,7 +51,7 @@ def parts_of(text: str) -> Parts:
         return (text.lower(),)
     parts = attribute_parts(text)
     if not parts:
-        raise Unclear("a column's name cannot be read")
+        raise Unclear("a column name cannot be parsed")
     return tuple([part.lower() for part in parts])
 
 
@@ -185,7 +185,7 @@ class Expressions:
             elif node.open:
                 found = found or NO_ORIGINS
         if found is None:
-            raise Unclear(f"`{'.'.join(parts)}` is not in the relation that it is of")
+            raise Unclear(f"`{'.'.join(parts)}` is not in the relation that it refers to")
         return found
 
     def compute(self, expressions: Sequence[pb.Expression], place: ColumnPlace) -> None:
@@ -281,7 +281,7 @@ class Expressions:
     def _only(self, plan_id: int) -> Node:
         nodes = self.by_plan_id(plan_id)
         if len(nodes) != 1:
-            raise Unclear("a star of a relation that is not the only one of its id")
+            raise Unclear("a star refers to a relation id that is not unique")
         return nodes[0]
 
     def _regex(self, regex: pb.Expression.UnresolvedRegex, place: ColumnPlace) -> list[PlanColumn]:
@@ -313,7 +313,7 @@ class Expressions:
             return [PlanColumn("current_user()", (), NO_ORIGINS)], True
         use = self.texts.get(id(message))
         if use is None:
-            raise Unclear("an expression's text was not read")
+            raise Unclear("an expression text was not parsed")
         try:
             output = analyse_texts.expression(text, use, place, self.findings)
         except Unclear as unclear:

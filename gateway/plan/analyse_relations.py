@@ -212,7 +212,7 @@ class Relations:
             ]
             found = [column for column in found if any(column is their for their in theirs)]
         if len(found) > 1 and len(parts) == 1 and attribute.HasField("plan_id"):
-            raise Unclear(f"`{parts[-1]}` is dropped and {len(found)} columns have the name")
+            raise Unclear(f"`{parts[-1]}` is dropped, but {len(found)} columns have the name")
         return [column for column in columns if not any(column is gone for gone in found)]
 
     def _subquery_alias(self, message: pb.SubqueryAlias, inputs: Sequence[Node], outer: _Outer) -> Node:
@@ -318,7 +318,7 @@ class Relations:
             for side in (left, right):
                 found = side.find((name,))
                 if found is None and not side.open:
-                    raise Unclear(f"the join column `{name}` is in no known relation")
+                    raise Unclear(f"the join column `{name}` is not in any known relation")
                 origins |= found or NO_ORIGINS
             self.findings.mark(origins, plain=False)
             merged[name] = PlanColumn(name, (), origins)

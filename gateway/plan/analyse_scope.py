@@ -186,7 +186,7 @@ class ColumnPlace:
                 if perhaps_inner:
                     raise Unclear(f"`{'.'.join(parts)}` may belong to a relation of unknown columns")
                 if is_guessed(found) and not place._is_elsewhere(parts):
-                    raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
+                    raise Unclear(f"`{'.'.join(parts)}` is not in any relation in scope")
                 # Pulled up from below or from the query around: Spark's order is not relied on.
                 return found if below is None else found | below
             if found is not None:
@@ -197,7 +197,7 @@ class ColumnPlace:
             return below
         if perhaps_inner or is_literal(parts):
             return NO_ORIGINS
-        raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
+        raise Unclear(f"`{'.'.join(parts)}` is not in any relation in scope")
 
     def looks_for(self, parts: Parts) -> str | None:
         """Return the name of the column that a reference looks for without saying of which relation."""

@@ -200,7 +200,7 @@ class PlanLineageExpressions(References):
                 shown = [here for a in frame.shown if (here := _still_there(a, place)) is not None]
                 if len(shown) == len(frame.shown):
                     return shown, frame.opens
-            raise Unclear("a star of a relation that is not in the plan")
+            raise Unclear("a star refers to a relation that is not in the plan")
         target = star.unparsed_target
         return self.expand_star(parts_of(target.removesuffix(".*")) if target else (), place)
 
@@ -220,7 +220,7 @@ class PlanLineageExpressions(References):
         """Return the SQL that a message has, and what names of the plan's mean in it."""
         text, names = self.texts.get(id(message), (None, frozenset()))
         if text is None:
-            raise Unclear("SQL within the plan that Spark's parser does not read")
+            raise Unclear("SQL in the plan that Spark's parser rejects")
         return text, self.bind_names(names)
 
     # ---------------------------------------------------------------- values

@@ -128,7 +128,7 @@ class OneInput(PlanLineageExpressions):
         values = message.values[:]
         chosen = self._choose_columns(message.cols, frame)
         if not values:
-            raise Unclear("a value that fills what is missing is missing itself")
+            raise Unclear("a fill value is missing")
         changed: dict[int, Attribute] = {}
         for i, attribute in enumerate(chosen):
             literal = values[i] if len(values) == len(message.cols) and i < len(values) else values[0]

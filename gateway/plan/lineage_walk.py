@@ -154,7 +154,7 @@ class PlanLineageWalk(TwoInputs):
     ) -> LineageRelation:
         made = self.kept.get(message.relation_id)
         if made is None:
-            raise Unclear("a relation that Spark has kept, and whose lineage is not known")
+            raise Unclear("a relation cached in the session, whose lineage is not known")
         return self.extraction.sources.resolve_cached(made)
 
     def _function(
@@ -189,18 +189,18 @@ class PlanLineageWalk(TwoInputs):
 
     def _apply_alias(self, name: str) -> LineageRelation:
         if name not in self._aliases:
-            raise Unclear(f"`{name}` is bound nowhere")
+            raise Unclear(f"`{name}` is not bound")
         return self.lateral(self._aliases[name], None).relation()
 
     def subquery(self, plan_id: int, place: Environment) -> Frame:
         reference = self._references.get(plan_id)
         if reference is None:
-            raise Unclear("a subquery refers to a relation that is not beside it")
+            raise Unclear("a subquery refers to a relation that is not a sibling")
         return self.lateral(reference, place)
 
     def lateral(self, relation: pb.Relation, place: Outer) -> Frame:
         if self._nested >= MAX_NESTED:  # RULE (lineage-nested-bound)
-            raise Unclear("the plan has too many queries within queries")
+            raise Unclear("the plan has too many nested queries")
         self._nested += 1
         frame = self.relation(relation, place)
         self._nested -= 1

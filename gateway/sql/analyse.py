@@ -105,7 +105,7 @@ def analyse(
     except Unclear as unclear:
         return Silent(unclear.why, unfound=isinstance(unclear, Unfound))
     except RecursionError:
-        return Silent("the statement is nested too deeply for column analysis")
+        return Silent("the statement is nested too deep for column analysis")
     tables = {scan.name for scan in scans if scan.name is not None}
     return Usage(
         columns=_by_table(walk.found.used, tables),

@@ -223,7 +223,7 @@ class _PipeStep:
     @staticmethod
     def _is_known(name: str, frame: ColumnFrame) -> None:
         if frame.find((name,)) is None and not frame.open:
-            raise Unfound(f"`{name}` is in no relation in scope")
+            raise Unfound(f"`{name}` is not in any relation in scope")
 
     def _replace_star(
         self,

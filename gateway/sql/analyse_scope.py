@@ -206,7 +206,7 @@ class ColumnFrame:
         found = self.find((name,))
         if found is None:
             kind = Unclear if self.open else Unfound
-            raise kind(f"the join column `{name}` is in no known relation")
+            raise kind(f"the join column `{name}` is not in any known relation")
         return found
 
     def find(self, parts: Parts) -> Origins | None:
@@ -283,7 +283,7 @@ class ColumnEnvironment:
             return NO_ORIGINS
         # Other names than plain ones may be those that Spark makes up.
         kind = Unfound if len(parts) == 1 and parts[0].isidentifier() else Unclear
-        raise kind(f"`{'.'.join(parts)}` is in no relation in scope")
+        raise kind(f"`{'.'.join(parts)}` is not in any relation in scope")
 
     def looks_for(self, parts: Parts) -> str | None:
         """Return the name of the column that a reference looks for without saying of which relation."""

@@ -59,7 +59,7 @@ def query_of(root: exp.Expr) -> exp.Expr:
             return _with_outer_ctes(root)
         case exp.Create(kind="TABLE" | "VIEW", expression=exp.Query()):
             return _with_outer_ctes(root)
-    raise Unclear(f"column analysis does not read {root.key.upper()} statements")
+    raise Unclear(f"column analysis does not support {root.key.upper()} statements")
 
 
 def _with_outer_ctes(root: exp.Expr) -> exp.Expr:

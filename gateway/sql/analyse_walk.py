@@ -307,7 +307,7 @@ class SqlColumnWalk:
         self.clause(node.args.get("sample"), lateral, ctes)
         if node.args.get("alias") is None and not node.args.get("pivots"):
             if inner.merged and frame.sources:
-                raise Unclear("a bracketed join with merged columns")
+                raise Unclear("a join in parentheses with merged columns")
             frame.join(inner, (), left_only=False)
             return
         tables = {c.table for c in inner.star if c.table is not None}

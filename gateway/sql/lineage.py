@@ -49,7 +49,7 @@ def lineage_of(
     except Unclear as unclear:
         why = unclear.why
     except RecursionError:
-        why = "the statement is nested too deeply"
+        why = "the statement is nested too deep"
     return replace(found, table_level=why)
 
 

@@ -111,7 +111,7 @@ def _find_assigned_column(walk: SqlLineageWalk, assignment: exp.Expr, target: Fr
         return found[0].name or ANY_COLUMN
     unknown, at = target.candidates(parts)
     if not unknown:
-        raise Unclear(f"`{'.'.join(parts)}` is no column of the target")
+        raise Unclear(f"`{'.'.join(parts)}` is not a column of the target")
     return parts[at]
 
 

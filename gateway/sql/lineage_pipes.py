@@ -181,7 +181,7 @@ class _Operator:
             )
             places = [i for i, a in enumerate(attributes) if a.name == target and not a.hidden]
             if not places and not self.relation.opens:
-                raise Unclear(f"`{target}` is in no relation in scope")
+                raise Unclear(f"`{target}` is not in any relation in scope")
             for i in places:
                 attributes[i] = Attribute(target, value)
             self.walk.references.add((target,))

@@ -54,7 +54,7 @@ class References(ABC):
         if found is None:
             if is_literal(parts):
                 return Attribute(f"{parts[0]}()" if parts[0] in _CALLED_SO else None, Value(NO_DEPENDENCIES))
-            raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
+            raise Unclear(f"`{'.'.join(parts)}` is not in any relation in scope")
         return found
 
     def _find_known(self, parts: Parts, place: Environment) -> Attribute | None:

@@ -91,7 +91,7 @@ class Pipes:
                 levels[-1].parts.append(self._find_name(level))
         levels[-1].parts.append(piece[at:])
         if len(levels) != 1:
-            raise Unclear("brackets that sqlglot reads otherwise")
+            raise Unclear("parentheses that sqlglot parses differently")
         return self._find_name(levels[0])
 
     def _find_name(self, level: _Level) -> str:

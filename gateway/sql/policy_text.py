@@ -62,7 +62,7 @@ def find_unknown_column(
     table has lost.
     """
     if any(other is None for other in read):  # RULE (policy-tables-known)
-        return "a table that is not there"
+        return "a table that does not exist"
     own = {column.name.lower() for column in table.columns}
     inner = {column.name.lower() for other in read if other is not None for column in other.columns}
     queries = _subqueries(text)
@@ -95,7 +95,7 @@ def _unfit_in_lambdas(
     """Return what in lambda functions is neither a variable of theirs nor a column: to the parser it is a
     variable, and Spark then looks for a column of that name."""
     if reading.tree is None:
-        return "more in a lambda function than can be followed"
+        return "names in a lambda function that cannot be resolved"
     qualifiers = {one.name.table.lower() for one in (table, *read) if one is not None}
     free = _free_variables(reading.tree, frozenset()) - columns - qualifiers - reading.subquery_aliases
     return f"`{min(free)}`" if free else None

@@ -234,9 +234,9 @@ def test_commands_and_analyses_use_what_they_read() -> None:
 
 
 SILENT: dict[str, Callable[[], Frame]] = {
-    "is in no relation in scope": lambda: t.select("nothing"),
-    "is not in the relation that it is of": lambda: t.select(t["nothing"]),
-    "is of a relation that is not in the plan": lambda: t.select(u["id"]),
+    "is not in any relation in scope": lambda: t.select("nothing"),
+    "is not in the relation that it refers to": lambda: t.select(t["nothing"]),
+    "refers to a relation that is not in the plan": lambda: t.select(u["id"]),
     "is in 2 relations": lambda: t.join(u).select("a"),
     "cannot be matched": lambda: t.union(table("temp")),
     "nothing is read": lambda: frames.made(plans.Range(0, 9, 1)),
@@ -349,7 +349,7 @@ def test_subqueries_cannot_make_it_walk_without_end() -> None:
         place.filter.input.range.end = 1
         place.filter.condition.subquery_expression.plan_id = 1
     answer = analyse_plan(PlanReading(message=itself, root=""), {}, {}, {})
-    assert answer == Silent("the plan has too many subqueries within subqueries for column analysis")
+    assert answer == Silent("the plan has too many nested subqueries for column analysis")
 
 
 def _reads(reading: PlanReading, plan: Any) -> dict[int, ScannedTable]:
