@@ -382,15 +382,7 @@ async def _find_erased(
 
 def describe_lost(row: Mapping[str, Any], event: str) -> Finding:
     """Return what is told of an event whose texts are gone."""
-    place = row["chain_position"] or 0
-    return Finding(
-        kind=Kind.ERASED,
-        where=f"{event} lost texts, but no erasure is recorded",
-        gateway=row["gateway"] or "",
-        first=place,
-        last=place,
-        event_id=str(row["event_id"]),
-    )
+    return Finding.of_event(Kind.ERASED, f"{event} lost texts, but no erasure is recorded", row)
 
 
 _ERASED = f"""
@@ -501,17 +493,7 @@ class _Rows:
         return self._check_link(row)
 
     def _tell(self, kind: Kind, row: Mapping[str, Any], what: str) -> None:
-        place = row["chain_position"]
-        self._found.add(
-            Finding(
-                kind=kind,
-                where=f"{_event(row)} {what}",
-                gateway=self._gateway,
-                first=place,
-                last=place,
-                event_id=str(row["event_id"]),
-            )
-        )
+        self._found.add(Finding.of_event(kind, f"{_event(row)} {what}", row))
 
     def _check_link(self, row: Mapping[str, Any]) -> Linked:
         if row["erased"] is not None and not self._erasures.cover(row):
