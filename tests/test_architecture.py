@@ -361,19 +361,13 @@ def test_connections_to_postgresql_are_made_in_one_place() -> None:
     assert makers == {"database/connections.py"}, makers
 
 
-CHANGES_OF_CATALOGS = frozenset(
-    {
-        "create_database", "alter_database", "drop_database",
-        "create_table", "alter_table", "rename_table", "drop_table",
-    }
-)  # fmt: skip
+CHANGES_OF_CATALOGS = frozenset({"create_database", "drop_database"})
 """What WritableCatalog can do; nothing judges it."""
 OF_COMMANDS = {
     "gateway.app.catalog_access": {"cli/catalogs.py"},
-    "gateway.app.opening_catalogs.open_catalog": {"app/catalog_access.py"},
     "gateway.catalog.spark_sql": {"app/catalog_access.py"},
-    "gateway.catalog.iceberg_rest": {"app/opening_catalogs.py"},
-    "gateway.catalog.hive_metastore": {"app/opening_catalogs.py"},
+    "gateway.catalog.iceberg_rest": {"app/catalog_access.py"},
+    "gateway.catalog.hive_metastore": {"app/catalog_access.py"},
 }
 """What opens a catalog that can be written to, and who may import it."""
 
@@ -431,7 +425,7 @@ NOT_LOADED = (
     "gateway.admin.ranger",
     "gateway.admin.tag_proposals",
     "gateway.app.jobs",
-    "gateway.app.opening_catalogs",
+    "gateway.app.catalog_access",
     "gateway.backends.embedded_catalog",
     "gateway.backends.embedded_spark",
     "gateway.catalog.hive_metastore",

@@ -45,8 +45,7 @@ from gateway.app.tag_propagation import Accepted, TagPropagation, build_accepted
 from gateway.app.unmatched import UnmatchedPolicies
 from gateway.app.versions import versions
 from gateway.audit.ledger import FileLedger, LedgerOptions
-from gateway.audit.sealing import keep_sealing
-from gateway.audit.seals import read_signing_key
+from gateway.audit.seals import keep_sealing, read_signing_key
 from gateway.audit.spool import SpoolLimits
 from gateway.backends.reasons import reason_of
 from gateway.catalog.live import LiveCatalog

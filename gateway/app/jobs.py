@@ -37,9 +37,8 @@ from gateway.app.propagation_rules import propagation_rules
 from gateway.app.recommending import recommend_options
 from gateway.app.replaying import replay_options
 from gateway.app.revealing import reveal_secrets
-from gateway.app.seal_keys import seal_keys
+from gateway.app.seal_keys import seal_keys, verify_options
 from gateway.app.tag_propagation import load_accepted_list
-from gateway.app.verifying import verify_options
 from gateway.catalog.spark_settings import NamedCatalog, session_settings, start_settings
 from gateway.database.asking import TROUBLE
 from gateway.errors import Faults

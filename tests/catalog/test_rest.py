@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from gateway.app.opening_catalogs import open_catalog
+from gateway.app.catalog_access import open_catalog
 from gateway.catalog.iceberg_rest import IcebergRestCatalog
 from gateway.catalog.readable import CatalogUnavailable, NoSuchTable
 from gateway.catalog.rest import CatalogError, RestClient, RestLogin
