@@ -13,7 +13,6 @@ from typing import Self
 
 from gateway.catalog.describe import Row
 from gateway.catalog.live import AskSpark, LiveCatalog
-from gateway.catalog.partitioning import parse_partitioning
 from gateway.catalog.readable import (
     CatalogRefused,
     CatalogUnavailable,
@@ -45,6 +44,7 @@ _MEANS: Mapping[str, type[SluiceError]] = {
 }
 """What an SQLSTATE of Spark's means of a statement of ours."""
 _ROWS = re.compile(r"(\d+) rows")
+_TRANSFORM = re.compile(r"([A-Za-z_]+)\((?:(\d{1,9}), ?)?([^()]+)\)")
 _PARTS = ("# Partitioning", "# Partition Information")
 
 
@@ -215,8 +215,22 @@ def _read_partitioning(rows: Sequence[Row]) -> tuple[str, ...]:
             break
         else:
             text = str(value if re.fullmatch(r"Part \d+", str(label)) else label)
-            found.append(str(parse_partitioning(text)))
+            found.append(_normalize_partition(text))
     return tuple(found)
+
+
+def _normalize_partition(text: str) -> str:
+    """Return an expression that a table is partitioned by with its transform in the singular: `day(at)`."""
+    found = _TRANSFORM.fullmatch(text)
+    if found is None:
+        return text
+    transform, width, column = found.groups()
+    transform = transform.lower()
+    if transform in ("years", "months", "days", "hours"):
+        transform = transform[:-1]
+    if transform == "identity":
+        return str(column)
+    return f"{transform}({f'{int(width)}, ' if width else ''}{column})"
 
 
 def _properties(text: str) -> dict[str, str]:

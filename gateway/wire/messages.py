@@ -9,25 +9,11 @@ from __future__ import annotations
 
 import enum
 import struct
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from gateway.wire.application_exception import TApplicationException
 from gateway.wire.calls import METHODS
-from gateway.wire.thrift import (
-    I32,
-    MAX_ELEMENTS,
-    MalformedMessage,
-    Struct,
-    check_text,
-    decode,
-    encode,
-    wrapper,
-)
-
-
-class TApplicationException(Struct):
-    message: Annotated[str | None, 1] = None
-    type: Annotated[int | None, 2, I32] = None
-
+from gateway.wire.thrift import MAX_ELEMENTS, MalformedMessage, Struct, check_text, decode, encode, wrapper
 
 MAX_METHOD_BYTES = 128
 """Length of a method's name that is read; HiveServer2's longest has 21."""
