@@ -150,6 +150,11 @@ class Turns:
                 del self._asking[user], self._own[user]
 
 
+MAX_AT_ONCE = 4
+"""Requests of such an API that are worked on; further ones wait their turn."""
+MAX_OF_ONE = 2
+
+
 class AdministratorsApi(ABC):
     """An API in which administrators may do everything, in turns, and others nothing."""
 
@@ -165,7 +170,7 @@ class AdministratorsApi(ABC):
         self._authenticate = authenticate
         self._administrators = administrators
         self._timeout_s = timeout_s
-        self._turns = Turns(4, 2)
+        self._turns = Turns(MAX_AT_ONCE, MAX_OF_ONE)
 
     def app(self) -> web.Application:
         """Return the application to be mounted."""
