@@ -382,14 +382,22 @@ async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Bac
     except Faults as error:
         return BackendCheck(faults=error.faults)
     try:
-        told = await upstream.ask()
-    except BackendMismatch as error:
-        return BackendCheck(faults=error.reasons)
-    except BackendUnavailable as error:
-        return BackendCheck(warnings=(f"Spark was not asked how it parses texts: {error.for_operators}",))
+        told = await upstream.ask_each()
     finally:
         await upstream.close()
-    return BackendCheck(warnings=_catalogs(settings, told))
+    faults: list[str] = []
+    warnings: list[str] = []
+    for answer in told:
+        match answer:
+            case BackendMismatch():
+                faults += answer.reasons
+            case BackendUnavailable(lasting=True):
+                faults.append(answer.for_operators)
+            case BackendUnavailable():
+                warnings.append(f"Spark was not asked how it parses texts: {answer.for_operators}")
+            case SparkConfiguration():
+                warnings += _catalogs(settings, answer)
+    return BackendCheck(faults=tuple(dict.fromkeys(faults)), warnings=tuple(dict.fromkeys(warnings)))
 
 
 def _catalogs(settings: Settings, told: SparkConfiguration) -> tuple[str, ...]:
