@@ -340,7 +340,7 @@ def _kind(file: Path) -> str:
         return "classifiers"
     if keys & set(PACK_KEYS):
         return "pack"
-    near = hint(str(next(iter(keys))), (*PACK_KEYS, *Settings.model_fields))
+    near = hint(str(next(iter(keys), "")), (*PACK_KEYS, *Settings.model_fields))
     return f"{file}:1: neither settings nor a pack nor a service definition{near}"
 
 
