@@ -297,7 +297,7 @@ def _kind(file: Path) -> str:
         return "classifiers"
     if keys & set(PACK_KEYS):
         return "pack"
-    near = hint(str(next(iter(keys))), (*PACK_KEYS, *Settings.model_fields))
+    near = hint(str(next(iter(keys), "")), (*PACK_KEYS, *Settings.model_fields))
     return f"{file}:1: neither a settings file, a policy pack nor a service definition{near}"
 
 
@@ -339,14 +339,22 @@ async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Bac
     except Faults as error:
         return BackendCheck(faults=error.faults)
     try:
-        told = await upstream.ask()
-    except BackendMismatch as error:
-        return BackendCheck(faults=error.reasons)
-    except BackendUnavailable as error:
-        return BackendCheck(warnings=(f"could not compare how Spark parses: {error.for_operators}",))
+        told = await upstream.ask_each()
     finally:
         await upstream.close()
-    return BackendCheck(warnings=_catalogs(settings, told))
+    faults: list[str] = []
+    warnings: list[str] = []
+    for answer in told:
+        match answer:
+            case BackendMismatch():
+                faults += answer.reasons
+            case BackendUnavailable(lasting=True):
+                faults.append(answer.for_operators)
+            case BackendUnavailable():
+                warnings.append(f"could not compare how Spark parses: {answer.for_operators}")
+            case SparkConfiguration():
+                warnings += _catalogs(settings, answer)
+    return BackendCheck(faults=tuple(dict.fromkeys(faults)), warnings=tuple(dict.fromkeys(warnings)))
 
 
 def _catalogs(settings: Settings, told: SparkConfiguration) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ from gateway.app.policy_authors import AuthorRights, PolicyAuthors
 from gateway.app.probes import Probes, start_probes
 from gateway.app.reloading import Reloading
 from gateway.app.rules import PolicyRegistry
-from gateway.app.site_checks import ask_database, check_site
+from gateway.app.site_checks import LOCK, ask_database, check_site
 from gateway.app.state_metrics import StateCollector, dataset_gauges, metalake_gauges, source_gauges
 from gateway.app.tag_propagation import Accepted, TagPropagation, build_accepted_source
 from gateway.app.unmatched import UnmatchedPolicies
@@ -502,7 +502,7 @@ def only_one(directory: Path) -> Iterator[None]:
     Without this a second gateway would take over the first one's PostgreSQL, fail later, and stop it.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (directory / "gateway.lock").open("a+") as lock:
+    with (directory / LOCK).open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
