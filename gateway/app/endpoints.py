@@ -387,16 +387,13 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
         )
         parts.stack.push_async_callback(lineage.close)
         found["/lineage"] = lineage.api.app
-    if listener.tags is not None:
-        from gateway.app.tags_admin import TagsAdmin  # optional, as above
+    if listener.tags is not None or listener.sessions is not None:
+        from gateway.app.administered_apis import make_sessions_api, make_tags_api  # optional, as above
 
-        tags = TagsAdmin(listener.tags, parts.dsn, parts.authenticator())
-        found["/tags"] = tags.api.app
-    if listener.sessions is not None:
-        from gateway.app.sessions_admin import SessionsAdmin  # optional, as above
-
-        sessions = SessionsAdmin(listener.sessions, parts.dsn, parts.authenticator())
-        found["/sessions"] = sessions.api.app
+        if listener.tags is not None:
+            found["/tags"] = make_tags_api(listener.tags, parts.dsn, parts.authenticator()).app
+        if listener.sessions is not None:
+            found["/sessions"] = make_sessions_api(listener.sessions, parts.dsn, parts.authenticator()).app
     return found
 
 
