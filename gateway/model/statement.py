@@ -440,4 +440,6 @@ class Client:
     """Of the endpoint: `thrift`, `connect`, …"""
     address: str = ""
     application: str = ""
+    real_user: str = ""
+    """Who is logged in, where he acts as another user."""
     extra: Mapping[str, str] = field(default_factory=dict)
