@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from gateway.model.catalog import Table, TableName
 from gateway.model.principal import Principal
-from gateway.model.reading import Reading, Relation, RelationRole
+from gateway.model.reading import FunctionRef, Reading, Relation, RelationRole
 from gateway.model.statement import ScanRecord, SessionContext
 from gateway.pipeline.judging import (
     Judging,
@@ -78,6 +78,8 @@ class Prepared:
     names: Names
     required: Required
     functions: tuple[Privilege, ...]
+    short_functions: tuple[tuple[FunctionRef, TableName], ...]
+    """Those of databases that are called without their whole name, and which are meant."""
     scans: tuple[ScannedRelation, ...]
     metadata: tuple[tuple[Relation, MetadataTable], ...]
     rights: Rights

@@ -7,7 +7,15 @@ from dataclasses import replace
 
 from gateway.errors import one_line
 from gateway.model.catalog import quote
-from gateway.model.statement import Cleared, DropTempView, Refused, SessionContext, Statement, Verdict
+from gateway.model.statement import (
+    Cleared,
+    DropFunction,
+    DropTempView,
+    Refused,
+    SessionContext,
+    Statement,
+    Verdict,
+)
 from gateway.session.session import NameResolution, TempView
 
 
@@ -102,10 +110,19 @@ def without_ended_relations(session: NameResolution, verdict: Verdict) -> Verdic
 
 
 def without_dangling_views(session: NameResolution, verdict: Verdict) -> Verdict:
-    """Refuse to drop a temporary view that another one reads: the other would then read a table."""
+    """Refuse to drop a temporary view, or a function, that another view names: that one would then read a
+    table, or call a function of a database."""
     if isinstance(verdict, Refused):
         return verdict
     for effect in verdict.effects:
+        # RULE (function-of-view-dropped)
+        if isinstance(effect, DropFunction) and (views := session.list_views_mentioning(effect.name)):
+            return build_refusal(
+                verdict,
+                "VIEW_IN_USE",
+                "2BP01",
+                f"the temporary view `{views[-1].name}` may call `{effect.name}`; drop that one first",
+            )
         if isinstance(effect, DropTempView) and (readers := session.readers_of(effect.name, by_name=True)):
             return build_refusal(
                 verdict,

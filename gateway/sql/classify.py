@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from gateway.model.files import SESSION_CATALOG
 from gateway.model.handles import HandleKind, SparkHandle
 from gateway.model.procedures import NO_PROCEDURES, Procedures
 from gateway.model.reading import CommandNode, FunctionRef, Reading
@@ -16,10 +17,13 @@ from gateway.sql import cache_commands as cache
 from gateway.sql import data_commands as data
 from gateway.sql import delta_commands as delta
 from gateway.sql import format_commands as formats
+from gateway.sql import function_commands as functions
 from gateway.sql import procedure_commands as procedure
 from gateway.sql import row_commands as rows
 from gateway.sql import session_commands as session
+from gateway.sql import variable_commands as variables
 from gateway.sql.expressions import PARAMETERS, expression_refusal
+from gateway.sql.function_calls import find_short_function
 from gateway.sql.functions import (
     REFUSED_FUNCTIONS,
     REFUSED_TABLE_FUNCTIONS,
@@ -122,8 +126,13 @@ COMMANDS: Mapping[str, _Handler] = {
     "SetCatalogCommand": session.set_catalog,
     "SetCommand": session.set_setting,
     "ResetCommand": session.reset_setting,
-    "DropFunction": session.drop_function,
-    "DropFunctionCommand": session.drop_temporary_function,
+    "CreateVariable": variables.declare,
+    "SetVariable": variables.assign,
+    "DropVariable": variables.drop,
+    "CreateUserDefinedFunction": functions.create,
+    "CreateSQLFunctionCommand": functions.create_temporary,
+    "DropFunction": functions.drop,
+    "DropFunctionCommand": functions.drop_temporary,
     "ShowTables": session.show_tables,
     "ShowViews": session.show_views,
     "ShowTablesExtended": session.show_tables_extended,
@@ -168,6 +177,7 @@ NAME_NODES = frozenset(
 _COLLATION = "a default collation would change what policies compare"
 _CONSTRAINT = "constraints are checked against all rows, and their errors show values"
 _FILES = "it lists files that others added to this Spark"
+_IMMEDIATE = "EXECUTE IMMEDIATE is governed where a client sends it by itself, since Spark 4.1"
 _INDEX = "indexes are not supported"
 _PIPELINE = "pipelines are not governed here"
 _PROCEDURE = "procedures are not listed or described"
@@ -207,24 +217,19 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "SetPathCommand": "SET PATH would change what names mean",
     "ShowTablesJsonCommand": "a list in JSON cannot be filtered; leave AS JSON out",
     # What it is on 4.0.
-    "ExecuteImmediateQuery": "EXECUTE IMMEDIATE runs text that cannot be judged beforehand",
-    "UnresolvedExecuteImmediate": "EXECUTE IMMEDIATE runs text that cannot be judged beforehand",
+    "ExecuteImmediateQuery": _IMMEDIATE,
+    "UnresolvedExecuteImmediate": _IMMEDIATE,
     "CompoundBody": "SQL scripts (BEGIN … END) cannot be judged beforehand",
     "UnresolvedInsert": "a target given as IDENTIFIER(…) is not known beforehand",
     "CreateTableLikeCommand": "CREATE TABLE … LIKE is governed with Spark 4.2 and later",
     "InsertIntoDir": "INSERT OVERWRITE DIRECTORY writes to a path",
     "LoadData": "LOAD DATA reads a path",
     "CreateTempViewUsing": "a temporary view over a data source reads paths or other systems",
-    "CreateFunctionCommand": "creating functions is not supported",
-    "CreateFunction": "creating functions is not supported",
-    "CreateUserDefinedFunction": "creating functions is not supported",
-    "CreateSQLFunctionCommand": "creating functions is not supported",
+    "CreateFunctionCommand": "functions of classes and jars are code; CREATE FUNCTION … RETURN is governed",
+    "CreateFunction": "functions of classes and jars are code; CREATE FUNCTION … RETURN is governed",
     "AddJarsCommand": "ADD JAR loads code into Spark",
     "AddFilesCommand": "ADD FILE reads a path",
     "AddArchivesCommand": "ADD ARCHIVE reads a path",
-    "SetVariable": "session variables are not supported",
-    "CreateVariable": "session variables are not supported",
-    "DropVariable": "session variables are not supported",
     "AnalyzeTables": "statistics would disclose values",
     "ShowTablePartition": "partition details are not supported",
     "SetTableLocation": "SET LOCATION makes Spark read another path",
@@ -311,7 +316,7 @@ def function_refusal(functions: Iterable[FunctionRef], names: Names) -> Unsuppor
                 return refusal
         elif is_registered(function, names):
             continue
-        elif function.table_valued:
+        elif function.table_valued and not _is_of_database(function, names):
             return build_unknown_function_refusal(function, names.context)
         elif function.parts[0].lower() in ("session", "system", "builtin"):
             return Unsupported(f"the function `{written}` lies in a reserved namespace")
@@ -331,6 +336,12 @@ def _schema_refusal(name: str, function: FunctionRef) -> Unsupported | None:
     except CannotClassify as problem:
         return problem.refusal
     return None
+
+
+def _is_of_database(function: FunctionRef, names: Names) -> bool:
+    """Whether the name can be that of a function in a database; whoever asks policies looks it up."""
+    whole = len(function.parts) > 2 and function.parts[0].lower() == SESSION_CATALOG
+    return whole or find_short_function(function, names) is not None
 
 
 def is_builtin(function: FunctionRef) -> bool:
