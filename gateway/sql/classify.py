@@ -93,6 +93,9 @@ COMMANDS: Mapping[str, _Handler] = {
     "AlterColumn": data.alter_table,
     "ReplaceColumns": data.alter_table,
     "AlterTableClusterBy": data.alter_table,
+    "AddConstraint": data.alter_table,
+    "AddCheckConstraint": data.add_check,
+    "DropConstraint": data.alter_table,
     "AddPartitions": data.add_partitions,
     "DropPartitions": data.alter_table,
     "RenamePartitions": data.alter_table,
@@ -100,6 +103,7 @@ COMMANDS: Mapping[str, _Handler] = {
     "RepairTable": data.repair_table,
     "AnalyzeTable": data.analyze_table,
     "AnalyzeColumn": data.analyze_column,
+    "AnalyzeTables": data.analyze_tables,
     "CommentOnTable": data.comment_on_table,
     "SetTableProperties": data.set_table_properties,
     "UnsetTableProperties": data.unset_table_properties,
@@ -121,6 +125,9 @@ COMMANDS: Mapping[str, _Handler] = {
     "UncacheTable": cache.uncache_table,
     "ClearCacheCommand": cache.clear_cache,
     "RefreshResource": cache.refresh_path,
+    "ListArchivesCommand": cache.list_files,
+    "ListFilesCommand": cache.list_files,
+    "ListJarsCommand": cache.list_files,
     "SetCatalogAndNamespace": session.use,
     "SetNamespaceCommand": session.use_namespace,
     "SetCatalogCommand": session.set_catalog,
@@ -155,7 +162,8 @@ COMMANDS: Mapping[str, _Handler] = {
     "DescribeTablePartition": session.show_details,
     "DescribeRelationJsonCommand": session.describe_json,
     "DescribeNamespace": session.describe_database,
-    "DescribeFunction": session.describe_function,
+    "DescribeFunction": functions.describe,
+    "RefreshFunction": functions.refresh,
     "DescribeQueryCommand": session.describe_query,
     "ExplainCommand": session.explain,
 }
@@ -175,8 +183,6 @@ NAME_NODES = frozenset(
 """Nodes that only hold the name that a command is about; the command's row judges it."""
 
 _COLLATION = "a default collation would change what policies compare"
-_CONSTRAINT = "constraints are checked against all rows, and their errors show values"
-_FILES = "it lists files that others added to this Spark"
 _IMMEDIATE = "EXECUTE IMMEDIATE is governed where a client sends it by itself, since Spark 4.1"
 _INDEX = "indexes are not supported"
 _PIPELINE = "pipelines are not governed here"
@@ -194,9 +200,6 @@ REFUSED_FORMAT_COMMANDS: Mapping[str, str] = {
 
 REFUSED_COMMANDS: Mapping[str, str] = {
     **REFUSED_FORMAT_COMMANDS,
-    "AddCheckConstraint": _CONSTRAINT,
-    "AddConstraint": _CONSTRAINT,
-    "DropConstraint": _CONSTRAINT,
     "AlterTableCollation": _COLLATION,
     "SetNamespaceCollationCommand": _COLLATION,
     "AlterViewSchemaBinding": "how a view's schema follows its sources cannot be changed",
@@ -209,10 +212,6 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "CreateStreamingTableAutoCdc": _PIPELINE,
     "DescribeProcedureCommand": _PROCEDURE,
     "ShowProceduresCommand": _PROCEDURE,
-    "ListArchivesCommand": _FILES,
-    "ListFilesCommand": _FILES,
-    "ListJarsCommand": _FILES,
-    "RefreshFunction": "refreshing functions is not supported",
     "SetNamespaceLocation": "SET LOCATION makes Spark write new tables to another path",
     "SetPathCommand": "SET PATH would change what names mean",
     "ShowTablesJsonCommand": "a list in JSON cannot be filtered; leave AS JSON out",
@@ -230,7 +229,6 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "AddJarsCommand": "ADD JAR loads code into Spark",
     "AddFilesCommand": "ADD FILE reads a path",
     "AddArchivesCommand": "ADD ARCHIVE reads a path",
-    "AnalyzeTables": "statistics would disclose values",
     "ShowTablePartition": "partition details are not supported",
     "SetTableLocation": "SET LOCATION makes Spark read another path",
     "SetTableSerDeProperties": "SerDes are code",

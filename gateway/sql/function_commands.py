@@ -7,17 +7,19 @@ reads no table, and calls nothing but functions of Spark's own: then it tells no
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from gateway.model.catalog import FUNCTION
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.handles import HandleKind, SparkHandle, functions_called
-from gateway.model.reading import Reading, RelationRole
+from gateway.model.reading import FieldValue, Reading, RelationRole, Span
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, DropFunction, RegisterCode
 from gateway.sql.functions import BUILTIN_NAMES
-from gateway.sql.required import FunctionBody, Privilege, Required, Unsupported
+from gateway.sql.names import Ungovernable
+from gateway.sql.required import FunctionBody, NamespacePin, Privilege, Required, Unsupported
 from gateway.sql.scope import CannotClassify, CommandScope, name_parts
 
 _PLAIN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -60,6 +62,41 @@ def create_temporary(scope: CommandScope) -> Required:
         bodies=_bodies(scope),
         effects=(RegisterCode(SparkHandle(kind, name)),),
     )
+
+
+def describe(scope: CommandScope) -> Required:
+    """DESCRIBE FUNCTION: of a function of a database it tells the body, so `execute` is wanted on that."""
+    child = scope.node("child")
+    parts = name_parts(child, scope.command.node)
+    name = parts[0].lower()
+    registered = functions_called(name) & scope.names.context.handles
+    if len(parts) == 1 and (registered or name in BUILTIN_NAMES or not _PLAIN.fullmatch(name)):
+        return Required()
+    return _on_function(scope, child, parts, "execute")
+
+
+def refresh(scope: CommandScope) -> Required:
+    """REFRESH FUNCTION: Spark looks again at one of a database."""
+    child = scope.node("child")
+    return _on_function(scope, child, name_parts(child, scope.command.node), "execute")
+
+
+def _on_function(
+    scope: CommandScope, child: Mapping[str, FieldValue], parts: tuple[str, ...], access: str
+) -> Required:
+    """What a command wants that names a function of a database; the whole name is written over it."""
+    table = scope.names.new_table(parts)
+    if isinstance(table, Ungovernable):
+        raise CannotClassify(table.refusal(".".join(parts)))
+    wanted = Privilege(Resource.udf(table.catalog, table.database, table.table), access)
+    if parts == table.parts:
+        return Required(privileges=(wanted,))
+    span = child.get("span")
+    if not isinstance(span, tuple) or len(span) != 2:
+        raise CannotClassify("the name of the function is not written literally")
+    place = Span(int(str(span[0])), int(str(span[1])))
+    # RULE (described-function-pinned)
+    return Required(privileges=(wanted,), namespaces=(NamespacePin(place, table.parts),))
 
 
 def drop(scope: CommandScope) -> Required:

@@ -292,21 +292,6 @@ def describe_database(scope: CommandScope) -> Required:
     return Required(privileges=(privilege,), namespaces=scope.pin_database("namespace"))
 
 
-def describe_function(scope: CommandScope) -> Required:
-    parts = name_of_function(scope)
-    if len(parts) != 1:
-        raise CannotClassify("only built-in functions can be described")
-    return Required()
-
-
-def name_of_function(scope: CommandScope) -> tuple[str, ...]:
-    child = scope.node("child")
-    parts = child.get("parts")
-    if not isinstance(parts, tuple):
-        raise CannotClassify("the function's name could not be read")
-    return tuple(str(part) for part in parts)
-
-
 def describe_query(scope: CommandScope) -> Required:
     """DESCRIBE QUERY: the inner query is judged like any other; only its schema is shown."""
     return Required()

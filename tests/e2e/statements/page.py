@@ -22,41 +22,57 @@ PAGE = Path(__file__).parents[3] / "docs" / "statements.md"
 PREFACE = """\
 # Statements
 
-What clients write passes as they write it: queries, DataFrames, writes, definitions, commands, through either
-endpoint. This page has what needs a word, and what is refused whoever asks, with the reason.
+What clients write passes as they write it: queries, DataFrames, writes, definitions, commands, through
+either endpoint. This page has what needs a word, and what is refused whoever asks, with the reason.
 
-Generated from the tables in `gateway/sql` by `python -m tests.e2e.statements.page`. `python -m tests.e2e.statements`
-runs a collection of statements through a gateway and straight at Spark and prints what differs.
+Generated from the tables in `gateway/sql` by `python -m tests.e2e.statements.page`. `python -m
+tests.e2e.statements` runs a collection of statements through a gateway and straight at Spark and prints
+what differs.
 
 ## Session variables
 
-`DECLARE`, `SET VARIABLE` and `DROP TEMPORARY VARIABLE` pass, and variables are values wherever Spark takes one. A
-query that gives a value is judged like any other; when it would give other rows, because policies or what it reads
-changed, the variable is dropped before the next statement.
+`DECLARE`, `SET VARIABLE` and `DROP TEMPORARY VARIABLE` pass, and variables are values wherever Spark takes
+one. A query that gives a value is judged like any other; when it would give other rows, because policies or
+what it reads changed, the variable is dropped before the next statement.
 
-Names of variables are plain (`x`, `session.x`). Spark takes a name for a variable where nothing else has it, so no
-policy of a table that you read, and no text of a view that is written out for you, may have the word: the statement
-is refused, and says which variable to drop. A variable is never the name of a table: `IDENTIFIER(x)` is refused.
+Names of variables are plain (`x`, `session.x`). Spark takes a name for a variable where nothing else has
+it, so no policy of a table that you read, and no text of a view that is written out for you, may have the
+word: the statement is refused, and says which variable to drop. A variable is never the name of a table:
+`IDENTIFIER(x)` is refused.
 
-A session of Spark Connect whose gateway was started anew has variables that nobody knows. Tables with policies are
-refused in it; begin a new session.
+A session of Spark Connect whose gateway was started anew has variables that nobody knows. Tables with
+policies are refused in it; begin a new session.
 
 ## EXECUTE IMMEDIATE and IDENTIFIER
 
-The text of `EXECUTE IMMEDIATE` is a string, strings with `||` or `concat` between them, or a variable that was
-declared with a string, or set to one since. The statement in it is judged, recorded and sent as if it had been sent
-by itself. Arguments of `USING` are literals; `INTO` takes variables. Any other text is not known before it runs, and
-is refused. So is a name in `IDENTIFIER(…)`, which is a string, or strings put together.
+The text of `EXECUTE IMMEDIATE` is a string, strings with `||` or `concat` between them, or a variable that
+was declared with a string, or set to one since. The statement in it is judged, recorded and sent as if it
+had been sent by itself. Arguments of `USING` are literals; `INTO` takes variables. Any other text is not
+known before it runs, and is refused. So is a name in `IDENTIFIER(…)`, which is a string, or strings put
+together.
 
 ## SQL functions
 
-`CREATE [OR REPLACE] FUNCTION … RETURN` wants `create` on the udf (and `drop`, to replace), a call `execute`, and
-`DROP FUNCTION` `drop`. A temporary function is the udf `system.session.NAME`, and has a name that is none of Spark's.
-The body reads no table, calls Spark's own functions only, and does not ask who the user is: Spark runs it without
-asking again, whoever calls. Functions of databases are called by any name that Spark finds them by; who may not
-execute one is told that there is none.
+`CREATE [OR REPLACE] FUNCTION … RETURN` wants `create` on the udf (and `drop`, to replace), a call
+`execute`, and `DROP FUNCTION` `drop`. A temporary function is the udf `system.session.NAME`, and has a name
+that is none of Spark's. The body reads no table, calls Spark's own functions only, and does not ask who the
+user is: Spark runs it without asking again, whoever calls. Functions of databases are called by any name
+that Spark finds them by; who may not execute one is told that there is none.
 
 Functions of classes and jars are code, and are refused.
+"""
+
+SETTINGS = """
+## Settings
+
+A policy on `setting` says who may set what; tables with masks or filters that could mean something else under
+a setting are refused until it is reset. `SET` and `SET -v` list the values of settings that the user may set,
+or that are no secret; `RESET` gives back Spark's own.
+
+Nobody sets what shapes how statements are read. It has these values:
+
+| setting | value |
+|---|---|
 """
 
 
@@ -66,12 +82,7 @@ def page() -> str:
 
 
 def _settings() -> Iterator[str]:
-    yield (
-        "\n## Settings\n\nA policy on `setting` says who may set what; tables with masks or filters that could mean "
-        "something else\nunder a setting are refused until it is reset. `SET` and `SET -v` list the values of settings "
-        "that the user may\nset, or that are no secret; `RESET` gives back Spark's own.\n\n"
-        "Nobody sets what shapes how statements are read. It has these values:\n\n| setting | value |\n|---|---|\n"
-    )
+    yield SETTINGS
     for key, value in sorted(READING_SETTINGS.items()):
         yield f"| `{key}` | `{value}` |\n"
     yield "\nBelow `spark.sql.legacy.` a policy can let users set these, and no others:\n\n"
