@@ -7,14 +7,13 @@ reads no table, and calls nothing but functions of Spark's own: then it tells no
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from gateway.model.catalog import FUNCTION
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.handles import HandleKind, SparkHandle, functions_called
-from gateway.model.reading import FieldValue, Reading, RelationRole, Span
+from gateway.model.reading import Reading, RelationRole, Span
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, DropFunction, RegisterCode
 from gateway.sql.functions import BUILTIN_NAMES
@@ -72,23 +71,10 @@ def describe(scope: CommandScope) -> Required:
     registered = functions_called(name) & scope.names.context.handles
     if len(parts) == 1 and (registered or name in BUILTIN_NAMES or not _PLAIN.fullmatch(name)):
         return Required()
-    return _on_function(scope, child, parts, "execute")
-
-
-def refresh(scope: CommandScope) -> Required:
-    """REFRESH FUNCTION: Spark looks again at one of a database."""
-    child = scope.node("child")
-    return _on_function(scope, child, name_parts(child, scope.command.node), "execute")
-
-
-def _on_function(
-    scope: CommandScope, child: Mapping[str, FieldValue], parts: tuple[str, ...], access: str
-) -> Required:
-    """What a command wants that names a function of a database; the whole name is written over it."""
     table = scope.names.new_table(parts)
     if isinstance(table, Ungovernable):
         raise CannotClassify(table.refusal(".".join(parts)))
-    wanted = Privilege(Resource.udf(table.catalog, table.database, table.table), access)
+    wanted = Privilege(Resource.udf(table.catalog, table.database, table.table), "execute")
     if parts == table.parts:
         return Required(privileges=(wanted,))
     span = child.get("span")
@@ -97,6 +83,15 @@ def _on_function(
     place = Span(int(str(span[0])), int(str(span[1])))
     # RULE (described-function-pinned)
     return Required(privileges=(wanted,), namespaces=(NamespacePin(place, table.parts),))
+
+
+def refresh(scope: CommandScope) -> Required:
+    """REFRESH FUNCTION: Spark looks again at one of a database."""
+    if scope.node("child").get("node") == "UnresolvedFunctionName":
+        raise CannotClassify("REFRESH FUNCTION is governed with Spark 4.2 and later")
+    pin = scope.target("child")
+    made = Resource.udf(pin.table.catalog, pin.table.database, pin.table.table)
+    return Required(privileges=(Privilege(made, "execute"),), pins=(pin,))
 
 
 def drop(scope: CommandScope) -> Required:

@@ -40,7 +40,7 @@ def _string_of(tree: ExpressionNode | None) -> str | None:
     """Return the string that a statement gives its variables, where it is written in it."""
     held = tree
     while held is not None and held.node != "Literal":
-        inner = held.plans if held.node == "SetVariable" else (*held.children, *held.plans)
+        inner = held.plans if held.node == "SetVariable" else held.children
         whole = held.node in _HOLDERS and (held.node != "Cast" or held.type == "string")
         held = inner[0] if whole and len(inner) == 1 else None
     return held.value if held is not None and held.type == "string" else None
@@ -76,7 +76,7 @@ def _name(parts: tuple[str, ...]) -> str:
 
 def find_variable(text: str, reading: Reading, variables: AbstractSet[str]) -> str | None:
     """Return a variable (lower case) that a text could mean; also where a word of it only looks so."""
-    return min(variables.intersection(_words(text, reading)), default=None) if variables else None
+    return min(variables & frozenset(_words(text, reading)), default=None) if variables else None
 
 
 def _words(text: str, reading: Reading) -> Iterator[str]:

@@ -218,9 +218,7 @@ async def test_what_is_not_known_before_it_runs_is_refused(lab: Lab, text: str) 
 
 
 async def test_a_name_of_strings_put_together_is_that_name(lab: Lab) -> None:
-    found = await cleared(
-        world, reader, "SELECT IDENTIFIER('i' || 'd') FROM IDENTIFIER(concat('fil', 'tered'))"
-    )
+    found = await lab.cleared("SELECT IDENTIFIER('i' || 'd') FROM IDENTIFIER(concat('fil', 'tered'))")
     assert "region = 'EMEA'" in found.forwarded
     assert (await lab.refused("SELECT 1 FROM IDENTIFIER('clo' || 'sed')")).code == "ACCESS_DENIED"
 
