@@ -183,7 +183,7 @@ def analyze_table(scope: CommandScope) -> Required:
 def analyze_tables(scope: CommandScope) -> Required:
     """ANALYZE TABLES: the counts of rows of every table of a database are kept and not told."""
     catalog, database = scope.database("namespace")
-    every = Privilege(Resource.table(catalog, database, "*"), "alter", and_below=True)
+    every = Privilege(Resource.table(catalog, database, "*"), "alter")
     # RULE (analyze-every-table)
     return Required(
         privileges=(every,),
