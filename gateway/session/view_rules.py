@@ -30,6 +30,7 @@ def context_of(session: NameResolution, view: TempView) -> SessionContext:
         varying_views=now.varying_views - {name},
         handles=now.handles,
         settings=now.settings,
+        variables=now.variables,  # RULE (view-beside-variables-of-now)
     )
 
 
@@ -43,10 +44,11 @@ def as_made(session: NameResolution, view: TempView) -> Statement:
     DataFrame's view read may be gone, and names mean in it what they meant."""
     if view.inlined:
         return view.made.statement
-    # Spark keeps the settings with the text.
+    # Spark keeps the settings with the text, and the names of the variables that it means.
     statement = statement_of(session, view)
-    settings = view.made.statement.context.settings
-    return replace(statement, context=replace(statement.context, settings=settings))
+    made = view.made.statement.context
+    context = replace(statement.context, settings=made.settings, variables=made.variables)
+    return replace(statement, context=context)
 
 
 def refuse_ended_views(session: NameResolution, verdict: Verdict) -> Verdict:

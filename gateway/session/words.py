@@ -8,11 +8,15 @@ from collections.abc import Callable, Iterable
 from gateway.model.statement import Cleared
 
 _WORD = re.compile(r"\w+")
+_NAMES_BY_STRING = re.compile(r"\b(?:immediate|identifier)\b", re.IGNORECASE)
+"""Where names stand in strings, with escapes: what is forwarded has them written out."""
 
 
 def text_of(cleared: Cleared) -> str:
-    """Return everything of a statement in which a name can stand."""
-    return "\n".join((cleared.statement.text, *cleared.plan_texts))
+    """Return everything of a statement in which a name can stand, also where a string has it."""
+    text = "\n".join((cleared.statement.text, *cleared.plan_texts))
+    strings = _NAMES_BY_STRING.search(text) is not None
+    return f"{text}\n{cleared.forwarded}" if strings else text  # RULE (names-by-string)
 
 
 def words_of(text: str) -> frozenset[str]:

@@ -56,6 +56,9 @@ def create_temporary(scope: CommandScope) -> Required:
     if name in BUILTIN_NAMES:  # RULE (temporary-function-builtin)
         raise CannotClassify(f"`{name}` is a function of Spark's own; give it another name")
     kind: HandleKind = "table_function" if scope.flag("isTableFunc") else "function"
+    # Whether Spark then forgets the other one, which this session would go on calling, is not known.
+    if (functions_called(name) - {SparkHandle(kind, name)}) & scope.names.context.handles:
+        raise CannotClassify(f"`{name}` is another kind of function of this session; drop that one first")
     return Required(
         privileges=(Privilege(Resource.udf("system", "session", name), "create"),),
         bodies=_bodies(scope),
