@@ -273,6 +273,8 @@ class Reading:
     """Every table alias and CTE name of the statement, lower case."""
     calls: tuple[FunctionCallSite, ...] = ()
     """Every call of a function, also where `functions` has it once."""
+    identifiers: tuple[Span, ...] = ()
+    """What stands in the brackets of each IDENTIFIER clause that is left in the text."""
     doubled_quotes: bool = False
     """A string literal follows another one without a blank: to a Spark before 4.1, `'it''s'` is `its`."""
     parameters: tuple[Parameter, ...] = ()

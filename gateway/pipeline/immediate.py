@@ -1,4 +1,5 @@
-"""EXECUTE IMMEDIATE: the statement in the text takes the place of the one that would have it run.
+"""EXECUTE IMMEDIATE: the statement in the text takes the place of the one that would have it run; and
+IDENTIFIER of variables.
 
 So it is judged, recorded and sent as if it had been sent by itself. Its text has to be known: a string,
 strings put together, or a variable whose value this gateway has seen it get. Arguments are literals, and take
@@ -94,8 +95,8 @@ async def _bind(
     asked = await reader.read(inner)
     if not isinstance(asked, Reading):
         return asked
-    why = parameter_refusal(asked)  # RULE (immediate-markers)
-    if why is not None:
+    why = parameter_refusal(asked)
+    if why is not None:  # RULE (immediate-markers)
         return Unsupported(why)
     if by_name and in_turn:
         return Unsupported("USING has names for all of its arguments, or for none")
@@ -110,3 +111,16 @@ async def _bind(
             return Unsupported(f"the parameter marker `{written}` has no value; USING gives them")
         splices.append(Splice(span=Span(marker.span.start, marker.span.end), text=value, kind="value"))
     return guard.apply(inner, splices)
+
+
+def write_known_names(text: str, reading: Reading, context: SessionContext) -> str | None:
+    """Return a text with the strings of variables in IDENTIFIER clauses, where they are known; None where
+    there are none."""
+    known = dict(context.known_values)
+    splices = []
+    for span in reading.identifiers if known else ():
+        *qualifier, name = (part.strip(" `").lower() for part in span.of(reading.written or text).split("."))
+        if qualifier in ([], ["session"], ["system", "session"]) and name in known:
+            literal = known[name].replace("\\", "\\\\").replace("'", "\\'")
+            splices.append(Splice(span=span, text=f"'{literal}'", kind="value"))
+    return guard.apply(reading.written or text, splices) if splices else None

@@ -13,7 +13,7 @@ from dataclasses import replace
 from gateway.model.catalog import TableName
 from gateway.model.reading import FunctionRef, NotParsed, NotRead, Reading, RelationRole
 from gateway.model.statement import NeedsCatalog, SessionContext
-from gateway.pipeline.immediate import MAX_NESTED, write_immediate
+from gateway.pipeline.immediate import MAX_NESTED, write_immediate, write_known_names
 from gateway.pipeline.immediate import ROOT as IMMEDIATE
 from gateway.pipeline.judging import (
     Judging,
@@ -105,8 +105,9 @@ async def prepare(
         text = own.text
     reading = await (judging.reader.read_expression(text) if place.expression else judging.reader.read(text))
     for _ in range(MAX_NESTED):
-        immediate = isinstance(reading, Reading) and reading.root == IMMEDIATE and place.depth == 0
-        if not immediate or place.expression or place.arguments:
+        if not isinstance(reading, Reading) or reading.root != IMMEDIATE:
+            break
+        if place.depth or place.expression or place.arguments:
             break
         inner = await write_immediate(text, reading, context, judging.reader)
         if isinstance(inner, str):
@@ -115,6 +116,10 @@ async def prepare(
             return replace(not_governable(inner), plan_class=reading.root)
         else:
             reading = inner
+    if isinstance(reading, Reading) and reading.identifiers and not place.depth and not place.expression:
+        named = write_known_names(text, reading, context)
+        if named is not None:
+            text, reading = named, await judging.reader.read(named)
     if isinstance(reading, NotParsed):
         if place.arguments and reading.error_class == "UNEXPECTED_USE_OF_PARAMETER_MARKER":
             # `INTERVAL :n DAY`: Spark writes the value in before it parses, and we read the marker.

@@ -157,6 +157,7 @@ def _build_reading(reply: JsonReply, hello: Hello) -> Reading:
             for told in reply["commands"]
         ),
         subquery_aliases=frozenset(reply["aliases"]),
+        identifiers=tuple(Span(start, end) for start, end in reply["identifiers"]),
         calls=tuple(
             FunctionCallSite(
                 parts=tuple(told["parts"]), table_valued=told["table_valued"], span=_span(told["span"])

@@ -34,7 +34,7 @@ from gateway.sql.names import Names
 from gateway.sql.nodes import node_refusal
 from gateway.sql.parameters import parameter_refusal
 from gateway.sql.required import Required, Unsupported, join
-from gateway.sql.schema_text import check_schema_argument, schema_argument
+from gateway.sql.schema_text import check_options_argument, check_schema_argument, schema_argument
 from gateway.sql.scope import CannotClassify, CommandScope
 from gateway.sql.spark_errors import build_unknown_function_refusal
 
@@ -324,6 +324,10 @@ def function_refusal(functions: Iterable[FunctionRef], names: Names) -> Unsuppor
 def _schema_refusal(name: str, function: FunctionRef) -> Unsupported | None:
     """Refuse a schema that cannot be read, or that holds what Spark would evaluate."""
     position = schema_argument(name)
+    try:
+        check_options_argument(name, len(function.arguments))
+    except CannotClassify as problem:
+        return problem.refusal
     if position is None or len(function.arguments) <= position:
         return None
     argument = function.arguments[position]

@@ -28,7 +28,7 @@ _LANGUAGES: Final = ("LanguageSQL", "")
 def create(scope: CommandScope) -> Required:
     """CREATE FUNCTION … RETURN: a function of a database, which everybody can be let call."""
     language = scope.command.fields.get("language")
-    if str(language).rstrip("$").rpartition(".")[2] not in _LANGUAGES:  # RULE (function-language)
+    if str(language).rstrip("$").rpartition(".")[2] not in _LANGUAGES:
         raise CannotClassify("functions in other languages than SQL are code and are not supported")
     pin = scope.target("child")
     if pin.table.catalog.lower() != SESSION_CATALOG:
@@ -51,7 +51,7 @@ def create_temporary(scope: CommandScope) -> Required:
         raise CannotClassify("the function could not be read")
     parts = name_parts(scope.node("name"), scope.command.node)
     name = parts[-1].lower()
-    if len(parts) != 1 or not _PLAIN.fullmatch(name):  # RULE (temporary-function-plain)
+    if len(parts) != 1 or not _PLAIN.fullmatch(name):
         raise CannotClassify("a temporary function has a plain name of letters, digits and `_`")
     if name in BUILTIN_NAMES:  # RULE (temporary-function-builtin)
         raise CannotClassify(f"`{name}` is a function of Spark's own; give it another name")
@@ -155,14 +155,14 @@ def body_refusal(body: FunctionBody, reading: Reading) -> Unsupported | None:
     """Say why a text of a function may not be kept, of what its classification leaves open."""
     parameters = body.kind == "parameters"
     expected = (RelationRole.TARGET,) if parameters else ()
+    # RULE (function-body-tables)
     if any(one.role not in (*expected, RelationRole.CTE) for one in reading.relations):
-        # RULE (function-body-tables)
         return Unsupported(
             "the body of a SQL function may read no table: Spark would read it past policies for whoever "
             "calls the function; make a view of the query, which is judged for each who reads it"
         )
     commands = [one.node for one in reading.commands]
-    if commands != (["CreateTable"] if parameters else []):  # RULE (function-body-command)
+    if commands != (["CreateTable"] if parameters else []):
         return Unsupported("the body of a SQL function is a query or an expression")
     if reading.identities:  # RULE (function-body-identity)
         return Unsupported("the body of a SQL function may not ask who the user is: give it as an argument")

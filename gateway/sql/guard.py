@@ -514,8 +514,8 @@ def pin_targets(
             temporary = isinstance(names.table(relation.parts), TempViewName)
             # SHOW COLUMNS IN t IN db writes its name in two places and says what it means in full.
             split_name = relation.holder == "ShowColumns" and len(relation.parts) > 1
-            # RULE (unjudged-target)
             new = relation.holder in _NEW_OF_SESSION
+            # RULE (unjudged-target)
             if not (temporary or split_name or new):
                 return Unsupported(f"`{'.'.join(relation.parts)}` is not accounted for")
             allowed.add(relation.parts)

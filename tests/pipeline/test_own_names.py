@@ -279,6 +279,30 @@ async def test_a_call_is_written_with_the_whole_name(lab: Lab) -> None:
     assert TWICE in found.names
 
 
+async def test_a_call_whose_place_is_not_known_is_none(lab: Lab) -> None:
+    said = await lab.refused("SELECT id FROM free LATERAL VIEW twice(id) t AS e")
+    assert said.sqlstate == "42883"
+
+
+async def test_xml_is_read_without_options(lab: Lab) -> None:
+    await lab.cleared("SELECT from_xml('<a><b>1</b></a>', 'b INT'), schema_of_xml('<a/>')")
+    for call in ("from_xml('<a/>', 'b INT', map('k', 'v'))", "schema_of_xml('<a/>', map('k', 'v'))"):
+        assert "with options" in (await lab.refused(f"SELECT {call}")).message
+
+
+async def test_what_is_everybodys_wants_a_grant(lab: Lab) -> None:
+    for text in ("LIST JARS", "LIST FILES", "ANALYZE TABLES IN lab COMPUTE STATISTICS NOSCAN"):
+        assert (await lab.refused(text)).code == "ACCESS_DENIED"
+
+
+async def test_a_name_of_a_variable_is_its_string(lab: Lab) -> None:
+    known = {"variables": frozenset("x"), "known_values": frozenset({("x", "filtered")})}
+    found = await lab.cleared("SELECT id FROM IDENTIFIER(x)", **known)
+    assert "region = 'EMEA'" in found.forwarded
+    known["known_values"] = frozenset({("x", "closed")})
+    assert (await lab.refused("SELECT id FROM IDENTIFIER(session.x)", **known)).code == "ACCESS_DENIED"
+
+
 async def test_who_may_not_call_a_function_is_told_that_there_is_none(lab: Lab) -> None:
     told = [
         await lab.refused("SELECT twice(1)", user="eve"),

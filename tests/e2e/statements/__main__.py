@@ -42,7 +42,7 @@ def main() -> None:
 
 def measure(spark: Spark, directory: Path, given: argparse.Namespace) -> None:
     """Run what was asked for and print it."""
-    users = {running.BOSS: [], running.ANALYST: []}
+    users: dict[str, list[str]] = {running.BOSS: [], running.ANALYST: []}
     gateway = RunningGateway(write_settings(directory / "gateway", spark, running.PACK, users)).start()
     try:
         running.make_tables(spark)

@@ -1,5 +1,6 @@
 package sluice;
 
+import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
@@ -67,6 +68,16 @@ final class WrittenNames {
             }
         }
         return names;
+    }
+
+    /** The ranges of what stands in the brackets of the IDENTIFIER clauses of a text. */
+    static List arguments(ParsedText parsed) {
+        List arguments = new ArrayList();
+        Iterator each = parsed.forms().identifierClauses.values().iterator();
+        while (each.hasNext()) {
+            arguments.add(((ParsedText.Span) each.next()).json());
+        }
+        return arguments;
     }
 
     /** What Spark's analyzer makes of a node: of one that stands for a name given as a literal what is meant
