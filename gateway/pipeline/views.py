@@ -248,7 +248,7 @@ class ReadViews:
             return body
         whole = f"{text} {table.view.metrics or ''}" if table.view is not None else text
         variable = find_variable(whole, body.reading, self.judging.variables)
-        if variable is None and VARIABLES_MARK in self.judging.settings:  # RULE (lived-on-variables-in-views)
+        if variable is None and VARIABLES_MARK in self.judging.settings:
             variable = "?"
         if variable is None:
             return body

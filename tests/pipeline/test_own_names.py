@@ -209,7 +209,7 @@ async def test_the_statement_in_a_text_is_judged(lab: Lab) -> None:
         "EXECUTE IMMEDIATE 'SELECT ?' USING x",
         "EXECUTE IMMEDIATE 'SELECT ?'",
         "EXECUTE IMMEDIATE 'SELECT * FROM IDENTIFIER(?)' USING 'closed'",
-        "EXECUTE IMMEDIATE 'SELECT 1?' USING 1",
+        "EXECUTE IMMEDIATE 'SELECT 2-?' USING -1",
         "CREATE VIEW lab.mine AS EXECUTE IMMEDIATE 'SELECT 1'",
     ],
 )

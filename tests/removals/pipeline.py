@@ -893,9 +893,6 @@ REMOVALS = (
         "pipeline.test_own_names",
     ),
     Removal(
-        "lived-on-variables-in-views", "and views that are written out", Never(), "pipeline.test_own_names"
-    ),
-    Removal(
         "view-beside-variables",
         "no word of a view that is written out is a variable",
         Becomes("body"),
