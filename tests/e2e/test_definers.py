@@ -390,7 +390,7 @@ def test_nobody_writes_a_definer(ask: Any, spark: Spark, endpoint: str) -> None:
     shown = dict(spark.query("SHOW TBLPROPERTIES dv.v_forged"))
     assert shown["meta.a"] == "b"
     (key,) = [name for name in shown if name.startswith("sluice.definer.")]
-    assert bytes.fromhex(shown[key]) == b"hal"
+    assert bytes.fromhex(shown[key]).split()[-1] == b"hal"
     for text in (
         f"ALTER VIEW dv.v_forged SET TBLPROPERTIES ('{key}' = '72617a')",
         f"ALTER VIEW dv.v_forged SET TBLPROPERTIES ('{key.upper()}' = '72617a')",

@@ -274,6 +274,7 @@ def test_two_at_once_are_both_answered(files: RunningGateway) -> None:
         assert list(pool.map(count, ENDPOINTS * 2)) == [[(5,)]] * 4
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize(
     ("name", "rows"),
     [
@@ -339,6 +340,7 @@ def test_directories_of_values_are_read_as_partitions(
     assert ask(files, endpoint, "bob", text) == [(1, "a", 1), (2, "b", 2)]
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize(
     ("name", "why"),
     [

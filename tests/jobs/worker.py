@@ -363,7 +363,7 @@ def breaking(what: str) -> Iterator[None]:
         "no mask": (Viewing, "masks", lambda self: {}),
         "no filter": (Viewing, "rows", lambda self, remembered: None),
         "no hash": (masks, "_hash", lambda c, type_, b: c),
-        "no definer": (seeing, "seen_by", _seen_by_readers),
+        "no definer": (seeing, "combine_views", _seen_by_readers),
     }
     obligations._plain_mask.cache_clear()
     with pytest.MonkeyPatch.context() as patch:

@@ -55,6 +55,7 @@ def test_each_class_is_found_and_nothing_else(seed: int) -> None:
         assert recall >= LEAST, (rule, missed[rule])
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("name", SETS)
 def test_tables_that_were_written_blind_are_read(name: str) -> None:
     scoring, right = scorer(), 0
