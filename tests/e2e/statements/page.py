@@ -37,19 +37,17 @@ what it reads changed, the variable is dropped before the next statement.
 
 Names of variables are plain (`x`, `session.x`). Spark takes a name for a variable where nothing else has
 it, so no policy of a table that you read, and no text of a view that is written out for you, may have the
-word: the statement is refused, and says which variable to drop. A variable is never the name of a table:
-`IDENTIFIER(x)` is refused.
+word: the statement is refused, and says which variable to drop.
 
 A session of Spark Connect whose gateway was started anew has variables that nobody knows. Tables with
 policies are refused in it; begin a new session.
 
 ## EXECUTE IMMEDIATE and IDENTIFIER
 
-The text of `EXECUTE IMMEDIATE` is a string, strings with `||` or `concat` between them, or a variable that
-was declared with a string, or set to one since. The statement in it is judged, recorded and sent as if it
-had been sent by itself. Arguments of `USING` are literals; `INTO` takes variables. Any other text is not
-known before it runs, and is refused. So is a name in `IDENTIFIER(…)`, which is a string, or strings put
-together.
+The text of `EXECUTE IMMEDIATE`, and the name in `IDENTIFIER(…)`, is a string, strings with `||` or `concat`
+between them, or a variable that was declared with a string, or set to one since. The statement is judged,
+recorded and sent with that written out. Arguments of `USING` are literals; `INTO` takes variables. Any
+other text or name is not known before it runs, and is refused.
 
 ## SQL functions
 
@@ -57,7 +55,8 @@ together.
 `execute`, and `DROP FUNCTION` `drop`. A temporary function is the udf `system.session.NAME`, and has a name
 that is none of Spark's. The body reads no table, calls Spark's own functions only, and does not ask who the
 user is: Spark runs it without asking again, whoever calls. Functions of databases are called by any name
-that Spark finds them by; who may not execute one is told that there is none.
+that Spark finds them by; who may not execute one is told that there is none. Who may replace a function
+that a policy calls changes what the policy says.
 
 Functions of classes and jars are code, and are refused.
 """
