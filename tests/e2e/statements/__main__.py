@@ -48,7 +48,7 @@ def measure(spark: Spark, directory: Path, given: argparse.Namespace) -> None:
         running.make_tables(spark)
         scripts = [*collection.of_our_own(), collection.of_the_grammar()]
         if given.examples:
-            told = running.describe_functions(spark)
+            told = running.describe_functions(spark, running.list_functions(spark))
             scripts.append(collection.Script("examples", tuple(collection.examples(told))))
         if given.scripts:
             scripts = [script for script in scripts if script.name in given.scripts]

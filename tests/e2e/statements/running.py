@@ -192,9 +192,13 @@ def drop_tables(spark: Spark) -> None:
         )
 
 
-def describe_functions(spark: Spark) -> list[str]:
-    """Return what Spark says of its functions, with examples."""
-    names = [name for (name,) in spark.query("SHOW SYSTEM FUNCTIONS") if re.fullmatch(r"\w+", name)]
+def list_functions(spark: Spark) -> list[str]:
+    """Return the names of Spark's functions."""
+    return [name for (name,) in spark.query("SHOW SYSTEM FUNCTIONS") if re.fullmatch(r"\w+", name)]
+
+
+def describe_functions(spark: Spark, names: Iterable[str]) -> list[str]:
+    """Return what Spark says of functions, with examples."""
     told = []
     with _thrift(spark.host, spark.port, "direct", "default", None) as ask:
         for name in names:
