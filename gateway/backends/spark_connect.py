@@ -156,7 +156,7 @@ class SparkConnectBackend:
         await self._release(session)
         found = process_of(untouched.settings)
         if found != process:
-            raise BackendUnavailable("Spark was restarted while a session was opened")
+            raise BackendUnavailable("Spark was restarted while the session was being opened")
         if found is not None:
             self._untouched = (found, untouched.settings)
         return untouched.settings
@@ -227,7 +227,7 @@ class SparkConnectBackend:
             return bytes(await call)
         except grpc.aio.AioRpcError as error:
             if error.details() == LOST_STATUS:
-                raise RpcError(code=13, message="Spark ended the upload before it was whole") from None
+                raise RpcError(code=13, message="Spark ended the upload before it was complete") from None
             raise _translate_status(error, self._where) from None
         finally:
             call.cancel()
@@ -247,10 +247,8 @@ class SparkConnectBackend:
                 asked = _AskedSession(self, PROBE_SESSION, PROBE_USER, "")
                 settings = await asked.settings()
                 return SparkConfiguration(version=await asked.version(), settings=settings, parsers=())
-        except TimeoutError:
-            raise BackendUnavailable("Spark did not answer in time") from None
-        except RpcError as error:
-            raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
+        except (TimeoutError, RpcError) as error:
+            raise self._unanswered(error) from None
 
     async def read_initial_settings(self) -> Mapping[str, str]:
         """Return what is set in a new session that was told nothing. Raises BackendUnavailable."""
@@ -258,10 +256,8 @@ class SparkConnectBackend:
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
                 settings = await _AskedSession(self, session, PROBE_USER, "").settings()
-        except TimeoutError:
-            raise BackendUnavailable("Spark did not answer in time") from None
-        except RpcError as error:
-            raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
+        except (TimeoutError, RpcError) as error:
+            raise self._unanswered(error) from None
         await self._release(session)
         return settings
 
@@ -280,10 +276,8 @@ class SparkConnectBackend:
             async with asyncio.timeout(self._options.connect_timeout_s):
                 _, configuration, _ = await self._open_session(PROBE_SESSION, PROBE_USER, "")
                 return configuration
-        except TimeoutError:
-            raise BackendUnavailable("Spark did not answer in time") from None
-        except RpcError as error:
-            raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
+        except (TimeoutError, RpcError) as error:
+            raise self._unanswered(error) from None
 
     async def ready(self) -> SparkConfiguration:
         """Return how Spark is configured, if it answers what it has to ask its metastore for. Raises as
@@ -299,8 +293,18 @@ class SparkConnectBackend:
                 async for _ in answers:
                     pass
         except RpcError as error:
-            raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
+            raise self._unanswered(error) from None
         return configuration
+
+    def _unanswered(self, error: TimeoutError | RpcError) -> BackendUnavailable:
+        """Return why a question of the gateway's own has no answer."""
+        if isinstance(error, RpcError):
+            # Its words may quote the settings that it was told of catalogs.
+            return BackendUnavailable(
+                f"Spark Connect answered with gRPC status {error.code}", where=self._where
+            )
+        within = f"{self._where}, within {self._options.connect_timeout_s:g} s"
+        return BackendUnavailable("Spark Connect did not answer in time", where=within)
 
     async def close(self) -> None:
         """End every call and every connection."""
@@ -422,8 +426,8 @@ async def _require_own(asked: _AskedSession, settings: Mapping[str, str], mark: 
     if mark and any(key.startswith(GATEWAY_PREFIX) and key != mark for key in settings):
         await asked.unset(mark)
         raise SessionElsewhere(
-            "this session was opened through another gateway, which alone knows what names and settings mean "
-            "in it: begin a new session (a balancer has to keep a user's connections at one gateway)"
+            "this session was opened through another gateway, which keeps its temporary names and "
+            "settings; open a new session (a load balancer has to route each user to one gateway)"
         )
 
 
@@ -431,7 +435,7 @@ def _read(kind: type[_M], data: bytes) -> _M:
     try:
         return parse(kind, data)
     except ProtobufError:
-        raise BackendUnavailable("Spark answered with bytes that are no response") from None
+        raise BackendUnavailable("Spark's response is not valid protobuf") from None
 
 
 PROBE_SESSION = "00000000-0000-4000-8000-000000000001"
@@ -491,13 +495,13 @@ def _translate_status(error: grpc.aio.AioRpcError, where: str) -> RpcError | Bac
     if code is grpc.StatusCode.UNAVAILABLE:
         _log.warning("spark_connect_unavailable", reason=message)
         return BackendUnavailable(
-            "Spark cannot be reached, or went away while it was working",
+            "Spark cannot be reached, or the connection was lost",
             where=f"{where}: {one_line(message)}",
         )
     if code is grpc.StatusCode.UNAUTHENTICATED:
         # The client's login is another matter: it must not read this as a fault of its own.
         _log.error("spark_connect_token_refused")
-        return BackendUnavailable("Spark does not accept the gateway's token")
+        return BackendUnavailable("Spark does not accept the gateway's token", where=where, lasting=True)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return BackendUnavailable("Spark did not answer in time", where=where)
     details = b""

@@ -33,7 +33,7 @@ R = TypeVar("R", bound=Struct)
 MAX_ERROR_BYTES = 4 * 1024 * 1024
 """Length of an error reply to FetchResults; Spark's hold a stack and a plan."""
 
-_BELOW_THE_SERVICE = "Spark failed to answer a call of HiveServer2's protocol"
+_BELOW_THE_SERVICE = "Spark failed to answer a HiveServer2 call"
 
 _LENGTH = struct.Struct(">I")
 
@@ -60,6 +60,11 @@ class SparkAddress:
     for a statement of the gateway's own, which is answered when it has run."""
     max_reply_bytes: int = 64 * 1024 * 1024
     """Length of a reply that is gathered and decoded; relayed ones have no limit."""
+
+    @property
+    def place(self) -> str:
+        """Host and port, for operators."""
+        return f"`{self.host}:{self.port}`"
 
 
 class Begun(Generic[R]):
@@ -107,7 +112,7 @@ class SparkConnection(asyncio.Protocol):
         try:
             connection = cls(address, user, password, redact=redact)
         except ValueError as error:
-            raise InvalidRequest("the user name cannot be sent to Spark") from error
+            raise InvalidRequest("the user name cannot be encoded for Spark") from error
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(address.connect_timeout_s):
@@ -117,13 +122,13 @@ class SparkConnection(asyncio.Protocol):
             connection.abort()
             raise BackendUnavailable(
                 "Spark did not answer the login in time",
-                where=f"`{address.host}:{address.port}`, within {address.connect_timeout_s:g} s",
+                where=f"{address.place}, within {address.connect_timeout_s:g} s",
             ) from None
         except OSError as error:
             connection.abort()
             raise BackendUnavailable(
                 "Spark cannot be reached",
-                where=f"`{address.host}:{address.port}`: {reason_of(error)}",
+                where=f"{address.place}: {reason_of(error)}",
             ) from error
         except BaseException:
             connection.abort()
@@ -248,11 +253,9 @@ class SparkConnection(asyncio.Protocol):
                 return
             self._take(data)
         except LoginRefused:
-            self._break(BackendUnavailable("Spark refused the gateway's login"))
+            self._break(BackendUnavailable("Spark refused the gateway's login", lasting=True))
         except MalformedMessage as fault:
-            self._break(
-                BackendUnavailable(f"Spark sent something that is not HiveServer2's protocol: {fault}")
-            )
+            self._break(BackendUnavailable(f"Spark's response is not valid HiveServer2 protocol: {fault}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._break(BackendUnavailable("the connection to Spark was lost"))
@@ -313,7 +316,7 @@ class SparkConnection(asyncio.Protocol):
         try:
             message = encode_call(method, seqid, request)
         except ValueError as error:
-            raise InvalidRequest("the text holds lone surrogates, which are not Unicode text") from error
+            raise InvalidRequest("the text contains lone surrogates, which are not valid Unicode") from error
         self._waiting.append(exchange)
         transport.write(frame(message))
 
@@ -326,7 +329,7 @@ class SparkConnection(asyncio.Protocol):
             raise BackendError(_BELOW_THE_SERVICE, "HY000", failure.kind) from failure
         except MalformedMessage as fault:
             raise self._break(
-                BackendUnavailable(f"Spark sent something that is not HiveServer2's protocol: {fault}")
+                BackendUnavailable(f"Spark's response is not valid HiveServer2 protocol: {fault}")
             ) from fault
         status: TStatus = reply.status  # type: ignore[attr-defined]  # every reply of the service has one
         if status.statusCode not in (TStatusCode.SUCCESS, TStatusCode.SUCCESS_WITH_INFO):
@@ -344,6 +347,7 @@ class SparkConnection(asyncio.Protocol):
 
     def _break(self, error: BackendUnavailable) -> BackendUnavailable:
         """Close the connection and fail every call; return the error for raising."""
+        error.where = error.where or self._address.place
         if self._error is not None:
             return error
         self._error = error
@@ -353,7 +357,7 @@ class SparkConnection(asyncio.Protocol):
             self._logged_in.set_exception(error)
             self._logged_in.exception()  # marks it as seen: nobody may be waiting any more
         while self._waiting:
-            self._waiting.popleft().fail(BackendUnavailable(error.message))
+            self._waiting.popleft().fail(BackendUnavailable(error.message, where=error.where))
         return error
 
 

@@ -260,4 +260,4 @@ def _purpose(statement: Statement) -> str:
         return f"reset the setting `{statement.resets}`"
     if statement.text:
         return "drop a session variable whose value policies have changed"
-    return "look again at what the statement reads" if statement.refreshes else "record who defines a view"
+    return "refresh what the statement reads" if statement.refreshes else "record the definer of a view"

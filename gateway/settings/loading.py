@@ -20,7 +20,7 @@ from gateway.settings.catalogs import (
     secrets_of,
 )
 from gateway.settings.models import Settings
-from gateway.settings.section import MADE, Secret, Section
+from gateway.settings.section import MADE, REFERENCES, Secret, Section
 
 Location = tuple[str | int, ...]
 
@@ -40,7 +40,7 @@ def parse_settings(text: str | bytes, file: str, directory: Path) -> Settings:
     faults = Diagnostics(document)
     data = document.data if document.data is not None else {}
     if not isinstance(data, dict):
-        faults.add((), "settings are a mapping of sections, such as `listeners:`")
+        faults.add((), "settings must be a mapping of sections, such as `listeners:`")
         faults.raise_any()
     check_names(data.get("policies"), faults)
     read = Normalized()
@@ -71,7 +71,7 @@ def _with_sources(files: Any, read: Normalized, faults: Diagnostics) -> Any:
     folded = {name.lower() for name in given if isinstance(name, str)}
     for name in read.sources:
         if name.lower() in folded:
-            faults.add(read.find_written(("files", name)), f"`files` has a source `{name}` as well")
+            faults.add(read.find_written(("files", name)), f"`files` also has a source `{name}`")
     return {**given, **read.sources}
 
 
@@ -150,6 +150,9 @@ def _in_our_words(detail: ErrorDetails, location: Location, document: Document) 
             return f"unknown key `{where}`{hint(key, known)}"
         case "missing":
             return f"key `{where}` is missing"
+        case "model_type":
+            is_secret = detail.get("ctx", {}).get("class_name") == Secret.__name__
+            return f"`{where}`: " + (REFERENCES if is_secret else "a mapping of keys is needed")
         case _:
             message = detail["msg"].removeprefix("Value error, ")
             return f"`{where}`: {message[:1].lower()}{message[1:]}" if where else message

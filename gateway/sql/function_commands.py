@@ -107,7 +107,7 @@ def drop(scope: CommandScope) -> Required:
     registered = functions_called(name) & scope.names.context.handles
     # RULE (unqualified-function)
     if len(parts) == 1 and (name in BUILTIN_NAMES or registered):
-        raise CannotClassify("a function that is dropped has to be named with its database")
+        raise CannotClassify("DROP FUNCTION needs the name of the function with its database")
     wanted = Privilege(Resource.udf(pin.table.catalog, pin.table.database, pin.table.table), "drop")
     # RULE (drop-function-privilege)
     return Required(

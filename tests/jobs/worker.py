@@ -314,7 +314,7 @@ def replay_of(chosen: dict[str, Any]) -> Job:
     @asynccontextmanager
     async def look_up() -> AsyncIterator[Any]:
         if now is None:
-            raise BackendUnavailable("no Spark")
+            raise BackendUnavailable("no address of Spark")
         yield StaticCatalog(now).look_up
 
     return replay(ReplayOptions(proposal=proposal, look_up=look_up, parts=4, **chosen))

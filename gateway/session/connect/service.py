@@ -21,7 +21,7 @@ from gateway.model.principal import Principal
 from gateway.model.reading_settings import list_overridden_settings
 from gateway.model.statement import Client, PlanRequest
 from gateway.pipeline.pace import in_turn
-from gateway.session.beginnings import bounded_login
+from gateway.session.beginnings import bounded_login, wait_a_moment
 from gateway.session.connect.answers import current_namespace
 from gateway.session.connect.artifacts import Uploads
 from gateway.session.connect.calls import Calls
@@ -82,6 +82,8 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         self._unreleased: OrderedDict[SessionKey, None] = OrderedDict()
         self._releasing: Counter[SessionKey] = Counter()
         """Sessions whose clients have asked for their release, while Spark may still have them."""
+        self._abandoned: dict[SessionKey, asyncio.Task[None]] = {}
+        """What is taking sessions away that never came to be."""
         self.metrics.watch(self.metrics.connect_sessions, lambda: len(self._registry))
         self.metrics.watch(
             self.metrics.connect_operations, lambda: sum(len(s.operations) for s in self._registry.all())
@@ -244,7 +246,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             redacted = self._endings.redact_error(source, fault, self._endings.plain)
             raise await self._endings.abort_on_error(source, fault, redacted) from None
         except ProtobufError:
-            raise BackendUnavailable("Spark answered with bytes that are no response") from None
+            raise BackendUnavailable("Spark's response is not valid protobuf") from None
         finally:
             if not clone.attached:
                 self._registry.close(clone.key, clone)
@@ -305,18 +307,24 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         """Pin the settings of a session and learn what names mean in it. Raises RpcError and SluiceErrors.
 
         `observed` is Spark's session that the client knows: Spark refuses when it is another one by now. What
-        a first contact that fails has made in Spark, it takes away again.
+        a first contact that fails has made in Spark is taken away again, for which a later one waits, and
+        this one not for long: Spark may be silent.
         """
-        made = not observed
+        made = False
         try:
             async with bounded_login(self.limits):
+                if (earlier := self._abandoned.get(session.key)) is not None:
+                    await asyncio.shield(earlier)
+                made = not observed
                 await self._learn_names(session, observed, client)
         except SessionElsewhere:
             made = False
             raise
         finally:
             if not session.attached and made:
-                await self._abandon(session)
+                abandoning = self._endings.spawn(self._abandon(session.key))
+                self._abandoned[session.key] = abandoning
+                await wait_a_moment(abandoning)
 
     async def _learn_names(self, session: ConnectSession, observed: str, client: Client) -> None:
         """The session may be new in Spark, or one that lived on while the gateway was started anew. Of the
@@ -348,12 +356,15 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         session.context = replace(session.context, catalog=catalog, namespace=namespace)
         session.attached = True
 
-    async def _abandon(self, session: ConnectSession) -> None:
+    async def _abandon(self, key: SessionKey) -> None:
         """Release a session in Spark; its client may come again with the same id."""
-        request = connect_calls.release_session(session.key, allow_reconnect=True)
-        with suppress(RpcError, BackendUnavailable, TimeoutError):
-            async with asyncio.timeout(ABANDON_S):
-                await self._backend.call("ReleaseSession", request)
+        request = connect_calls.release_session(key, allow_reconnect=True)
+        try:
+            with suppress(RpcError, BackendUnavailable, TimeoutError):
+                async with asyncio.timeout(ABANDON_S):
+                    await self._backend.call("ReleaseSession", request)
+        finally:
+            self._abandoned.pop(key, None)
 
     async def expire(self) -> None:
         now = self._clock()
@@ -361,7 +372,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             for operation in list(session.operations.values()):
                 idle = operation.reattachable and not operation.attached and not operation.released
                 if idle and now - operation.used_at > self.limits.detached_s:
-                    await self._streams.release(operation, "its client did not come back")
+                    await self._streams.release(operation, "the client did not return")
         await self._close_all(self._registry.idle(), "the session was idle for too long")
 
     async def close(self) -> None:
@@ -437,11 +448,11 @@ def _build_recorded_client(client: Client, asked: ConnectRequest) -> Client:
 def _options(asked: ExecutePlanRequest, limits: SessionLimits) -> ExecutionOptions:
     """Say by what an execution is known. Raises MalformedRequest for tags that Spark would not take."""
     if len(asked.tags) > limits.tags:
-        raise MalformedRequest(f"an operation has at most {limits.tags} tags")
+        raise MalformedRequest(f"an operation can have at most {limits.tags} tags")
     for tag in asked.tags:
         # The first two are Spark's own rule.
         if not tag or "," in tag or len(tag) > limits.tag_chars:
-            raise MalformedRequest(f"a tag has 1 to {limits.tag_chars} characters and no comma")
+            raise MalformedRequest(f"a tag must have 1 to {limits.tag_chars} characters and no comma")
     return ExecutionOptions(
         operation_id=asked.operation_id or new_uuid(),
         client_type=asked.client_type,
