@@ -194,7 +194,7 @@ class NameScope(Generic[V]):
         """Return the scope of what stands above these columns."""
         return NameScope(self.ctes, (tiers, *self.levels))
 
-    def binding(self, variables: RelationColumns[V]) -> NameScope[V]:
+    def bind_variables(self, variables: RelationColumns[V]) -> NameScope[V]:
         """Return the scope of the body of a lambda function."""
         here, *around = self.levels or ((),)
         return NameScope(self.ctes, ((variables, *here), *around))
@@ -416,7 +416,7 @@ class Resolver(Generic[V]):
                 names = [
                     RelationColumn(name.lower(), self.domain.variable()) for name in expression.variables
                 ]
-                body = self.value(expression.body, scope.binding(RelationColumns(tuple(names))))
+                body = self.value(expression.body, scope.bind_variables(RelationColumns(tuple(names))))
                 return self.domain.compute(expression, [body])
         return self.domain.compute(expression, operands)
 

@@ -94,7 +94,7 @@ class _Names:
         if not plain:
             self.computed.add(parts)
 
-    def frozen(self) -> NamesRead:
+    def freeze(self) -> NamesRead:
         return NamesRead(
             frozenset(self.relations - self.ctes),
             frozenset(self.columns),
@@ -126,7 +126,7 @@ def names_in_tree(tree: RelationNode, scans: Iterable[Parts]) -> NamesRead:
                 names.stars.add(_fold(qualifier))
             case With(definitions=definitions):
                 names.ctes |= {(name.lower(),) for name, _ in definitions}
-    return names.frozen()
+    return names.freeze()
 
 
 def _fold(parts: Iterable[str]) -> Parts:
@@ -152,12 +152,12 @@ def names_in_text(text: str, bare: frozenset[str]) -> NamesRead:
         names.stands_in = frozenset({*pipes.operators, _PIPED})
         names.tree(query_of(_parse(cut)))
         for operators in pipes.operators.values():
-            names.piped(operators)
+            names.add_pipe(operators)
     else:
         names.tree(query_of(parse_statement(written, tokens if written is text else tokens_of(written))))
     if PIPE in text or any(map(partial(starts_without_list, tokens), range(len(tokens)))):
         names.found.stars.discard(())  # what stands for `FROM t` and `TABLE t` has one
-    return names.found.frozen()
+    return names.found.freeze()
 
 
 def names_in_expression(text: str, bare: frozenset[str]) -> NamesRead:
@@ -174,7 +174,7 @@ class _SqlglotNames:
     stands_in: frozenset[str] = frozenset()
     """Names of what stands for piped queries, and for what an operator is applied to."""
 
-    def piped(self, operators: Sequence[str]) -> None:
+    def add_pipe(self, operators: Sequence[str]) -> None:
         """Gather the names of a piped query."""
         self.tree(query_of(_parse(operators[0])))
         for text in operators[1:]:
