@@ -43,11 +43,9 @@ from gateway.algebra.nodes import (
     Subquery,
     TableFunction,
     WindowCall,
-    names_in,
-    nodes_of,
-    parts_of,
 )
-from gateway.algebra.resolve import (
+from gateway.algebra.resolve import Resolver
+from gateway.algebra.scope import (
     AmbiguousName,
     FoundField,
     FoundName,
@@ -56,8 +54,8 @@ from gateway.algebra.resolve import (
     OpenName,
     RelationColumn,
     RelationColumns,
-    Resolver,
 )
+from gateway.algebra.walking import names_in, nodes_of, parts_of
 from gateway.model.catalog import TableName
 from gateway.model.reading import Span
 

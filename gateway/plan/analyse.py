@@ -30,20 +30,19 @@ from gateway.algebra.nodes import (
     SetOperation,
     Star,
     SubqueryAlias,
-    names_in,
-    nodes_of,
 )
-from gateway.algebra.resolve import (
+from gateway.algebra.resolve import TooMuch
+from gateway.algebra.scope import (
     FoundName,
     NameAnswer,
     NameScope,
     OpenName,
     RelationColumn,
     RelationColumns,
-    TooMuch,
     UnknownName,
 )
 from gateway.algebra.usage import StoredTable, Unclear, UsageDomain, UsedValue, list_stored_columns
+from gateway.algebra.walking import names_in, nodes_of
 from gateway.model.catalog import TableName
 from gateway.model.reading import Reading, Span
 from gateway.plan.lowering import PlanSources, lower_relations

@@ -27,9 +27,9 @@ from gateway.algebra.nodes import (
     RelationNode,
     Star,
     With,
-    nodes_of,
 )
 from gateway.algebra.usage import LITERAL_FUNCTIONS, Parts, Unclear
+from gateway.algebra.walking import nodes_of
 from gateway.sql.analyse_tree import (
     bare_name,
     fold_identifier,
@@ -80,7 +80,7 @@ class NamesRead:
 
 
 @dataclass(slots=True)
-class _Names:
+class _NamesFound:
     """Names that are being gathered."""
 
     relations: set[Parts] = field(default_factory=set)
@@ -108,7 +108,7 @@ class _Names:
 
 def names_in_tree(tree: RelationNode, scans: Iterable[Parts]) -> NamesRead:
     """Return the names of a statement as Spark's parser has them; `scans` are the relations that it reads."""
-    names = _Names(relations=set(scans))
+    names = _NamesFound(relations=set(scans))
     plain: set[int] = set()
     for node in nodes_of(tree):
         match node:
@@ -170,7 +170,7 @@ class _SqlglotNames:
     """Gathers names from sqlglot's trees."""
 
     bare: frozenset[str]
-    found: _Names = field(default_factory=_Names)
+    found: _NamesFound = field(default_factory=_NamesFound)
     stands_in: frozenset[str] = frozenset()
     """Names of what stands for piped queries, and for what an operator is applied to."""
 
