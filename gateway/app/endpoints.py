@@ -108,6 +108,12 @@ class GatewayParts:
         self.reloading.authenticators.append(made)
         return made
 
+    def rest_authenticator(self) -> Authenticator:
+        """Return one for a REST API, which ends with the gateway."""
+        made = self.authenticator()
+        self.stack.callback(made.close)
+        return made
+
     def build_connection_limiter(self, listener: str) -> ConnectionLimiter:
         """Return what accepts the connections of a listener."""
         made = build_connection_limiter(self.settings, self.dependencies.metrics, listener)
@@ -369,7 +375,7 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
             listener.ranger,
             settings.policies,
             parts.dsn,
-            parts.authenticator(),
+            parts.rest_authenticator(),
             parts.reader,
             spark=texts,
             authors=parts.authors,
@@ -383,25 +389,22 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
         lineage = LineageAdmin(
             listener.lineage,
             parts.dsn,
-            parts.authenticator(),
+            parts.rest_authenticator(),
             policies=parts.dependencies.policies,
             stale=parts.dependencies.stale,
             catalog=parts.dependencies.catalog,
         )
         parts.stack.push_async_callback(lineage.close)
         found["/lineage"] = lineage.api.app
-    if listener.tags is not None:
-        from gateway.app.tags_admin import TagsAdmin  # optional, as above
+    if listener.tags is not None or listener.sessions is not None:
+        from gateway.app.administered_apis import make_sessions_api, make_tags_api  # optional, as above
 
-        tags = TagsAdmin(listener.tags, parts.dsn, parts.authenticator())
-        parts.stack.push_async_callback(tags.close)
-        found["/tags"] = tags.api.app
-    if listener.sessions is not None:
-        from gateway.app.sessions_admin import SessionsAdmin  # optional, as above
-
-        sessions = SessionsAdmin(listener.sessions, parts.dsn, parts.authenticator())
-        parts.stack.push_async_callback(sessions.close)
-        found["/sessions"] = sessions.api.app
+        if listener.tags is not None:
+            found["/tags"] = make_tags_api(listener.tags, parts.dsn, parts.rest_authenticator()).app
+        if listener.sessions is not None:
+            found["/sessions"] = make_sessions_api(
+                listener.sessions, parts.dsn, parts.rest_authenticator()
+            ).app
     return found
 
 

@@ -22,6 +22,8 @@ _log = structlog.get_logger(__name__)
 
 OF_SCHEDULES = ("schedule", "poll_s", "niceness", "share")
 """Settings of jobs that a gateway goes by, and not they."""
+OF_LOGINS = ("failures", "window_s", "handshake_timeout_s")
+"""Settings of logins that listeners take up; issuers and directories are what they were at the start."""
 
 
 class Reloading:
@@ -67,7 +69,7 @@ class Reloading:
 
 def merge_reloaded(old: Settings, new: Settings) -> Settings:
     """Return the old settings with what can be had of the new ones without a restart: logging, limits of
-    logins and of connections, where certificates are; and of jobs what these read by themselves."""
+    failed logins and of connections, where certificates are; and of jobs what these read by themselves."""
     listeners = {}
     for name in ("thrift", "thrift_http", "connect", "admin"):
         was, will = getattr(old.listeners, name), getattr(new.listeners, name)
@@ -85,7 +87,7 @@ def merge_reloaded(old: Settings, new: Settings) -> Settings:
     return old.model_copy(
         update={
             "logging": new.logging,
-            "logins": new.logins,
+            "logins": old.logins.model_copy(update={name: getattr(new.logins, name) for name in OF_LOGINS}),
             "connections": new.connections,
             # Jobs are processes that read the settings anew; when they start is the gateway's matter.
             "jobs": new.jobs.model_copy(update={name: getattr(old.jobs, name) for name in OF_SCHEDULES}),

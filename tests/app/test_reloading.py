@@ -23,7 +23,7 @@ from tests.session.fakes import World
 SETTINGS = """\
 listeners: {thrift: {port: 0, connections: 100, tls: {certificate: c.pem, key: k.pem}}, admin: {port: 0}}
 backend: {thrift: {host: h}}
-logins: {failures: 10, handshake_timeout_s: 15}
+logins: {failures: 10, handshake_timeout_s: 15, remember_s: 60, jwt: {issuer: "https://a", audiences: [s]}}
 connections: {before_login: 40, first_byte_s: 5}
 sessions: {total: 5}
 logging: {level: info}
@@ -61,6 +61,8 @@ async def test_what_can_be_changed_is_and_the_rest_is_named(
     for old, new in (
         ("failures: 10", "failures: 3"),
         ("handshake_timeout_s: 15", "handshake_timeout_s: 7"),
+        ("https://a", "https://b"),
+        ("remember_s: 60", "remember_s: 61"),
         ("before_login: 40", "before_login: 20"),
         ("connections: 100", "connections: 50"),
         ("c.pem, key: k.pem", "d.pem, key: l.pem"),
@@ -76,7 +78,7 @@ async def test_what_can_be_changed_is_and_the_rest_is_named(
     with structlog.testing.capture_logs() as told:
         await made.reload()
     (line,) = [one for one in told if one["event"] == "settings_reloaded"]
-    rest = ["backend.thrift.host", "jobs.poll_s", "sessions.total"]
+    rest = ["backend.thrift.host", "jobs.poll_s", "logins.jwt.issuer", "logins.remember_s", "sessions.total"]
     assert line["needs_restart"] == rest
     assert {"logging.level", "logins.failures", "connections.before_login", "jobs.closure.depth"} <= set(
         line["changed"]
@@ -88,10 +90,7 @@ async def test_what_can_be_changed_is_and_the_rest_is_named(
     with structlog.testing.capture_logs() as told:
         await made.reload()
     (line,) = [one for one in told if one["event"] == "settings_reloaded"]
-    assert (line["changed"], line["needs_restart"]) == (
-        [],
-        ["backend.thrift.host", "jobs.poll_s", "sessions.total"],
-    )
+    assert (line["changed"], line["needs_restart"]) == ([], rest)
     door.close()
 
 

@@ -57,7 +57,7 @@ async def fetch(world: World, operation: Handle, max_rows: int = 100, orientatio
 
 async def test_a_login_that_spark_does_not_answer_ends_and_says_why() -> None:
     """Whether it is silent when it should open the session, or at the statements that begin it."""
-    world = World(SessionLimits(login_s=0.05, close_timeout_s=0.05))
+    world = World(SessionLimits(login_s=0.05, close_timeout_s=patience(600)))
     world.backend.silent = asyncio.Event()
     with pytest.raises(BackendUnavailable, match=r"within 0\.05 s \(`backend\.login_timeout_s`\)"):
         await open_session(world)
