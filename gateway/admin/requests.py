@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -23,6 +25,8 @@ _log = structlog.get_logger(__name__)
 
 Authenticate = Callable[[Credentials, str], Awaitable[Principal | None]]
 """(credentials, client address) → principal; None or AuthenticationFailed when nobody is logged in."""
+
+AdministratorHandler = Callable[[web.Request, Principal], Awaitable[object]]
 
 LOGIN = {"WWW-Authenticate": 'Basic realm="Sluice"'}
 """Headers of an answer with status 401."""
@@ -86,7 +90,7 @@ def status_of(error: Exception, api: str, store: str) -> tuple[int, str]:
             return 503, f"{store} is not available"
         case _:
             _log.error(f"{api}_request_failed", exc_info=error)
-            return 500, "an error that should not happen; the gateway's log has the details"
+            return 500, "internal error; see the gateway's log"
 
 
 def json_answer(body: object, status: int = 200) -> web.Response:
@@ -146,27 +150,47 @@ class Turns:
                 del self._asking[user], self._own[user]
 
 
-class AdministratorHandlers:
-    """Handlers of an API in which administrators may do everything, in turns, and others nothing."""
+MAX_AT_ONCE = 4
+"""Requests of such an API that are worked on; further ones wait their turn."""
+MAX_OF_ONE = 2
+
+
+class AdministratorsApi(ABC):
+    """An API in which administrators may do everything, in turns, and others nothing."""
+
+    of: ClassVar[str]
+    """What they administer, for who does not."""
+    store: ClassVar[str]
+    """What it asks, for who gets no answer."""
 
     def __init__(
-        self, authenticate: Authenticate, administrators: Administrators, turns: Turns, *, of: str
+        self, authenticate: Authenticate, administrators: Administrators, *, timeout_s: float = 60.0
     ) -> None:
-        """`of`: what they administer, for who does not."""
+        """`timeout_s`: for one request."""
         self._authenticate = authenticate
         self._administrators = administrators
-        self._turns = turns
-        self._of = of
+        self._timeout_s = timeout_s
+        self._turns = Turns(MAX_AT_ONCE, MAX_OF_ONE)
 
-    def __call__(
-        self, handler: Callable[[web.Request, Principal], Awaitable[object]]
-    ) -> Callable[[web.Request], Awaitable[web.Response]]:
-        """Return a handler that answers in JSON; it raises NotAuthenticated and NotAdministrator."""
+    def app(self) -> web.Application:
+        """Return the application to be mounted."""
+        app = web.Application(middlewares=[build_error_middleware(self._timeout_s, self._explain)])
+        for method, path, handler in self._routes():
+            app.router.add_route(method, path, self._handler(handler))
+        return app
 
+    @abstractmethod
+    def _routes(self) -> Iterable[tuple[str, str, AdministratorHandler]]:
+        """Return methods, paths, and what is answered in JSON."""
+
+    def _explain(self, request: web.Request, error: Exception) -> web.Response:
+        return messages_answer(*status_of(error, self.of, self.store))
+
+    def _handler(self, handler: AdministratorHandler) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
             principal = await log_in(request, self._authenticate)
             if not self._administrators.has(principal):
-                raise NotAdministrator(f"only administrators of {self._of} may do this")
+                raise NotAdministrator(f"only administrators of {self.of} may do this")
             async with self._turns.of(principal.user):
                 return json_answer(await handler(request, principal))
 
@@ -190,7 +214,7 @@ def build_error_middleware(
                 return await handler(request)
         except web.RequestPayloadError:
             # What is left of the body cannot be read either, nor another request behind it.
-            response = told(request, BadRequest("the body is not what its headers say"))
+            response = told(request, BadRequest("the body does not match its headers"))
             response.force_close()
             return response
         except Exception as error:  # noqa: BLE001 - a request's root: whatever happens is answered
@@ -207,7 +231,7 @@ async def log_in(request: web.Request, authenticate: Authenticate) -> Principal:
     except AuthenticationFailed as error:
         raise NotAuthenticated(error.message) from None
     if principal is None:
-        raise NotAuthenticated("wrong user name or password")
+        raise NotAuthenticated("invalid user name or password")
     return principal
 
 
@@ -228,7 +252,7 @@ def refuse_other_sites(request: web.Request) -> None:
     site = request.headers.get("Sec-Fetch-Site", "none")
     origin = request.headers.get("Origin")
     if site not in ("none", "same-origin") or (origin and _host(origin) != request.host):
-        raise FromAnotherSite("requests from pages of other sites are refused")
+        raise FromAnotherSite("requests from other sites' pages are refused")
 
 
 def _host(origin: str) -> str:

@@ -81,7 +81,6 @@ class ClosedPolicies:
             log.info("policy_mended", service=key[0], id=key[1], policy=key[2])
 
     def of(self, source: str) -> tuple[ClosedPolicy, ...]:
-        """Return those of a source."""
         return tuple(one for one in self._closed.values() if one.source == source)
 
     def faults(self, source: str) -> tuple[str, ...]:
@@ -95,4 +94,4 @@ def describe_closed(closed: Iterable[ClosedPolicy]) -> str | None:
     if not shown:
         return None
     more = f" and {len(shown) - MAX_NAMED} more" if len(shown) > MAX_NAMED else ""
-    return f"cannot be loaded, and close what they are about: {', '.join(shown[:MAX_NAMED])}{more}"
+    return f"cannot be loaded; access to what they protect is denied: {', '.join(shown[:MAX_NAMED])}{more}"

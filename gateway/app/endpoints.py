@@ -108,6 +108,12 @@ class GatewayParts:
         self.reloading.authenticators.append(made)
         return made
 
+    def rest_authenticator(self) -> Authenticator:
+        """Return one for a REST API, which ends with the gateway."""
+        made = self.authenticator()
+        self.stack.callback(made.close)
+        return made
+
     def build_connection_limiter(self, listener: str) -> ConnectionLimiter:
         """Return what accepts the connections of a listener."""
         made = build_connection_limiter(self.settings, self.dependencies.metrics, listener)
@@ -146,7 +152,7 @@ class ThriftEndpoint(Endpoint):
     async def start(self, parts: GatewayParts) -> int:
         listener = parts.settings.listeners.thrift
         if parts.sessions is None:
-            raise Faults(["`listeners.thrift` needs a `backend.thrift`"])
+            raise Faults(["`listeners.thrift` needs `backend.thrift`"])
         door = parts.build_connection_limiter(self.name)
         server = ThriftBinaryServer(
             _thrift_service(parts, parts.sessions),
@@ -172,7 +178,7 @@ class ThriftHttpEndpoint(Endpoint):
     async def start(self, parts: GatewayParts) -> int:
         listener = parts.settings.listeners.thrift_http
         if parts.sessions is None or listener is None:
-            raise Faults(["`listeners.thrift_http` needs a `backend.thrift`"])
+            raise Faults(["`listeners.thrift_http` needs `backend.thrift`"])
         from gateway.frontends.thrift_http import HttpLimits, ThriftHttpServer
 
         door = parts.build_connection_limiter(self.name)
@@ -229,7 +235,7 @@ class ConnectEndpoint(Endpoint):
 
         upstream, listener = parts.upstream.connect, parts.settings.listeners.connect
         if upstream is None or listener is None:
-            raise Faults(["`listeners.connect` needs a `backend.connect`"])
+            raise Faults(["`listeners.connect` needs `backend.connect`"])
         sessions = connect_sessions(parts.dependencies, upstream)
         parts.stack.push_async_callback(sessions.close)
         parts.background.append(sessions.run())
@@ -288,7 +294,7 @@ async def start_endpoints(parts: GatewayParts) -> dict[str, Address]:
 
 def _checks(parts: GatewayParts) -> Mapping[str, Check]:
     async def parser() -> str | None:
-        return None if parts.reader.healthy else "no parser process can be asked"
+        return None if parts.reader.healthy else "no parser process is available"
 
     async def record() -> str | None:
         return parts.ledger.metrics().failure or None
@@ -307,8 +313,12 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
     lineage = parts.lineage
 
     async def policies() -> str | None:
-        at_fault = [f"{len(s.faults)} faults in {s.name}" for s in parts.rules.sources() if s.faults]
-        return f"{', '.join(at_fault)}; older policies are in force, or closed ones" if at_fault else None
+        at_fault = [f"{len(s.faults)} errors in {s.name}" for s in parts.rules.sources() if s.faults]
+        return (
+            f"{', '.join(at_fault)}; the last valid policies, or closed ones, are in force"
+            if at_fault
+            else None
+        )
 
     async def files() -> str | None:
         most_s = parts.settings.policies.files_max_stale_s
@@ -321,7 +331,11 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
 
     async def user_file() -> str | None:
         faults = parts.users.faults
-        return f"{len(faults)} faults; users at fault are out, or older ones in force" if faults else None
+        return (
+            f"{len(faults)} errors; faulty users cannot log in, or the last valid file is in force"
+            if faults
+            else None
+        )
 
     async def logins() -> str | None:
         told = [one.report() for one in (parts.jwt, parts.directory) if one is not None]
@@ -361,7 +375,7 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
             listener.ranger,
             settings.policies,
             parts.dsn,
-            parts.authenticator(),
+            parts.rest_authenticator(),
             parts.reader,
             spark=texts,
             authors=parts.authors,
@@ -375,25 +389,22 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
         lineage = LineageAdmin(
             listener.lineage,
             parts.dsn,
-            parts.authenticator(),
+            parts.rest_authenticator(),
             policies=parts.dependencies.policies,
             stale=parts.dependencies.stale,
             catalog=parts.dependencies.catalog,
         )
         parts.stack.push_async_callback(lineage.close)
         found["/lineage"] = lineage.api.app
-    if listener.tags is not None:
-        from gateway.app.tags_admin import TagsAdmin  # optional, as above
+    if listener.tags is not None or listener.sessions is not None:
+        from gateway.app.administered_apis import make_sessions_api, make_tags_api  # optional, as above
 
-        tags = TagsAdmin(listener.tags, parts.dsn, parts.authenticator())
-        parts.stack.push_async_callback(tags.close)
-        found["/tags"] = tags.api.app
-    if listener.sessions is not None:
-        from gateway.app.sessions_admin import SessionsAdmin  # optional, as above
-
-        sessions = SessionsAdmin(listener.sessions, parts.dsn, parts.authenticator())
-        parts.stack.push_async_callback(sessions.close)
-        found["/sessions"] = sessions.api.app
+        if listener.tags is not None:
+            found["/tags"] = make_tags_api(listener.tags, parts.dsn, parts.rest_authenticator()).app
+        if listener.sessions is not None:
+            found["/sessions"] = make_sessions_api(
+                listener.sessions, parts.dsn, parts.rest_authenticator()
+            ).app
     return found
 
 
@@ -409,7 +420,7 @@ def require_connect() -> None:
         import_module("gateway.app.connect")
     except ImportError as error:
         raise Faults(
-            [f"`listeners.connect` needs `{error.name}`, which is not installed; the extra `spark` brings it"]
+            [f"`listeners.connect` needs `{error.name}`, which is not installed; install the extra `spark`"]
         ) from None
 
 

@@ -7,6 +7,7 @@ import fcntl
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -15,7 +16,6 @@ import structlog
 from gateway.admin.listener import Check
 from gateway.app.catalogs import SparkCatalogs, first_context
 from gateway.app.certificates import Certificates
-from gateway.app.datasets_metrics import DatasetsCollector
 from gateway.app.descriptors import raise_limit
 from gateway.app.endpoints import Address, GatewayParts, start_endpoints
 from gateway.app.explaining import (
@@ -34,20 +34,18 @@ from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower
 from gateway.app.logins import make_directory, make_jwt_logins
 from gateway.app.metalakes import metalakes_of
-from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.openlineage import open_sinks
 from gateway.app.policy_authors import AuthorRights, PolicyAuthors
 from gateway.app.probes import Probes, start_probes
 from gateway.app.reloading import Reloading
 from gateway.app.rules import PolicyRegistry
-from gateway.app.rules_metrics import SourcesCollector
 from gateway.app.site_checks import LOCK, ask_database, check_site
+from gateway.app.state_metrics import StateCollector, dataset_gauges, metalake_gauges, source_gauges
 from gateway.app.tag_propagation import Accepted, TagPropagation, build_accepted_source
 from gateway.app.unmatched import UnmatchedPolicies
 from gateway.app.versions import versions
 from gateway.audit.ledger import FileLedger, LedgerOptions
-from gateway.audit.sealing import keep_sealing
-from gateway.audit.seals import read_signing_key
+from gateway.audit.seals import keep_sealing, read_signing_key
 from gateway.audit.spool import SpoolLimits
 from gateway.backends.reasons import reason_of
 from gateway.catalog.live import LiveCatalog
@@ -227,7 +225,7 @@ class Gateway:
         )
         self._stack.push_async_callback(rules.close)
         await rules.start()
-        self.metrics.registry.register(SourcesCollector(rules.sources))
+        self.metrics.registry.register(StateCollector(lambda: source_gauges(rules.sources())))
         catalogs = SparkCatalogs(settings.catalogs, metalakes)
         upstream = make_upstream(settings, embedded, reader.configuration, catalogs, ledger.gateway)
         # Spark forgets a cancel that comes while it plans: what was stopped is stopped again before we go.
@@ -239,9 +237,11 @@ class Gateway:
         except BackendMismatch:
             # The log and `/readyz` say why. Nothing runs before Spark is another: every session asks anew.
             spark_version = reader.spark_version
-            self._progress("Spark may parse texts differently from the gateway: every statement is refused")
+            self._progress(
+                "Spark may parse statements differently from the gateway: every statement is refused"
+            )
         await metalakes.start(rules.replace_part, upstream.own_catalogs)
-        self.metrics.registry.register(MetalakesCollector(metalakes.states))
+        self.metrics.registry.register(StateCollector(lambda: metalake_gauges(metalakes.states())))
         owners = dataset_owners(settings, dsn, metalakes.owner, lambda user: users.principals.get(user))
         self.metrics.registry.register(unmatched)
         catalog = make_catalog(settings, queries, reader, metalakes, owners, unmatched.learn)
@@ -277,7 +277,7 @@ class Gateway:
         self._background.append(make_listening(settings, catalog, dsn).run())
         refreshing = make_refreshing(settings, queries, catalog, dsn)
         if refreshing is not None:
-            self.metrics.registry.register(DatasetsCollector(refreshing))
+            self.metrics.registry.register(StateCollector(partial(dataset_gauges, refreshing)))
             self._background.append(refreshing.run())
         lineage = await self._start_lineage(dsn, reader, catalog, ledger)
 
@@ -506,13 +506,13 @@ def only_one(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Faults([f"another gateway runs with `{directory}`"]) from None
+            raise Faults([f"another gateway already uses `{directory}`"]) from None
         yield
 
 
 async def _while_it_lives(spark: EmbeddedSpark) -> None:
     code = await spark.wait_for_exit()
-    raise BackendUnavailable(f"the embedded Spark ended by itself with code {code}; see {spark.log}")
+    raise BackendUnavailable(f"the embedded Spark exited with code {code}; see {spark.log}")
 
 
 async def to_the_end(work: Callable[[], T]) -> T:

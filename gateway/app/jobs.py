@@ -37,9 +37,8 @@ from gateway.app.propagation_rules import propagation_rules
 from gateway.app.recommending import recommend_options
 from gateway.app.replaying import replay_options
 from gateway.app.revealing import reveal_secrets
-from gateway.app.seal_keys import seal_keys
+from gateway.app.seal_keys import seal_keys, verify_options
 from gateway.app.tag_propagation import load_accepted_list
-from gateway.app.verifying import verify_options
 from gateway.catalog.spark_settings import NamedCatalog, session_settings, start_settings
 from gateway.database.asking import TROUBLE
 from gateway.errors import Faults
@@ -135,7 +134,7 @@ def spark_options(settings: Settings, name: str, *, master: str | None, remote: 
     chosen = settings.jobs
     if SUBMITTED in os.environ:
         if master or remote:
-            raise Faults(["`spark-submit` has said where Spark runs: there is no other --master or --remote"])
+            raise Faults(["`spark-submit` already determines where Spark runs; remove --master or --remote"])
         packed = os.environ.get(PY_FILE)
         return SparkOptions(
             name=f"sluice-{name}",
@@ -167,7 +166,10 @@ def _tables(
     entry = next((one for one in settings.catalogs if one.name.lower() == chosen.catalog.lower()), None)
     if entry is None or entry.catalog.type != "iceberg":
         raise Faults(
-            [f"`jobs.catalog` is `{chosen.catalog}`, and `catalogs` has none such of type `iceberg`"]
+            [
+                f"`jobs.catalog` is `{chosen.catalog}`, and `catalogs` has no catalog of type `iceberg` with "
+                "that name"
+            ]
         )
     return {"tables": f"{entry.name}.{chosen.database}", "conf": told([reveal_secrets(entry)])}
 
@@ -298,7 +300,6 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 
 def proof_options(settings: Settings) -> ProofOptions:
-    """Return what the job is given."""
     chosen = settings.jobs.proof
 
     @asynccontextmanager
@@ -344,8 +345,6 @@ def proof_options(settings: Settings) -> ProofOptions:
 
 
 def closure_options(settings: Settings) -> ClosureOptions:
-    """Return what the job is given."""
-
     async def rules(connection: Any) -> ClosureRules:
         people = load_user_file(settings)
         accepted = await load_accepted_list(connection)

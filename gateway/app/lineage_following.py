@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gateway.audit.lineage_queue import LineageQueue
-from gateway.database.connections import open_connection
-from gateway.database.migrate import migrate
+from gateway.database.migrate import open_migrated
 from gateway.lineage.following import Follower, FollowerLimits, FollowerMetrics
 from gateway.lineage.gathering import Gatherer
 from gateway.lineage.recorded import LineageInput
@@ -61,7 +59,7 @@ def make_follower(
 ) -> Follower:
     """Return who makes lineage of the record of `gateway`, not running."""
     return Follower(
-        connect=lambda: _connect(dsn),
+        connect=partial(open_migrated, dsn, "sluice-lineage", command_s=60),
         queue=LineageQueue(gateway),
         gatherer=Gatherer(
             reader=reader,
@@ -75,22 +73,15 @@ def make_follower(
     )
 
 
-async def _connect(dsn: str) -> Any:
-    connection = await open_connection(dsn, "sluice-lineage", command_s=60)
-    try:
-        await migrate(connection)
-    except BaseException:
-        connection.terminate()
-        raise
-    return connection
-
-
 def trouble(metrics: FollowerMetrics) -> str | None:
     """Say what is wrong with following, None when nothing is. Statements run all the same."""
     if metrics.error:
-        return f"lineage is not being made: {metrics.error}"
+        return f"lineage is not extracted: {metrics.error}"
     if metrics.oldest_s > LATE_S:
-        return f"{metrics.waiting} statements wait for their lineage, the oldest for {metrics.oldest_s:.0f} s"
+        return (
+            f"{metrics.waiting} statements are waiting for lineage extraction, the oldest for "
+            f"{metrics.oldest_s:.0f} s"
+        )
     return None
 
 
@@ -105,7 +96,7 @@ class LineageCollector(Collector):
         metrics = self._metrics
         made = CounterMetricFamily(
             "sluice_lineage_statements",
-            "Statements by what became of their lineage: columns, tables only, none to be had, lost",
+            "Statements by result of lineage extraction: columns, tables only, none available, lost",
             labels=["lineage"],
         )
         made.add_metric(["columns"], metrics.made)
@@ -114,13 +105,15 @@ class LineageCollector(Collector):
         made.add_metric(["lost"], metrics.lost)
         yield made
         yield CounterMetricFamily(
-            "sluice_lineage_not_sunk", "Statements that a sink did not take", value=metrics.not_sunk
+            "sluice_lineage_not_sunk", "Statements that a sink did not accept", value=metrics.not_sunk
         )
         yield GaugeMetricFamily(
-            "sluice_lineage_waiting", "Ended statements whose lineage is not made yet", value=metrics.waiting
+            "sluice_lineage_waiting",
+            "Ended statements whose lineage is not extracted yet",
+            value=metrics.waiting,
         )
         yield GaugeMetricFamily(
             "sluice_lineage_oldest_seconds",
-            "Seconds for which the oldest of them has waited",
+            "Seconds that the oldest of them has waited",
             value=metrics.oldest_s,
         )

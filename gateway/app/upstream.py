@@ -44,7 +44,7 @@ class Upstream:
         if self.thrift is not None:
             return SparkThriftService(self.thrift, session_catalogs=self.session_catalogs)
         if self.connect is None:
-            raise Faults(["`backend` names no Spark"])
+            raise Faults(["`backend` has no address of Spark"])
         return self.connect.queries()
 
     async def close(self) -> None:
@@ -70,7 +70,7 @@ class Upstream:
         """Return what each endpoint of Spark says of how it reads texts, or why it does not."""
         probes = self._probes()
         if not probes:
-            raise Faults(["`backend` names no Spark"])
+            raise Faults(["`backend` has no address of Spark"])
         return list(await asyncio.gather(*map(_answer_or_error, probes)))
 
     async def own_catalogs(self) -> Mapping[str, str]:
@@ -82,7 +82,7 @@ class Upstream:
             # A session with an id of the gateway's own may have been told of catalogs by another gateway.
             settings = await self.connect.backend.read_initial_settings()
         else:
-            raise Faults(["`backend` names no Spark"])
+            raise Faults(["`backend` has no address of Spark"])
         return SparkConfiguration(version="", settings=settings, parsers=()).catalogs
 
     async def introduction(self) -> SparkConfiguration:
@@ -91,7 +91,7 @@ class Upstream:
         if self.thrift is not None:
             return await self.thrift.introduction()
         if self.connect is None:
-            raise Faults(["`backend` names no Spark"])
+            raise Faults(["`backend` has no address of Spark"])
         return await self.connect.backend.introduction()
 
     def checks(self) -> dict[str, Callable[[], Awaitable[str | None]]]:

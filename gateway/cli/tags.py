@@ -11,7 +11,6 @@ from gateway.app import exit_codes
 from gateway.cli.lineage import connect
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, DIM, Terminal, on_one_line, user_name
-from gateway.database.migrate import migrate
 from gateway.errors import Faults
 from gateway.jobs.classification.proposing import drift_of
 from gateway.lineage.proposals import (
@@ -37,9 +36,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 
 
 async def _run(settings: Any, arguments: argparse.Namespace, terminal: Terminal) -> int:
-    connection = await connect(settings)
-    try:
-        await migrate(connection)
+    async with connect(settings) as connection:
         match arguments.action:
             case "list":
                 await _list(connection, arguments, terminal)
@@ -49,8 +46,6 @@ async def _run(settings: Any, arguments: argparse.Namespace, terminal: Terminal)
                 await _show(connection, arguments, terminal)
             case _:
                 await _decide(connection, arguments, terminal)
-    finally:
-        await connection.close()
     return exit_codes.OK
 
 
@@ -119,7 +114,7 @@ async def _drift(connection: Any, arguments: argparse.Namespace, terminal: Termi
     if arguments.json:
         terminal.json(found)
     elif not found:
-        terminal.line("no column is another than what was decided of it")
+        terminal.line("no column differs from its last decision")
     else:
         kinds = {"no_longer_fits": "no longer fits", "new_class": "new class"}
         terminal.table(
@@ -143,7 +138,7 @@ async def _show(connection: Any, arguments: argparse.Namespace, terminal: Termin
     for number in _ids(arguments):
         one = await load_proposal(connection, number)
         if one is None:
-            raise Faults([f"there is no proposal {number}"])
+            raise Faults([f"proposal {number} does not exist"])
         found.append(one)
     if arguments.json:
         terminal.json(found if len(found) > 1 else found[0])
@@ -153,7 +148,7 @@ async def _show(connection: Any, arguments: argparse.Namespace, terminal: Termin
 
 
 def _show_one(found: dict[str, Any], terminal: Terminal) -> None:
-    asks = ", somebody has to look" if found["asks"] and found["state"] == PROPOSED else ""
+    asks = ", needs a decision" if found["asks"] and found["state"] == PROPOSED else ""
     title = on_one_line(f"{found['tag']} on {found['column']}")
     terminal.line(terminal.style(title, BOLD) + f"  {found['state']}{asks}")
     for attributes in found["attributes"]:
@@ -161,7 +156,7 @@ def _show_one(found: dict[str, Any], terminal: Terminal) -> None:
             told = ", ".join(f"{key}: {value}" for key, value in sorted(attributes.items()))
             terminal.line(on_one_line(f"  with {told}"))
     if found["origin_gone"]:
-        terminal.line("  its origin is gone: nothing that has the tag flows into it now")
+        terminal.line("  its origin is gone: no tagged column flows into it any more")
     for origin in found["origins"]:
         terminal.line(on_one_line(f"  from {origin['column']}"))
         for step in origin["way"]:
@@ -178,7 +173,9 @@ def _show_one(found: dict[str, Any], terminal: Terminal) -> None:
 
 async def _decide(connection: Any, arguments: argparse.Namespace, terminal: Terminal) -> None:
     if arguments.all == bool(arguments.what):
-        raise Faults([f"name proposals to {arguments.action} by their ids, or `--all` that are open"])
+        raise Faults(
+            [f"name proposals to {arguments.action} by their ids, or pass `--all` for all undecided ones"]
+        )
     if arguments.all:
         still_open = await proposals(
             connection, states=[PROPOSED], tag=arguments.tag, gone=arguments.gone, limit=MAX_AT_ONCE
@@ -200,6 +197,6 @@ async def _decide(connection: Any, arguments: argparse.Namespace, terminal: Term
 def _ids(arguments: argparse.Namespace) -> list[int]:
     wrong = [text for text in arguments.what if not (text.isascii() and text.isdecimal() and len(text) < 19)]
     if wrong or not arguments.what:
-        told = f"`{wrong[0]}` is no number of a proposal" if wrong else "name proposals by their numbers"
+        told = f"`{wrong[0]}` is not a proposal number" if wrong else "name proposals by their numbers"
         raise Faults([f"{told}; `sluice tags list` shows them"])
     return [int(text) for text in arguments.what]

@@ -50,7 +50,6 @@ def build_invalid_role_policies(roles: Iterable[Role]) -> list[Policy]:
 
 
 def describe_role(role: Role) -> str:
-    """Say which role it is."""
     return f"role {role.name}" if role.name else "a role without a name"
 
 
@@ -128,7 +127,7 @@ def _drop_invalid_roles(policy: Policy, roles: _InvalidRoles, told: tuple[str, .
     if asks or any(roles.among(item.roles) for item in hides):
         which = ", ".join(f"`{name}`" for name in sorted(named)) or "roles"
         at = str(policy.place or f"{policy.service}, policy {policy.id}")
-        faults = (f"{at}: it rests on {which}, which cannot be read", *told[:1])
+        faults = (f"{at}: it depends on {which}, which cannot be read", *told[:1])
         excepts = any(roles.among(item.roles) for item in policy.allow_exceptions)
         return build_invalid_policy(
             policy,

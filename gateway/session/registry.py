@@ -108,7 +108,6 @@ class EndpointSessions(ABC, Generic[K, S]):
             await self.expire()
 
     def list_open(self) -> list[S]:
-        """Return all open sessions."""
         return self._registry.all()
 
     def busy(self) -> int:

@@ -7,26 +7,130 @@ before the models see it. An entry of type `files` is another spelling of a sour
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from gateway.catalog.kinds import ALIASES, KINDS, SESSION_CATALOG, CatalogKind, kind_named
-from gateway.catalog.providers import CATALOG_NAME, RESERVED_NAMES
+from gateway.catalog.kinds import ALIASES, GIVEN, KINDS, SESSION_CATALOG, CatalogKind, kind_named
+from gateway.catalog.providers import CATALOG_NAME, RESERVED_NAMES, is_secret
+from gateway.model.reading_settings import may_hold_secret
 from gateway.policy.diagnostics import Diagnostics, Path, hint
-from gateway.settings.catalog_parameters import check_parameters
 from gateway.settings.files import FileSourceSettings
+from gateway.settings.metalakes import check_metalake
 from gateway.settings.section import Name, Secret, Section
+
+_ABOUT_SECRETS = re.compile(
+    r"[.-](?:enabled?|provider|loader|path|file|location|endpoint|url|role-name|token-type|lifespan"
+    r"|idle-timeout|expires-(?:at|in)(?:-ms)?)$|(?:^|[.-])token-expires-at-ms\.|account[.-](?:keyprovider\.|name$)"
+)
+"""Parameters that only look like secrets: the class that gets one, where it is, whose, how long it lasts."""
+_HEADER = re.compile(r"(?:.*\.)?header\.(.*)", re.DOTALL)
+_PLAIN_HEADERS = frozenset(
+    {
+        "accept", "content-type", "polaris-realm", "user-agent", "x-goog-user-project",
+        "x-iceberg-access-delegation",
+    }
+)  # fmt: skip
+"""Headers that no server takes for a login; of any other nobody here knows."""
+
+
+def check_parameters(
+    given: Any, at: Path, faults: Diagnostics, kind: CatalogKind | None
+) -> dict[str, str | dict[str, str]]:
+    """Return parameters as they stand, and note all their faults; `kind` is None where the type has one."""
+    if given is not None and not isinstance(given, dict):
+        faults.add(at, "`connection-params` must be a mapping")
+        return {}
+    made: dict[str, Any] = {}
+    seen: dict[str, str] = {}
+    sound: list[str] = []
+    given = given or {}
+    for key, value in given.items():
+        where, before = (*at, key), faults.noted
+        if key.lower() in seen:
+            faults.add(where, f"parameter `{key}` is repeated here, first as `{seen[key.lower()]}`")
+            continue
+        seen[key.lower()] = key
+        if kind is not None and not kind.takes(key, given):
+            told = hint(key, kind.parameters)
+            faults.add(where, f"type `{kind.name}` has no parameter `{key}`{told}")
+        made[key] = _value(key, value, where, faults)
+        if faults.noted == before:
+            sound.append(key)
+    if kind is None:
+        return made
+    if kind.lists:
+        check_metalake(made, at, faults)
+    for missing in kind.list_missing(made):
+        faults.add(at, f"{_describe_kind(kind, made)} needs the parameter {missing}")
+    for key in sound:
+        told = _wrong_value(key, made, kind)
+        if told:
+            faults.add((*at, key), told)
+    if kind.opened_by in seen and kind.chosen_by in seen:
+        told = f"`{kind.chosen_by}` and `{kind.opened_by}` exclude each other for {kind.name}"
+        faults.add((*at, seen[kind.opened_by]), told)
+    return made
+
+
+def _describe_kind(kind: CatalogKind, given: Mapping[str, Any]) -> str:
+    """Return what a kind is called in messages: with its variant, where that says what it needs."""
+    chosen = kind.choose_variants(given)
+    return f"type `{kind.name}`" + (f" with `{kind.chosen_by}: {chosen}`" if chosen in kind.variants else "")
+
+
+def _wrong_value(key: str, given: Mapping[str, Any], kind: CatalogKind) -> str:
+    """Say why a value is none of its parameter's, empty when it is. That of a reference nobody knows yet; no
+    other is repeated either, as it may be a password that stands in the wrong place."""
+    value, folded = given[key], key.lower()
+    if not isinstance(value, str):
+        return ""
+    form = kind.form(folded, given) or (GIVEN if folded in kind.list_needed(given) else None)
+    if form is not None and not form.pattern.fullmatch(value):
+        return f"`{key}` must be {form.spark_class}" if value.strip() else f"`{key}` is empty"
+    if folded == kind.chosen_by and kind.choose_variants(given) not in kind.variants:
+        return f"`{key}` must be {', '.join(kind.variants)}{hint(value, kind.variants)}"
+    return ""
+
+
+def _value(key: str, value: Any, at: Path, faults: Diagnostics) -> Any:
+    if isinstance(value, dict):
+        if set(value) not in ({"env"}, {"file"}) or not all(isinstance(v, str) and v for v in value.values()):
+            faults.add(at, f"`{key}`: a secret must be either `env: NAME` or `file: PATH`")
+        return value
+    if value is None or isinstance(value, list):
+        faults.add(at, f"`{key}` must be a text, a number, true or false, or a secret")
+        return ""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if _is_secret(key):
+        faults.add(at, f"`{key}` is a secret: write `{{env: NAME}}` or `{{file: PATH}}`")
+    elif is_secret("", text):
+        told = "write the whole value as `{env: NAME}`, or use the parameter for passwords"
+        faults.add(at, f"`{key}` contains a password: {told}")
+    elif any(ord(c) < 32 for c in text):
+        faults.add(at, f"`{key}` contains a character that parameters cannot have")
+    return text
+
+
+def _is_secret(key: str) -> bool:
+    """Whether a parameter's value is a secret, as far as its name tells; in doubt it is."""
+    folded = key.lower()
+    header = _HEADER.fullmatch(folded)
+    if header is not None:
+        return header[1] not in _PLAIN_HEADERS
+    return may_hold_secret(folded) and _ABOUT_SECRETS.search(folded) is None
+
 
 DEFAULT_SERVICE = "spark"
 FILES = "files"
 """The type of entries that are sources of files."""
 _NAME = CATALOG_NAME
 _TYPES = (
-    f"{', '.join(f'`{name}`' for name in (*KINDS, *ALIASES))}; docs/catalogs.md tells of each. "
-    "One of `files` is a source as in `files` below, whose keys are its parameters."
+    f"{', '.join(f'`{name}`' for name in (*KINDS, *ALIASES))}; see docs/catalogs.md. One of `files` is a "
+    "source as in `files` below, whose keys are its parameters."
 )
 
 
@@ -108,7 +212,7 @@ def normalize_section(entries: Any, faults: Diagnostics) -> Normalized:
     if entries is None:
         return good
     if not isinstance(entries, list):
-        faults.add(("catalogs",), "`catalogs` is a list of entries with `name` and `catalog`")
+        faults.add(("catalogs",), "`catalogs` must be a list of entries with `name` and `catalog`")
         return good
     names, defaults = dict[str, int](), list[int]()
     for index, entry in enumerate(entries):
@@ -127,14 +231,16 @@ def normalize_section(entries: Any, faults: Diagnostics) -> Normalized:
             good.add(made, ("catalogs", index), places)
     for index in defaults[1:]:
         line = faults.line(("catalogs", defaults[0]))
-        faults.add(("catalogs", index), f"a second default catalog: line {line} has one; name exactly one")
+        faults.add(
+            ("catalogs", index), f"a second default catalog: line {line} has the first; set exactly one"
+        )
     return good
 
 
 def _entry(entry: Any, at: Path, faults: Diagnostics, parameters: dict[str, Path]) -> dict[str, Any]:
     """Return an entry; `parameters` takes where those of a source of files were written."""
     if not isinstance(entry, dict):
-        faults.add(at, "an entry of `catalogs` is a mapping with `name` and `catalog`")
+        faults.add(at, "an entry of `catalogs` must be a mapping with `name` and `catalog`")
         return {}
     made, places = _fold_keys(entry, _ENTRY_KEYS, at, faults)
     for key in ("name", "catalog"):
@@ -149,10 +255,10 @@ def _entry(entry: Any, at: Path, faults: Diagnostics, parameters: dict[str, Path
         _check_name(name, places["name"], faults, kind)
     policies = made.get("policies", DEFAULT_SERVICE)
     if not isinstance(policies, str) or not policies:
-        faults.add(places["policies"], "`policies` is the name of a service")
+        faults.add(places["policies"], "`policies` must be the name of a service")
     elif "policies" in made and kind is not None and not kind.governed:
         told = (
-            f"`policies`: nothing in a catalog of type `{kind.name}` is asked about: Spark does not have it"
+            f"`policies`: Spark does not see a catalog of type `{kind.name}`, so policies do not apply to it"
         )
         faults.add(places["policies"], told)
     return made
@@ -160,9 +266,11 @@ def _entry(entry: Any, at: Path, faults: Diagnostics, parameters: dict[str, Path
 
 def _check_name(name: Any, at: Path, faults: Diagnostics, kind: CatalogKind | None) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        faults.add(at, f"`{name}` cannot name a catalog: letters, digits and `_`, and no digit first")
+        faults.add(
+            at, f"`{name}` is not a valid catalog name: use letters, digits and `_`, without a digit first"
+        )
     elif name.lower() in RESERVED_NAMES:
-        faults.add(at, f"`{name}` is a name that Spark keeps for itself")
+        faults.add(at, f"`{name}` is a name reserved by Spark")
     elif kind is not None and kind.on_spark:
         _check_case(name, at, faults)
 
@@ -173,7 +281,8 @@ def _check_case(name: str, at: Path, faults: Diagnostics) -> None:
     if name != name.lower():
         faults.add(
             at,
-            f"`{name}` has capitals, which Spark distinguishes and policies do not: write `{name.lower()}`",
+            f"`{name}` has capitals; Spark distinguishes case here and policies do not: write "
+            f"`{name.lower()}`",
         )
 
 
@@ -181,7 +290,7 @@ def _catalog(
     section: Any, at: Path, faults: Diagnostics, name: Any, parameters: dict[str, Path]
 ) -> dict[str, Any]:
     if not isinstance(section, dict):
-        faults.add(at, "`catalog` is a mapping with `type`")
+        faults.add(at, "`catalog` must be a mapping with `type`")
         return {}
     made, places = _fold_keys(section, _CATALOG_KEYS, at, faults)
     kind = None
@@ -191,24 +300,26 @@ def _catalog(
         kind = kind_named(made["type"]) if isinstance(made["type"], str) else None
         if kind is None:
             near = hint(str(made["type"]), (*KINDS, *ALIASES))
-            faults.add(places["type"], f"unknown type `{made['type']}`{near}; there are {', '.join(KINDS)}")
+            faults.add(
+                places["type"], f"unknown type `{made['type']}`{near}; the types are {', '.join(KINDS)}"
+            )
         else:
             made["type"] = kind.name
     if not isinstance(made.get("is_default", False), bool):
-        faults.add(places["is_default"], "`is-default` is true or false")
+        faults.add(places["is_default"], "`is-default` must be true or false")
     elif made.get("is_default") and kind is not None and not kind.on_spark:
         faults.add(places["is_default"], f"a catalog of type `{kind.name}` cannot be the default")
     database = made.get("default_db", "default")
     if not isinstance(database, str) or not _NAME.fullmatch(database):
-        faults.add(places["default_db"], "`default-db` is the name of a database")
+        faults.add(places["default_db"], "`default-db` must be the name of a database")
     if kind is not None and kind.session_only and isinstance(name, str) and name.lower() != SESSION_CATALOG:
         faults.add(places["type"], f"type `{kind.name}` is for the catalog `{SESSION_CATALOG}` alone")
     if kind is not None and kind.lists and "default_db" in made:
-        faults.add(places["default_db"], "`default-db`: a list of catalogs has no databases itself")
+        faults.add(places["default_db"], "`default-db`: a list of catalogs has no databases of its own")
     given, place = made.get("connection_params"), places["connection_params"]
     if kind is not None and kind.name == FILES:
         if "default_db" in made:
-            faults.add(places["default_db"], "`default-db`: tables of files are in `database`, a parameter")
+            faults.add(places["default_db"], "`default-db`: set the parameter `database` for tables of files")
         made["connection_params"] = _source(given, place, faults, kind, parameters)
     else:
         made["connection_params"] = check_parameters(given, place, faults, kind)
@@ -220,7 +331,7 @@ def _source(
 ) -> dict[str, Any]:
     """Return the parameters of a source of files by the keys of its model, which says what they may be."""
     if given is not None and not isinstance(given, dict):
-        faults.add(at, "`connection-params` is a mapping")
+        faults.add(at, "`connection-params` must be a mapping")
         return {}
     made, written = _fold_keys(given or {}, tuple(FileSourceSettings.model_fields), at, faults)
     places.update(written)
@@ -242,7 +353,7 @@ def _fold_keys(
             known = [name.replace("_", "-") for name in keys]
             faults.add((*at, key), f"unknown key `{key}`{hint(key, known)}")
         elif folded in made:
-            faults.add((*at, key), f"key `{key}` is repeated here, as `{written[folded]}` before")
+            faults.add((*at, key), f"key `{key}` is repeated here, first as `{written[folded]}`")
         else:
             made[folded], places[folded], written[folded] = value, (*at, key), key
     return made, places
@@ -269,15 +380,15 @@ def add_catalog_services(read: Normalized, policies: Any, faults: Diagnostics) -
         explicit = known is not None and "catalogs" in section
         if explicit and service is not None and services[known or name] != service:
             other = services[known or name]
-            told = f"`policies.catalogs` gives `{name}` to `{other}`, and `catalogs` to `{service}`"
+            told = f"`policies.catalogs` assigns `{name}` to service `{other}`, and `catalogs` to `{service}`"
             faults.add(("policies", "catalogs", known or name), told)
         elif not explicit:
             services[known or name] = service or services.get(known or name, DEFAULT_SERVICE)
     of_files = next((services[name] for name in services if name.lower() == SESSION_CATALOG), None)
     for place, service in read.services:
         if service != of_files:
-            told = f"tables of files are in `{SESSION_CATALOG}`, for which `{of_files or 'nobody'}` speaks"
-            faults.add(place, f"{told}, and not `{service}`")
+            told = f"tables of files are in `{SESSION_CATALOG}`, whose service is `{of_files or 'nobody'}`"
+            faults.add(place, f"{told}, not `{service}`")
     return {**section, "catalogs": services}
 
 

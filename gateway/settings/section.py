@@ -14,7 +14,7 @@ MADE = "made"
 """Marks a path that need not be there: it is made when something is written to it."""
 MadePath = Annotated[Path, MADE]
 
-REFERENCES = "a secret is either `env: NAME` or `file: PATH`"
+REFERENCES = "a secret must be either `env: NAME` or `file: PATH`"
 
 Port = Annotated[int, Field(strict=True, ge=0, le=65535)]
 Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
