@@ -18,7 +18,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from gateway.errors import AuthenticationFailed
-from gateway.model.credentials import Credentials, of_basic
+from gateway.model.credentials import Credentials, of_authorization
 from gateway.model.principal import Principal
 
 _log = structlog.get_logger(__name__)
@@ -225,7 +225,13 @@ def build_error_middleware(
 
 async def log_in(request: web.Request, authenticate: Authenticate) -> Principal:
     """Return who sends a request. Raises NotAuthenticated."""
-    shown = credentials(request.headers.get("Authorization", ""))
+    header = request.headers.get("Authorization")
+    if header is None:
+        raise NotAuthenticated("log in with a user name and a password, or a token (HTTP's Basic or Bearer)")
+    try:
+        shown = of_authorization(header)
+    except ValueError as fault:
+        raise NotAuthenticated(str(fault)) from None
     try:
         principal = await authenticate(shown, request.remote or "")
     except AuthenticationFailed as error:
@@ -233,18 +239,6 @@ async def log_in(request: web.Request, authenticate: Authenticate) -> Principal:
     if principal is None:
         raise NotAuthenticated("invalid user name or password")
     return principal
-
-
-def credentials(header: str) -> Credentials:
-    """Return user and password of HTTP Basic. Raises NotAuthenticated."""
-    scheme, _, token = header.partition(" ")
-    try:
-        found = of_basic(token.strip())
-    except ValueError:
-        found = None
-    if scheme.lower() != "basic" or found is None:
-        raise NotAuthenticated("log in with a user name and a password (HTTP Basic)")
-    return found
 
 
 def refuse_other_sites(request: web.Request) -> None:

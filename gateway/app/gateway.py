@@ -32,7 +32,7 @@ from gateway.app.files import dataset_owners, make_listening, make_promotion, ma
 from gateway.app.gateway_requests import GatewayRequests
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower
-from gateway.app.logins import make_directory, make_jwt_logins
+from gateway.app.logins import make_logins
 from gateway.app.metalakes import metalakes_of
 from gateway.app.openlineage import open_sinks
 from gateway.app.policy_authors import AuthorRights, PolicyAuthors
@@ -183,11 +183,8 @@ class Gateway:
             max_stale_s=settings.users.max_stale_s,
             removed=open_sessions.end_removed_users if settings.users.end_sessions else None,
         )
-        jwt = make_jwt_logins(settings.logins.jwt)
-        directory = make_directory(settings.logins.ldap)
-        for logins in (jwt, directory):
-            if logins is not None:
-                self._stack.callback(logins.close)
+        logins = make_logins(settings, lambda: users.users)
+        self._stack.callback(logins.chain.close)
         identities = Identities(lambda: users.principals, remember_s=settings.logins.remember_s)
         if (few := raise_limit(settings)) is not None:
             self._progress(few)
@@ -313,8 +310,8 @@ class Gateway:
                 rules=rules,
                 users=users,
                 identities=identities,
-                jwt=jwt,
-                directory=directory,
+                logins=logins,
+                guesses=self._reloading.guesses,
                 open_sessions=open_sessions,
                 ledger=ledger,
                 dsn=dsn,

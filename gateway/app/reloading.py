@@ -13,8 +13,8 @@ from gateway.app import logs
 from gateway.app.certificates import Certificates
 from gateway.app.probes import read_connection_limits
 from gateway.errors import Faults
-from gateway.frontends.authentication import Authenticator, LoginLimits
 from gateway.frontends.connection_limits import ConnectionLimiter
+from gateway.frontends.guessing import FailedLogins, LoginLimits
 from gateway.settings.loading import load_settings
 from gateway.settings.models import Settings
 
@@ -34,7 +34,8 @@ class Reloading:
         self.certificates = certificates
         self.connection_limiters: dict[str, ConnectionLimiter] = {}
         """By listener."""
-        self.authenticators: list[Authenticator] = []
+        self.guesses = FailedLogins(login_limits(settings))
+        """Of all endpoints together."""
         self._in_force = settings
         self._config = config
 
@@ -55,8 +56,7 @@ class Reloading:
         self._in_force = now
         if now.logging != old.logging:
             logs.configure(now.logging)
-        for authenticator in self.authenticators:
-            authenticator.set_limits(login_limits(now))
+        self.guesses.limits = login_limits(now)
         for name, door in self.connection_limiters.items():
             door.set_limits(read_connection_limits(now, name))
             tls = getattr(now.listeners, name).tls

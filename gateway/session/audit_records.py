@@ -36,6 +36,8 @@ def of_client(client: Client) -> dict[str, Any]:
         "cliType": client.protocol,
         "application": client.application,
     }
+    if client.real_user:
+        found["realUser"] = client.real_user
     if client.extra:
         found["client"] = dict(client.extra)
     return found

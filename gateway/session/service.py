@@ -286,7 +286,7 @@ class Sessions(EndpointSessions[bytes, Session]):
     async def _session(self, principal: Principal, handle: Handle) -> Session:
         session = self._registry.get(handle.guid)
         if session is not None and hmac.compare_digest(session.handle.secret, handle.secret):
-            if session.principal.user == principal.user:
+            if _is_of(session, principal):
                 session.used_at = self._clock()
                 return session
             await self.recorder.foreign_handle(principal, "session", session.principal.user, handle)
@@ -296,7 +296,7 @@ class Sessions(EndpointSessions[bytes, Session]):
         operation = self._operations.get(handle.guid)
         if operation is not None and hmac.compare_digest(operation.handle.secret, handle.secret):
             session = operation.session
-            if session.principal.user != principal.user:
+            if not _is_of(session, principal):
                 await self.recorder.foreign_handle(principal, "operation", session.principal.user, handle)
             elif operation.kind == kind:
                 session.used_at = operation.used_at = self._clock()
@@ -305,6 +305,11 @@ class Sessions(EndpointSessions[bytes, Session]):
         raise InvalidHandle(
             f"Invalid OperationHandle: OperationHandle [opType={name}, getHandleIdentifier()={handle}]"
         )
+
+
+def _is_of(session: Session, principal: Principal) -> bool:
+    """Whether a session is a user's: his own, or one that he opened as somebody else."""
+    return principal.user in (session.principal.user, session.client.real_user)
 
 
 def _build_handle(operation: ThriftOperation) -> Opened:

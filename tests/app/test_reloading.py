@@ -11,14 +11,12 @@ import structlog
 from gateway.app import logs, reloading
 from gateway.app.certificates import Certificates, context_of, tls_context
 from gateway.app.probes import build_connection_limiter
-from gateway.app.reloading import Reloading, login_limits
+from gateway.app.reloading import Reloading
 from gateway.cli import serve
 from gateway.session.metrics import Metrics
 from gateway.settings.loading import load_settings
 from gateway.settings.models import Settings
 from tests.app.certificate_files import make_pair
-from tests.frontends.listening import Gateway
-from tests.session.fakes import World
 
 SETTINGS = """\
 listeners: {thrift: {port: 0, connections: 100, tls: {certificate: c.pem, key: k.pem}}, admin: {port: 0}}
@@ -53,8 +51,6 @@ async def test_what_can_be_changed_is_and_the_rest_is_named(
         door.renew(context_of(pair))  # type: ignore[arg-type]
 
     made.certificates.add("thrift", tls, renew)
-    authenticator = Gateway(World(), logins=login_limits(settings)).authenticator
-    made.authenticators.append(authenticator)
     configured: list[str] = []
     monkeypatch.setattr(logs, "configure", lambda one: configured.append(one.level))
     text = SETTINGS
@@ -84,7 +80,7 @@ async def test_what_can_be_changed_is_and_the_rest_is_named(
         line["changed"]
     )
     assert (door.limits.connections, door.limits.strangers, door.limits.login_s) == (50, 20, 7)
-    assert authenticator._limits.failures == 3
+    assert made.guesses.limits.failures == 3
     assert configured == ["error"]
     assert taken == [tmp_path / "c.pem", tmp_path / "d.pem"]
     with structlog.testing.capture_logs() as told:

@@ -40,7 +40,6 @@ async def api(database: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[A
     async with aiohttp.ClientSession() as session:
         yield Api(session, f"http://127.0.0.1:{port}/sessions/")
     await listener.close()
-    logins.authenticator.close()
 
 
 async def test_they_are_listed_and_ended_in_a_gateway_that_runs(api: Api, database: str) -> None:

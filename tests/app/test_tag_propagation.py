@@ -207,7 +207,6 @@ async def api(database: str) -> AsyncIterator[Api]:
     async with aiohttp.ClientSession() as session:
         yield Api(session, f"http://127.0.0.1:{port}/tags/proposals")
     await listener.close()
-    logins.authenticator.close()
 
 
 async def test_administrators_list_and_decide(api: Api, database: str, tmp_path: Path) -> None:

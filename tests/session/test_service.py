@@ -34,7 +34,7 @@ from gateway.session.metadata import Patterns
 from gateway.session.open_sessions import OpenSessions
 from gateway.session.operation import Batch
 from gateway.session.ports import BackendError
-from gateway.session.session import _references
+from gateway.session.words import mentions
 from tests.session.fakes import ALICE, BOB, CLIENT, Sink, World, until
 from tests.speed import patience
 
@@ -945,7 +945,7 @@ async def test_a_chain_under_another_mask_is_made_again_in_order() -> None:
     ],
 )
 def test_a_mention_is_found_however_it_is_written(name: str, text: str, mentioned: bool) -> None:
-    assert _references(text, name) is mentioned
+    assert mentions(text, name) is mentioned
 
 
 # -- answers and fetching ----------------------------------------------------------------------------------
