@@ -265,10 +265,12 @@ class Evaluation:
         column must be selectable; of one that it changes, with no column granted at all, the command's own
         privilege decides.
         """
-        if (removed := self._deny_removals(required)) is not None:
+        replaced = self._list_replaced(required)
+        if (removed := self._deny_removals((*required.removed, *replaced))) is not None:
             return removed
         read, past = {*required.read, *required.shown}, {*required.past}
-        for name in dict.fromkeys((*required.raw, *required.read, *required.shown)):
+        changed = (*required.raw, *(name for name, _ in replaced))
+        for name in dict.fromkeys((*changed, *required.read, *required.shown)):
             view, table = self.view(name), self.catalog.table(name)
             if view is None or table is None:
                 continue
@@ -295,13 +297,19 @@ class Evaluation:
             required
         )
 
-    def _deny_removals(self, required: Required) -> Denied | None:
+    def _list_replaced(self, required: Required) -> list[tuple[TableName, str]]:
+        """Return the tables where rows that are added take the place of those with their keys, which go."""
+        tables = ((one.table, self.catalog.table(one.table)) for one in required.written)
+        # RULE (insert-replaces-rows)
+        return [(name, "delete") for name, table in tables if table is not None and table.replaces_rows]
+
+    def _deny_removals(self, removals: Iterable[tuple[TableName, str]]) -> Denied | None:
         """Deny to remove rows or columns of a table that the principal does not see, unless by name.
 
         Whoever sees a part of a table drops or replaces it by `drop` from a policy that lists it itself:
         `all` is given to see what masks and filters leave. Whoever sees nothing of it needs it likewise.
         """
-        for name, removing in required.removed:
+        for name, removing in removals:
             access = self._find_removal_privilege(name, removing)
             resource = self._add_owner(table_resource(name), access) if access is not None else None
             if access is None or resource is None:

@@ -38,6 +38,12 @@ REMOVALS = (
         "pipeline.test_removing_documented pipeline.test_pipeline",
     ),
     Removal(
+        "insert-replaces-rows",
+        "a row that is added replaces none that is not seen",
+        Becomes("[]"),
+        "pipeline.test_removing_documented",
+    ),
+    Removal(
         "drop-masked-database-by-name",
         "dropping all of a database with masks in it takes drop by name",
         Never(),
