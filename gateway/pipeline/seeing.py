@@ -21,7 +21,7 @@ from gateway.pipeline.judging import (
 from gateway.pipeline.rights import Accessing, Rights, SeenTable, combine_views
 from gateway.policy.engine import TableView
 from gateway.policy.views import merge_table_views
-from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
+from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse, has_stars
 from gateway.sql.analyse_scope import GUESSED, LITERAL_FUNCTIONS, Unclear
 from gateway.sql.delta_commands import is_changes
 from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation, obligations_of
@@ -149,7 +149,8 @@ def usage_of(prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False
     if scanned is None:
         return Silent("a table does not exist")
     if prepared.place.expression:
-        return Silent("an expression by itself does not say what its columns mean")
+        why = "an expression by itself does not say what its columns mean"
+        return Silent(why, stars=has_stars(prepared.reading.columns))
     return analyse(prepared.text, scanned, prepared.reading.columns)
 
 

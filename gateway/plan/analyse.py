@@ -18,7 +18,7 @@ from gateway.plan.analyse_scope import ColumnPlace, ColumnUsage, Node, PlanColum
 from gateway.plan.analyse_texts import TextUse
 from gateway.plan.reading import PlanReading, SqlText
 from gateway.plan.references import ids_bound, names_bound
-from gateway.sql.analyse import ScannedTable, Silent, Usage
+from gateway.sql.analyse import ScannedTable, Silent, Usage, has_stars
 from gateway.sql.analyse_scope import GUESSED, OutputColumn, Unclear
 from gateway.wire.connect import Message, pb
 
@@ -71,10 +71,9 @@ def analyse_plan(
         outputs = walk.run()
         if walk.findings.unclear is not None:
             raise walk.findings.unclear
-    except Unclear as unclear:
-        return Silent(unclear.why)
-    except RecursionError:
-        return Silent("the plan is nested too deeply for column analysis")
+    except (Unclear, RecursionError) as error:
+        nested = "the plan is nested too deeply for column analysis"
+        return Silent(error.why if isinstance(error, Unclear) else nested, stars=walk.has_stars())
     return walk.usage(outputs)
 
 
@@ -116,6 +115,11 @@ class _ColumnUsageWalk:
         self.complete = True
 
     # ---------------------------------------------------------------- the whole plan
+
+    def has_stars(self) -> bool:
+        """Whether stars or patterns of columns are in the plan, or in an expression's text."""
+        of_plan = any(column.star for column in self.reading.columns)
+        return of_plan or any(has_stars(use.references) for use in self.expressions.texts.values())
 
     def run(self) -> list[PlanColumn]:
         """Walk the plan and show what it shows; return its columns."""

@@ -169,10 +169,15 @@ class Relations:
 
     def _to_schema(self, message: pb.ToSchema, inputs: Sequence[Node], outer: _Outer) -> Node:
         """`df.to(schema)`: the columns of these names, cast."""
-        place = ColumnPlace(inputs[0], outer)
+        node = inputs[0]
+        if node.open or not node.complete:
+            raise Unclear("the columns of `to` cannot be matched")
         columns = []
         for name in [item.name.lower() for item in message.schema.struct.fields]:
-            origins = place.resolve((name,))
+            origins = node.find((name,))
+            if origins is None:  # Spark adds a column of NULL
+                self.findings.note_meant(node)  # RULE (schema-names-hidden)
+                origins = NO_ORIGINS
             self.findings.mark(origins, plain=False)
             columns.append(PlanColumn(name, (), origins))
         return Node(columns)

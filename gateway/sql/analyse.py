@@ -8,7 +8,7 @@ mean two things. It never raises.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -78,11 +78,18 @@ class Silent:
     reason: str
     unfound: bool = False
     """Whether the reason is a name that no column has, so that Spark refuses the statement."""
+    stars: bool = False
+    """Whether a star, or what means columns by place or pattern, is written: hidden ones could be meant."""
 
     @property
     def disagrees(self) -> bool:
         """Whether it is silent because the two readers saw different relations or columns."""
         return self.reason.startswith("readers disagree")
+
+
+def has_stars(references: Iterable[ColumnRef] | None) -> bool:
+    """Whether a star is among the references."""
+    return any(reference.star for reference in references or ())
 
 
 def analyse(
@@ -103,9 +110,9 @@ def analyse(
         output = statement(walk, root, {})
         agree(walk, scans, references, text)
     except Unclear as unclear:
-        return Silent(unclear.why, unfound=isinstance(unclear, Unfound))
+        return Silent(unclear.why, unfound=isinstance(unclear, Unfound), stars=has_stars(references))
     except RecursionError:
-        return Silent("the statement is nested too deeply for column analysis")
+        return Silent("the statement is nested too deeply for column analysis", stars=has_stars(references))
     tables = {scan.name for scan in scans if scan.name is not None}
     return Usage(
         columns=_by_table(walk.found.used, tables),

@@ -168,6 +168,8 @@ class Evaluation:
                     f"the use of column {table.name}.{min(barred)} could not be followed, and it may only be "
                     f"shown, not compared, joined, grouped or sorted"
                 )
+            if hidden and usage.stars and (in_view or not self.star_shows_visible):
+                self._miss_all_columns(table, view, hidden)  # RULE (star-not-followed)
             return None
         folded = table.name.fold()
         used = usage.columns.get(folded, frozenset())
@@ -175,12 +177,7 @@ class Evaluation:
         if self.star_shows_visible and not in_view:  # RULE (star-in-view, star-visible-setting)
             used = used - ({name.lower() for name in hidden} - usage.named.get(folded, frozenset()))
         elif hidden and folded in usage.stars:
-            self.decisions.extend(view.allowed[name] for name in hidden)
-            self.missing.append(
-                f"select on every column of table {table.name}, which `*` means (DESCRIBE lists those that "
-                f"can be named), and so do a NATURAL JOIN, an alias with a list of columns, and what takes "
-                f"columns by place or pattern"
-            )
+            self._miss_all_columns(table, view, hidden)
         self._decide_columns(table, view, used, in_view=in_view)
         misused = sorted(barred & usage.computed.get(folded, frozenset()))
         if misused:  # RULE (show-only-not-compared)
@@ -189,6 +186,14 @@ class Evaluation:
                 f"shown, not compared, joined, grouped or sorted"
             )
         return tuple(sorted(used))
+
+    def _miss_all_columns(self, table: Table, view: TableView, hidden: Iterable[str]) -> None:
+        self.decisions.extend(view.allowed[name] for name in hidden)
+        self.missing.append(
+            f"select on every column of table {table.name}, which `*` means (DESCRIBE lists those that "
+            f"can be named), and so do a NATURAL JOIN, an alias with a list of columns, and what takes "
+            f"columns by place or pattern"
+        )
 
     def selectable(self, table: Table) -> tuple[Column, ...]:
         """Return the columns that the principal may select, or may in other company than they are in now:

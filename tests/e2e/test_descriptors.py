@@ -128,7 +128,9 @@ def test_users_are_served_beside_a_crowd_that_never_logs_in(
         took = {endpoint: log_in(gateway, endpoint) for endpoint in ENDPOINTS * 2}
         assert max(took.values()) < patience(5), took
         assert gateway.admin("/healthz")[0] == 200
-        assert f'sluice_connections_refused_total{{listener="{NAMES[listener]}"' in gateway.admin("/metrics")[1]
+        assert (
+            f'sluice_connections_refused_total{{listener="{NAMES[listener]}"' in gateway.admin("/metrics")[1]
+        )
         pack = gateway.config.with_name("pack.yaml")
         for access in ("insert", "select"):
             pack.write_text(PACK.replace("[select]", f"[{access}]"))
