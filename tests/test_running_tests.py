@@ -92,6 +92,7 @@ def ends(pid: int) -> bool:
     return not runs(pid)
 
 
+@pytest.mark.in_turn(3)
 def test_ctrl_c_stops_what_the_tests_started(tmp_path: Path) -> None:
     """Also where `kill` told the first process alone; a terminal tells its whole group."""
     run = lanes(tmp_path, waits=True)
@@ -104,6 +105,7 @@ def test_ctrl_c_stops_what_the_tests_started(tmp_path: Path) -> None:
     assert ends(orphan), output
 
 
+@pytest.mark.in_turn(3)
 def test_a_run_that_leaves_something_behind_has_failed(tmp_path: Path) -> None:
     run = lanes(tmp_path, waits=False)
     output, _ = run.communicate(timeout=patience())
@@ -184,6 +186,7 @@ def test_a_suite_may_cost_half_as_much_again_as_its_entry() -> None:
     assert not list(over_budget(costs, {"dear": 100.0, "new": 1.0}, 2.0))
 
 
+@pytest.mark.in_turn(3)
 def test_a_run_whose_suites_cost_too_much_has_failed(tmp_path: Path) -> None:
     spins = "import time\ndef test_it():\n    while time.process_time() < 8 * {}: pass\n"
     (tmp_path / "test_it.py").write_text(spins.format(SPEEDOMETER.slowest().cpu))
@@ -253,6 +256,7 @@ def tried_by_day(place: Path, days: int = 3) -> list[list[str]]:
     ]
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize(("place", "most"), [("", 3), (", place=1", 5)])
 def test_a_module_takes_turns_test_by_test_or_together(tmp_path: Path, place: str, most: int) -> None:
     (tmp_path / "test_it.py").write_text(MODULE_IN_TURN.format(place))
@@ -289,6 +293,7 @@ def test_b(way): pass
 """
 
 
+@pytest.mark.in_turn(3)
 def test_what_takes_turns_one_way_is_tried_in_each_within_the_turns_of_both(tmp_path: Path) -> None:
     (tmp_path / "tests/e2e/lake").mkdir(parents=True)
     (tmp_path / "tests/e2e/lake/test_it.py").write_text(IN_ONE_WAY)
@@ -299,6 +304,7 @@ def test_what_takes_turns_one_way_is_tried_in_each_within_the_turns_of_both(tmp_
     assert tried == {"test_a[3.5]": 1, "test_a[4.1]": 1, "test_b[3.5]": 3, "test_b[4.1]": 3}
 
 
+@pytest.mark.in_turn(3)
 def test_what_is_tried_in_two_ways_is_tried_in_one_of_them_by_day(tmp_path: Path) -> None:
     for place, *ways in (("tests/e2e/lake", "3.5", "4.1"), ("tests/e2e", "thrift", "connect")):
         (tmp_path / place).mkdir(parents=True, exist_ok=True)

@@ -80,16 +80,16 @@ class SessionsApi:
 
     async def _list(self, request: web.Request, principal: Principal) -> _Json:
         if request.query:
-            raise BadRequest(f"unknown parameter `{min(request.query)}`; there is none")
+            raise BadRequest(f"unknown parameter `{min(request.query)}`; this call has no parameters")
         sessions, messages = await self._sessions.list_sessions()
         return {"sessions": sessions, "messages": messages}
 
     async def _end(self, request: web.Request, principal: Principal) -> _Json:
         users = request.query.getall("user", [])
         if set(request.query) != {"user"} or len(users) != 1 or not users[0]:
-            raise BadRequest("name whose sessions end, once: `?user=NAME`")
+            raise BadRequest("pass the user whose sessions to end exactly once: `?user=NAME`")
         if storable(users[0]) != users[0]:
-            raise BadRequest("`user` holds a character that no name has")
+            raise BadRequest("`user` contains a character that names cannot have")
         ended, messages = await self._sessions.end(users[0], principal.user)
         _log.info("sessions_ended", by=principal.user, user=users[0], sessions=ended)
         return {"ended": ended, "messages": messages}
@@ -98,4 +98,4 @@ class SessionsApi:
 def _explain(request: web.Request, error: Exception) -> web.Response:
     if isinstance(error, BackendUnavailable | LedgerUnavailable):
         return messages_answer(503, error.message)
-    return messages_answer(*status_of(error, "sessions", "the database that gateways are asked by"))
+    return messages_answer(*status_of(error, "sessions", "the database of requests to gateways"))

@@ -86,7 +86,7 @@ def status_of(error: Exception, api: str, store: str) -> tuple[int, str]:
             return 503, f"{store} is not available"
         case _:
             _log.error(f"{api}_request_failed", exc_info=error)
-            return 500, "an error that should not happen; the gateway's log has the details"
+            return 500, "internal error; see the gateway's log"
 
 
 def json_answer(body: object, status: int = 200) -> web.Response:
@@ -190,7 +190,7 @@ def build_error_middleware(
                 return await handler(request)
         except web.RequestPayloadError:
             # What is left of the body cannot be read either, nor another request behind it.
-            response = told(request, BadRequest("the body is not what its headers say"))
+            response = told(request, BadRequest("the body does not match its headers"))
             response.force_close()
             return response
         except Exception as error:  # noqa: BLE001 - a request's root: whatever happens is answered
@@ -207,7 +207,7 @@ async def log_in(request: web.Request, authenticate: Authenticate) -> Principal:
     except AuthenticationFailed as error:
         raise NotAuthenticated(error.message) from None
     if principal is None:
-        raise NotAuthenticated("wrong user name or password")
+        raise NotAuthenticated("invalid user name or password")
     return principal
 
 
@@ -228,7 +228,7 @@ def refuse_other_sites(request: web.Request) -> None:
     site = request.headers.get("Sec-Fetch-Site", "none")
     origin = request.headers.get("Origin")
     if site not in ("none", "same-origin") or (origin and _host(origin) != request.host):
-        raise FromAnotherSite("requests from pages of other sites are refused")
+        raise FromAnotherSite("requests from other sites' pages are refused")
 
 
 def _host(origin: str) -> str:

@@ -101,18 +101,18 @@ class TagsApi:
         asked = request.query
         unknown = sorted(set(asked) - set(_PARAMETERS))
         if unknown:
-            raise BadRequest(f"unknown parameter `{unknown[0]}`; there are {', '.join(_PARAMETERS)}")
+            raise BadRequest(f"unknown parameter `{unknown[0]}`; the parameters are {', '.join(_PARAMETERS)}")
         for name, value in asked.items():
             if storable(value) != value:
-                raise BadRequest(f"`{name}` holds a character that no name has")
+                raise BadRequest(f"`{name}` contains a character that names cannot have")
         states = asked.getall("state", list(_STATES))
         if not set(states) <= set(_STATES):
-            raise BadRequest(f"`state` is one of {', '.join(_STATES)}")
+            raise BadRequest(f"`state` must be one of {', '.join(_STATES)}")
         if asked.get("gone", "false") not in ("true", "false"):
-            raise BadRequest("`gone` is `true` or `false`")
+            raise BadRequest("`gone` must be `true` or `false`")
         limit = number_in(asked.get("limit", str(LIMIT)), MOST)
         if limit is None:
-            raise BadRequest(f"`limit` is a number from 1 to {MOST:,}")
+            raise BadRequest(f"`limit` must be a number from 1 to {MOST:,}")
         return await self._proposals.list_proposals(
             states=states,
             tag=asked.get("tag"),
@@ -124,21 +124,21 @@ class TagsApi:
     async def _show(self, request: web.Request, principal: Principal) -> Json:
         found = await self._proposals.find_proposal(int(request.match_info["id"]))
         if found is None:
-            raise NotFound("there is no such proposal")
+            raise NotFound("proposal not found")
         return found
 
     async def _decide(self, request: web.Request, principal: Principal) -> list[Json]:
         try:
             body = orjson.loads(await body_of(request, MAX_BYTES))
         except ValueError:
-            raise BadRequest("the body is no JSON") from None
+            raise BadRequest("the body is not JSON") from None
         if not isinstance(body, dict) or not body.keys() <= {"ids", "again"}:
-            raise BadRequest("the body is an object with `ids` and, where wanted, `again`")
+            raise BadRequest("the body must be an object with `ids` and optionally `again`")
         ids, again = body.get("ids"), body.get("again", False)
         if not isinstance(ids, list) or not ids or not all(_is_id(one) for one in ids):
-            raise BadRequest("`ids` is a list of numbers of proposals")
+            raise BadRequest("`ids` must be a list of proposal numbers")
         if not isinstance(again, bool):
-            raise BadRequest("`again` is `true` or `false`")
+            raise BadRequest("`again` must be `true` or `false`")
         state = _DECISIONS[request.match_info["decision"]]
         found = await self._proposals.decide(ids, state, principal.user, again=again)
         _log.info("tags_decided", user=principal.user, state=state, proposals=len(found))

@@ -32,6 +32,8 @@ class NamedColumn(_Node):
     """A reference as it is written: a column, a field of one, or a word such as `user`."""
 
     parts: tuple[str, ...]
+    plan_id: int | None = None
+    """Of a DataFrame's own column, `df["a"]`: the id of the relation that it is of."""
     operands: ClassVar[tuple[Expression, ...]] = ()
 
 
@@ -40,7 +42,20 @@ class Star(_Node):
     """`*` or, with a qualifier, `t.*`."""
 
     qualifier: tuple[str, ...] = ()
-    operands: ClassVar[tuple[Expression, ...]] = ()
+    excluded: tuple[tuple[str, ...], ...] = ()
+    """The columns that its EXCEPT leaves out, lower case."""
+    replaced: tuple[Expression, ...] = ()
+    """What stands in the places of these, if anything does."""
+    implied: bool = False
+    """Whether nobody wrote it: `|> EXTEND` passes on what there is, and shows nothing by that."""
+    plan_id: int | None = None
+    """Of `df["*"]`: the id of the relation whose columns it shows."""
+    pattern: str | None = None
+    """What the names of the columns match, as Java reads it; None: it shows all."""
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return self.replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +116,30 @@ class Alias(_Node):
 
 
 @dataclass(frozen=True, slots=True)
+class Aliases(_Node):
+    """A generator whose columns get names."""
+
+    names: tuple[str, ...]
+    operand: Expression
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return (self.operand,)
+
+
+@dataclass(frozen=True, slots=True)
+class Lambda(_Node):
+    """A function of variables, as `x -> x + y`; its variables are names within its body."""
+
+    variables: tuple[str, ...]
+    body: Expression
+
+    @property
+    def operands(self) -> tuple[Expression, ...]:
+        return (self.body,)
+
+
+@dataclass(frozen=True, slots=True)
 class WindowCall(_Node):
     """A function over a window."""
 
@@ -121,6 +160,8 @@ class QueryKind(enum.Enum):
     EXISTS = "exists"
     IN = "in"
     SCALAR = "scalar"
+    TABLE = "table"
+    """The argument of a table function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +183,13 @@ class OpaqueExpression(_Node):
     """An expression that is not known."""
 
     operands: tuple[Expression, ...]
-    relations: tuple[RelationNode, ...]
+    relations: tuple[RelationNode, ...] = ()
+    name: str = ""
+    """What its source calls it."""
+    complete: bool = False
+    """Whether it reads nothing but these."""
+    several: bool = False
+    """Whether it may be several columns of a select list."""
 
 
 Expression = (
@@ -153,6 +200,8 @@ Expression = (
     | NamedCall
     | Cast
     | Alias
+    | Aliases
+    | Lambda
     | WindowCall
     | Subquery
     | OpaqueExpression
@@ -177,6 +226,25 @@ class OneRow(_Node):
 
     inputs: ClassVar[tuple[RelationNode, ...]] = ()
     expressions: ClassVar[tuple[Expression, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InlineTable(_Node):
+    """Rows that are written out."""
+
+    names: tuple[str, ...]
+    expressions: tuple[Expression, ...] = ()
+    """Those of all rows."""
+    inputs: ClassVar[tuple[RelationNode, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableFunction(_Node):
+    """A function whose rows are read; what its columns are called is not known."""
+
+    parts: tuple[str, ...]
+    expressions: tuple[Expression, ...] = ()
+    inputs: ClassVar[tuple[RelationNode, ...]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +328,8 @@ class Join(_Node):
     """Of ON: all of them have to hold."""
     using: tuple[str, ...] = ()
     natural: bool = False
+    lateral: bool = False
+    """Whether the right side sees the columns of the left one."""
 
     @property
     def inputs(self) -> tuple[RelationNode, ...]:
@@ -337,11 +407,75 @@ class ColumnAliases(_Node):
 
 
 @dataclass(frozen=True, slots=True)
+class WithColumns(_Node):
+    """The columns of a relation, those of the names of some items replaced; the others are added behind."""
+
+    input: RelationNode
+    items: tuple[Alias, ...]
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return self.items
+
+
+@dataclass(frozen=True, slots=True)
+class RenamedColumns(_Node):
+    """The columns of a relation, some of them under other names; one that is not there is no fault."""
+
+    input: RelationNode
+    names: tuple[tuple[str, str], ...]
+    """Old and new ones, one after the other."""
+    expressions: ClassVar[tuple[Expression, ...]] = ()
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedColumns(_Node):
+    """The columns of a relation without some; one that is not there is no fault."""
+
+    input: RelationNode
+    names: tuple[str, ...]
+    columns: tuple[NamedColumn, ...] = ()
+    """Those that are dropped by a reference. What is dropped is not read."""
+    expressions: ClassVar[tuple[Expression, ...]] = ()
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedColumns(_Node):
+    """The columns of a relation, all of them, or some, with other values made of their own."""
+
+    input: RelationNode
+    changed: tuple[Expression, ...]
+    """Those whose values change: references, or a star."""
+
+    @property
+    def inputs(self) -> tuple[RelationNode, ...]:
+        return (self.input,)
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return self.changed
+
+
+@dataclass(frozen=True, slots=True)
 class With(_Node):
     """A query over common table expressions."""
 
     input: RelationNode
     definitions: tuple[tuple[str, RelationNode], ...]
+    recursive: bool = False
+    """Whether one may read itself."""
     expressions: ClassVar[tuple[Expression, ...]] = ()
 
     @property
@@ -353,13 +487,18 @@ class Passing(enum.Enum):
     """Why a node has the columns of its input."""
 
     DISTINCT = "distinct"
+    FIRST_ROWS = "first rows"
+    """One row, whichever, of those that are alike in some columns."""
     HINT = "hint"
     LIMIT = "limit"
+    OBSERVED = "observed"
+    """Something is computed of its rows beside."""
     PIPE = "pipe"
     REPARTITION = "repartition"
     SAMPLE = "sample"
     SORT = "sort"
-    WINDOWS = "windows"
+    VERSION = "version"
+    """A table as it was at another time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,11 +520,17 @@ class OpaqueRelation(_Node):
 
     inputs: tuple[RelationNode, ...]
     expressions: tuple[Expression, ...]
+    name: str = ""
+    """What its source calls it."""
+    complete: bool = False
+    """Whether it reads nothing but these."""
 
 
 RelationNode = (
     NamedScan
     | OneRow
+    | InlineTable
+    | TableFunction
     | Projection
     | Aggregate
     | Filter
@@ -394,6 +539,10 @@ RelationNode = (
     | Generate
     | SubqueryAlias
     | ColumnAliases
+    | WithColumns
+    | RenamedColumns
+    | DroppedColumns
+    | ChangedColumns
     | With
     | Pass
     | OpaqueRelation
@@ -402,12 +551,20 @@ RelationNode = (
 
 def queries_in(expression: Expression) -> Iterator[RelationNode]:
     """Yield the queries within an expression, without those within them."""
-    if isinstance(expression, Subquery):
-        yield expression.relation
-    elif isinstance(expression, OpaqueExpression):
-        yield from expression.relations
-    for operand in expression.operands:
-        yield from queries_in(operand)
+    for one in parts_of(expression):
+        if isinstance(one, Subquery):
+            yield one.relation
+        elif isinstance(one, OpaqueExpression):
+            yield from one.relations
+
+
+def parts_of(expression: Expression) -> Iterator[Expression]:
+    """Yield an expression and those that it is made of, in order, without recursion."""
+    waiting = [expression]
+    while waiting:
+        one = waiting.pop()
+        yield one
+        waiting += one.operands[::-1]
 
 
 def nodes_of(relation: RelationNode) -> Iterator[RelationNode | Expression]:
@@ -428,9 +585,38 @@ def nodes_of(relation: RelationNode) -> Iterator[RelationNode | Expression]:
                 relations += expression.relations
 
 
+def words_in_lambdas(relation: RelationNode) -> frozenset[str]:
+    """Return what references in lambda functions begin with, lower case, that are no variables of theirs."""
+    within = {
+        id(one.body)
+        for node in nodes_of(relation)
+        if isinstance(node, Lambda)
+        for one in parts_of(node.body)
+        if isinstance(one, Lambda)
+    }
+    words: set[str] = set()
+    waiting = [
+        (node, frozenset[str]())
+        for node in nodes_of(relation)
+        if isinstance(node, Lambda) and id(node.body) not in within
+    ]
+    while waiting:
+        node, bound = waiting.pop()
+        bound |= {name.lower() for name in node.variables}
+        reading = [node.body]
+        while reading:
+            one = reading.pop()
+            if isinstance(one, Lambda):
+                waiting.append((one, bound))
+                continue
+            if isinstance(one, NamedColumn) and one.parts[0].lower() not in bound:
+                words.add(one.parts[0].lower())
+            reading += one.operands
+    return frozenset(words)
+
+
 def names_in(expression: Expression) -> Iterator[tuple[str, ...]]:
     """Yield every reference to a column in an expression, without those in queries within it."""
-    if isinstance(expression, NamedColumn):
-        yield expression.parts
-    for operand in expression.operands:
-        yield from names_in(operand)
+    for one in parts_of(expression):
+        if isinstance(one, NamedColumn):
+            yield one.parts

@@ -15,40 +15,57 @@ How Spark looks names up, whatever they are asked for:
 * What an alias is given to, or a common table expression, shows what its plain names find, and nothing else.
 * A set operation has the names of its first relation; UNION alone has values of the others, found by place or
   by name.
-* LATERAL VIEW adds its columns behind those of each row.
+* LATERAL VIEW adds its columns behind those of each row. What stands behind LATERAL sees what is before it.
+* A column that a select list passes on is still found by the relation that it is of; behind an alias not.
+* A reference may go on with fields of a column. What a longer qualifier means comes first: of `a.s.f`, the
+  column `s` of `a` before the field `s` of a column `a`.
+* Variables of a lambda function come before everything around it.
+* A common table expression that reads itself has the columns of its first branch, and what its rounds add.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar, assert_never
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, assert_never
 
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
+    Aliases,
     Cast,
+    ChangedColumns,
     ColumnAliases,
+    DroppedColumns,
     Expression,
     Filter,
     Generate,
+    InlineTable,
     Join,
     JoinKind,
+    Lambda,
     Literal,
+    NamedCall,
     NamedColumn,
     NamedScan,
     OneRow,
+    OpaqueExpression,
     OpaqueRelation,
     Pass,
     Projection,
     RelationNode,
+    RenamedColumns,
     SetKind,
     SetOperation,
     Star,
     Subquery,
     SubqueryAlias,
+    TableFunction,
     WindowCall,
     With,
+    WithColumns,
     names_in,
 )
 from gateway.model.reading import Span
@@ -84,23 +101,39 @@ class RelationColumns(Generic[V]):
     columns: tuple[RelationColumn[V], ...] = ()
     open: bool = False
     """Whether there may be others, by names that are not known."""
+    unlisted: frozenset[tuple[str, ...]] = frozenset()
+    """The names of relations that have such others."""
+    uncounted: bool = False
+    """Whether there may be more than these, so that places say nothing."""
+
+    _by_name: dict[str, list[RelationColumn[V]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def find_columns(self, parts: Sequence[str]) -> list[RelationColumn[V]]:
         """Return the columns that a reference can mean."""
         *before, name = [part.lower() for part in parts]
+        by_name = self._by_name
+        if not by_name:
+            for one in self.columns:
+                by_name.setdefault(one.name, []).append(one)
+        named = by_name.get(name, [])
         if not before:
-            return [one for one in self.columns if one.name == name and one.bare]
+            return [one for one in named if one.bare]
         qualifier = tuple(before)
-        return [one for one in self.columns if one.name == name and qualifier in one.qualifiers]
+        return [one for one in named if qualifier in one.qualifiers]
 
     def beside(self, other: RelationColumns[V]) -> RelationColumns[V]:
-        return RelationColumns((*self.columns, *other.columns), self.open or other.open)
+        columns = (*self.columns, *other.columns)
+        uncounted = self.uncounted or other.uncounted
+        return RelationColumns(columns, self.open or other.open, self.unlisted | other.unlisted, uncounted)
 
     def with_name(self, qualifiers: frozenset[tuple[str, ...]]) -> RelationColumns[V]:
         """Return what a relation shows under another name."""
         # RULE (alias-shows-plain-names)
         shown = [one._replace(qualifiers=qualifiers) for one in self.columns if one.bare]
-        return RelationColumns(tuple(shown), self.open)
+        unlisted = qualifiers if self.open else frozenset[tuple[str, ...]]()
+        return RelationColumns(tuple(shown), self.open, unlisted, self.uncounted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +157,28 @@ class AmbiguousName(Generic[V]):
 
 
 @dataclass(frozen=True, slots=True)
-class UnknownName:
-    """No column has the name: it is a field of one, a word such as `user`, or nothing."""
+class FoundField(Generic[V]):
+    """A reference means a field of one of these columns, or nothing."""
+
+    attributes: tuple[RelationColumn[V], ...]
+    depth: int
+    open: bool
 
 
 @dataclass(frozen=True, slots=True)
-class OpenName:
+class UnknownName:
+    """No column has the name: it is a word such as `user`, or nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenName(Generic[V]):
     """A column may have the name whose name is not known."""
 
+    otherwise: tuple[RelationColumn[V], ...] = ()
+    """What the reference means where that one has another name."""
 
-NameAnswer = FoundName[V] | AmbiguousName[V] | UnknownName | OpenName
+
+NameAnswer = FoundName[V] | AmbiguousName[V] | FoundField[V] | UnknownName | OpenName[V]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +194,52 @@ class NameScope(Generic[V]):
         """Return the scope of what stands above these columns."""
         return NameScope(self.ctes, (tiers, *self.levels))
 
+    def binding(self, variables: RelationColumns[V]) -> NameScope[V]:
+        """Return the scope of the body of a lambda function."""
+        here, *around = self.levels or ((),)
+        return NameScope(self.ctes, ((variables, *here), *around))
+
     def resolve(self, parts: Sequence[str]) -> NameAnswer[V]:
+        perhaps = False
         for depth, tiers in enumerate(self.levels):
             for tier in tiers:
-                found = tier.find_columns(parts)
+                found, fields = _find_longest(parts, tier)
+                if perhaps and found:
+                    return OpenName(tuple(found))
+                if fields and found:
+                    return FoundField(tuple(found), depth, tier.open)
                 if len(found) == 1:  # RULE (ambiguous-name)
                     return FoundName(found[0], depth, tier.open)
                 if found:
                     return AmbiguousName(tuple(found), depth, tier.open)
-                if tier.open:  # RULE (open-name)
+                if fields:
                     return OpenName()
-        return UnknownName()
+                perhaps = perhaps or tier.open  # RULE (open-name)
+        return OpenName() if perhaps else UnknownName()
+
+    def has_qualifier(self, parts: Sequence[str]) -> bool:
+        """Whether a reference begins with the name of a relation."""
+        starts = {tuple(part.lower() for part in parts[:length]) for length in range(1, len(parts))}
+        tiers = [tier for level in self.levels for tier in level]
+        return any(
+            not starts.isdisjoint(tier.unlisted)
+            or any(not starts.isdisjoint(one.qualifiers) for one in tier.columns)
+            for tier in tiers
+        )
+
+
+def _find_longest(
+    parts: Sequence[str], tier: RelationColumns[V]
+) -> tuple[list[RelationColumn[V]], tuple[str, ...]]:
+    """Return the columns that a reference can mean by its longest qualifier, and what are fields then; with
+    fields alone it is of a relation whose columns are not known."""
+    for length in range(len(parts), 0, -1):
+        found = tier.find_columns(parts[:length])
+        if found:
+            return found, tuple(parts[length:])
+        if length > 1 and tuple(part.lower() for part in parts[: length - 1]) in tier.unlisted:
+            return [], tuple(parts[length - 1 :])
+    return [], ()
 
 
 def scope_of(columns: RelationColumns[V]) -> NameScope[V]:
@@ -173,7 +253,7 @@ class Domain(Protocol[V]):
     def scan(self, scan: NamedScan) -> Iterable[tuple[str, V]] | None:
         """Return a stored relation's columns, None where they are not known."""
 
-    def column(self, column: NamedColumn, answer: NameAnswer[V]) -> V:
+    def column(self, column: NamedColumn, answer: NameAnswer[V], scope: NameScope[V]) -> V:
         """Return what a reference is worth."""
 
     def compute(self, expression: Expression, operands: Sequence[V]) -> V:
@@ -181,6 +261,17 @@ class Domain(Protocol[V]):
 
     def query(self, query: Subquery, scope: NameScope[V]) -> V:
         """Return what a query within an expression is worth."""
+
+    def expand(
+        self, star: Star, shown: Sequence[RelationColumn[V]], scope: NameScope[V]
+    ) -> Sequence[RelationColumn[V]]:
+        """Look at the columns that a star in a select list shows; return these as they are above it."""
+
+    def star(self, star: Star, shown: Sequence[RelationColumn[V]], scope: NameScope[V]) -> V:
+        """Return what a star within an expression is worth, which stands for these columns."""
+
+    def variable(self) -> V:
+        """Return what a variable of a lambda function is worth."""
 
     def item(self, item: Expression, value: V) -> V:
         """Return what an item of a select list gives."""
@@ -201,45 +292,167 @@ class Resolver(Generic[V]):
     """The places that name common table expressions."""
     only: frozenset[str] | None = None
     """The names, lower case, that stored columns are looked up by; others are left out. None: all."""
+    many: Callable[[NamedCall], bool] = lambda _: True
+    """Whether a function may make several columns of a select list."""
+    recursion: bool = False
+    """Whether common table expressions that read themselves are followed; else nothing is known of them."""
+    full_names: Mapping[Span, tuple[str, ...]] = field(default_factory=dict)
+    """What stored relations are called in full, by their places; of others only what is written is known."""
+    by_plan: Mapping[int, Sequence[RelationNode]] = field(default_factory=dict)
+    """The relations of a plan by their ids, which references may say. Without any these say nothing."""
+    max_steps: int = MAX_STEPS
     steps: int = 0
     _known: dict[int, RelationColumns[V]] = field(default_factory=dict)
     """By the identity of a relation, each of which stands at one place."""
 
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Forget what is found of relations meanwhile: an expression may be looked at in two scopes."""
+        known = self._known
+        self._known = dict(known)
+        try:
+            yield
+        finally:
+            self._known = known
+
     def step(self, count: int = 1) -> None:
         self.steps += count
-        if self.steps > MAX_STEPS:  # RULE (leakproof-steps)
+        if self.steps > self.max_steps:  # RULE (leakproof-steps)
             raise TooMuch
 
     def relation(self, relation: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
-        """Return the columns of a relation."""
-        found = self._known.get(id(relation))
-        if found is None:
-            found = self._known[id(relation)] = self._relation(relation, scope)
-            self.step(1 + len(found.columns))
-        return found
+        """Return the columns of a relation, without recursion over those that it reads."""
+        order: list[RelationNode] = []
+        waiting = [relation]
+        while waiting:
+            one = waiting.pop()
+            if id(one) in self._known:
+                continue
+            order.append(one)
+            match one:
+                case With():
+                    pass  # its query stands within
+                case Join(lateral=True):
+                    waiting.append(one.left)
+                case _:
+                    waiting += one.inputs
+        for one in reversed(order):
+            if id(one) not in self._known:
+                found = self._known[id(one)] = self._relation(one, scope)
+                self.step(1 + len(found.columns))
+        return self._known[id(relation)]
 
     def within(self, relation: With, scope: NameScope[V]) -> NameScope[V]:
         """Return the scope of a query with common table expressions; none is known to itself."""
         ctes = dict(scope.ctes)
         for name, definition in relation.definitions:
             ctes.pop(name.lower(), None)
-            ctes[name.lower()] = self.relation(definition, NameScope(dict(ctes), scope.levels))
+            if relation.recursive and self.recursion:
+                ctes[name.lower()] = self._rounds(name.lower(), definition, NameScope(ctes, scope.levels))
+            else:
+                ctes[name.lower()] = self.relation(definition, NameScope(dict(ctes), scope.levels))
         return NameScope(ctes, scope.levels)
 
+    def _rounds(self, name: str, definition: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
+        """Return the columns of what may read itself: those of its first branch, then with what each round
+        adds to them, until one adds nothing."""
+        known: RelationColumns[V] | None = None
+        body = definition
+        while isinstance(body, SubqueryAlias | ColumnAliases | Pass):
+            body = body.input
+        if isinstance(body, SetOperation):
+            known = self.relation(body.inputs[0], scope)
+            names = _column_names(definition)
+            if names and len(names) == len(known.columns):
+                pairs = zip(names, known.columns, strict=True)
+                columns = tuple([RelationColumn(one.lower(), column.value) for one, column in pairs])
+                known = RelationColumns(columns, known.open)
+        while True:
+            ctes = {**scope.ctes} if known is None else {**scope.ctes, name: known}
+            with self.aside():  # what was found in a round does not hold in the next
+                found = self.relation(definition, NameScope(ctes, scope.levels))
+            shown = found.with_name(frozenset())
+            if known is None or shown == known:
+                return found
+            known = shown
+
     def value(self, expression: Expression, scope: NameScope[V]) -> V:
-        """Return what an expression is worth."""
+        """Return what an expression is worth, without recursion over what it is made of."""
+        if not expression.operands:
+            return self._value(expression, (), scope)
+        order: list[tuple[Expression, int]] = []
+        waiting = [expression]
+        while waiting:
+            one = waiting.pop()
+            operands: Sequence[Expression] = one.operands
+            match one:
+                case Subquery() | Lambda():
+                    operands = ()
+                case WindowCall():
+                    operands = (*one.function.operands, *one.keys)
+            order.append((one, len(operands)))
+            waiting += operands
+        values: list[V] = []
+        for one, count in reversed(order):
+            made = values[len(values) - count :]
+            del values[len(values) - count :]
+            values.append(self._value(one, made, scope))
+        return values[0]
+
+    def _value(self, expression: Expression, operands: Sequence[V], scope: NameScope[V]) -> V:
+        self.step()
         match expression:
             case NamedColumn():
-                self.step(1 + sum([len(tier.columns) for tier in scope.levels[0]]) // 16)
-                return self.domain.column(expression, scope.resolve(expression.parts))
+                self.step()
+                return self.domain.column(expression, self.answer(expression, scope), scope)
             case Subquery():
                 return self.domain.query(expression, scope)
-            case WindowCall():
-                operands = (*expression.function.operands, *expression.keys)
-            case _:
-                operands = expression.operands
-        self.step()
-        return self.domain.compute(expression, [self.value(one, scope) for one in operands])
+            case Star():
+                tiers = self.tiers(expression, scope)
+                shown = [one for tier in tiers for one in star_columns(expression, tier)]
+                self.step(len(shown))
+                return self.domain.star(expression, shown, scope)
+            case Lambda():
+                names = [
+                    RelationColumn(name.lower(), self.domain.variable()) for name in expression.variables
+                ]
+                body = self.value(expression.body, scope.binding(RelationColumns(tuple(names))))
+                return self.domain.compute(expression, [body])
+        return self.domain.compute(expression, operands)
+
+    def answer(self, column: NamedColumn, scope: NameScope[V]) -> NameAnswer[V]:
+        """Return what a reference means: a DataFrame's own column is one of its relation's."""
+        if column.plan_id is None or not self.by_plan:
+            return scope.resolve(column.parts)
+        relations = self._of_plan(column.plan_id)
+        self.step(len(relations))
+        found = [scope_of(one).resolve(column.parts) for one in relations]
+        sure = [one for one in found if not isinstance(one, UnknownName)]
+        if len(sure) <= 1:
+            return sure[0] if sure else UnknownName()
+        columns: list[RelationColumn[V]] = []
+        for one in sure:
+            match one:
+                case FoundName():
+                    columns.append(one.attribute)
+                case FoundField() | AmbiguousName():
+                    columns += one.attributes
+                case OpenName():
+                    columns += one.otherwise
+        if any(isinstance(one, OpenName) for one in sure):
+            return OpenName(tuple(columns))
+        return AmbiguousName(tuple(columns), 0, open=False)
+
+    def tiers(self, star: Star, scope: NameScope[V]) -> Sequence[RelationColumns[V]]:
+        """Return what a star is of."""
+        if star.plan_id is not None and self.by_plan:
+            return self._of_plan(star.plan_id)
+        return scope.levels[0] if scope.levels else ()
+
+    def _of_plan(self, plan_id: int) -> Sequence[RelationColumns[V]]:
+        """Return the relations of an id, as far as they are below."""
+        relations = self.by_plan.get(plan_id, ())
+        return [self._known[id(one)] for one in relations if id(one) in self._known]
 
     def _relation(self, relation: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
         match relation:
@@ -247,18 +460,31 @@ class Resolver(Generic[V]):
                 return self._scan(relation, scope)
             case With():
                 return self.relation(relation.input, self.within(relation, scope))
+            case Join(lateral=True):
+                left = self.relation(relation.left, scope)
+                below = [left, self.relation(relation.right, scope.over(left))]
             case _:
                 below = [self.relation(one, scope) for one in relation.inputs]
         inputs = self.domain.decide(relation, below, scope)
         match relation:
             case OneRow():
                 return RelationColumns()
+            case InlineTable():
+                return RelationColumns(self._made(relation.names))
             case Filter() | Pass():
                 return inputs[0]
             case SubqueryAlias():
                 return inputs[0].with_name(frozenset({(relation.name.lower(),)}))
             case ColumnAliases():
                 return self._rename_columns(relation, inputs[0])
+            case WithColumns():
+                return self._replace_columns(relation, inputs[0], scope)
+            case RenamedColumns():
+                return self._rename_some(relation, inputs[0])
+            case DroppedColumns():
+                return self._drop_columns(relation, inputs[0])
+            case ChangedColumns():
+                return self._change_columns(relation, inputs[0], scope)
             case Projection() | Aggregate():
                 return self._list_columns(relation.items, inputs[0], scope)
             case Generate():
@@ -267,20 +493,25 @@ class Resolver(Generic[V]):
                 return self._join_columns(relation, inputs[0], inputs[1])
             case SetOperation():
                 return self._set(relation, inputs)
-            case OpaqueRelation():
-                return RelationColumns(open=True)
+            case OpaqueRelation() | TableFunction():
+                return _UNLISTED
         assert_never(relation)
 
+    def _made(self, names: Iterable[str]) -> tuple[RelationColumn[V], ...]:
+        """Return columns of which nothing but the names is known."""
+        return tuple([RelationColumn(name.lower(), self.domain.variable()) for name in names])
+
     def _scan(self, scan: NamedScan, scope: NameScope[V]) -> RelationColumns[V]:
-        parts = tuple([part.lower() for part in scan.parts])
+        named = self.full_names.get(scan.span, scan.parts) if scan.span is not None else scan.parts
+        parts = tuple([part.lower() for part in named])
         qualifiers = frozenset(parts[start:] for start in range(len(parts)))
         if scan.span in self.ctes:
             known = scope.ctes.get(parts[-1])
             inputs = self.domain.decide(scan, [] if known is None else [known], scope)
-            return inputs[0].with_name(qualifiers) if inputs else RelationColumns(open=True)
+            return inputs[0].with_name(qualifiers) if inputs else _UNLISTED
         stored = self.domain.scan(scan)
         if stored is None:
-            return RelationColumns(open=True)
+            return RelationColumns(open=True, unlisted=qualifiers, uncounted=True)
         columns = [
             RelationColumn(name.lower(), value, qualifiers)
             for name, value in stored
@@ -291,34 +522,112 @@ class Resolver(Generic[V]):
     def _list_columns(
         self, items: Sequence[Expression], below: RelationColumns[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
-        asked = {parts[0].lower() for item in items for parts in names_in(item)}
-        asked -= {one.name for one in below.columns}
+        asked: set[str] = set()
+        if any(isinstance(item, Alias | Aliases) for item in items):
+            asked = {parts[0].lower() for item in items for parts in names_in(item)}
+        if not below.open:
+            asked -= {one.name for one in below.columns}
         columns: list[RelationColumn[V]] = []
         given: list[RelationColumn[V]] = []
-        is_open = False
+        is_open = uncounted = False
         here = scope.over(below)
         for item in items:
             if isinstance(item, Star):
-                qualifier = tuple([part.lower() for part in item.qualifier])
-                shown = [o for o in below.columns if (qualifier in o.qualifiers if qualifier else o.bare)]
+                tiers = self.tiers(item, scope.over(below))
+                if item.replaced:
+                    shown = self._replaced(item, below, here)
+                else:
+                    shown = [one for tier in tiers for one in star_columns(item, tier)]
                 self.step(len(shown))
-                columns += [one._replace(qualifiers=frozenset(), bare=True) for one in shown]
+                columns += [one._replace(bare=True) for one in self.domain.expand(item, shown, here)]
                 # What has a qualifier that is none of a relation's is a column with fields.
-                is_open |= below.open or (bool(qualifier) and not shown)
+                unknown = bool(item.qualifier) and not shown
+                # RULE (star-of-plan)
+                unknown |= item.plan_id is not None and not self.by_plan
+                is_open |= unknown or any(tier.open for tier in tiers)
+                uncounted |= unknown or any(tier.uncounted for tier in tiers)
                 continue
             value = self.domain.item(item, self.value(item, here))
-            if isinstance(item, Alias):
-                columns.append(RelationColumn(item.name.lower(), value))
-                if columns[-1].name in asked:
-                    given.append(columns[-1])
+            if isinstance(item, Alias | Aliases):
+                names = (item.name,) if isinstance(item, Alias) else item.names
+                made = [RelationColumn(name.lower(), value) for name in names]
+                columns += made
+                if any(one.name in asked for one in made):  # RULE (with-columns-lateral)
+                    given += made
                     here = scope.over(below, RelationColumns(tuple(given)))
             elif isinstance(item, NamedColumn):
-                columns.append(RelationColumn(item.parts[-1].lower(), value))
+                passed = below.find_columns(item.parts)
+                # RULE (list-keeps-relation-names)
+                qualifiers = passed[0].qualifiers if len(passed) == 1 else frozenset()
+                columns.append(RelationColumn(item.parts[-1].lower(), value, qualifiers))
             else:
                 name = infer_name(item)
                 columns.append(RelationColumn(name, value, guessed=bool(name)))
                 is_open = True
-        return RelationColumns(tuple(columns), is_open)
+                uncounted |= isinstance(item, OpaqueExpression) and item.several
+                uncounted |= isinstance(item, NamedCall) and self.many(item)
+        return RelationColumns(tuple(columns), is_open, uncounted=uncounted)
+
+    def _replaced(
+        self, star: Star, below: RelationColumns[V], scope: NameScope[V]
+    ) -> list[RelationColumn[V]]:
+        """Return what a star shows that has other columns in the places of some."""
+        values = [self.domain.item(one, self.value(one, scope)) for one in star.replaced]
+        instead = list(zip(star.excluded, values, strict=True))
+        found = []
+        for one in star_columns(replace(star, excluded=()), below):
+            value = [value for parts, value in instead if _is_named(one, parts)]
+            found.append(RelationColumn(one.name, value[0]) if value else one)
+        return found
+
+    def _replace_columns(
+        self, relation: WithColumns, below: RelationColumns[V], scope: NameScope[V]
+    ) -> RelationColumns[V]:
+        made = {one.name: one for one in self._list_columns(relation.items, below, scope).columns}
+        shown = [one for one in below.columns if one.bare]
+        there = {one.name for one in shown}
+        columns = [made.get(one.name, one) for one in shown]
+        columns += [one for name, one in made.items() if name not in there]
+        # Of columns that are not known one may have the name.
+        uncounted = below.uncounted or (below.open and not made.keys() <= there)
+        return RelationColumns(tuple(columns), below.open, below.unlisted, uncounted)
+
+    def _rename_some(self, relation: RenamedColumns, below: RelationColumns[V]) -> RelationColumns[V]:
+        columns = [one for one in below.columns if one.bare]
+        for old, new in relation.names:
+            self.step(len(columns))
+            columns = [
+                one._replace(name=new.lower(), qualifiers=frozenset()) if one.name == old.lower() else one
+                for one in columns
+            ]
+        return RelationColumns(tuple(columns), below.open, below.unlisted, below.uncounted)
+
+    def _drop_columns(self, relation: DroppedColumns, below: RelationColumns[V]) -> RelationColumns[V]:
+        names = {name.lower() for name in relation.names}
+        columns = [one for one in below.columns if not (one.bare and one.name in names)]
+        for reference in relation.columns:
+            self.step(len(columns))
+            parts = tuple([part.lower() for part in reference.parts])
+            found = [one for one in columns if _is_named(one, parts) and (one.bare or len(parts) > 1)]
+            if reference.plan_id is not None:
+                theirs = [its for one in self._of_plan(reference.plan_id) for its in one.columns]
+                same = [one for one in found if any(one is its for its in theirs)]
+                equal = [one for one in found if any(one.value == its.value for its in theirs)]
+                # Where it is not known which one is meant, all stay: what is left is read.
+                found = next((sure for sure in (same, equal) if len(sure) == 1), [])  # RULE (dropped-column)
+            columns = [one for one in columns if not any(one is gone for gone in found)]
+        uncounted = below.uncounted or below.open  # one that is dropped may be among those not known
+        return RelationColumns(tuple(columns), below.open, below.unlisted, uncounted)
+
+    def _change_columns(
+        self, relation: ChangedColumns, below: RelationColumns[V], scope: NameScope[V]
+    ) -> RelationColumns[V]:
+        names = {one.parts[-1].lower() for one in relation.changed if isinstance(one, NamedColumn)}
+        every = any(not isinstance(one, NamedColumn) for one in relation.changed)
+        changed = OpaqueExpression(relation.changed, complete=True)
+        made = self.value(changed, scope.over(below))
+        columns = [one._replace(value=made) if every or one.name in names else one for one in below.columns]
+        return RelationColumns(tuple(columns), below.open, below.unlisted, below.uncounted)
 
     def _rename_columns(self, relation: ColumnAliases, below: RelationColumns[V]) -> RelationColumns[V]:
         """Spark takes a list that is as long as the columns are many, and no other: so where there are as
@@ -326,7 +635,7 @@ class Resolver(Generic[V]):
         shown = [one for one in below.columns if one.bare]
         # RULE (places-of-all-columns)
         if self.only is not None or not len(relation.names) == len(shown) == len(below.columns):
-            return RelationColumns(open=True)
+            return _UNLISTED
         pairs = zip(relation.names, shown, strict=True)
         return RelationColumns(tuple([RelationColumn(name.lower(), one.value) for name, one in pairs]))
 
@@ -336,7 +645,8 @@ class Resolver(Generic[V]):
         value = self.value(relation.generator, scope.over(below))
         qualifiers = frozenset({(relation.alias.lower(),)})
         made = [RelationColumn(name.lower(), value, qualifiers) for name in relation.names]
-        return below.beside(RelationColumns(tuple(made), open=not made))
+        unlisted = frozenset() if made else qualifiers
+        return below.beside(RelationColumns(tuple(made), not made, unlisted, not made))
 
     def _join_columns(
         self, join: Join, left: RelationColumns[V], right: RelationColumns[V]
@@ -347,7 +657,7 @@ class Resolver(Generic[V]):
         names: Sequence[str] = join.using
         if join.natural:
             if both.open:
-                return RelationColumns(open=True)
+                return _UNLISTED
             plain = {one.name for one in right.columns if one.bare}
             names = [one.name for one in left.columns if one.bare and one.name in plain]
         if not names:
@@ -355,16 +665,19 @@ class Resolver(Generic[V]):
         merged: list[RelationColumn[V]] = []
         for name in names:
             ours, theirs = left.find_columns((name,)), right.find_columns((name,))
-            if len(ours) != 1 or len(theirs) != 1:
-                return RelationColumns(open=True)
-            value = (theirs if join.kind is JoinKind.RIGHT_OUTER else ours)[0].value
+            is_known = len(ours) <= 1 and len(theirs) <= 1
+            if not is_known or not (ours or left.open) or not (theirs or right.open):
+                return _UNLISTED
+            # On a side whose columns are not all known, it may be one of the others.
+            sides = [one[0].value if one else self.domain.variable() for one in (ours, theirs)]
+            value = sides[join.kind is JoinKind.RIGHT_OUTER]
             if join.kind is JoinKind.FULL_OUTER:  # RULE (full-join-either-column)
-                value = self.domain.merge([ours[0].value, theirs[0].value])
-            guessed = ours[0].guessed or theirs[0].guessed
+                value = self.domain.merge(sides)
+            guessed = any(one.guessed for one in (*ours, *theirs))
             merged.append(RelationColumn(name.lower(), value, guessed=guessed))
         folded = {one.name for one in merged}
-        sides = [one._replace(bare=one.bare and one.name not in folded) for one in both.columns]
-        return RelationColumns((*merged, *sides), both.open)
+        rest = [one._replace(bare=one.bare and one.name not in folded) for one in both.columns]
+        return RelationColumns((*merged, *rest), both.open, both.unlisted, both.uncounted)
 
     def _set(self, relation: SetOperation, inputs: Sequence[RelationColumns[V]]) -> RelationColumns[V]:
         first, *others = [[one for one in side.columns if one.bare] for side in inputs]
@@ -387,11 +700,36 @@ class Resolver(Generic[V]):
             columns += [one._replace(qualifiers=frozenset()) for one in more.values()]
         else:
             is_open |= whole and any(len(other) != len(first) for other in others)
-        return RelationColumns(tuple(columns), is_open)
+        return RelationColumns(tuple(columns), is_open, uncounted=any(side.uncounted for side in inputs))
 
 
+_UNLISTED: Final[RelationColumns[Any]] = RelationColumns(open=True, uncounted=True)
 LEFT_ONLY: Final = frozenset({JoinKind.LEFT_ANTI, JoinKind.LEFT_SEMI})
 """Joins that show the left side alone."""
+
+
+def star_columns(star: Star, below: RelationColumns[V]) -> list[RelationColumn[V]]:
+    """Return the columns that a star shows, of those that are known."""
+    qualifier = tuple([part.lower() for part in star.qualifier])
+    pattern = None if star.pattern is None else re.compile(star.pattern, re.IGNORECASE)
+    return [
+        one
+        for one in below.columns
+        if (qualifier in one.qualifiers if qualifier else one.bare)
+        and not any(_is_named(one, excluded) for excluded in star.excluded)
+        and (pattern is None or pattern.fullmatch(one.name))
+    ]
+
+
+def _is_named(column: RelationColumn[V], parts: Sequence[str]) -> bool:
+    return column.name == parts[-1] and (len(parts) == 1 or tuple(parts[:-1]) in column.qualifiers)
+
+
+def _column_names(relation: RelationNode) -> Sequence[str]:
+    """Return the names that a definition gives its columns by their places."""
+    while isinstance(relation, SubqueryAlias):
+        relation = relation.input
+    return relation.names if isinstance(relation, ColumnAliases) else ()
 
 
 def infer_name(item: Expression) -> str:

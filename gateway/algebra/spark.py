@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
+    Aliases,
     Cast,
     ColumnAliases,
     ConditionClause,
     Expression,
     Filter,
     Generate,
+    InlineTable,
     Join,
     JoinKind,
+    Lambda,
     Literal,
     NamedCall,
     NamedColumn,
@@ -34,10 +39,11 @@ from gateway.algebra.nodes import (
     Star,
     Subquery,
     SubqueryAlias,
+    TableFunction,
     WindowCall,
     With,
 )
-from gateway.model.reading import ExpressionNode
+from gateway.model.reading import ExpressionNode, Reading, read_tree
 
 GROUPINGS: Final = frozenset("Cube GroupingSets Rollup".split())
 """Operators that make several groupings of one."""
@@ -73,6 +79,18 @@ _NATURAL: Final = "Natural"
 """Before the type of a join that is NATURAL."""
 
 
+def relation_of(reading: Reading, base: int = 0) -> RelationNode | None:
+    """Return the plan of a statement as a relation; None for a very large one, and for an expression. Places
+    in it are counted from `base`."""
+    return None if reading.tree_json is None else _read_relation(reading.tree_json, base)
+
+
+@lru_cache(maxsize=32)
+def _read_relation(tree: bytes, base: int) -> RelationNode:
+    """The same, remembered: several ask for it while one statement is judged."""
+    return lower_relation(read_tree(tree, base))
+
+
 def lower_relation(node: ExpressionNode) -> RelationNode:
     """Return a plan as a relation."""
     return _RELATIONS.get(node.node, _opaque)(node)
@@ -84,9 +102,11 @@ def lower_expression(node: ExpressionNode) -> Expression:
 
 def conjuncts(conditions: Iterable[Expression]) -> Iterator[Expression]:
     """Yield the conditions that have to hold, one by one."""
-    for condition in conditions:
+    waiting = list(conditions)[::-1]
+    while waiting:
+        condition = waiting.pop()
         if isinstance(condition, Operator) and condition.name == "And":
-            yield from conjuncts(condition.operands)
+            waiting += condition.operands[::-1]
         else:
             yield condition
 
@@ -99,7 +119,8 @@ def _all(nodes: Iterable[ExpressionNode]) -> tuple[Expression, ...]:
 
 
 def _opaque_expression(node: ExpressionNode) -> Expression:
-    return OpaqueExpression(_all(node.children), tuple(map(lower_relation, node.plans)), span=node.span)
+    plans = tuple(map(lower_relation, node.plans))
+    return OpaqueExpression(_all(node.children), plans, node.node, span=node.span)
 
 
 def _column(node: ExpressionNode) -> Expression:
@@ -107,7 +128,10 @@ def _column(node: ExpressionNode) -> Expression:
 
 
 def _star(node: ExpressionNode) -> Expression:
-    return Star(node.parts, span=node.span)
+    replaced = _all(node.children)
+    if replaced and len(replaced) != len(node.without):
+        return _opaque_expression(node)
+    return Star(node.parts, fold(node.without), replaced, implied=node.span is None, span=node.span)
 
 
 def _literal(node: ExpressionNode) -> Expression:
@@ -141,6 +165,22 @@ def _cast(node: ExpressionNode) -> Expression:
 
 def _alias(node: ExpressionNode) -> Expression:
     return Alias(node.parts[0], lower_expression(node.children[0]), span=node.span)
+
+
+def _aliases(node: ExpressionNode) -> Expression:
+    return Aliases(node.parts, lower_expression(node.children[0]), span=node.span)
+
+
+def _lambda(node: ExpressionNode) -> Expression:
+    body, *variables = node.children
+    if any(len(one.parts) != 1 for one in variables):
+        return _opaque_expression(node)
+    return Lambda(tuple([one.parts[0] for one in variables]), lower_expression(body), span=node.span)
+
+
+def _table_argument(node: ExpressionNode) -> Expression:
+    """`TABLE(t)`, or `TABLE(SELECT …)`, as an argument of a table function."""
+    return _opaque_expression(node) if node.children else _query(QueryKind.TABLE)(node)
 
 
 def _within(node: ExpressionNode) -> Expression:
@@ -185,6 +225,11 @@ _EXPRESSIONS: Final[Mapping[str, Callable[[ExpressionNode], Expression]]] = {
     **dict.fromkeys(_FUNCTIONS, _syntax),
     "AggregateExpression": _build_aggregate,
     "Alias": _alias,
+    "FunctionTableSubqueryArgumentExpression": _table_argument,
+    "LambdaFunction": _lambda,
+    "MultiAlias": _aliases,
+    "UnresolvedNamedLambdaVariable": _column,
+    "UnresolvedStarExceptOrReplace": _star,
     "Cast": _cast,
     "Exists": _query(QueryKind.EXISTS),
     "InSubquery": _in_query,
@@ -206,7 +251,8 @@ _EXPRESSIONS: Final[Mapping[str, Callable[[ExpressionNode], Expression]]] = {
 
 
 def _opaque(node: ExpressionNode) -> RelationNode:
-    return OpaqueRelation(tuple(map(lower_relation, node.plans)), _all(node.children), span=node.span)
+    plans = tuple(map(lower_relation, node.plans))
+    return OpaqueRelation(plans, _all(node.children), node.node, span=node.span)
 
 
 def _input(node: ExpressionNode) -> RelationNode:
@@ -248,6 +294,17 @@ def _join(node: ExpressionNode) -> RelationNode:
     return Join(left, right, kind, conditions, node.parts, natural, span=node.span)
 
 
+def _lateral(node: ExpressionNode) -> RelationNode:
+    """A join whose right side is a query within an expression."""
+    right, *conditions = node.children
+    kind = _JOIN_KINDS.get(node.mode)
+    if kind is None or right.node != "LateralSubquery" or right.children:
+        return _opaque(node)
+    on = tuple(conjuncts(_all(conditions)))
+    below = lower_relation(right.plans[0])
+    return Join(_input(node), below, kind, on, node.parts, lateral=True, span=node.span)
+
+
 _JOIN_KINDS: Final = {kind.value: kind for kind in JoinKind}
 
 
@@ -273,7 +330,44 @@ def _column_aliases(node: ExpressionNode) -> RelationNode:
 
 def _with(node: ExpressionNode) -> RelationNode:
     query, *definitions = map(lower_relation, node.plans)
-    return With(query, tuple(zip(node.parts, definitions, strict=True)), span=node.span)
+    pairs = tuple(zip(node.parts, definitions, strict=True))
+    return With(query, pairs, node.mode == "RECURSIVE", span=node.span)
+
+
+def _values(node: ExpressionNode) -> RelationNode:
+    return InlineTable(node.parts, _all(node.children), span=node.span)
+
+
+def _table_function(node: ExpressionNode) -> RelationNode:
+    return TableFunction(node.parts, _all(node.children), span=node.span)
+
+
+def _drop(node: ExpressionNode) -> RelationNode:
+    """What `|> DROP` leaves: all columns but some."""
+    if any(one.node != "UnresolvedAttribute" for one in node.children):
+        return _opaque(node)
+    left = Star(excluded=fold([one.parts for one in node.children]), implied=True)
+    return Projection(_input(node), (left,), span=node.span)
+
+
+def _windows(node: ExpressionNode) -> RelationNode:
+    """Put what WINDOW says in the places of its names, which is all that it does."""
+    windows = dict(zip([name.lower() for name in node.parts], node.children[-len(node.parts) :], strict=True))
+    (below,) = node.plans
+    return lower_relation(_with_windows(below, windows))
+
+
+def _with_windows(node: ExpressionNode, windows: Mapping[str, ExpressionNode]) -> ExpressionNode:
+    children = tuple([_with_windows(one, windows) for one in node.children])
+    plans = tuple([_with_windows(one, windows) for one in node.plans])
+    if node.node == "UnresolvedWindowExpression" and (meant := windows.get(node.parts[0].lower())):
+        return replace(node, node="WindowExpression", parts=(), children=(*children, meant))
+    return replace(node, children=children, plans=plans)
+
+
+def fold(names: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    """Return names in lower case."""
+    return tuple([tuple([part.lower() for part in parts]) for parts in names])
 
 
 def _pass(why: Passing) -> Callable[[ExpressionNode], RelationNode]:
@@ -285,6 +379,7 @@ def _pass(why: Passing) -> Callable[[ExpressionNode], RelationNode]:
 
 _RELATIONS: Final[Mapping[str, Callable[[ExpressionNode], RelationNode]]] = {
     "Aggregate": _aggregate,
+    "DataFrameDropColumns": _drop,
     "Distinct": _pass(Passing.DISTINCT),
     "Except": _set,
     "Filter": _filter(ConditionClause.WHERE),
@@ -292,6 +387,8 @@ _RELATIONS: Final[Mapping[str, Callable[[ExpressionNode], RelationNode]]] = {
     "GlobalLimit": _pass(Passing.LIMIT),
     "Intersect": _set,
     "Join": _join,
+    "LateralJoin": _lateral,
+    "LimitAll": _pass(Passing.LIMIT),
     "LocalLimit": _pass(Passing.LIMIT),
     "Offset": _pass(Passing.LIMIT),
     "OneRowRelation": _one_row,
@@ -299,6 +396,7 @@ _RELATIONS: Final[Mapping[str, Callable[[ExpressionNode], RelationNode]]] = {
     "Project": _project,
     "RebalancePartitions": _pass(Passing.REPARTITION),
     "Repartition": _pass(Passing.REPARTITION),
+    "RelationTimeTravel": _pass(Passing.VERSION),
     "RepartitionByExpression": _pass(Passing.REPARTITION),
     "Sample": _pass(Passing.SAMPLE),
     "Sort": _pass(Passing.SORT),
@@ -306,9 +404,12 @@ _RELATIONS: Final[Mapping[str, Callable[[ExpressionNode], RelationNode]]] = {
     "Union": _set,
     "UnresolvedHaving": _filter(ConditionClause.HAVING),
     "UnresolvedHint": _pass(Passing.HINT),
+    "UnresolvedInlineTable": _values,
     "UnresolvedQualify": _filter(ConditionClause.QUALIFY),
     "UnresolvedRelation": _scan,
     "UnresolvedSubqueryColumnAliases": _column_aliases,
+    "UnresolvedTVFAliases": _column_aliases,
+    "UnresolvedTableValuedFunction": _table_function,
     "UnresolvedWith": _with,
-    "WithWindowDefinition": _pass(Passing.WINDOWS),
+    "WithWindowDefinition": _windows,
 }

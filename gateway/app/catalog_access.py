@@ -92,7 +92,7 @@ class CatalogAccess:
         if direct is not None:
             return await self._stack.enter_async_context(direct)
         if not entry.on_spark:
-            raise Faults([f"`{entry.name}` is a list of catalogs, which has no databases itself"])
+            raise Faults([f"`{entry.name}` is a list of catalogs and has no databases of its own"])
         queries, live = await self._ask_spark()
         return await self._stack.enter_async_context(
             SparkSqlCatalog(entry.name, queries.query, live, refusal=BackendError)
@@ -103,7 +103,7 @@ class CatalogAccess:
         provider = next(one.provider for one in catalogs if one.name == name)
         row = load_shipped_providers().row(provider, minor_of_spark(self._settings))
         if row is None:
-            raise Faults([f"`{name}`: what types mean of provider `{provider}` is not known"])
+            raise Faults([f"`{name}`: the types of provider `{provider}` are not known"])
         return await self._stack.enter_async_context(metalake.catalog(name, row.types))
 
     async def _ask_metalake(

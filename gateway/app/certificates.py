@@ -53,16 +53,16 @@ class CertificatePair:
     def expiry_fault(self, name: str, now: datetime) -> str | None:
         """Return why nobody can trust it now, or None."""
         if now >= self.not_after:
-            return f"`{name}` ran out on {self.not_after:%Y-%m-%d}: clients refuse it"
+            return f"`{name}` expired on {self.not_after:%Y-%m-%d}: clients reject it"
         if now < self.not_before:
-            return f"`{name}` holds only from {self.not_before:%Y-%m-%d} on: clients refuse it"
+            return f"`{name}` is not valid before {self.not_before:%Y-%m-%d}: clients reject it"
         return None
 
     def expiry_warning(self, name: str, now: datetime) -> str | None:
         """Return that it runs out soon, or None."""
         if now < self.not_after <= now + WARN_BEFORE:
             days = (self.not_after - now).days
-            return f"`{name}` runs out on {self.not_after:%Y-%m-%d}, in {days} days"
+            return f"`{name}` expires on {self.not_after:%Y-%m-%d}, in {days} days"
         return None
 
 
@@ -74,7 +74,7 @@ def read_pair(tls: Tls) -> CertificatePair:
     private = None
     # Opening a pipe would wait for somebody who writes to it.
     faults = [
-        f"`{path}` cannot be read: it is no file"
+        f"`{path}` cannot be read: it is not a file"
         for path in (tls.certificate, tls.key)
         if path.exists() and not (path.is_file() or path.is_dir())
     ]
@@ -86,17 +86,17 @@ def read_pair(tls: Tls) -> CertificatePair:
     except OSError as error:
         faults.append(f"`{tls.certificate}` cannot be read: {error.strerror}")
     except UNUSABLE:
-        faults.append(f"`{tls.certificate}` holds no certificate in PEM that can be used")
+        faults.append(f"`{tls.certificate}` has no usable certificate in PEM format")
     try:
         key = tls.key.read_bytes()
         private = load_pem_private_key(key, password=None)
     except OSError as error:
         faults.append(f"`{tls.key}` cannot be read: {error.strerror}")
     except TypeError:
-        faults.append(f"`{tls.key}` is encrypted, and a gateway cannot be asked for its password")
+        faults.append(f"`{tls.key}` is encrypted; a gateway cannot prompt for its passphrase")
     except UNUSABLE as error:
         why = "" if b"-----BEGIN" not in key else f": {one_line(str(error))}"
-        faults.append(f"`{tls.key}` holds no private key in PEM that can be used{why}")
+        faults.append(f"`{tls.key}` has no usable private key in PEM format{why}")
     if faults or private is None:
         raise Faults(faults)
     try:
@@ -112,23 +112,25 @@ def read_pair(tls: Tls) -> CertificatePair:
         )
     except UNUSABLE as error:
         why = one_line(str(error))
-        raise Faults([f"`{tls.certificate}` holds a certificate that cannot be used: {why}"]) from None
+        raise Faults([f"`{tls.certificate}` has a certificate that cannot be used: {why}"]) from None
     own = private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     if own != shown:
-        raise Faults([f"`{tls.key}` is not the key of `{tls.certificate}`"])
+        raise Faults([f"`{tls.key}` does not match `{tls.certificate}`"])
     return pair
 
 
 def _warnings(name: str, chain: list[x509.Certificate]) -> list[str]:
     found = []
     if any(one.issuer != other.subject for one, other in itertools.pairwise(chain)):
-        found.append(f"`{name}` is no chain, each certificate issued by the next: clients may refuse it")
+        found.append(
+            f"`{name}` is not a chain in which each certificate is issued by the next: clients may reject it"
+        )
     extensions = chain[0].extensions
     uses = next((one.value for one in extensions if isinstance(one.value, x509.ExtendedKeyUsage)), None)
     if uses is not None and not {ExtendedKeyUsageOID.SERVER_AUTH, ANY_USE} & set(uses):
-        found.append(f"`{name}` is not for servers (`extendedKeyUsage`): clients refuse it")
+        found.append(f"`{name}` is not for server authentication (`extendedKeyUsage`): clients reject it")
     if not any(isinstance(one.value, x509.SubjectAlternativeName) for one in extensions):
-        found.append(f"`{name}` names no host as `subjectAltName`: clients that look for one refuse it")
+        found.append(f"`{name}` has no host in `subjectAltName`: clients that verify host names reject it")
     return found
 
 

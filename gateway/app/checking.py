@@ -154,7 +154,7 @@ async def check(
     if existing is None:
         not_asked += _not_asked(with_spark, found.settings, with_parser, with_backend)
     if with_parser and not readable:
-        not_asked.append("masks and filters were not parsed: mend first what cannot be read")
+        not_asked.append("masks and filters were not parsed: first fix what cannot be read")
     elif with_parser and loaded:
         first = settings[0] if settings else Settings()
         try:
@@ -224,12 +224,12 @@ def _not_asked(
     """Say why Spark is not asked for what policies name, where that is known before."""
     why = ""
     if not settings:
-        why = "no settings among the paths name one"
+        why = "none of the paths is a settings file"
     elif not with_spark:
-        why = "mend first what keeps settings or policies from being read"
+        why = "first fix what prevents settings or policies from being read"
     elif not (with_parser and with_backend):
         why = "`--no-parser` or `--no-backend` was given"
-    return [f"Spark was not asked for the tables and columns of policies: {why}"] if why else []
+    return [f"tables and columns of policies were not checked against Spark: {why}"] if why else []
 
 
 def _faults(load: Callable[..., object], *arguments: object) -> list[str]:
@@ -273,7 +273,7 @@ def _sort(paths: Iterable[Path]) -> _Sorted:
             faults += error.faults
             continue
         if path.is_dir() and not files:
-            faults.append(f"{path}: holds no `*.yaml` and no `*.json`")
+            faults.append(f"{path}: contains no `*.yaml` and no `*.json`")
         for file in files:
             match _kind(file):
                 case "pack":
@@ -341,7 +341,7 @@ def _kind(file: Path) -> str:
     if keys & set(PACK_KEYS):
         return "pack"
     near = hint(str(next(iter(keys))), (*PACK_KEYS, *Settings.model_fields))
-    return f"{file}:1: neither settings nor a pack nor a service definition{near}"
+    return f"{file}:1: neither a settings file, a policy pack nor a service definition{near}"
 
 
 def _is_definition(file: Path) -> bool:
@@ -386,7 +386,7 @@ async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Bac
     except BackendMismatch as error:
         return BackendCheck(faults=error.reasons)
     except BackendUnavailable as error:
-        return BackendCheck(warnings=(f"Spark was not asked how it parses texts: {error.for_operators}",))
+        return BackendCheck(warnings=(f"could not compare how Spark parses: {error.for_operators}",))
     finally:
         await upstream.close()
     return BackendCheck(warnings=_catalogs(settings, told))
@@ -395,8 +395,8 @@ async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Bac
 def _catalogs(settings: Settings, told: SparkConfiguration) -> tuple[str, ...]:
     """Tell of catalogs that Spark has and nobody speaks for."""
     return tuple(
-        f"Spark has the catalog `{name}` ({plugin}), which `policies.catalogs` does not name: "
-        "nobody reaches its tables" + ("" if name == name.lower() else "; none with capitals can be named")
+        f"Spark has the catalog `{name}` ({plugin}), which is not in `policies.catalogs`: nobody can "
+        "access its tables" + ("" if name == name.lower() else "; names with capitals are not supported")
         for name, plugin in told.catalogs.items()
         if name not in settings.named_catalogs and name != "spark_catalog"
     )

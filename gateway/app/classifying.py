@@ -85,8 +85,8 @@ def gateway_session(section: str, gateway: str | None, token: Secret | None) -> 
     if gateway is None or token is None:
         raise Faults(
             [
-                f"`{section}` needs `gateway`, the address of a gateway's Spark Connect, and `token`, of"
-                " the user whose policies hold for what is read"
+                f"`{section}` needs `gateway`, the address of a gateway's Spark Connect endpoint, and "
+                "`token`, of the user by whose policies data is read"
             ]
         )
     keep_messages_out()
@@ -94,17 +94,15 @@ def gateway_session(section: str, gateway: str | None, token: Secret | None) -> 
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise BackendUnavailable(
-            f"jobs need pyspark, which `sluice-gateway[spark]` brings: {error}"
-        ) from None
+        raise BackendUnavailable(f"jobs need pyspark; install `sluice-gateway[spark]`: {error}") from None
     address = gateway.rstrip("/")
     address, _, more = address.partition("/;")
     login = token.reveal()
     if not (login.isascii() and login.isprintable()):
         raise Faults(
             [
-                f"`{section}.token` has a character that Spark Connect cannot send; `sluice users token`"
-                " prints one that it can"
+                f"`{section}.token` has a character that Spark Connect cannot send; use a token printed by "
+                "`sluice users token`"
             ]
         )
     url = f"{address}/;token={quote(login, safe='')}{';' + more if more else ''}"
@@ -114,7 +112,7 @@ def gateway_session(section: str, gateway: str | None, token: Secret | None) -> 
         give_up_soon(session)
     except (PySparkException, OSError) as error:
         # The address has the token in it, and the error may have the address.
-        raise BackendUnavailable(f"no session at {gateway}: {type(error).__name__}") from None
+        raise BackendUnavailable(f"cannot open a session at {gateway}: {type(error).__name__}") from None
     try:
         yield session
     finally:

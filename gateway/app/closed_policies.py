@@ -95,4 +95,4 @@ def describe_closed(closed: Iterable[ClosedPolicy]) -> str | None:
     if not shown:
         return None
     more = f" and {len(shown) - MAX_NAMED} more" if len(shown) > MAX_NAMED else ""
-    return f"cannot be loaded, and close what they are about: {', '.join(shown[:MAX_NAMED])}{more}"
+    return f"cannot be loaded; access to what they protect is denied: {', '.join(shown[:MAX_NAMED])}{more}"

@@ -55,7 +55,7 @@ def connect_backend(
     token = settings.token.reveal() if settings.token is not None else ""
     if token and (not token.isascii() or not token.isprintable() or token != token.strip()):
         # gRPC would refuse every call, and print the token in saying so.
-        raise Faults(["`backend.connect.token`: blanks around it, or characters beyond ASCII"])
+        raise Faults(["`backend.connect.token` has surrounding blanks or non-ASCII characters"])
     options = SparkConnectOptions(
         host=settings.host,
         port=settings.port,

@@ -21,19 +21,21 @@ class DatasetsCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the gauges, one sample for each source."""
         changed = GaugeMetricFamily(
-            "sluice_datasets_changed", "Tables whose files are not as the table, or gone", labels=["source"]
+            "sluice_datasets_changed",
+            "Tables whose files differ from the table or are gone",
+            labels=["source"],
         )
         found = GaugeMetricFamily(
-            "sluice_source_found", "Directories found that could be tables and are none", labels=["source"]
+            "sluice_source_found", "Directories that could be tables but are not", labels=["source"]
         )
         walked = GaugeMetricFamily(
             "sluice_source_walked_timestamp_seconds",
-            "Unix time of the last round of its walk, whatever came of it",
+            "Unix time of the last scan, whatever its result",
             labels=["source"],
         )
         failing = GaugeMetricFamily(
             "sluice_source_walk_trouble",
-            "1 while the last round could not look, or not everywhere",
+            "1 while the last scan failed, or was incomplete",
             labels=["source"],
         )
         for source, number in self._refreshing.findings.items():

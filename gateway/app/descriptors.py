@@ -35,8 +35,8 @@ def few_descriptors(settings: Settings) -> str | None:
     if hard == resource.RLIM_INFINITY or hard >= needed:
         return None
     return (
-        f"this process may have {hard} descriptors, and its settings want {needed}: connections are refused "
-        f"before others are; set `ulimit -n {needed}`, or `LimitNOFILE={needed}` of its unit"
+        f"this process may open {hard} file descriptors, and its settings need {needed}: connections will "
+        f"be refused; set `ulimit -n {needed}`, or `LimitNOFILE={needed}` in its unit"
     )
 
 

@@ -146,7 +146,7 @@ class ThriftEndpoint(Endpoint):
     async def start(self, parts: GatewayParts) -> int:
         listener = parts.settings.listeners.thrift
         if parts.sessions is None:
-            raise Faults(["`listeners.thrift` needs a `backend.thrift`"])
+            raise Faults(["`listeners.thrift` needs `backend.thrift`"])
         door = parts.build_connection_limiter(self.name)
         server = ThriftBinaryServer(
             _thrift_service(parts, parts.sessions),
@@ -172,7 +172,7 @@ class ThriftHttpEndpoint(Endpoint):
     async def start(self, parts: GatewayParts) -> int:
         listener = parts.settings.listeners.thrift_http
         if parts.sessions is None or listener is None:
-            raise Faults(["`listeners.thrift_http` needs a `backend.thrift`"])
+            raise Faults(["`listeners.thrift_http` needs `backend.thrift`"])
         from gateway.frontends.thrift_http import HttpLimits, ThriftHttpServer
 
         door = parts.build_connection_limiter(self.name)
@@ -229,7 +229,7 @@ class ConnectEndpoint(Endpoint):
 
         upstream, listener = parts.upstream.connect, parts.settings.listeners.connect
         if upstream is None or listener is None:
-            raise Faults(["`listeners.connect` needs a `backend.connect`"])
+            raise Faults(["`listeners.connect` needs `backend.connect`"])
         sessions = connect_sessions(parts.dependencies, upstream)
         parts.stack.push_async_callback(sessions.close)
         parts.background.append(sessions.run())
@@ -288,7 +288,7 @@ async def start_endpoints(parts: GatewayParts) -> dict[str, Address]:
 
 def _checks(parts: GatewayParts) -> Mapping[str, Check]:
     async def parser() -> str | None:
-        return None if parts.reader.healthy else "no parser process can be asked"
+        return None if parts.reader.healthy else "no parser process is available"
 
     async def record() -> str | None:
         return parts.ledger.metrics().failure or None
@@ -307,8 +307,12 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
     lineage = parts.lineage
 
     async def policies() -> str | None:
-        at_fault = [f"{len(s.faults)} faults in {s.name}" for s in parts.rules.sources() if s.faults]
-        return f"{', '.join(at_fault)}; older policies are in force, or closed ones" if at_fault else None
+        at_fault = [f"{len(s.faults)} errors in {s.name}" for s in parts.rules.sources() if s.faults]
+        return (
+            f"{', '.join(at_fault)}; the last valid policies, or closed ones, are in force"
+            if at_fault
+            else None
+        )
 
     async def files() -> str | None:
         most_s = parts.settings.policies.files_max_stale_s
@@ -321,7 +325,11 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
 
     async def user_file() -> str | None:
         faults = parts.users.faults
-        return f"{len(faults)} faults; users at fault are out, or older ones in force" if faults else None
+        return (
+            f"{len(faults)} errors; faulty users cannot log in, or the last valid file is in force"
+            if faults
+            else None
+        )
 
     async def logins() -> str | None:
         told = [one.report() for one in (parts.jwt, parts.directory) if one is not None]
@@ -409,7 +417,7 @@ def require_connect() -> None:
         import_module("gateway.app.connect")
     except ImportError as error:
         raise Faults(
-            [f"`listeners.connect` needs `{error.name}`, which is not installed; the extra `spark` brings it"]
+            [f"`listeners.connect` needs `{error.name}`, which is not installed; install the extra `spark`"]
         ) from None
 
 

@@ -77,8 +77,8 @@ async def parsers_for(settings: Settings) -> Parsers:
     minor = find_supported_minor(spark_version(found.spark_home))
     if settings.listeners.connect is not None and minor < PLANS:
         raise UnsupportedSpark(
-            f"Spark {minor} is governed through its Thrift Server alone: its Spark Connect ignores parts of "
-            "plans that it does not know; take `listeners.connect` and `backend.connect` out"
+            f"Spark {minor} is supported over its Thrift Server only: its Spark Connect server ignores "
+            "parts of plans that it does not know; remove `listeners.connect` and `backend.connect`"
         )
     return found
 
@@ -425,6 +425,6 @@ def _connect_to_spark(settings: BackendSettings) -> tuple[str, int]:
         if port is not None:
             return HOST, port
     raise BackendUnavailable(
-        "the embedded Spark is not running, so there is no catalog to look tables up in; "
-        "start the gateway, or name a file of tables with --tables"
+        "the embedded Spark is not running, so its catalog cannot be read; start the gateway, or pass a "
+        "file of tables with --tables"
     )

@@ -55,7 +55,7 @@ def _build_connector(dsn: str) -> Connect:
         try:
             connection = await open_connection(dsn, "sluice-files")
         except (OSError, asyncpg.PostgresError, TimeoutError):
-            raise BackendUnavailable("datasets are kept in PostgreSQL, which does not answer") from None
+            raise BackendUnavailable("datasets are stored in PostgreSQL, which does not answer") from None
         try:
             await migrate(connection)
             yield connection

@@ -107,9 +107,9 @@ def describe_files_at_fault(found: Sequence[FileAtFault], most_s: float) -> str 
     """Say which files are not in force as they stand, and what that means; None: all are."""
     told = []
     for kind, what in (
-        ("cases", "cases fail, so what is new takes away and gives nothing"),
-        ("whole", f"no policies can be taken from these, and nothing is cleared after {most_s:g} s"),
-        ("unreadable", f"cannot be read, and nothing is cleared after {most_s:g} s"),
+        ("cases", "cases fail: new denials, masks and filters are in force, new grants are not"),
+        ("whole", f"no policy in them can be used; all statements are refused after {most_s:g} s"),
+        ("unreadable", f"cannot be read; all statements are refused after {most_s:g} s"),
     ):
         shown = [one.shown for one in found if one.kind == kind]
         if shown:

@@ -239,7 +239,9 @@ class Gateway:
         except BackendMismatch:
             # The log and `/readyz` say why. Nothing runs before Spark is another: every session asks anew.
             spark_version = reader.spark_version
-            self._progress("Spark may parse texts differently from the gateway: every statement is refused")
+            self._progress(
+                "Spark may parse statements differently from the gateway: every statement is refused"
+            )
         await metalakes.start(rules.replace_part, upstream.own_catalogs)
         self.metrics.registry.register(MetalakesCollector(metalakes.states))
         owners = dataset_owners(settings, dsn, metalakes.owner, lambda user: users.principals.get(user))
@@ -506,13 +508,13 @@ def only_one(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Faults([f"another gateway runs with `{directory}`"]) from None
+            raise Faults([f"another gateway already uses `{directory}`"]) from None
         yield
 
 
 async def _while_it_lives(spark: EmbeddedSpark) -> None:
     code = await spark.wait_for_exit()
-    raise BackendUnavailable(f"the embedded Spark ended by itself with code {code}; see {spark.log}")
+    raise BackendUnavailable(f"the embedded Spark exited with code {code}; see {spark.log}")
 
 
 async def to_the_end(work: Callable[[], T]) -> T:

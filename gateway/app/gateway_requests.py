@@ -33,7 +33,7 @@ class GatewayRequests:
                 await self._users.refresh()
                 return {"user": fingerprint(self._users.users.get(name)), "faults": list(self._users.faults)}
             case _:
-                return {"error": "this version of the gateway does not know the request"}
+                return {"error": "this version of the gateway does not support the request"}
 
 
 def _as_json(shown: _Json) -> _Json:
@@ -73,7 +73,7 @@ async def ask_for_user(dsn: str, name: str, user: User | None) -> tuple[list[str
         if answer.get("user") == wanted:
             taken.append(gateway)
         elif "error" not in answer:
-            why = "; ".join(answer["faults"]) or "it has another user file"
+            why = "; ".join(answer["faults"]) or "it uses another user file"
             failed.append(f"{gateway}: {why}")
     return taken, failed
 
@@ -81,7 +81,7 @@ async def ask_for_user(dsn: str, name: str, user: User | None) -> tuple[list[str
 async def _ask(dsn: str, body: _Json) -> Answers:
     answers = await ask_gateways(dsn, body)
     if not answers.by_gateway and not answers.silent:
-        raise BackendUnavailable("no gateway runs that keeps its record in this database")
+        raise BackendUnavailable("no running gateway uses this audit database")
     return answers
 
 

@@ -135,7 +135,7 @@ def spark_options(settings: Settings, name: str, *, master: str | None, remote: 
     chosen = settings.jobs
     if SUBMITTED in os.environ:
         if master or remote:
-            raise Faults(["`spark-submit` has said where Spark runs: there is no other --master or --remote"])
+            raise Faults(["`spark-submit` already determines where Spark runs; remove --master or --remote"])
         packed = os.environ.get(PY_FILE)
         return SparkOptions(
             name=f"sluice-{name}",
@@ -167,7 +167,10 @@ def _tables(
     entry = next((one for one in settings.catalogs if one.name.lower() == chosen.catalog.lower()), None)
     if entry is None or entry.catalog.type != "iceberg":
         raise Faults(
-            [f"`jobs.catalog` is `{chosen.catalog}`, and `catalogs` has none such of type `iceberg`"]
+            [
+                f"`jobs.catalog` is `{chosen.catalog}`, and `catalogs` has no catalog of type `iceberg` with "
+                "that name"
+            ]
         )
     return {"tables": f"{entry.name}.{chosen.database}", "conf": told([reveal_secrets(entry)])}
 

@@ -92,12 +92,12 @@ class JobStates(Collector):
         """Yield the gauges, one sample for each job."""
         done = GaugeMetricFamily(
             "sluice_job_done_timestamp_seconds",
-            "Unix time at which the newest run that ended well did so; 0: none did",
+            "Unix time at which the newest successful run ended; 0: none yet",
             labels=["job"],
         )
         failed = GaugeMetricFamily(
             "sluice_job_failed",
-            "1 while the newest run that has ended failed or was killed, or none could be begun",
+            "1 while the newest ended run failed or was killed, or a run could not be started",
             labels=["job"],
         )
         said = {name for name, job in self.jobs.items() if job.says}
@@ -109,6 +109,6 @@ class JobStates(Collector):
         if self.different is not None:
             yield GaugeMetricFamily(
                 "sluice_proof_different",
-                "Statements that showed something else than policies say, in the newest proof",
+                "Statements whose rows differ from what policies allow, in the newest proof",
                 value=self.different,
             )

@@ -88,9 +88,12 @@ async def _connect(dsn: str) -> Any:
 def trouble(metrics: FollowerMetrics) -> str | None:
     """Say what is wrong with following, None when nothing is. Statements run all the same."""
     if metrics.error:
-        return f"lineage is not being made: {metrics.error}"
+        return f"lineage is not extracted: {metrics.error}"
     if metrics.oldest_s > LATE_S:
-        return f"{metrics.waiting} statements wait for their lineage, the oldest for {metrics.oldest_s:.0f} s"
+        return (
+            f"{metrics.waiting} statements are waiting for lineage extraction, the oldest for "
+            f"{metrics.oldest_s:.0f} s"
+        )
     return None
 
 
@@ -105,7 +108,7 @@ class LineageCollector(Collector):
         metrics = self._metrics
         made = CounterMetricFamily(
             "sluice_lineage_statements",
-            "Statements by what became of their lineage: columns, tables only, none to be had, lost",
+            "Statements by result of lineage extraction: columns, tables only, none available, lost",
             labels=["lineage"],
         )
         made.add_metric(["columns"], metrics.made)
@@ -114,13 +117,15 @@ class LineageCollector(Collector):
         made.add_metric(["lost"], metrics.lost)
         yield made
         yield CounterMetricFamily(
-            "sluice_lineage_not_sunk", "Statements that a sink did not take", value=metrics.not_sunk
+            "sluice_lineage_not_sunk", "Statements that a sink did not accept", value=metrics.not_sunk
         )
         yield GaugeMetricFamily(
-            "sluice_lineage_waiting", "Ended statements whose lineage is not made yet", value=metrics.waiting
+            "sluice_lineage_waiting",
+            "Ended statements whose lineage is not extracted yet",
+            value=metrics.waiting,
         )
         yield GaugeMetricFamily(
             "sluice_lineage_oldest_seconds",
-            "Seconds for which the oldest of them has waited",
+            "Seconds that the oldest of them has waited",
             value=metrics.oldest_s,
         )

@@ -81,7 +81,7 @@ async def try_login(settings: Settings, user: str, secret: str) -> list[LoginTri
     return found
 
 
-_UNKNOWN = "has no user of this name"
+_UNKNOWN = "does not know the user"
 
 
 def _try_user_file(settings: Settings, user: str, secret: str) -> LoginTrial:
@@ -93,18 +93,18 @@ def _try_user_file(settings: Settings, user: str, secret: str) -> LoginTrial:
         if token.hash == digest(secret):
             if token.is_expired(datetime.now(UTC)):
                 return LoginTrial(way=way, verdict=f"token {token.id} has expired")
-            return LoginTrial(way=way, verdict=f"lets in by token {token.id}", principal=found.principal)
+            return LoginTrial(way=way, verdict=f"accepts token {token.id}", principal=found.principal)
     if not found.password_hash:
-        return LoginTrial(way=way, verdict="has the user without a password, and no such token")
+        return LoginTrial(way=way, verdict="has the user without a password, and does not know this token")
     if not fits(found.password_hash, secret):
-        return LoginTrial(way=way, verdict="has the user with another password")
-    return LoginTrial(way=way, verdict="lets in by the password", principal=found.principal)
+        return LoginTrial(way=way, verdict="rejects the password")
+    return LoginTrial(way=way, verdict="accepts the password", principal=found.principal)
 
 
 async def _try_token(logins: JwtLogins, user: str, secret: str, *, in_file: bool) -> LoginTrial:
     way = f"tokens of {logins.rules.issuer}"
     if not looks_like_jwt(secret):
-        return LoginTrial(way=way, verdict="not asked: this is no JSON Web Token")
+        return LoginTrial(way=way, verdict="skipped: not a JSON Web Token")
     try:
         principal = await logins.check(secret)
     except (TokenRefused, IssuerUnavailable) as fault:
@@ -112,24 +112,24 @@ async def _try_token(logins: JwtLogins, user: str, secret: str, *, in_file: bool
     finally:
         logins.close()
     if principal.user != user:
-        return LoginTrial(way=way, verdict=f"refused: it is a token of `{principal.user}`")
+        return LoginTrial(way=way, verdict=f"rejected: it is a token of `{principal.user}`")
     if in_file:
-        return LoginTrial(way=way, verdict="refused: the user file has the name")
-    return LoginTrial(way=way, verdict="lets in", principal=principal)
+        return LoginTrial(way=way, verdict="rejected: the user is in the user file")
+    return LoginTrial(way=way, verdict="accepts the login", principal=principal)
 
 
 async def _try_directory(directory: LdapDirectory, user: str, secret: str, *, in_file: bool) -> LoginTrial:
     way = "the directory"
     if in_file:
-        return LoginTrial(way=way, verdict="not asked: the user file has the name")
+        return LoginTrial(way=way, verdict="skipped: the user is in the user file")
     if looks_like_jwt(secret):
-        return LoginTrial(way=way, verdict="not asked: this is a JSON Web Token")
+        return LoginTrial(way=way, verdict="skipped: this is a JSON Web Token")
     try:
         principal = await directory.check(user, secret)
     except LdapUnavailable as fault:
-        return LoginTrial(way=way, verdict=f"cannot be asked: {fault}")
+        return LoginTrial(way=way, verdict=f"not available: {fault}")
     except LdapRefused:
-        return LoginTrial(way=way, verdict="refused: no such user, more than one, or another password")
+        return LoginTrial(way=way, verdict="rejected: no such user, more than one, or a wrong password")
     finally:
         directory.close()
-    return LoginTrial(way=way, verdict="lets in", principal=principal)
+    return LoginTrial(way=way, verdict="accepts the login", principal=principal)

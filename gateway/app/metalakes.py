@@ -154,7 +154,7 @@ def _wishes(settings: MetalakeSettings) -> Wishes:
 def _fetch(client: GravitinoMetalake | None, settings: MetalakeSettings) -> Fetch:
     async def fetch() -> Metalake:
         if client is None:
-            raise Faults(["no server is asked here"])
+            raise Faults(["no server is asked"])
         return await client.load_everything(tags=settings.tags, privileges=settings.privileges)
 
     return fetch

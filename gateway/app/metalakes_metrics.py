@@ -20,20 +20,22 @@ class MetalakesCollector(Collector):
         """Yield the gauges, one sample for each metalake."""
         catalogs = GaugeMetricFamily("sluice_metalake_catalogs", "Catalogs in force", labels=["metalake"])
         left_out = GaugeMetricFamily(
-            "sluice_metalake_left_out", "Catalogs that Spark is not told of", labels=["metalake"]
+            "sluice_metalake_left_out", "Catalogs that are not passed to Spark", labels=["metalake"]
         )
         lost = GaugeMetricFamily(
             "sluice_metalake_not_mapped",
-            "Tags, privileges and properties that cannot be mapped",
+            "Tags, privileges and properties that could not be mapped",
             labels=["metalake"],
         )
         age = GaugeMetricFamily(
             "sluice_metalake_age_seconds",
-            "Seconds since the server confirmed what is in force; +Inf: never",
+            "Seconds since the server last confirmed the catalogs in force; +Inf: never",
             labels=["metalake"],
         )
         stale = GaugeMetricFamily(
-            "sluice_metalake_stale", "1 while its catalogs are refused for their age", labels=["metalake"]
+            "sluice_metalake_stale",
+            "1 while the catalogs are refused because the server has not confirmed them for too long",
+            labels=["metalake"],
         )
         for state in self._states():
             labels = [state.name]

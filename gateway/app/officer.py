@@ -73,9 +73,9 @@ async def _copies(connection: Any, settings: Settings, policies: PolicySet, limi
     report = await find_laundering(connection, sights, propagation_rules(settings.tag_propagation))
     missing = list(report.cut_off)
     if not settings.lineage.enabled:
-        missing.append("`lineage.enabled` is off: what was copied since is not known")
+        missing.append("`lineage.enabled` is off: newer copies are not known")
     return OfficerPart(
-        title="copies that are read more freely than what they are of",
+        title="copies with weaker protection than their source",
         found=[
             {
                 "column": str(one.source),
@@ -96,7 +96,7 @@ async def _count_proposed(connection: Any, limit: int) -> OfficerPart:
     open_ = await proposals(connection, states=(PROPOSED,), limit=limit)
     count = await connection.fetchval("SELECT count(*) FROM sluice.tag_proposal WHERE state = $1", PROPOSED)
     return OfficerPart(
-        title="proposals of tags without a decision",
+        title="undecided tag proposals",
         found=[
             {
                 "id": one.id,
@@ -120,7 +120,7 @@ async def _alarms(connection: Any, since: date, limit: int) -> OfficerPart:
         "SELECT count(*) FROM sluice.proof_alarm WHERE found_at >= $1::timestamp AT TIME ZONE 'UTC'", since
     )
     return OfficerPart(
-        title=f"statements that showed something other than policies allow, since {since}",
+        title=f"statements whose rows differed from what policies allow, since {since}",
         found=[
             {
                 "found": one["found_at"],
@@ -143,12 +143,12 @@ async def _peaks(connection: Any, since: date, limit: int) -> OfficerPart:
         "SELECT max(ended_at) FROM sluice.job_run WHERE job = 'rollups' AND state = 'done'"
     )
     missing = (
-        [f"refusals are counted until {last.astimezone(UTC):%Y-%m-%d %H:%M} UTC, when `rollups` ran last"]
+        [f"refusals are counted up to {last.astimezone(UTC):%Y-%m-%d %H:%M} UTC, when `rollups` last ran"]
         if last is not None
         else ["no refusals are counted: `sluice jobs run rollups` counts them"]
     )
     return OfficerPart(
-        title=f"days on which somebody was refused far more often than before, since {since}",
+        title=f"days with far more refusals of a user than before, since {since}",
         found=found[:limit],
         count=len(found),
         missing=missing,
@@ -169,9 +169,9 @@ async def _count_unsealed(connection: Any, settings: Settings, limit: int) -> Of
     rows = await connection.fetch(_UNSEALED, list(heads), [head.position for head in heads.values()])
     missing = []
     if settings.ledger.seal_key is None:
-        missing.append("`ledger.seal_key` is not set: nothing is sealed from now on")
+        missing.append("`ledger.seal_key` is not set: new events are not sealed")
     return OfficerPart(
-        title="days that have ended, with events that no seal has",
+        title="past days with unsealed events",
         found=[dict(row) for row in rows[:limit]],
         count=len(rows),
         missing=missing,
@@ -194,7 +194,7 @@ async def _count_unmatched(
         except SluiceError as error:
             missing = [error.for_operators]
     else:
-        missing = ["Spark was not asked for the tables and columns of policies: `--no-spark`"]
+        missing = ["tables and columns of policies were not checked against Spark: `--no-spark`"]
     return OfficerPart(
         title="policies that name missing tables or columns",
         found=[{"policy": name} for name in names[:limit]],

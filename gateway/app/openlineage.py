@@ -89,8 +89,8 @@ class OpenLineageCollector(Collector):
         progress, spool = self._sink.progress, self._sink.spool
         events = CounterMetricFamily(
             "sluice_openlineage_events",
-            "OpenLineage events; sent: taken by the server; refused: put aside, because the server will never"
-            " take them; dropped: lost, because the spool was full or they were too old",
+            "OpenLineage events; sent: accepted by the server; refused: set aside, because the server "
+            "permanently rejects them; dropped: lost, because the spool was full or they were too old",
             labels=["fate"],
         )
         events.add_metric(["sent"], progress.sent)
@@ -98,13 +98,13 @@ class OpenLineageCollector(Collector):
         events.add_metric(["dropped"], spool.dropped)
         yield events
         yield CounterMetricFamily(
-            "sluice_openlineage_failed_tries", "Times that an event was not taken", progress.failures
+            "sluice_openlineage_failed_tries", "Failed attempts to send events", progress.failures
         )
         yield GaugeMetricFamily(
-            "sluice_openlineage_spool_bytes", "Bytes of events that wait for the server", spool.backlog_bytes
+            "sluice_openlineage_spool_bytes", "Bytes of events waiting to be sent", spool.backlog_bytes
         )
         yield GaugeMetricFamily(
             "sluice_openlineage_spool_age_seconds",
-            "Seconds since the oldest of the files that wait for the server was written",
+            "Seconds since the oldest waiting file was written",
             spool.oldest_s,
         )

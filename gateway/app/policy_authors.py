@@ -74,7 +74,7 @@ class PolicyAuthors:
             return None
         names = ", ".join(sorted(self._closed)[:3])
         count = len(self._closed)
-        return f"{count} policies are closed, as their authors may not select what they read: {names}"
+        return f"{count} policies are closed, because their authors lack select on what they read: {names}"
 
     async def run(self, every_s: float) -> None:
         """Look until cancelled."""
@@ -96,9 +96,11 @@ class PolicyAuthors:
                 closed[f"{policy.service}: {policy.name}"] = told
         for name, told in sorted(closed.items() - self._closed.items()):
             user, now = user_of(told), self._author(user_of(told))
-            fault = "its author may not select all that it reads"
+            fault = "its author lacks select on something that it reads"
             if now is not None and now.identity != told:
-                fault = f"its author is not who has the name now, with id `{now.id}` in the user file"
+                fault = (
+                    f"its author is not the user who has the name now, with id `{now.id}` in the user file"
+                )
             log.error("policy_closed", policy=name, author=user, fault=fault)
         for name in sorted(self._closed.keys() - closed.keys()):
             log.info("policy_opened", policy=name)

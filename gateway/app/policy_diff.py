@@ -83,8 +83,8 @@ def settings_side(
     kept_in = {entry.service: entry.cache for entry in policies.ranger}
     caches = [cache for cache in kept_in.values() if cache is not None and cache.is_dir()]
     if faults := [
-        f"service `{service}` is a Ranger Admin's, and its `cache` has no download of it yet: "
-        "a gateway that has none denies all that it speaks for"
+        f"service `{service}` comes from a Ranger Admin, and its `cache` is still empty: a gateway without "
+        "a download denies access to everything that the service covers"
         for service in sorted(set(policies.catalogs.values()) & kept_in.keys())
         if kept_in[service] not in caches
     ]:

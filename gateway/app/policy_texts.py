@@ -92,15 +92,15 @@ class SparkTexts:
         speaking = [one.lower() for one, service in self._catalogs.items() if service == question.service]
         if not speaking:
             return None, (
-                f"a {question.kind} was not checked: service `{question.service}` speaks for no catalog of "
-                "this gateway"
+                f"a {question.kind} was not checked: service `{question.service}` is not the service of "
+                "any catalog of this gateway"
             )
         unknown: list[str] = []
         held = 0
         for name, column in islice(_list_named_tables(question, speaking), MAX_TABLES):
             table = (await self._catalog.look_up([name])).table(name)
             if table is None:
-                unknown.append(f"there is no table {name}")
+                unknown.append(f"table {name} does not exist")
                 continue
             columns = {one.name.lower() for one in table.columns}
             if column and column not in columns:
@@ -113,8 +113,8 @@ class SparkTexts:
             fault = await self._unknown_function(question, reading)
             if fault is not None:
                 return fault, ""
-            why = "; ".join(unknown) or "the policy writes no table out"
-            return None, f"a {question.kind} was not held against columns: {why}"
+            why = "; ".join(unknown) or "the policy does not name its table without wildcards"
+            return None, f"a {question.kind} was not checked against columns: {why}"
         return None, "; ".join(unknown)
 
     async def _fault(self, question: AskedText, table: Table, column: str) -> str | None:
@@ -133,7 +133,7 @@ class SparkTexts:
         if len(read) == len(names) and None not in tables:
             what = find_unknown_column(written, reading, table, tables)
             if what is not None:
-                return f"this {question.kind} names {what}, which table {table.name} does not have"
+                return f"this {question.kind} refers to {what}, which table {table.name} does not have"
         item = _item(question)
         return await text_fault(FittingText(None, item, table, column, written), self._ask)
 

@@ -49,12 +49,12 @@ def load_providers(text: str, file: str) -> Providers:
     faults = Diagnostics(document)
     data = document.data
     if not isinstance(data, dict) or not isinstance(data.get("providers"), list):
-        faults.add((), "a table of providers has `bypass`, `types`, `databases` and `providers`")
+        faults.add((), "a provider table must have `bypass`, `types`, `databases` and `providers`")
         faults.raise_any()
-    list_unknown_keys(data, PROVIDER_KEYS, (), faults, "a table of providers")
+    list_unknown_keys(data, PROVIDER_KEYS, (), faults, "a provider table")
     bypass = data.get("bypass")
     if not isinstance(bypass, str) or not bypass.endswith("."):
-        faults.add(("bypass",), "`bypass` is what names of properties begin with, and ends with a dot")
+        faults.add(("bypass",), "`bypass` must be a prefix of property names that ends with a dot")
     types = _types(data.get("types"), ("types",), faults)
     databases = _databases(data.get("databases"), ("databases",), faults)
     rows = [_row(row, ("providers", at), types, faults) for at, row in enumerate(data["providers"])]
@@ -69,7 +69,7 @@ def _databases(value: Any, at: Path, faults: Diagnostics) -> tuple[JdbcDatabase,
     for place, one in enumerate(value if isinstance(value, list) else []):
         where = (*at, place)
         if not isinstance(one, dict):
-            faults.add(where, "a database is a mapping with `database`, `drivers` and `parameters`")
+            faults.add(where, "a database must be a mapping with `database`, `drivers` and `parameters`")
             continue
         list_unknown_keys(one, _DATABASE_KEYS, where, faults, "a database")
         drivers, parameters = one.get("drivers"), one.get("parameters")
@@ -77,10 +77,10 @@ def _databases(value: Any, at: Path, faults: Diagnostics) -> tuple[JdbcDatabase,
             isinstance(listed, list) and all(isinstance(name, str) for name in listed)
             for listed in (drivers, parameters)
         ):
-            faults.add(where, "`drivers` and `parameters` are lists of texts")
+            faults.add(where, "`drivers` and `parameters` must be lists of texts")
             continue
         if one.get("separator", "&") not in ("&", ";"):
-            faults.add((*where, "separator"), "`separator` is `&` or `;`")
+            faults.add((*where, "separator"), "`separator` must be `&` or `;`")
         found.append(
             JdbcDatabase(
                 name=str(one.get("database")),
@@ -91,26 +91,26 @@ def _databases(value: Any, at: Path, faults: Diagnostics) -> tuple[JdbcDatabase,
             )
         )
     if value is not None and not isinstance(value, list):
-        faults.add(at, "`databases` is a list")
+        faults.add(at, "`databases` must be a list")
     return tuple(found)
 
 
 def _row(row: Any, at: Path, types: Mapping[str, str], faults: Diagnostics) -> Provider | None:
     if not isinstance(row, dict):
-        faults.add(at, "a provider is a mapping with `provider`, `kind` and `minors`")
+        faults.add(at, "a provider must be a mapping with `provider`, `kind` and `minors`")
         return None
     list_unknown_keys(row, _KEYS, at, faults, "a provider")
     name, kind, enabled_by = row.get("provider"), row.get("kind"), row.get("enabled_by", "")
     if not isinstance(name, str) or not name or name != name.lower():
-        faults.add((*at, "provider"), "`provider` is a name in lower case")
+        faults.add((*at, "provider"), "`provider` must be a name in lower case")
     if not isinstance(kind, str) or kind not in KINDS or not KINDS[kind].on_spark:
-        faults.add((*at, "kind"), f"there is no kind `{kind}`")
+        faults.add((*at, "kind"), f"unknown kind `{kind}`")
         return None
     if enabled_by not in ("", *PROVIDER_SWITCHES):
-        faults.add((*at, "enabled_by"), f"`enabled_by` is one of {', '.join(PROVIDER_SWITCHES)}")
+        faults.add((*at, "enabled_by"), f"`enabled_by` must be one of {', '.join(PROVIDER_SWITCHES)}")
     minors = [_minor(one, (*at, "minors"), faults) for one in row.get("minors") or ()]
     if not minors:
-        faults.add(at, "`minors` says for which versions of Spark it holds")
+        faults.add(at, "`minors` must list the minor versions of Spark")
     fixed = _texts(row.get("fixed"), (*at, "fixed"), faults)
     properties = _properties(row.get("properties"), (*at, "properties"), faults)
     bypass = _bypass(row.get("bypass"), (*at, "bypass"), faults)
@@ -133,7 +133,7 @@ def _row(row: Any, at: Path, types: Mapping[str, str], faults: Diagnostics) -> P
 
 def _minor(value: Any, at: Path, faults: Diagnostics) -> Minor | None:
     if not isinstance(value, str) or value not in _MINORS:
-        faults.add(at, f"`{value}` is no minor version of Spark, in quotes, that is supported")
+        faults.add(at, f"`{value}` is not a supported minor version of Spark in quotes")
         return None
     return _MINORS[value]
 
@@ -147,12 +147,12 @@ def _properties(value: Any, at: Path, faults: Diagnostics) -> dict[str, Property
     found: dict[str, PropertyRule] = {}
     for key, rule in (value or {}).items() if isinstance(value or {}, dict) else ():
         if not isinstance(rule, dict) or not isinstance(rule.get("to"), str):
-            faults.add((*at, key), "a property has `to`, and may have `values` or a `type`")
+            faults.add((*at, key), "a property needs `to`, and may have `values` or a `type`")
             continue
         list_unknown_keys(rule, frozenset({"to", "values", "type"}), (*at, key), faults, "a property")
         values = rule.get("values", [])
         if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
-            faults.add((*at, key), "`values` is a list of texts")
+            faults.add((*at, key), "`values` must be a list of texts")
             values = []
         found[key] = PropertyRule(
             to=rule["to"],
@@ -160,7 +160,7 @@ def _properties(value: Any, at: Path, faults: Diagnostics) -> dict[str, Property
             type=_type(rule.get("type", "text"), (*at, key), faults),
         )
     if value is not None and not isinstance(value, dict):
-        faults.add(at, "a mapping of properties is expected")
+        faults.add(at, "properties must be a mapping")
     return found
 
 
@@ -174,7 +174,7 @@ def _bypass(value: Any, at: Path, faults: Diagnostics) -> dict[str, PropertyRule
 
 def _type(value: Any, at: Path, faults: Diagnostics) -> str:
     if value not in TYPES:
-        faults.add(at, f"a type is one of {', '.join(sorted(TYPES))}")
+        faults.add(at, f"a type must be one of {', '.join(sorted(TYPES))}")
         return "text"
     return str(value)
 
@@ -185,7 +185,7 @@ def _types(value: Any, at: Path, faults: Diagnostics) -> dict[str, str]:
         try:
             normalize_ddl(name)
         except NotUnderstood:
-            faults.add((*at, key), f"`{name}` is no type of Spark's")
+            faults.add((*at, key), f"`{name}` is not a Spark type")
     return found
 
 

@@ -63,7 +63,7 @@ def edit_pack(
     name = next((name for name in files.packs if Path(name).resolve() == file.resolve()), None)
     if name is None:
         known = ", ".join(f"`{each}`" for each in sorted(files.packs)) or "none"
-        raise Faults([f"{file} is none of the packs of the settings' `policies.paths`: {known}"])
+        raise Faults([f"{file} is not one of the packs in `policies.paths` of the settings: {known}"])
     before = files.packs[name]
     after = apply_edits(before, name, edits, cases)
     people = load_user_file(settings)

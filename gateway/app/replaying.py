@@ -57,8 +57,8 @@ def replay_options(
         else:
             raise Faults(
                 [
-                    "`jobs.replay` needs `proposed`, the policies that are compared with those in force;"
-                    " or ask `sluice policy diff OLD NEW --replay`"
+                    "`jobs.replay` needs `proposed`, the policies to compare with those in force; or run "
+                    "`sluice policy diff OLD NEW --replay`"
                 ]
             )
         return ReplayPlan(

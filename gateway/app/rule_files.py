@@ -238,7 +238,7 @@ def list_unknown_services(settings: PolicySettings, known: Iterable[str]) -> lis
     """Return a fault for each service that is to speak for a catalog and that nothing defines."""
     known = set(known)
     return [
-        f"catalogs: there is no service `{service}`{hint(service, known)}"
+        f"catalogs: service `{service}` does not exist{hint(service, known)}"
         for service in sorted(set(settings.catalogs.values()) - known)
     ]
 
@@ -308,8 +308,8 @@ def _no_file(path: Path) -> str | None:
     if path.is_file():
         return None
     if path.exists():
-        return f"{path}: cannot be read: it is no file"
-    return f"{path}: is a link to nothing" if path.is_symlink() else f"{path}: does not exist"
+        return f"{path}: cannot be read: it is not a file"
+    return f"{path}: is a broken link" if path.is_symlink() else f"{path}: does not exist"
 
 
 def is_json(path: Path) -> bool:

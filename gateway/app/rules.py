@@ -160,14 +160,14 @@ class PolicyRegistry(Closing):
         most_s = self._settings.files_max_stale_s
         unreadable, whole = (self._at_fault.since_s(kind) for kind in ("unreadable", "whole"))
         # What is told is what is wrong now; the time counts from the first that was.
-        why = "has been at fault as a whole" if unreadable is None else "could not be read"
+        why = "has been invalid" if unreadable is None else "could not be read"
         for since_s, told in (
             (self._looking_since_s, "could not be read"),
             (unreadable, why),
             (whole, why),
         ):
             if since_s is not None and self._clock() - since_s > most_s:
-                return f"a file of policies {told} for {most_s:g} s"
+                return f"a policy file {told} for {most_s:g} s"
         return None
 
     def sources(self) -> list[SourceState]:

@@ -27,24 +27,24 @@ class SourcesCollector(Collector):
         policies = GaugeMetricFamily("sluice_policy_source_policies", "Policies in force", labels=["source"])
         contact = GaugeMetricFamily(
             "sluice_policy_source_contact_age_seconds",
-            "Seconds since a Ranger Admin confirmed what is in force; +Inf: never",
+            "Seconds since a Ranger Admin last confirmed the policies in force; +Inf: never",
             labels=["source"],
         )
         faults = GaugeMetricFamily(
-            "sluice_policy_source_faults", "What is wrong at the moment, counted", labels=["source"]
+            "sluice_policy_source_faults", "Number of current errors", labels=["source"]
         )
         stale = GaugeMetricFamily(
             "sluice_policy_source_stale", "1 while the source is older than its limit", labels=["source"]
         )
         closed = GaugeMetricFamily(
             "sluice_policy_closed_timestamp_seconds",
-            "Unix time since which a policy cannot be loaded and closes what it is about",
+            "Unix time since which a policy cannot be loaded, so that access to what it protects is denied",
             labels=["source", "service", "policy", "id"],
         )
         files = GaugeMetricFamily(
             "sluice_policy_file_fault_timestamp_seconds",
-            "Unix time since which a file of policies is not in force as it stands: cases, one fails; whole, "
-            "nothing can be taken; unreadable",
+            "Unix time since which a policy file is not fully in force: cases: a test case fails; whole: "
+            "nothing in it can be used; unreadable",
             labels=["source", "file", "line", "kind"],
         )
         for source in self._sources():

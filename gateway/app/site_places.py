@@ -59,7 +59,7 @@ def find_clashing_addresses(settings: Settings) -> Iterator[tuple[Location, str]
     wanted = list_wanted_addresses(settings)
     for first, other in combinations(wanted, 2):
         if first.port == other.port and _meet(first.addresses, other.addresses):
-            yield other.at, f"`{other.name}` has the address of `{first.name}`, {other.port}"
+            yield other.at, f"`{other.name}` uses the address of `{first.name}`, {other.port}"
     backend = settings.backend
     for key, spark in (("thrift", backend.thrift), ("connect", backend.connect)):
         if spark is None:
@@ -68,8 +68,8 @@ def find_clashing_addresses(settings: Settings) -> Iterator[tuple[Location, str]
             if one.port == spark.port and _is_here(spark.host, one):
                 yield (
                     ("backend", key),
-                    f"`backend.{key}` is `{one.name}` of this gateway, {Address(spark.host, spark.port)}: "
-                    "name the address of Spark",
+                    f"`backend.{key}` points to `{one.name}` of this gateway, "
+                    f"{Address(spark.host, spark.port)}: set the address of Spark",
                 )
 
 
@@ -115,7 +115,7 @@ def find_shared_directories(made: Iterator[tuple[Location, Path]]) -> Iterator[t
         if other != at:
             yield (
                 at,
-                f"`{directory}` is the directory of `{_format_place(other)}` as well: each needs its own",
+                f"`{directory}` is also the directory of `{_format_place(other)}`: each needs its own",
             )
 
 
@@ -136,7 +136,7 @@ def too_large_heaps(settings: Settings) -> Iterator[tuple[Location, str]]:
         if memory is not None and size > memory:
             yield (
                 at,
-                f"`{_format_place(at)}` wants {size / UNITS['g']:.1f} GiB of {memory / UNITS['g']:.1f}",
+                f"`{_format_place(at)}` needs {size / UNITS['g']:.1f} GiB of {memory / UNITS['g']:.1f}",
             )
 
 

@@ -75,19 +75,19 @@ async def ask_spark(
                     try:
                         fault = await text_fault(one, queries.query)
                     except BackendUnavailable as error:
-                        told.not_asked.append(f"{where}: a text was not analysed: {error.for_operators}")
+                        told.not_asked.append(f"{where}: not analyzed: {error.for_operators}")
                         continue
                     if fault is not None:
                         told.faults.append(f"{where}: {fault}")
     except (BackendUnavailable, BackendMismatch, Faults) as error:
         match error:
             case BackendMismatch():
-                why = "it reads texts otherwise"
+                why = "it parses texts differently"
             case BackendUnavailable():
                 why = error.for_operators
             case _:
                 why = "; ".join(error.faults)
-        told.not_asked.append(f"Spark was not asked for the tables and columns of policies: {why}")
+        told.not_asked.append(f"tables and columns of policies were not checked against Spark: {why}")
     return told
 
 
@@ -162,10 +162,10 @@ class SparkTables:
 
     def not_asked(self) -> list[str]:
         """Return what is not known, and why."""
-        told = [f"Spark did not say what is in {one}" for one in self._failed]
+        told = [f"Spark did not return the schema of {one}" for one in self._failed]
         if self._passed_over:
             told.append(
-                f"Spark was not asked for {self._passed_over} more databases and tables: policies speak of "
-                f"more than {MAX_DATABASES} databases, or more than {MAX_TABLES} tables have to be described"
+                f"{self._passed_over} more databases and tables were not checked against Spark: policies "
+                f"name more than {MAX_DATABASES} databases, or more than {MAX_TABLES} tables"
             )
         return told

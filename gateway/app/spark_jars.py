@@ -38,7 +38,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 SERVERS = "servers"
 """Directory of servers of catalogs, beside those of Sparks."""
 SERVERS_POM = Path(__file__).parent / "catalog_servers.xml"
-NO_REASON = "it does not say why"
+NO_REASON = "no reason given"
 LONGEST_S = 3600.0
 """Seconds for one download of about 450 MB."""
 
@@ -79,7 +79,7 @@ def fetch(minor: Minor, into: Path, progress: _Progress = lambda _: None) -> Pat
                 (Path(beside) / version).rename(into / version)
             return into / version
     except (OSError, tarfile.TarError, zipfile.BadZipFile) as error:
-        raise NotFetched(f"the jars of Spark {minor} could not be put into `{into}`: {error}") from error
+        raise NotFetched(f"the jars of Spark {minor} could not be saved in `{into}`: {error}") from error
 
 
 def fetch_format(
@@ -104,7 +104,7 @@ def fetch_format(
                     (Path(beside) / place.name).rename(place)
         return places
     except OSError as error:
-        raise NotFetched(f"the jars of {one.name} could not be put into `{directory}`: {error}") from error
+        raise NotFetched(f"the jars of {one.name} could not be saved in `{directory}`: {error}") from error
 
 
 def fetch_catalog_servers(into: Path, progress: _Progress = lambda _: None) -> Path:
@@ -120,11 +120,11 @@ def fetch_catalog_servers(into: Path, progress: _Progress = lambda _: None) -> P
                     made.mkdir()
                     arguments = (f"--file={SERVERS_POM}", "dependency:copy-dependencies")
                     if why := _maven("servers of catalogs", made, arguments, progress):
-                        raise NotFetched(f"Maven could not download servers of catalogs: {why}")
+                        raise NotFetched(f"Maven could not download catalog servers: {why}")
                     made.rename(directory)
         return directory
     except OSError as error:
-        raise NotFetched(f"servers of catalogs could not be put into `{directory}`: {error}") from error
+        raise NotFetched(f"catalog servers could not be saved in `{directory}`: {error}") from error
 
 
 def _copy_artifact(artifact: Artifact, directory: Path, progress: _Progress) -> None:
@@ -148,7 +148,7 @@ def _maven(what: str, directory: Path, arguments: Sequence[str], progress: _Prog
             timeout=LONGEST_S,
         )
     except FileNotFoundError:
-        raise NotFetched("`mvn`, Maven's client, which fetches them, is not on the PATH") from None
+        raise NotFetched("`mvn` (Maven), which downloads them, is not on the PATH") from None
     except subprocess.TimeoutExpired:
         raise NotFetched(f"Maven did not download {what} within {LONGEST_S:g} seconds") from None
     if not done.returncode:
@@ -164,7 +164,7 @@ def _only_one(into: Path, what: str, progress: _Progress) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            progress(f"another process fetches {what}; waiting for it")
+            progress(f"another process is downloading {what}; waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -190,7 +190,7 @@ def _download(minor: Minor, directory: Path, progress: _Progress) -> Path:
         raise NotFetched(f"pip could not download pyspark {minor}: {why}")
     for archive in directory.glob("pyspark-*"):
         return archive
-    raise NotFetched(f"pip downloaded no pyspark {minor}")
+    raise NotFetched(f"pip did not download pyspark {minor}")
 
 
 def _version_of(archive: Path) -> str:
@@ -207,7 +207,7 @@ def _unpack(archive: Path, jars: Path) -> None:
             with (jars / inside.name).open("wb") as out:
                 shutil.copyfileobj(content, out, 1 << 20)
     if next(jars.glob("spark-catalyst_*.jar"), None) is None:
-        raise NotFetched(f"`{archive.name}` has no jars of Spark")
+        raise NotFetched(f"`{archive.name}` contains no Spark jars")
 
 
 def _files(archive: Path) -> Iterator[tuple[str, IO[bytes]]]:

@@ -43,7 +43,7 @@ async def text_fault(text: FittingText, ask: Ask) -> str | None:
         return f"Spark refuses this {kind_of(item)} for {where}: {in_short(error.message)}"
     type_ = str(rows[0][1]).lower() if rows else "boolean"
     if isinstance(item, FilterItem) and type_ not in _TRUTHS:
-        return f"this filter is of type {type_} for {where}: it is no boolean"
+        return f"this filter has type {type_} for {where}; it must be boolean"
     return None
 
 

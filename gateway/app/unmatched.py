@@ -124,8 +124,8 @@ class UnmatchedPolicies(Collector):
         """Yield how many policies match nothing."""
         found = GaugeMetricFamily(
             "sluice_policies_unmatched",
-            "Policies and tags by what they do not match: column, a table that they name lacks one of "
-            "theirs; nothing, no table described so far has what they name",
+            "Policies and tags that match nothing, by reason: column, a table lacks a column that they "
+            "name; nothing, no known table matches",
             labels=["what"],
         )
         found.add_metric(["column"], len(self._unmatched))
@@ -138,6 +138,4 @@ class UnmatchedPolicies(Collector):
         if not owners:
             return None
         more = f" and {len(owners) - MAX_NAMED} more" if len(owners) > MAX_NAMED else ""
-        return (
-            f"{', '.join(owners[:MAX_NAMED])}{more}: columns that are named are not there; the log has which"
-        )
+        return f"{', '.join(owners[:MAX_NAMED])}{more}: named columns do not exist; see the log"

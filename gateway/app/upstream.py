@@ -44,7 +44,7 @@ class Upstream:
         if self.thrift is not None:
             return SparkThriftService(self.thrift, session_catalogs=self.session_catalogs)
         if self.connect is None:
-            raise Faults(["`backend` names no Spark"])
+            raise Faults(["`backend` has no address of Spark"])
         return self.connect.queries()
 
     async def close(self) -> None:
@@ -62,7 +62,7 @@ class Upstream:
         """
         told = [await probe() for probe in self._probes().values()]
         if not told:
-            raise Faults(["`backend` names no Spark"])
+            raise Faults(["`backend` has no address of Spark"])
         return told[0]
 
     async def own_catalogs(self) -> Mapping[str, str]:
@@ -74,7 +74,7 @@ class Upstream:
             # A session with an id of the gateway's own may have been told of catalogs by another gateway.
             settings = await self.connect.backend.read_initial_settings()
         else:
-            raise Faults(["`backend` names no Spark"])
+            raise Faults(["`backend` has no address of Spark"])
         return SparkConfiguration(version="", settings=settings, parsers=()).catalogs
 
     async def introduction(self) -> SparkConfiguration:
@@ -83,7 +83,7 @@ class Upstream:
         if self.thrift is not None:
             return await self.thrift.introduction()
         if self.connect is None:
-            raise Faults(["`backend` names no Spark"])
+            raise Faults(["`backend` has no address of Spark"])
         return await self.connect.backend.introduction()
 
     def checks(self) -> dict[str, Callable[[], Awaitable[str | None]]]:

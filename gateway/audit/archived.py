@@ -85,7 +85,7 @@ class Archive:
             if not file.is_file() or file.name.startswith(("_", ".")):
                 continue
             if file not in ours:
-                tell(Kind.ADDED, f"`{file}` of the archive, which no run has put there")
+                tell(Kind.ADDED, f"`{file}` of the archive was not written by any run")
                 continue
             with _reporting_unreadable(tell), _opened(file) as opened:
                 for number in range(opened.num_row_groups):
@@ -93,19 +93,19 @@ class Archive:
                         there += places.num_rows
                         astray += places.num_rows - _in_their_places(places, one)
         if astray:
-            tell(Kind.ADDED, f"{astray:,} events in `{one.name}` of the archive where no chain has a place")
+            tell(Kind.ADDED, f"{astray:,} events in `{one.name}` of the archive are outside every chain")
         if there != one.events:
             kind = Kind.ADDED if there > one.events else Kind.MISSING
-            tell(kind, f"`{one.name}` of the archive has {there:,} events, of {one.events:,}")
+            tell(kind, f"`{one.name}` of the archive has {there:,} events instead of {one.events:,}")
 
     def _require(self) -> None:
         _parquet()
         if not self.directory.is_dir():
-            raise LedgerUnavailable(f"the archive is not there: `{self.directory}`")
+            raise LedgerUnavailable(f"the archive does not exist: `{self.directory}`")
         if any((self.directory / _REPLACED).glob("day=*")):
             raise LedgerUnavailable(
-                "a run of `archive` was cut off while it put a day in its place; the next one,"
-                " `sluice jobs run archive`, puts that right"
+                "a run of `archive` was interrupted while it moved a day into place; run `sluice jobs run "
+                "archive` to repair this"
             )
 
     def _opener(
@@ -144,7 +144,7 @@ def _row_groups(directory: Path, gateway: str, first: int, last: int, tell: Tell
     found: list[_Source] = []
     for file in files:
         if not file.is_file():
-            tell(Kind.UNREADABLE, f"`{file}` of the archive is no file")
+            tell(Kind.UNREADABLE, f"`{file}` of the archive is not a file")
             continue
         with _reporting_unreadable(tell), _opened(file) as opened:
             for number in range(opened.num_row_groups):
@@ -179,8 +179,8 @@ def _reader(
                         if (where := _of_hour(row["time"])) not in ("", hour):
                             tell(
                                 Kind.CHANGED,
-                                f"event {row['event_id']}, number {position} of `{gateway}`, lies in `{hour}`"
-                                f" of the archive, and is of `{where}`",
+                                f"event {row['event_id']}, number {position} of `{gateway}`, is in "
+                                f"`{hour}` of the archive, but belongs to `{where}`",
                             )
                         yield {**newer, **row} if newer else row
 
@@ -291,6 +291,6 @@ def _parquet() -> Any:
         from pyarrow import parquet
     except ImportError:
         raise LedgerUnavailable(
-            "days of the record are in the archive, and reading it needs pyarrow: `sluice-gateway[spark]`"
+            "reading the archived days of the record needs pyarrow; install `sluice-gateway[spark]`"
         ) from None
     return parquet

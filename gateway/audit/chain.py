@@ -194,4 +194,4 @@ def _plain(value: Any) -> Any:
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, Sequence):
         return [_plain(inner) for inner in value]
-    raise TypeError(f"an event has no value of type {type(value).__name__}")
+    raise TypeError(f"an event cannot have a value of type {type(value).__name__}")

@@ -30,7 +30,7 @@ from gateway.model.audit import AuditEvent
 log = structlog.get_logger(__name__)
 
 _STOPPED = "the gateway stopped before the end of the statement was recorded"
-_LEFT = "the client left before the decision was durable; the statement was not forwarded"
+_LEFT = "the client disconnected before the decision was durable; the statement was not forwarded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,9 @@ class LedgerMetrics:
     @property
     def trouble(self) -> str:
         """Describes a problem that needs an operator while statements go on; empty when there is none."""
-        away = "PostgreSQL does not take the record, which waits on the disk" if self.database_error else ""
+        away = (
+            "PostgreSQL does not accept audit records; they are kept on disk" if self.database_error else ""
+        )
         return self.chain_error or away
 
 
@@ -156,7 +158,7 @@ class FileLedger:
             await self._append(entry)
             return
         if event.statement_id in self._open:
-            raise LedgerUnavailable(f"statement `{event.statement_id}` has been decided before")
+            raise LedgerUnavailable(f"statement `{event.statement_id}` was already decided")
         mine = self._open[event.statement_id] = _Open(event.time, event.gateway, event.user)
         try:
             mine.segment = await self._append(entry)

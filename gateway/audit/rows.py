@@ -115,7 +115,7 @@ def _has_twice(text: str) -> bool:
 
     def once(pairs: list[tuple[str, Any]]) -> None:
         if len(pairs) != len({key for key, _ in pairs}):
-            raise ValueError("a key is there twice")
+            raise ValueError("a key appears twice")
 
     try:
         json.loads(text, object_pairs_hook=once)
@@ -166,7 +166,7 @@ def _load(payload: bytes) -> dict[str, Any]:
     else:
         found = orjson.loads(payload)
     if not isinstance(found, dict):
-        raise TypeError("an audit record is a JSON object")
+        raise TypeError("an audit record must be a JSON object")
     return found
 
 
@@ -305,7 +305,7 @@ def _time(value: str) -> datetime:
     """Read a time. Partitions are made for whatever day a record names, so nonsense days are no times."""
     found = datetime.fromisoformat(value)
     if not value.endswith("Z") or not 1970 <= found.year <= LAST_YEAR:
-        raise ValueError("a time that no event can have")
+        raise ValueError("a time that is out of range")
     return found
 
 

@@ -130,9 +130,9 @@ def read_seal(text: str) -> Seal:
         }
         for name, head in heads.items():
             if len(head.link) != LINK_BYTES:
-                raise NotASeal("a link has another length")
+                raise NotASeal("a link has the wrong length")
             if not 0 <= head.position < MAX_POSITIONS or "\0" in name:
-                raise NotASeal("it has a place that no chain has")
+                raise NotASeal("it has an invalid position in the chain")
         seal = Seal(
             number=int(found["number"]),
             day=date.fromisoformat(found["day"]),
@@ -211,8 +211,8 @@ def read_signing_key(pem: str) -> Ed25519PrivateKey:
     if not isinstance(key, Ed25519PrivateKey):
         raise Faults(
             [
-                "the key of seals is no Ed25519 private key in PEM;"
-                " `openssl genpkey -algorithm ed25519` makes one"
+                "the seal key is not an Ed25519 private key in PEM format; create one with `openssl "
+                "genpkey -algorithm ed25519`"
             ]
         )
     return key
@@ -225,7 +225,9 @@ def public_key(pem: str) -> Ed25519PublicKey:
     except (ValueError, TypeError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey):
-        raise Faults(["the public key is no Ed25519 public key in PEM; `openssl pkey -pubout` writes it"])
+        raise Faults(
+            ["the public key is not an Ed25519 public key in PEM format; `openssl pkey -pubout` writes it"]
+        )
     return key
 
 
@@ -283,11 +285,11 @@ async def make_seal(
         heads = {}
         for name, head in (await ends(connection)).items():
             if head is None:
-                raise NotASeal(f"the database has no end of the chain of `{name}`, or two")
+                raise NotASeal(f"the database has no chain head of `{name}`, or two")
             heads[name] = head
         older = await before_chain(connection)
         if older is None:
-            raise NotASeal("the database does not say how many events are older than the chain")
+            raise NotASeal("the database has no count of the events older than the chain")
         unsigned = Seal(
             number=before.number + 1 if before is not None else 1,
             day=day,

@@ -64,7 +64,7 @@ async def search(dsn: str | None, question: EventQuery, *, spool: Path | None = 
         try:
             question = replace(question, statement_id=str(uuid.UUID(question.statement_id)))
         except ValueError:
-            raise Faults([f"`{question.statement_id}` is no statement id"]) from None
+            raise Faults([f"`{question.statement_id}` is not a statement id"]) from None
     begun: dict[str, AuditEvent] = {}
     ended: dict[str, AuditEvent] = {}
     # The spool first: what is shipped in between is then found in the database.

@@ -299,8 +299,8 @@ class Shipper:
                 or (there.position == ours.position and there.link != ours.link)
             ):
                 self.progress.chain_error = (
-                    f"the audit database has {there.position} events of `{gateway}`, of {ours.position},"
-                    " or others"
+                    f"the audit database has {there.position} events of `{gateway}` instead of "
+                    f"{ours.position}, or different ones"
                 )
                 log.error("audit_chain_cut", gateway=gateway, has=there.position, had=ours.position)
                 there = ours

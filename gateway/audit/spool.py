@@ -164,9 +164,9 @@ class Spool:
         if self._failure and pending.future is not None:
             raise LedgerUnavailable(self._failure)
         if self._queued_bytes + len(pending.data) > self._limits.max_queue_bytes:
-            raise LedgerUnavailable("too many audit records wait for the disk")
+            raise LedgerUnavailable("too many audit records are waiting to be written to disk")
         if not closes and self.backlog_bytes > self._limits.max_spool_bytes:
-            raise LedgerUnavailable("too many audit records wait for the audit database")
+            raise LedgerUnavailable("too many audit records are waiting for the audit database")
         self._queued_bytes += len(pending.data)
         if pending.future is None and self._loop is not None:
             with self._changed:
@@ -210,7 +210,9 @@ class Spool:
         try:
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise LedgerUnavailable(f"another gateway uses the audit spool `{self.directory}`") from error
+            raise LedgerUnavailable(
+                f"another gateway already uses the audit spool `{self.directory}`"
+            ) from error
 
     def _unlock(self) -> None:
         if self._lock_fd >= 0:

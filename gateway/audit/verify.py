@@ -154,7 +154,7 @@ SELECT gateway FROM one WHERE gateway IS NOT NULL
 UNION SELECT gateway FROM sluice.archive_chain WHERE gateway IS NOT NULL
 """
 """Gateways of events, by one step in the index for each."""
-GONE = "is in the archive alone, behind what PostgreSQL has of the same day: no run has dropped it"
+GONE = "is only in the archive, after what PostgreSQL has of the same day, although no run has dropped it"
 _ARCHIVED = "SELECT gateway, max(last) AS last FROM sluice.archive_chain GROUP BY gateway"
 
 
@@ -191,14 +191,14 @@ async def require_tables(connection: Any) -> None:
     """Raise LedgerUnavailable where the tables of the record are none, or not as gateways make them."""
     for row in await connection.fetch(_MADE):
         if row["relkind"] not in ("r", "p"):
-            raise LedgerUnavailable(f"`{row['table']}` is no table: what it shows is not the record")
+            raise LedgerUnavailable(f"`{row['table']}` is not a table, so its rows are not the record")
         if row["kind"] != _TYPES.get(row["name"], row["kind"]):
             raise LedgerUnavailable(
-                f"`{row['name']}` of `{row['table']}` is {row['kind']};"
-                f" where a gateway has made it, it is {_TYPES[row['name']]}"
+                f"`{row['name']}` of `{row['table']}` is {row['kind']}; gateways create it as "
+                f"{_TYPES[row['name']]}"
             )
     for row in await connection.fetch(_NO_TABLES):
-        raise LedgerUnavailable(f"`{row['name']}` is no table: what it shows is not the record")
+        raise LedgerUnavailable(f"`{row['name']}` is not a table, so its rows are not the record")
 
 
 async def _walk(rows: _Rows, chain: Chain, found: Verified, progress: _Progress, total: int) -> None:
@@ -232,7 +232,7 @@ async def _seals(
     numbers = [row["number"] for row in rows if row["number"] is not None and row["number"] > 0]
     for last, following in pairwise((0, *numbers)):
         if following == last:
-            found.add(Finding(kind=Kind.SEAL, where=f"seal {last} is there twice"))
+            found.add(Finding(kind=Kind.SEAL, where=f"seal {last} exists twice"))
         elif following == last + 2:
             found.add(Finding(kind=Kind.SEAL, where=f"seal {last + 1} is missing"))
         elif following > last + 2:
@@ -250,7 +250,7 @@ async def _seals(
         try:
             kept = read_seal(text)
         except NotASeal as error:
-            raise Faults([f"line {position} of the exported seals is none: {error}"]) from None
+            raise Faults([f"line {position} of the exported seals is not a seal: {error}"]) from None
         same = there.get(kept.number)
         if same is None:
             found.add(
@@ -275,30 +275,30 @@ def _read_seal(row: Mapping[str, Any]) -> Seal:
     if seal.number < 1:
         raise NotASeal("seals are counted from 1")
     if seal.text() != row["content"]:
-        raise NotASeal("it is written otherwise")
+        raise NotASeal("it is not in the canonical form")
     made_at = row["made_at"]
     if made_at is None or seal.made_at != made_at.astimezone(UTC).isoformat(timespec="microseconds"):
-        raise NotASeal("its row is of another time")
+        raise NotASeal("its row has another time")
     return seal
 
 
 def _fault(seal: Seal, before: Seal | None, keys: Sequence[Ed25519PublicKey]) -> str:
     """Say what is wrong with a seal; nothing when it holds, as far as that can be told without a key."""
     if seal.root != merkle_root(seal.heads):
-        return "has another root than its heads come to"
+        return "has another root than the one computed from its heads"
     if keys and not any(seal.is_by(key) for key in keys):
         signed = seal.key in map(fingerprint, keys)
         return "has a wrong signature" if signed else "is signed with another key"
     if before is None:
-        return "" if seal.number > 1 or not seal.previous else "is the first and names one before it"
+        return "" if seal.number > 1 or not seal.previous else "is the first seal but names a predecessor"
     if not seal.follows(before):
-        return f"does not belong behind seal {before.number}: one of them was replaced"
+        return f"does not follow seal {before.number}: one of them was replaced"
     back = [
         name
         for name, head in before.heads.items()
         if name not in seal.heads or seal.heads[name].position < head.position
     ]
-    return f"has less of `{back[0]}` than the seal before it" if back else ""
+    return f"covers less of `{back[0]}` than the seal before it" if back else ""
 
 
 async def _count_unsealed(
@@ -313,7 +313,7 @@ async def _count_unsealed(
         found.add(
             Finding(
                 kind=Kind.UNSEALED,
-                where=f"events {sealed + 1} to {last} of `{gateway}`: no seal was made {since}",
+                where=f"events {sealed + 1} to {last} of `{gateway}`: not sealed {since}",
                 gateway=gateway,
                 first=sealed + 1,
                 last=last,
@@ -334,7 +334,7 @@ async def _find_added(connection: Any, found: Verified, sealed: Set[int]) -> Non
     `sealed`: how many these are, by the seals that hold."""
     before = await before_chain(connection)
     if before is None:
-        where = "`sluice.audit_before_chain` does not say how many events are older than the chain"
+        where = "`sluice.audit_before_chain` has no count of the events older than the chain"
         found.add(Finding(kind=Kind.MISSING, where=where))
     said, began = before or (0, NO_TIME)
     least, most = min((said, *sealed)), max((said, *sealed))
@@ -349,7 +349,10 @@ async def _find_added(connection: Any, found: Verified, sealed: Set[int]) -> Non
         "SELECT to_char(day, 'YYYY-MM-DD') AS day, dropped_unchained FROM sluice.archive_day"
         " WHERE dropped_unchained IS DISTINCT FROM 0 ORDER BY archive_day.day"
     ):
-        where = f"{row['dropped_unchained']} events of {row['day']}, of the archive alone, are in no chain"
+        where = (
+            f"{row['dropped_unchained']} events of {row['day']}, which are only in the archive, are in "
+            "no chain"
+        )
         found.add(Finding(kind=Kind.ADDED, where=where))
     if found.before_chain < most:
         where = f"{most - found.before_chain:,} events from before the chain"
@@ -389,7 +392,7 @@ def describe_lost(row: Mapping[str, Any], event: str) -> Finding:
     place = row["chain_position"] or 0
     return Finding(
         kind=Kind.ERASED,
-        where=f"{event} has lost texts, and no erasure is on record",
+        where=f"{event} lost texts, but no erasure is recorded",
         gateway=row["gateway"] or "",
         first=place,
         last=place,
@@ -406,8 +409,8 @@ WHERE erased IS NOT NULL AND {_UNCHAINED}
 
 def _event(row: Mapping[str, Any]) -> str:
     return (
-        f"event {row['event_id']} of {row['time'] or NO_TIME:%Y-%m-%d %H:%M:%S}, by its own word of"
-        f" `{row['gateway']}`,"
+        f"event {row['event_id']} of {row['time'] or NO_TIME:%Y-%m-%d %H:%M:%S}, which names "
+        f"`{row['gateway']}`,"
     )
 
 
@@ -490,7 +493,7 @@ class _Rows:
                 if (archived["chain_position"], archived["event_id"]) != (ours.position, ours.event_id):
                     yield self._alone(archived)
                 elif (copy := self._check_link(archived)).link != ours.link or copy.digest != ours.digest:
-                    self._tell(Kind.CHANGED, archived, "is another in the archive than in PostgreSQL")
+                    self._tell(Kind.CHANGED, archived, "differs between the archive and PostgreSQL")
                 archived = next(kept, None)
             yield ours
         while archived is not None:

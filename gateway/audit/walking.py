@@ -180,7 +180,7 @@ class Chain:
                 walk.found.add(
                     Finding(
                         kind=Kind.FORGED,
-                        where=f"events of `{self.gateway}` up to {end.position} are not those of {who}",
+                        where=f"events of `{self.gateway}` up to {end.position} differ from those of {who}",
                         gateway=self.gateway,
                         last=end.position,
                     )

@@ -253,7 +253,7 @@ class EmbeddedSpark:
         except BlockingIOError:
             lock.close()
             raise BackendUnavailable(
-                f"another embedded Spark uses `{self.directory}`: stop it, or choose another directory"
+                f"another embedded Spark uses `{self.directory}`: stop it, or set another directory"
             ) from None
         self._lock = lock
 
@@ -266,7 +266,7 @@ class EmbeddedSpark:
         source_jars = options.spark_home / "jars"
         jars = within_reach(source_jars, user, shelter)
         if jars != source_jars or reachable_home != java_home:
-            progress(f"Spark's programs are readable by {self.user} in {shelter}")
+            progress(f"Spark's programs are copied to {shelter}, so that {self.user} can read them")
         self._take_in(options.jars)
         for name in ("tmp", "warehouse", "conf"):
             made = self.directory / name
@@ -402,7 +402,7 @@ class EmbeddedSpark:
     def _still_starting(self, process: subprocess.Popen[bytes], deadline: float) -> None:
         code = process.poll()
         if code is not None:
-            raise BackendUnavailable(f"the embedded Spark ended with code {code}; {self._log_tail()}")
+            raise BackendUnavailable(f"the embedded Spark exited with code {code}; {self._log_tail()}")
         if time.monotonic() > deadline:
             waited = f"{self._options.start_timeout_s:.0f} s"
             raise BackendUnavailable(f"the embedded Spark was not ready after {waited}; {self._log_tail()}")

@@ -156,7 +156,7 @@ class SparkConnectBackend:
         await self._release(session)
         found = process_of(untouched.settings)
         if found != process:
-            raise BackendUnavailable("Spark was restarted while a session was opened")
+            raise BackendUnavailable("Spark was restarted while the session was being opened")
         if found is not None:
             self._untouched = (found, untouched.settings)
         return untouched.settings
@@ -227,7 +227,7 @@ class SparkConnectBackend:
             return bytes(await call)
         except grpc.aio.AioRpcError as error:
             if error.details() == LOST_STATUS:
-                raise RpcError(code=13, message="Spark ended the upload before it was whole") from None
+                raise RpcError(code=13, message="Spark ended the upload before it was complete") from None
             raise _translate_status(error, self._where) from None
         finally:
             call.cancel()
@@ -422,8 +422,8 @@ async def _require_own(asked: _AskedSession, settings: Mapping[str, str], mark: 
     if mark and any(key.startswith(GATEWAY_PREFIX) and key != mark for key in settings):
         await asked.unset(mark)
         raise SessionElsewhere(
-            "this session was opened through another gateway, which alone knows what names and settings mean "
-            "in it: begin a new session (a balancer has to keep a user's connections at one gateway)"
+            "this session was opened through another gateway, which keeps its temporary names and "
+            "settings; open a new session (a load balancer has to route each user to one gateway)"
         )
 
 
@@ -431,7 +431,7 @@ def _read(kind: type[_M], data: bytes) -> _M:
     try:
         return parse(kind, data)
     except ProtobufError:
-        raise BackendUnavailable("Spark answered with bytes that are no response") from None
+        raise BackendUnavailable("Spark's response is not valid protobuf") from None
 
 
 PROBE_SESSION = "00000000-0000-4000-8000-000000000001"
@@ -491,7 +491,7 @@ def _translate_status(error: grpc.aio.AioRpcError, where: str) -> RpcError | Bac
     if code is grpc.StatusCode.UNAVAILABLE:
         _log.warning("spark_connect_unavailable", reason=message)
         return BackendUnavailable(
-            "Spark cannot be reached, or went away while it was working",
+            "Spark cannot be reached, or the connection was lost",
             where=f"{where}: {one_line(message)}",
         )
     if code is grpc.StatusCode.UNAUTHENTICATED:

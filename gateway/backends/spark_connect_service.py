@@ -109,12 +109,12 @@ class SparkConnectService:
                     rows += _decode(response)
                     if len(rows) > self._max_rows:
                         raise BackendUnavailable(
-                            f"an answer of Spark's catalog has more than {self._max_rows} rows"
+                            f"a response from Spark's catalog has more than {self._max_rows} rows"
                         )
         except RpcError as error:
             if error.message.startswith("[INVALID_HANDLE.SESSION_"):
                 self._session = ""
-                raise BackendUnavailable("Spark has ended the session of the catalog") from None
+                raise BackendUnavailable("Spark has ended the session for catalog look-ups") from None
             found = _SQLSTATE.search(error.message)
             raise BackendError(message=error.message, sqlstate=found[1] if found else None) from None
         return rows

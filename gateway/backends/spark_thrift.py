@@ -102,11 +102,11 @@ def session_configuration(pinned: Mapping[str, str], settings: Mapping[str, str]
     frozen = {key.lower() for key in pinned}
     for key, value in settings.items():
         if "${" in value or "\0" in value:
-            raise InvalidRequest(f"the value of setting `{key}` may not hold a substitution")
+            raise InvalidRequest(f"the value of setting `{key}` must not contain a variable substitution")
         if key == USE_DATABASE:
             configuration[key] = value
         elif not _SETTING.fullmatch(key) or "proxy" in key.lower() or key.lower() in frozen:
-            raise InvalidRequest(f"setting `{key}` is not the client's to set")
+            raise InvalidRequest(f"clients cannot set `{key}`")
         else:
             configuration[f"set:hiveconf:{key}"] = value
     configuration.update({f"set:hiveconf:{key}": value for key, value in pinned.items()})
@@ -153,7 +153,7 @@ class SparkThriftBackend:
                 calls.TOpenSessionResp,
             )
             if reply.sessionHandle is None or reply.serverProtocolVersion != protocol_version:
-                raise BackendUnavailable("Spark opened a session that does not speak the client's protocol")
+                raise BackendUnavailable("Spark opened the session with an unsupported protocol version")
             return SparkThriftSession(self, principal.user, connection, reply.sessionHandle, self._reading)
         except BaseException:
             connection.abort()

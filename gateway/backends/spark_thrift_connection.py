@@ -33,7 +33,7 @@ R = TypeVar("R", bound=Struct)
 MAX_ERROR_BYTES = 4 * 1024 * 1024
 """Length of an error reply to FetchResults; Spark's hold a stack and a plan."""
 
-_BELOW_THE_SERVICE = "Spark failed to answer a call of HiveServer2's protocol"
+_BELOW_THE_SERVICE = "Spark failed to answer a HiveServer2 call"
 
 _LENGTH = struct.Struct(">I")
 
@@ -107,7 +107,7 @@ class SparkConnection(asyncio.Protocol):
         try:
             connection = cls(address, user, password, redact=redact)
         except ValueError as error:
-            raise InvalidRequest("the user name cannot be sent to Spark") from error
+            raise InvalidRequest("the user name cannot be encoded for Spark") from error
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(address.connect_timeout_s):
@@ -250,9 +250,7 @@ class SparkConnection(asyncio.Protocol):
         except LoginRefused:
             self._break(BackendUnavailable("Spark refused the gateway's login"))
         except MalformedMessage as fault:
-            self._break(
-                BackendUnavailable(f"Spark sent something that is not HiveServer2's protocol: {fault}")
-            )
+            self._break(BackendUnavailable(f"Spark's response is not valid HiveServer2 protocol: {fault}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._break(BackendUnavailable("the connection to Spark was lost"))
@@ -313,7 +311,7 @@ class SparkConnection(asyncio.Protocol):
         try:
             message = encode_call(method, seqid, request)
         except ValueError as error:
-            raise InvalidRequest("the text holds lone surrogates, which are not Unicode text") from error
+            raise InvalidRequest("the text contains lone surrogates, which are not valid Unicode") from error
         self._waiting.append(exchange)
         transport.write(frame(message))
 
@@ -326,7 +324,7 @@ class SparkConnection(asyncio.Protocol):
             raise BackendError(_BELOW_THE_SERVICE, "HY000", failure.kind) from failure
         except MalformedMessage as fault:
             raise self._break(
-                BackendUnavailable(f"Spark sent something that is not HiveServer2's protocol: {fault}")
+                BackendUnavailable(f"Spark's response is not valid HiveServer2 protocol: {fault}")
             ) from fault
         status: TStatus = reply.status  # type: ignore[attr-defined]  # every reply of the service has one
         if status.statusCode not in (TStatusCode.SUCCESS, TStatusCode.SUCCESS_WITH_INFO):

@@ -46,7 +46,7 @@ class Gathered:
 
     def begin(self, length: int) -> None:
         if length > self._limit:
-            raise MalformedMessage(f"a reply of more than {self._limit} bytes")
+            raise MalformedMessage(f"a response of more than {self._limit} bytes")
 
     def take(self, chunk: bytes) -> None:
         if not self.answer.done():
@@ -110,14 +110,14 @@ class Relayed:
                 self._write(head)
                 return
             if self.peek is None and len(head) > MAX_PEEK_BYTES:
-                raise MalformedMessage("a reply to FetchResults without a status")
+                raise MalformedMessage("a FetchResults response without a status")
         if len(head) > self._limit + HEADER_BYTES:
-            raise MalformedMessage(f"an error reply of more than {self._limit} bytes")
+            raise MalformedMessage(f"an error response of more than {self._limit} bytes")
         self._head = head
 
     def end(self) -> None:
         if self.peek is None and self.sink is not None:
-            raise MalformedMessage("a reply to FetchResults that ends early")
+            raise MalformedMessage("a FetchResults response that ends early")
         self.finished = True
         self.wake.set()
 

@@ -60,7 +60,7 @@ class Questions:
         """Return the settings that are set in the session."""
         rows = await self._session.answer("SET", max_rows=MAX_SETTINGS)
         if len(rows) >= MAX_SETTINGS:
-            raise BackendError("more settings than can be looked at", "54000")
+            raise BackendError("too many settings to check", "54000")
         return {str(row[0]): str(row[1]) for row in rows}
 
     async def describe_functions(self) -> dict[str, tuple[str, str]]:

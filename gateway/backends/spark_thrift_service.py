@@ -66,7 +66,7 @@ class SparkThriftService:
         async with self._slots:
             rows = await self._on(await self._session(), sql, before, after)
         if len(rows) > self._max_rows:
-            raise BackendUnavailable(f"an answer of Spark's catalog has more than {self._max_rows} rows")
+            raise BackendUnavailable(f"a response from Spark's catalog has more than {self._max_rows} rows")
         return rows
 
     async def close(self) -> None:

@@ -49,7 +49,7 @@ def run_as() -> RunAs | None:
             continue
         return RunAs(name=name, uid=entry.pw_uid, gid=entry.pw_gid)
     raise NoUnprivilegedUser(
-        f"running as root needs one of the users {', '.join(CANDIDATES)} to run Spark as"
+        f"running as root requires one of the users {', '.join(CANDIDATES)}, as whom Spark is run"
     )
 
 

@@ -134,7 +134,7 @@ def _reads_alike(described: Mapping[str, Any]) -> bool:
 
 def _metric_view(described: Mapping[str, Any], columns: tuple[Column, ...]) -> ViewBody:
     if not _reads_alike(described):
-        raise UnreadMetrics("the session that made it read texts otherwise")
+        raise UnreadMetrics("the session that created it parsed texts differently")
     properties = _properties(described)
     names = tuple(column.name for column in columns)
     body = metric_view(_text(described, "view_text"), names, properties)
@@ -169,7 +169,7 @@ def view_keys(columns: int) -> tuple[str, ...]:
 def property_from_rows(rows: Sequence[Row], key: str) -> str | None:
     """Read the answer to `SHOW TBLPROPERTIES … (key)`; None when there is no such property."""
     if len(rows) != 1 or len(rows[0]) != 2 or rows[0][0] != key or not isinstance(rows[0][1], str):
-        raise NotUnderstood("a property of another shape")
+        raise NotUnderstood("a property of an unexpected form")
     value = rows[0][1]
     missing = value.startswith("Table ") and value.endswith(f" does not have property: {key}")
     return None if missing else value
@@ -236,7 +236,7 @@ def catalog_view_from_rows(
     end = next(at for at, row in enumerate(rows) if tuple(row) == _CATALOG_VIEW)
     listed = rows[: end - 1]
     if not listed or any(rows[end - 1]) or any(len(row) != 3 for row in rows):
-        raise NotUnderstood("a description of another shape")
+        raise NotUnderstood("a description of an unexpected form")
     columns = tuple(
         Column(name=str(label), type=normalize_ddl(str(value)), comment=comment or None)
         for label, value, comment in listed
@@ -321,7 +321,7 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
     in_columns, in_details = True, False
     for row in rows:
         if len(row) != 3 or not isinstance(row[0], str):
-            raise NotUnderstood("a description of another shape")
+            raise NotUnderstood("a description of an unexpected form")
         label, value, comment = row[0], row[1], row[2]
         if in_columns:
             # A column whose name looks like a title ends the list early: it and the rest are then absent.
@@ -375,12 +375,12 @@ def function_from_rows(rows: Sequence[Row], name: TableName) -> Table:
     """
     lines = [row[0] for row in rows if len(row) == 1 and isinstance(row[0], str)]
     if len(lines) != len(rows) or not lines or not lines[0].startswith("Function:"):
-        raise NotUnderstood("a description of another shape")
+        raise NotUnderstood("a description of an unexpected form")
     bodies = [line for line in lines if line.startswith(_BODY)]
     if not bodies and any(line.startswith(_CLASS) for line in lines):
         return Table(name=name, kind=TableKind.TABLE, columns=())
     if len(bodies) != 1 or bodies[0] is not lines[-1]:
-        raise NotUnderstood("a function that is neither SQL nor code")
+        raise NotUnderstood("a function that is neither SQL nor a class")
     text = bodies[0].removeprefix(_BODY).strip()
     given = list(_defaults(lines))
     if given:  # RULE (function-defaults)

@@ -142,7 +142,7 @@ class GravitinoMetalake(Closing):
             again = items((await self._get("tags")).get("names"), "names")
             kept = (by_name.keys() - {name for name, _ in answers}) & set(again)
             if kept:
-                raise CatalogUnavailable(f"the server does not show what has the tag `{min(kept)}`")
+                raise CatalogUnavailable(f"the server does not list the objects with the tag `{min(kept)}`")
         for name, listed in answers:
             objects = [self._object(one) for one in items(listed.get("metadataObjects"), "objects")]
             found.append(MetalakeTag(name=name, properties=by_name[name], objects=tuple(objects)))
@@ -246,7 +246,7 @@ class GravitinoMetalake(Closing):
         answer = read_object(await self._client.ask(method, whole, **request), "body")
         if answer.get("code") != 0:
             # An error with the status of a success.
-            raise CatalogUnavailable("the server answers with an error without saying which")
+            raise CatalogUnavailable("the server returned an error without a type")
         return answer
 
 
@@ -268,7 +268,7 @@ class GravitinoCatalog(WithoutFunctions, Closing):
         try:
             answer = await self._metalake.ask(self._schema(name))
         except CatalogError as error:
-            raise build_lookup_error(error, NoSuchDatabase(f"there is no database `{name}`")) from None
+            raise build_lookup_error(error, NoSuchDatabase(f"database `{name}` does not exist")) from None
         schema = read_object(answer.get("schema"), "schema")
         told = properties(schema.get("properties"))
         return DatabaseEntry(
@@ -283,7 +283,7 @@ class GravitinoCatalog(WithoutFunctions, Closing):
         try:
             return _names(await self._metalake.ask(f"{self._schema(database)}/tables"))
         except CatalogError as error:
-            raise build_lookup_error(error, NoSuchDatabase(f"there is no database `{database}`")) from None
+            raise build_lookup_error(error, NoSuchDatabase(f"database `{database}` does not exist")) from None
 
     async def views(self, database: str) -> Sequence[str]:
         await self.database(database)
@@ -293,7 +293,9 @@ class GravitinoCatalog(WithoutFunctions, Closing):
         try:
             answer = await self._metalake.ask(self._table(database, name))
         except CatalogError as error:
-            raise build_lookup_error(error, NoSuchTable(f"there is no table `{database}.{name}`")) from None
+            raise build_lookup_error(
+                error, NoSuchTable(f"table `{database}.{name}` does not exist")
+            ) from None
         table = read_object(answer.get("table"), "table")
         told = properties(table.get("properties"))
         columns = [read_object(one, "column") for one in items(table.get("columns"), "columns")]
@@ -321,14 +323,14 @@ class GravitinoCatalog(WithoutFunctions, Closing):
     async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
         told = {**database.properties, **({"location": database.location} if database.location else {})}
         body = {"name": database.name, "comment": database.comment, "properties": told}
-        there = DatabaseAlreadyExists(f"there is a database `{database.name}` already")
+        there = DatabaseAlreadyExists(f"database `{database.name}` already exists")
         with refusals(None, there, ignored=409 if ignore_if_exists else 0):
             await self._metalake.send_change("POST", f"{self._path}/schemas", body=body)
 
     async def alter_database(
         self, name: str, changed: Mapping[str, str | None], *, ignore_if_not_exists: bool = False
     ) -> None:
-        missing = NoSuchDatabase(f"there is no database `{name}`")
+        missing = NoSuchDatabase(f"database `{name}` does not exist")
         with refusals(missing, ignored=404 if ignore_if_not_exists else 0):
             await self._metalake.send_change("PUT", self._schema(name), body={"updates": _updates(changed)})
 
@@ -336,7 +338,7 @@ class GravitinoCatalog(WithoutFunctions, Closing):
         self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
     ) -> None:
         query = {"cascade": "true"} if cascade else None
-        missing = NoSuchDatabase(f"there is no database `{name}`")
+        missing = NoSuchDatabase(f"database `{name}` does not exist")
         full = DatabaseNotEmpty(f"the database `{name}` is not empty")
         answer: Mapping[str, Any] = {}
         with refusals(missing, full, ignored=404 if ignore_if_not_exists else 0):
@@ -363,8 +365,8 @@ class GravitinoCatalog(WithoutFunctions, Closing):
             "properties": {**table.properties, **{key: value for key, value in own.items() if value}},
             "partitioning": [_build_transform(one) for one in table.partitioning],
         }
-        missing = NoSuchDatabase(f"there is no database `{table.database}`")
-        there = TableAlreadyExists(f"there is a table `{table.database}.{table.name}` already")
+        missing = NoSuchDatabase(f"database `{table.database}` does not exist")
+        there = TableAlreadyExists(f"table `{table.database}.{table.name}` already exists")
         with refusals(missing, there, ignored=409 if ignore_if_exists else 0):
             await self._metalake.send_change("POST", f"{self._schema(table.database)}/tables", body=body)
 
@@ -384,7 +386,7 @@ class GravitinoCatalog(WithoutFunctions, Closing):
         await self._update(database, name, [{"@type": "rename", "newName": to}], ignore_if_not_exists)
 
     async def drop_table(self, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
-        missing = NoSuchTable(f"there is no table `{database}.{name}`")
+        missing = NoSuchTable(f"table `{database}.{name}` does not exist")
         answer: Mapping[str, Any] = {}
         with refusals(missing, ignored=404 if ignore_if_not_exists else 0):
             answer = await self._metalake.send_change("DELETE", self._table(database, name))
@@ -392,8 +394,8 @@ class GravitinoCatalog(WithoutFunctions, Closing):
             raise missing
 
     async def _update(self, database: str, name: str, updates: list[dict[str, Any]], ignored: bool) -> None:
-        missing = NoSuchTable(f"there is no table `{database}.{name}`")
-        there = TableAlreadyExists(f"the database `{database}` has a table of that name")
+        missing = NoSuchTable(f"table `{database}.{name}` does not exist")
+        there = TableAlreadyExists(f"database `{database}` already has a table of that name")
         with refusals(missing, there, ignored=404 if ignored else 0):
             await self._metalake.send_change("PUT", self._table(database, name), body={"updates": updates})
 
@@ -401,7 +403,7 @@ class GravitinoCatalog(WithoutFunctions, Closing):
         try:
             return gravitino_type(parse_ddl(text), self._types)
         except NotUnderstood as fault:
-            raise NotSupported(f"the type `{text[:80]}` is not understood: {fault}") from None
+            raise NotSupported(f"cannot parse the type `{text[:80]}`: {fault}") from None
 
     def _table(self, database: str, name: str) -> str:
         return f"{self._schema(database)}/tables/{quote(name, safe='')}"
@@ -413,14 +415,14 @@ class GravitinoCatalog(WithoutFunctions, Closing):
 def spark_type(told: Any, types: Mapping[str, str], depth: int = 0) -> str:
     """Return a type of Gravitino as DDL. Raises CatalogUnavailable where Spark has none."""
     if depth > 50:
-        raise CatalogUnavailable("a type that nests too deep")
+        raise CatalogUnavailable("a type that is nested too deep")
     if isinstance(told, str):
         plain = told.lower()
         if plain.startswith(("decimal(", "char(", "varchar(")):
             return plain.replace(" ", "")
         found = types.get(plain.partition("(")[0].strip())
         if found is None:
-            raise CatalogUnavailable(f"the type `{told[:80]}` has none of Spark's")
+            raise CatalogUnavailable(f"Spark has no type for `{told[:80]}`")
         return found
     one = read_object(told, "type")
     match one.get("type"):
@@ -481,7 +483,7 @@ def _build_transform(text: str) -> dict[str, Any]:
             return {"strategy": "truncate", "width": one.width, "fieldName": field}
         case "identity" | "year" | "month" | "day" | "hour" if one.width is None:
             return {"strategy": one.transform, "fieldName": field}
-    raise NotSupported(f"Gravitino does not part tables by `{text}`")
+    raise NotSupported(f"Gravitino does not support partitioning by `{text}`")
 
 
 def _read_error(answer: Any) -> tuple[str, str]:

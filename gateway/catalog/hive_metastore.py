@@ -116,7 +116,7 @@ class HiveMetastoreCatalog:
         if found is None:
             if result.missing is None:
                 raise _build_error(result.failed)
-            raise NoSuchDatabase(f"there is no database `{name}`")
+            raise NoSuchDatabase(f"database `{name}` does not exist")
         return DatabaseEntry(
             name=found.name or name,
             comment=found.description,
@@ -142,7 +142,7 @@ class HiveMetastoreCatalog:
         if result.success is None or result.success.table is None:
             if result.missing is None:
                 raise _build_error(result.failed)
-            raise NoSuchTable(f"there is no table `{database}.{name}`")
+            raise NoSuchTable(f"table `{database}.{name}` does not exist")
         return _entry(database, name, result.success.table)
 
     async def functions(self, database: str) -> Sequence[str]:
@@ -157,7 +157,7 @@ class HiveMetastoreCatalog:
         if found is None:
             if result.missing is None:
                 raise _build_error(result.failed)
-            raise NoSuchFunction(f"there is no function `{database}.{name}`")
+            raise NoSuchFunction(f"function `{database}.{name}` does not exist")
         return FunctionEntry(
             database=database,
             name=found.functionName or name,
@@ -176,7 +176,7 @@ class HiveMetastoreCatalog:
         done = await self._tell("create_database", hive.DatabaseArguments(database=made))
         if done.first is not None:
             if not ignore_if_exists:
-                raise DatabaseAlreadyExists(f"there is a database `{database.name}` already")
+                raise DatabaseAlreadyExists(f"database `{database.name}` already exists")
         elif done.failure is not None:
             raise _build_refusal(done.failure)
 
@@ -191,7 +191,7 @@ class HiveMetastoreCatalog:
                 raise CatalogUnavailable("the Hive metastore failed")
             if ignore_if_not_exists:
                 return
-            raise NoSuchDatabase(f"there is no database `{name}`")
+            raise NoSuchDatabase(f"database `{name}` does not exist")
         _change(database, 4, changed)
         arguments = Record()
         arguments.set_text(1, name)
@@ -214,7 +214,7 @@ class HiveMetastoreCatalog:
         done = await self._tell("drop_database", arguments)
         if done.first is not None:
             if not ignore_if_not_exists:
-                raise NoSuchDatabase(f"there is no database `{name}`")
+                raise NoSuchDatabase(f"database `{name}` does not exist")
         elif done.second is not None and not cascade:
             raise DatabaseNotEmpty(f"the database `{name}` is not empty")
         elif done.failure is not None:
@@ -227,7 +227,7 @@ class HiveMetastoreCatalog:
         done = await self._tell("create_table", hive.NewTableArguments(tbl=made))
         if done.first is not None:
             if not ignore_if_exists:
-                raise TableAlreadyExists(f"there is a table `{table.database}.{table.name}` already")
+                raise TableAlreadyExists(f"table `{table.database}.{table.name}` already exists")
         elif done.failure is not None:
             raise _build_refusal(done.failure)
 
@@ -253,7 +253,7 @@ class HiveMetastoreCatalog:
         if table is None:
             return
         if await self._whole_table(database, to, ignored=True) is not None:
-            raise TableAlreadyExists(f"there is a table `{database}.{to}` already")
+            raise TableAlreadyExists(f"table `{database}.{to}` already exists")
         table.set_text(1, to)
         await self._tell_table(database, name, table)
 
@@ -262,7 +262,7 @@ class HiveMetastoreCatalog:
         done = await self._tell("drop_table", arguments)
         if done.first is not None:
             if not ignore_if_not_exists:
-                raise NoSuchTable(f"there is no table `{database}.{name}`")
+                raise NoSuchTable(f"table `{database}.{name}` does not exist")
         elif done.failure is not None:
             raise _build_refusal(done.failure)
 
@@ -276,14 +276,14 @@ class HiveMetastoreCatalog:
         if answer.record(2) is None:
             raise CatalogUnavailable("the Hive metastore failed")
         if not ignored:
-            raise NoSuchTable(f"there is no table `{database}.{name}`")
+            raise NoSuchTable(f"table `{database}.{name}` does not exist")
         return None
 
     async def _tell_table(self, database: str, name: str, table: Record) -> None:
         if _OF_ICEBERG in table.texts(9):
             raise NotSupported(
-                f"`{database}.{name}` is a table of Iceberg's: by the metastore alone, a commit that happens "
-                "at this moment would be undone"
+                f"`{database}.{name}` is an Iceberg table: changing it through the metastore alone could "
+                "overwrite a concurrent commit"
             )
         arguments = Record()
         arguments.set_text(1, database)
@@ -311,8 +311,8 @@ class HiveMetastoreCatalog:
                 except _LOST as error:
                     self._drop()
                     raise CatalogUnavailable(
-                        f"{host}:{port} gave no answer to `{method}` ({type(error).__name__}): it may have "
-                        "been done or not"
+                        f"{host}:{port} did not answer `{method}` ({type(error).__name__}): the change may "
+                        "or may not have been made"
                     ) from None
             raise CatalogUnavailable(f"no Hive metastore answers ({', '.join(said)})")
 
@@ -367,7 +367,7 @@ class HiveMetastoreCatalog:
             protocol._fast_decode(value, protocol, [type(value), type(value).thrift_spec])
         protocol.readMessageEnd()
         if kind == TMessageType.EXCEPTION:
-            raise TException("the metastore does not know the call, or failed in it")
+            raise TException("the metastore does not support the call, or failed")
         return cast("R", value)
 
     def _connect(self) -> tuple[Any, Any]:
@@ -395,7 +395,7 @@ def _address(uri: str) -> tuple[str, int]:
     except ValueError:
         scheme, host, port = "", None, None
     if not host or not port or scheme != "thrift":
-        raise Faults([f"`{uri.strip()}` is no address of a metastore, such as `thrift://host:9083`"])
+        raise Faults([f"`{uri.strip()}` is not a metastore address such as `thrift://host:9083`"])
     return host, port
 
 
@@ -426,14 +426,14 @@ def _new_table(table: TableEntry) -> hive.HiveTable:
     provider = "textfile" if is_view else (table.provider or "parquet").lower()
     if provider not in _FORMATS:
         known = ", ".join(f"`{name}`" for name in _FORMATS)
-        raise NotSupported(f"a metastore by itself makes no tables of `{provider}`; it does of {known}")
+        raise NotSupported(f"a metastore alone cannot create tables of `{provider}`; it can for {known}")
     columns = [
         hive.FieldSchema(name=column.name, type=_hive_type(column.type), comment=column.comment)
         for column in table.columns
     ]
     keys = {one.lower() for one in table.partitioning}
     if unknown := keys - {column.name.lower() for column in table.columns}:
-        raise NotSupported(f"Hive parts tables by their columns alone, and not by `{min(unknown)}`")
+        raise NotSupported(f"Hive supports partitioning by columns only, not by `{min(unknown)}`")
     external = table.location is not None and not is_view
     own = {
         **({"comment": table.comment} if table.comment else {}),
@@ -463,7 +463,7 @@ def _hive_type(text: str) -> str:
     try:
         return _of_hive(parse_ddl(text))
     except NotUnderstood as fault:
-        raise NotSupported(f"the type `{text[:80]}` is not understood: {fault}") from None
+        raise NotSupported(f"cannot parse the type `{text[:80]}`: {fault}") from None
 
 
 def _of_hive(kind: DdlType) -> str:
@@ -473,7 +473,7 @@ def _of_hive(kind: DdlType) -> str:
         return kind.name
     fields = [(unquote(name), _of_hive(one)) for name, one in kind.inside]
     if odd := [name for name, _ in fields if name and not _PLAIN_FIELD.fullmatch(name)]:
-        raise NotSupported(f"Hive has no fields with names such as `{odd[0]}`")
+        raise NotSupported(f"Hive does not support field names such as `{odd[0]}`")
     return f"{kind.name}<{','.join(f'{name}:{one}' if name else one for name, one in fields)}>"
 
 
@@ -536,9 +536,7 @@ def _spark_columns(told: Mapping[str, str]) -> tuple[Column, ...]:
             for one in fields
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise CatalogUnavailable(
-            "a table whose columns Spark wrote down in a form that is not known"
-        ) from None
+        raise CatalogUnavailable("a table whose Spark schema is stored in an unknown form") from None
 
 
 def _json_type(told: Any) -> str:

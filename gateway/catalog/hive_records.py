@@ -99,7 +99,7 @@ def write_record(protocol: Any, record: Record) -> None:
 
 def _read(protocol: Any, ttype: int, depth: int) -> Any:
     if depth > MAX_DEPTH:
-        raise TException("a struct that nests too deep")
+        raise TException("a struct that is nested too deep")
     plain = _PLAIN.get(ttype)
     if plain is not None:
         return getattr(protocol, f"read{plain}")()

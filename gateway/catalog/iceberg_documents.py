@@ -80,9 +80,9 @@ def _partition(text: str, ids: dict[str, int]) -> dict[str, Any]:
     one = parse_partitioning(text)
     source = ids.get(one.column.lower())
     if source is None:
-        raise NotSupported(f"the table has no column `{one.column}` to be parted by")
+        raise NotSupported(f"the table has no column `{one.column}` to partition by")
     if one.transform not in _TRANSFORMS or (one.transform in _WITH_WIDTH) != (one.width is not None):
-        raise NotSupported(f"Iceberg does not part tables by `{text}`")
+        raise NotSupported(f"Iceberg does not support partitioning by `{text}`")
     transform = one.transform if one.width is None else f"{one.transform}[{one.width}]"
     name = one.column if one.transform == "identity" else f"{one.column}_{one.transform}"
     return {"source-id": source, "name": name, "transform": transform}
@@ -92,7 +92,7 @@ def _parse(text: str) -> DdlType:
     try:
         return parse_ddl(text)
     except NotUnderstood as fault:
-        raise NotSupported(f"the type `{text[:80]}` is not understood: {fault}") from None
+        raise NotSupported(f"cannot parse the type `{text[:80]}`: {fault}") from None
 
 
 def _type(kind: DdlType, ids: Iterator[int]) -> Any:

@@ -115,7 +115,7 @@ class IcebergRestCatalog(WithoutFunctions):
         try:
             answer = read_object(await self._ask("GET", self._namespace(name)), "namespace")
         except CatalogError as error:
-            raise build_lookup_error(error, NoSuchDatabase(f"there is no database `{name}`")) from None
+            raise build_lookup_error(error, NoSuchDatabase(f"database `{name}` does not exist")) from None
         told = properties(answer.get("properties"))
         return DatabaseEntry(
             name=name,
@@ -129,7 +129,7 @@ class IcebergRestCatalog(WithoutFunctions):
         try:
             return await self._list_names(database, "tables")
         except CatalogError as error:
-            raise build_lookup_error(error, NoSuchDatabase(f"there is no database `{database}`")) from None
+            raise build_lookup_error(error, NoSuchDatabase(f"database `{database}` does not exist")) from None
 
     async def views(self, database: str) -> Sequence[str]:
         if self._has_views:
@@ -152,7 +152,7 @@ class IcebergRestCatalog(WithoutFunctions):
                 continue
             metadata = read_object(read_object(answer, "table").get("metadata"), "metadata")
             return _entry(database, name, kind, metadata)
-        raise NoSuchTable(f"there is no table `{database}.{name}`")
+        raise NoSuchTable(f"table `{database}.{name}` does not exist")
 
     async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
         own = {"comment": database.comment, "owner": database.owner, "location": database.location}
@@ -161,8 +161,8 @@ class IcebergRestCatalog(WithoutFunctions):
         above = database.name.rpartition(".")[0]
         if above:
             await self.database(above)  # servers differ in whether they look
-        missing = NoSuchDatabase(f"there is no database `{above}`")
-        there = DatabaseAlreadyExists(f"there is a database `{database.name}` already")
+        missing = NoSuchDatabase(f"database `{above}` does not exist")
+        there = DatabaseAlreadyExists(f"database `{database.name}` already exists")
         with refusals(missing, there, ignored=409 if ignore_if_exists else 0):
             await self._tell("POST", self._route("namespaces"), body)
 
@@ -170,7 +170,7 @@ class IcebergRestCatalog(WithoutFunctions):
         self, name: str, changed: Mapping[str, str | None], *, ignore_if_not_exists: bool = False
     ) -> None:
         updates, removals = split_properties(changed)
-        missing = NoSuchDatabase(f"there is no database `{name}`")
+        missing = NoSuchDatabase(f"database `{name}` does not exist")
         with refusals(missing, ignored=404 if ignore_if_not_exists else 0):
             await self._tell(
                 "POST", f"{self._namespace(name)}/properties", {"updates": updates, "removals": removals}
@@ -179,7 +179,7 @@ class IcebergRestCatalog(WithoutFunctions):
     async def drop_database(
         self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
     ) -> None:
-        missing = NoSuchDatabase(f"there is no database `{name}`")
+        missing = NoSuchDatabase(f"database `{name}` does not exist")
         full = DatabaseNotEmpty(f"the database `{name}` is not empty")
         try:
             with refusals(missing, full, ignored=404 if ignore_if_not_exists else 0):
@@ -201,12 +201,12 @@ class IcebergRestCatalog(WithoutFunctions):
         route = "views" if is_view else "tables"
         body = new_view(table, table.database.split(".")) if is_view else new_table(table)
         await self.database(table.database)  # here as well
-        missing: Exception = NoSuchDatabase(f"there is no database `{table.database}`")
+        missing: Exception = NoSuchDatabase(f"database `{table.database}` does not exist")
         if is_view:
-            missing = NotSupported("the server has no views")
+            missing = NotSupported("the server does not support views")
             if not self._has_views:
                 raise missing
-        there = TableAlreadyExists(f"there is a table `{table.database}.{table.name}` already")
+        there = TableAlreadyExists(f"table `{table.database}.{table.name}` already exists")
         with refusals(missing, there, ignored=409 if ignore_if_exists else 0):
             await self._tell("POST", f"{self._namespace(table.database)}/{route}", body)
 
@@ -226,7 +226,7 @@ class IcebergRestCatalog(WithoutFunctions):
         # Without requirements: properties are set whatever else was committed meanwhile, as by the library.
         body = {"requirements": [], "updates": told}
         path = f"{self._namespace(database)}/{_ROUTE}/{quote(name, safe='')}"
-        changing = CatalogRefused(f"the table `{database}.{name}` is changed by somebody else at this moment")
+        changing = CatalogRefused(f"table `{database}.{name}` is being changed by somebody else")
         await self._either("POST", path, f"{database}.{name}", ignore_if_not_exists, changing, body)
 
     async def rename_table(
@@ -238,12 +238,12 @@ class IcebergRestCatalog(WithoutFunctions):
             "destination": {"namespace": levels, "name": to},
         }
         path = self._route(f"{_ROUTE}/rename")
-        there = TableAlreadyExists(f"there is a table `{database}.{to}` already")
+        there = TableAlreadyExists(f"table `{database}.{to}` already exists")
         await self._either("POST", path, f"{database}.{name}", ignore_if_not_exists, there, body)
 
     async def drop_table(self, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
         path = f"{self._namespace(database)}/{_ROUTE}/{quote(name, safe='')}"
-        changing = CatalogRefused(f"the table `{database}.{name}` is changed by somebody else at this moment")
+        changing = CatalogRefused(f"table `{database}.{name}` is being changed by somebody else")
         await self._either("DELETE", path, f"{database}.{name}", ignore_if_not_exists, changing)
 
     async def _either(
@@ -266,7 +266,7 @@ class IcebergRestCatalog(WithoutFunctions):
                 if not _is_missing(route, error):
                     raise build_write_error(error, None) from None
         if not ignored:
-            raise NoSuchTable(f"there is no table `{name}`")
+            raise NoSuchTable(f"table `{name}` does not exist")
 
     async def _empty(self, database: str) -> None:
         for name in [*await self.tables(database), *await self.views(database)]:
@@ -411,7 +411,7 @@ def _rows(metadata: Mapping[str, Any]) -> int | None:
 
 def _type(told: Any, depth: int = 0) -> str:
     if depth > 50:
-        raise CatalogUnavailable("a type that nests too deep")
+        raise CatalogUnavailable("a type that is nested too deep")
     if isinstance(told, str):
         if told.startswith("decimal("):
             return told.replace(" ", "")
@@ -428,4 +428,4 @@ def _type(told: Any, depth: int = 0) -> str:
             return f"array<{_type(one.get('element'), depth + 1)}>"
         case "map":
             return f"map<{_type(one.get('key'), depth + 1)},{_type(one.get('value'), depth + 1)}>"
-    raise CatalogUnavailable("a type that is not known")
+    raise CatalogUnavailable("an unknown type")

@@ -40,14 +40,16 @@ def explain_unfit_address(address: str, databases: Iterable[JdbcDatabase]) -> st
     name, _, rest = rest.partition(":")
     database = next((one for one in databases if one.name == name), None)
     if scheme != "jdbc" or database is None:
-        return "is no address of a database that is known"
+        return "is not the address of a known database"
     place, _, parameters = rest.partition("?" if database.separator == "&" else database.separator)
     if not (_SERVER.fullmatch(place) or (database.in_memory and _MEMORY.fullmatch(place))):
-        return "has another form than `jdbc:DATABASE://HOST:PORT/NAME`"
+        return "does not have the form `jdbc:DATABASE://HOST:PORT/NAME`"
     for one in parameters.split(database.separator) if parameters else ():
         found = _PARAMETER.fullmatch(one)
         if found is None:
-            return "has a parameter of another form than `name=value`"
+            return "has a parameter that is not of the form `name=value`"
         if found[1].lower() not in database.parameters:
-            return f"has the parameter `{found[1]}`, which is not known to run nothing"
+            return (
+                f"has the parameter `{found[1]}`, which is not on the list of parameters that cannot run code"
+            )
     return None

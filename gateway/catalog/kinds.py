@@ -24,7 +24,7 @@ class Form:
 
 
 THRIFT = Form(
-    "one or more addresses of a metastore, with commas between them and no blanks: "
+    "one or more metastore addresses, separated by commas without blanks: "
     "`thrift://host1:9083,thrift://host2:9083`",
     re.compile(r"thrift://[^\s,/?#]+:[1-9][0-9]{0,4}/?(?:,thrift://[^\s,/?#]+:[1-9][0-9]{0,4}/?)*"),
 )

@@ -164,7 +164,7 @@ class LiveCatalog:
             snapshot = self._known.snapshot(self._clock(), names)
             if all(snapshot.knows(name) for name in names):
                 return snapshot
-        raise BackendUnavailable("the tables change faster than they can be looked up")
+        raise BackendUnavailable("the tables change too fast to look them up")
 
     async def describe_anew(self, tables: Sequence[TableName]) -> CatalogSnapshot:
         """Look names up again, whatever is known of them. Raises BackendUnavailable as `look_up` does."""
@@ -328,7 +328,7 @@ class LiveCatalog:
             )
             return replace(table, shadowed=not isinstance(namespace, str))
         except NotUnderstood as fault:
-            raise BackendUnavailable(f"Spark's description of {name} is not understood: {fault}") from fault
+            raise BackendUnavailable(f"cannot parse Spark's description of {name}: {fault}") from fault
 
     async def _describe_relation(self, dotted: str, name: TableName) -> Table | None:
         """Return what our session knows of a table or view."""
@@ -390,12 +390,12 @@ class LiveCatalog:
                 *above, last = table.name.parts
                 name = quote_parts((*above, f"{last}$schemas"))
                 return paimon_schemas(await self._read(f"SELECT schema_id, fields FROM {name}", fresh))
-        raise NotUnderstood("a format without ids of columns")
+        raise NotUnderstood("a format without column ids")
 
     async def _read(self, sql: str, before: str) -> Sequence[Row]:
         rows = await self._read_refusable(sql, before)
         if isinstance(rows, str):
-            raise NotUnderstood("what cannot be read")
+            raise NotUnderstood("metadata that Spark cannot read")
         return rows
 
     async def _read_refusable(self, sql: str, before: str) -> Sequence[Row] | str:
@@ -408,7 +408,7 @@ class LiveCatalog:
         kept = {key: property_from_rows(await self._read_existing(f"{shown} ('{key}')"), key) for key in keys}
         own = await self._read_existing(shown)
         if await self._read_existing(sql) != rows:
-            raise NotUnderstood("it is replaced at this moment")
+            raise NotUnderstood("it is being replaced at the moment")
         return view_body_from_properties(rows, columns, kept, own)
 
     async def _catalog_view(self, sql: str, dotted: str, name: TableName, rows: Sequence[Row]) -> Table:
@@ -416,14 +416,14 @@ class LiveCatalog:
         properties = await self._read_existing(f"SHOW TBLPROPERTIES {dotted}")
         shown = await self._read_existing(f"SHOW CREATE TABLE {dotted}")
         if await self._read_existing(sql) != rows:
-            raise NotUnderstood("it is replaced at this moment")
+            raise NotUnderstood("it is being replaced at the moment")
         return catalog_view_from_rows(rows, name, properties, shown)
 
     async def _read_existing(self, statement: str) -> Sequence[Row]:
         """Return what is told of something that is there."""
         told = await self._rows(statement, _NO_SUCH_TABLE)
         if isinstance(told, str):
-            raise NotUnderstood("it is dropped at this moment")
+            raise NotUnderstood("it is being dropped at the moment")
         return told
 
     async def _databases(self, key: tuple[str, ...]) -> Sequence[str]:
@@ -434,7 +434,7 @@ class LiveCatalog:
         while level:
             found.update((join_namespace(name), None) for name in level)
             if len(found) > _MAX_NAMESPACES:
-                raise BackendUnavailable(f"`{catalog}` has more than {_MAX_NAMESPACES} databases to list")
+                raise BackendUnavailable(f"`{catalog}` has more than {_MAX_NAMESPACES} databases")
             if catalog == SESSION_CATALOG:
                 break
             further: list[tuple[str, ...]] = []
@@ -472,7 +472,7 @@ class LiveCatalog:
             async with self._slots, asyncio.timeout(self._timeout_s):
                 return await (self._query(sql, before) if before else self._query(sql))
         except TimeoutError:
-            raise BackendUnavailable("Spark did not answer a look-up in its catalog in time") from None
+            raise BackendUnavailable("Spark did not answer a catalog look-up in time") from None
         except self._refusal as refused:
             sqlstate = getattr(refused, "sqlstate", None)
             named = _CONDITION.match(getattr(refused, "message", ""))
@@ -482,7 +482,7 @@ class LiveCatalog:
             if refusable:
                 return str(sqlstate or "")
             raise BackendUnavailable(
-                f"Spark refused a look-up in its catalog with SQLSTATE {sqlstate or 'unknown'}"
+                f"Spark refused a catalog look-up with SQLSTATE {sqlstate or 'unknown'}"
             ) from refused
 
 
@@ -500,5 +500,5 @@ def _first_cells(rows: Sequence[Row]) -> list[str]:
 
 def _only_cell(rows: Sequence[Row]) -> Any:
     if len(rows) != 1 or len(rows[0]) != 1:
-        raise NotUnderstood("a description of another shape")
+        raise NotUnderstood("a description of an unexpected form")
     return rows[0][0]

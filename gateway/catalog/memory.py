@@ -33,7 +33,7 @@ class MemoryCatalog(WithoutFunctions, Closing):
     async def database(self, name: str) -> DatabaseEntry:
         found = self._databases.get(name.lower())
         if found is None:
-            raise NoSuchDatabase(f"there is no database `{name}`")
+            raise NoSuchDatabase(f"database `{name}` does not exist")
         return found
 
     async def tables(self, database: str) -> Sequence[str]:
@@ -45,14 +45,14 @@ class MemoryCatalog(WithoutFunctions, Closing):
     async def table(self, database: str, name: str) -> TableEntry:
         found = self._tables.get(database.lower(), {}).get(name.lower())
         if found is None:
-            raise NoSuchTable(f"there is no table `{database}.{name}`")
+            raise NoSuchTable(f"table `{database}.{name}` does not exist")
         return found
 
     async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
         if database.name.lower() not in self._databases:
             self._add(database)
         elif not ignore_if_exists:
-            raise DatabaseAlreadyExists(f"there is a database `{database.name}` already")
+            raise DatabaseAlreadyExists(f"database `{database.name}` already exists")
 
     async def alter_database(
         self, name: str, changed: Mapping[str, str | None], *, ignore_if_not_exists: bool = False
@@ -70,7 +70,7 @@ class MemoryCatalog(WithoutFunctions, Closing):
         if name.lower() not in self._databases:
             if ignore_if_not_exists:
                 return
-            raise NoSuchDatabase(f"there is no database `{name}`")
+            raise NoSuchDatabase(f"database `{name}` does not exist")
         if self._tables[name.lower()] and not cascade:
             raise DatabaseNotEmpty(f"the database `{name}` has tables")
         del self._databases[name.lower()], self._tables[name.lower()]
@@ -80,7 +80,7 @@ class MemoryCatalog(WithoutFunctions, Closing):
         if table.name.lower() not in tables:
             tables[table.name.lower()] = table
         elif not ignore_if_exists:
-            raise TableAlreadyExists(f"there is a table `{table.database}.{table.name}` already")
+            raise TableAlreadyExists(f"table `{table.database}.{table.name}` already exists")
 
     async def alter_table(
         self,
@@ -103,7 +103,7 @@ class MemoryCatalog(WithoutFunctions, Closing):
             return
         tables = self._tables[database.lower()]
         if to.lower() in tables:
-            raise TableAlreadyExists(f"there is a table `{database}.{to}` already")
+            raise TableAlreadyExists(f"table `{database}.{to}` already exists")
         tables[to.lower()] = replace(tables.pop(name.lower()), name=to)
 
     async def drop_table(self, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
@@ -121,13 +121,13 @@ class MemoryCatalog(WithoutFunctions, Closing):
     async def _is_there(self, database: str, name: str, ignored: bool) -> bool:
         there = name.lower() in self._tables.get(database.lower(), {})
         if not there and not ignored:
-            raise NoSuchTable(f"there is no table `{database}.{name}`")
+            raise NoSuchTable(f"table `{database}.{name}` does not exist")
         return there
 
     def _list_names(self, database: str, kind: TableKind) -> Sequence[str]:
         tables = self._tables.get(database.lower())
         if tables is None:
-            raise NoSuchDatabase(f"there is no database `{database}`")
+            raise NoSuchDatabase(f"database `{database}` does not exist")
         return sorted(table.name for table in tables.values() if table.kind is kind)
 
 

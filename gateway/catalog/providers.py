@@ -64,14 +64,22 @@ class PropertyRule:
     def explain_refused(self, value: str, databases: Sequence[JdbcDatabase]) -> str | None:
         """Say why a value is not told, in words that go on after the property's name."""
         if self.values:
-            return None if value.lower() in self.values else f"is none of {', '.join(self.values.values())}"
+            return (
+                None
+                if value.lower() in self.values
+                else (f"must be one of {', '.join(self.values.values())}")
+            )
         if self.type == "driver":
             known = any(value in one.drivers for one in databases)
-            return None if known else "is no driver that is known"
+            return None if known else "is not a known driver"
         if self.type == "jdbc" or (self.type == _ANYWHERE and value.startswith("jdbc:")):
             return explain_unfit_address(value, databases)
         forms = ("address", "metastore") if self.type == _ANYWHERE else (self.type,)
-        return None if any(_FORMS[form].fullmatch(value) for form in forms) else f"is no {' or '.join(forms)}"
+        return (
+            None
+            if any(_FORMS[form].fullmatch(value) for form in forms)
+            else (f"is not a valid {' or '.join(forms)}")
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,22 +160,22 @@ def spark_catalog(
 ) -> ForSpark | NotForSpark:
     """Return a catalog as Spark is told of it, or why it is left out, in words that go on."""
     if catalog.type != RELATIONAL:
-        return NotForSpark(f"of type {catalog.type or 'unknown'}, which holds no tables", expected=True)
+        return NotForSpark(f"of type {catalog.type or 'unknown'}, which has no tables", expected=True)
     if not catalog.in_use:
         return NotForSpark("not in use", expected=True)
     if not CATALOG_NAME.fullmatch(catalog.name):
-        return NotForSpark("its name is not made of letters, digits and `_`")
+        return NotForSpark("its name must consist of letters, digits and `_`")
     if catalog.name != catalog.name.lower():
-        return NotForSpark("its name has capitals, which Spark distinguishes and policies do not")
+        return NotForSpark("its name has capitals; Spark distinguishes case here and policies do not")
     if catalog.name in RESERVED_NAMES:
-        return NotForSpark("its name is one that Spark keeps for itself")
+        return NotForSpark("its name is reserved by Spark")
     if not catalog.provider:
         return NotForSpark("without a provider")
     row = providers.row(catalog.provider, minor)
     if row is None:
         known = providers.knows(catalog.provider)
         return NotForSpark(
-            f"provider `{catalog.provider}` is not known" + (f" for Spark {minor}" if known else "")
+            f"unknown provider `{catalog.provider}`" + (f" for Spark {minor}" if known else "")
         )
     if row.enabled_by and row.enabled_by not in wishes.enabled:
         return NotForSpark(f"provider `{catalog.provider}` is not enabled (`{row.enabled_by}: true`)")
@@ -197,7 +205,7 @@ def _build_parameters(
             left_out += [key] if key.startswith(providers.bypass) else []
         elif rule.to.lower() not in given:
             if key in catalog.left_out:
-                return NotForSpark(f"its `{key}` is not known while the server is away")
+                return NotForSpark(f"its `{key}` is not known while the server cannot be reached")
             value = catalog.properties[key]
             why = rule.explain_refused(value, providers.databases)
             if why is not None:
@@ -206,10 +214,10 @@ def _build_parameters(
     parameters = {key: value for key, value in parameters.items() if key.lower() not in given} | dict(own)
     missing = kind.list_missing(parameters)
     if missing:
-        return NotForSpark(f"it does not say {missing[0]}")
+        return NotForSpark(f"{missing[0]} is missing")
     for key, value in parameters.items():
         if "${" in value or any(ord(c) < 32 for c in value):
-            return NotForSpark(f"its parameter `{key}` holds characters that Spark would replace")
+            return NotForSpark(f"its parameter `{key}` contains characters that Spark would substitute")
     if minor in row.classes:
         parameters["class"] = row.classes[minor]
     named = NamedCatalog(name=catalog.name, type=row.kind, parameters=parameters)

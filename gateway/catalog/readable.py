@@ -231,4 +231,4 @@ class WithoutFunctions(ABC):
 
     async def function(self, database: str, name: str) -> FunctionEntry:
         await self.database(database)
-        raise NoSuchFunction(f"there is no function `{database}.{name}`")
+        raise NoSuchFunction(f"function `{database}.{name}` does not exist")

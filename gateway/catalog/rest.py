@@ -135,9 +135,9 @@ class RestClient:
         and for one that would show in the clear what was encrypted."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise CatalogUnavailable(f"{self._host}: names another address, which is none")
+            raise CatalogUnavailable(f"{self._host}: redirects to an invalid address")
         if parts.scheme == "http" and urlsplit(self._url).scheme == "https":
-            raise CatalogUnavailable(f"{self._host}: names another address, which is not encrypted")
+            raise CatalogUnavailable(f"{self._host}: redirects to an unencrypted address")
         self._url = url.rstrip("/")
 
     def set_wanted_headers(self, usual: Mapping[str, str], always: Mapping[str, str]) -> None:
@@ -191,7 +191,7 @@ class RestClient:
         answer = self._json(content)
         token = answer.get("access_token") if isinstance(answer, dict) else None
         if not isinstance(token, str) or not token:
-            raise CatalogUnavailable(f"{self._host}: the login gave no token")
+            raise CatalogUnavailable(f"{self._host}: the login returned no token")
         lasts_s = _seconds(answer.get("expires_in"))
         until = math.inf if lasts_s is None else self._clock() + max(lasts_s - EARLY_S, 1.0)
         return _build_granted(login, f"Bearer {token}", until)
@@ -211,9 +211,9 @@ class RestClient:
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
             raise CatalogUnavailable(f"{self._host}: no answer ({type(error).__name__})") from None
         if len(content) > self._max_bytes:
-            raise CatalogUnavailable(f"{self._host}: an answer of more than {self._max_bytes} bytes")
+            raise CatalogUnavailable(f"{self._host}: a response of more than {self._max_bytes} bytes")
         if 300 <= status < 400:
-            raise CatalogUnavailable(f"{self._host}: answers with a redirection, which is not followed")
+            raise CatalogUnavailable(f"{self._host}: answers with a redirect, which is not followed")
         return status, content
 
     @property
@@ -224,7 +224,7 @@ class RestClient:
         try:
             return json.loads(content)
         except (ValueError, RecursionError):
-            raise CatalogUnavailable(f"{self._host}: an answer that is not JSON") from None
+            raise CatalogUnavailable(f"{self._host}: a response that is not JSON") from None
 
     def _error(self, content: bytes) -> tuple[str, str]:
         try:
@@ -258,7 +258,7 @@ def build_write_error(error: CatalogError, missing: Exception | None) -> Excepti
     if error.status == 404 and missing is not None:
         return missing
     if error.status in (405, 406, 501):
-        return NotSupported(f"the server cannot do that: {error.message}")
+        return NotSupported(f"the server does not support this: {error.message}")
     if error.status >= 500:
         return unavailable(error)
     return CatalogRefused(f"the server refuses with status {error.status}: {error.message}")
@@ -292,21 +292,21 @@ def refusals(
 def read_object(value: Any, what: str) -> Mapping[str, Any]:
     """Return a JSON object. Raises CatalogUnavailable."""
     if not isinstance(value, dict):
-        raise CatalogUnavailable(f"an answer whose {what} is no object")
+        raise CatalogUnavailable(f"the `{what}` of the response is not an object")
     return value
 
 
 def items(value: Any, what: str) -> list[Any]:
     """Return a JSON array. Raises CatalogUnavailable."""
     if not isinstance(value, list):
-        raise CatalogUnavailable(f"an answer whose {what} is no array")
+        raise CatalogUnavailable(f"the `{what}` of the response is not an array")
     return value
 
 
 def text(value: Any, what: str) -> str:
     """Return a JSON string. Raises CatalogUnavailable."""
     if not isinstance(value, str):
-        raise CatalogUnavailable(f"an answer whose {what} is no text")
+        raise CatalogUnavailable(f"the `{what}` of the response is not a text")
     return value
 
 

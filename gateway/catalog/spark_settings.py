@@ -42,7 +42,7 @@ def session_settings(catalogs: Iterable[NamedCatalog]) -> dict[str, str]:
             told[DEFAULT_CATALOG] = catalog.name
     for key, value in told.items():
         if "${" in value or "\0" in value:
-            raise Faults([f"the value of `{key}` may not hold `${{`: Spark would replace it"])
+            raise Faults([f"the value of `{key}` must not contain `${{`: Spark would substitute it"])
     return told
 
 

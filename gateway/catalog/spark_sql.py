@@ -109,7 +109,7 @@ class SparkSqlCatalog(Closing):
         except BackendUnavailable as error:
             raise CatalogUnavailable(error.message) from error
         if found is None:
-            raise NoSuchTable(f"there is no table `{database}.{name}`")
+            raise NoSuchTable(f"table `{database}.{name}` does not exist")
         named = self._table(database, name)
         rows = await self._run(f"DESCRIBE TABLE EXTENDED {named}", NoSuchTable)
         details = {str(row[0]): str(row[1]) for row in rows}
@@ -144,7 +144,7 @@ class SparkSqlCatalog(Closing):
 
     async def function(self, database: str, name: str) -> FunctionEntry:
         if name.lower() not in {one.lower() for one in await self.functions(database)}:
-            raise NoSuchFunction(f"there is no function `{database}.{name}`")
+            raise NoSuchFunction(f"function `{database}.{name}` does not exist")
         try:
             rows = await self._run(
                 f"DESCRIBE FUNCTION EXTENDED {self._table(database, name)}", NoSuchFunction
@@ -201,7 +201,7 @@ class SparkSqlCatalog(Closing):
 
     async def create_table(self, table: TableEntry, *, ignore_if_exists: bool = False) -> None:
         if table.kind is TableKind.VIEW:
-            raise NotSupported("through Spark a view is made by a statement, which is judged")
+            raise NotSupported("through Spark, views are created by a statement, which is authorized")
         await self.database(table.database)
         there = "IF NOT EXISTS " if ignore_if_exists else ""
         columns = ", ".join(
@@ -212,7 +212,7 @@ class SparkSqlCatalog(Closing):
         words = [f"CREATE TABLE {there}{self._table(table.database, table.name)} ({columns})"]
         if table.provider:
             if not _PROVIDER.fullmatch(table.provider):
-                raise NotSupported(f"`{table.provider}` names no format")
+                raise NotSupported(f"`{table.provider}` is not the name of a format")
             words.append(f"USING {table.provider}")
         if table.partitioning:
             words.append(f"PARTITIONED BY ({', '.join(map(_transform, table.partitioning))})")
@@ -271,7 +271,7 @@ class SparkSqlCatalog(Closing):
         if name.lower() in listed:
             return "VIEW" if listed[name.lower()] else "TABLE"
         if not ignored:
-            raise NoSuchTable(f"there is no table `{database}.{name}`")
+            raise NoSuchTable(f"table `{database}.{name}` does not exist")
         return ""
 
     async def _change(
@@ -289,7 +289,7 @@ class SparkSqlCatalog(Closing):
             async with asyncio.timeout(self._timeout_s):
                 return await self._query(sql)
         except TimeoutError:
-            raise CatalogUnavailable(f"Spark gave no answer in {self._timeout_s:g} s") from None
+            raise CatalogUnavailable(f"Spark did not answer within {self._timeout_s:g} s") from None
         except self._refusal as refused:
             raise self._translate_error(refused, missing) from None
         except BackendUnavailable as error:
@@ -324,7 +324,7 @@ def _type(text: str) -> str:
     try:
         return normalize_ddl(text)
     except NotUnderstood as fault:
-        raise NotSupported(f"the type `{text[:80]}` is not understood: {fault}") from None
+        raise NotSupported(f"cannot parse the type `{text[:80]}`: {fault}") from None
 
 
 def _transform(text: str) -> str:

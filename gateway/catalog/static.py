@@ -115,7 +115,7 @@ class _StrictLoader(yaml.SafeLoader):
             key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call, unused-ignore]
             if key in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key `{key}` is there twice", key_node.start_mark
+                    None, None, f"duplicate key `{key}`", key_node.start_mark
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)
@@ -159,7 +159,7 @@ class _Reader:
         try:
             return Column(name=name, type=normalize_ddl(str(type_)))
         except NotUnderstood:
-            self._fault(at, f"the type `{type_}` of column `{name}` is not one of Spark's")
+            self._fault(at, f"the type `{type_}` of column `{name}` is not a Spark type")
             return Column(name=name, type="void")
 
     def _view(self, name: TableName, described: Any, columns: tuple[Column, ...]) -> ViewBody:
@@ -167,7 +167,7 @@ class _Reader:
         fields = self._read_mapping(described, at, _VIEW_KEYS)
         output = fields.get("output", [column.name for column in columns])
         if not isinstance(output, list) or len(output) != len(columns):
-            self._fault(at, "`output` names one column for each of the view's")
+            self._fault(at, "`output` must name one column for each column of the view")
             output = []
         text = self._optional(fields, "text", at)
         if text is None:
@@ -188,7 +188,7 @@ class _Reader:
             if not isinstance(key, str):
                 self._fault(at, f"the name `{key}` must be text; put it in quotes")
             elif keys is not None and key not in keys:
-                self._fault(at, f"the key `{key}` is not known; there are {', '.join(sorted(keys))}")
+                self._fault(at, f"unknown key `{key}`; the keys are {', '.join(sorted(keys))}")
         return {key: inner for key, inner in value.items() if isinstance(key, str)}
 
     def _optional(self, fields: Mapping[str, Any], key: str, at: str) -> str | None:

@@ -29,7 +29,7 @@ def ddl_of(described: Any, depth: int = 0) -> str:
     if not isinstance(described, Mapping) or not isinstance(name := described.get("name"), str):
         raise NotUnderstood("a type without a name")
     if depth > _MAX_DEPTH:
-        raise NotUnderstood("a type that nests too deep")
+        raise NotUnderstood("a type that is nested too deep")
     match name:
         case "string":
             return _read_string(described.get("collation", "UTF8_BINARY"))
@@ -63,7 +63,7 @@ def _field(field: Any, depth: int) -> str:
 
 def _plain(text: str) -> str:
     if not _PLAIN.fullmatch(text):
-        raise NotUnderstood("a type that is not known")
+        raise NotUnderstood("an unknown type")
     return text
 
 
@@ -71,13 +71,13 @@ def _read_string(collation: Any) -> str:
     if collation == "UTF8_BINARY":
         return "string"
     if not isinstance(collation, str) or not _COLLATION.fullmatch(collation):
-        raise NotUnderstood("a collation that is not known")
+        raise NotUnderstood("an unknown collation")
     return f"string collate {collation}"
 
 
 def _interval(start: Any, end: Any) -> str:
     if start not in _UNITS or end not in _UNITS:
-        raise NotUnderstood("an interval that is not known")
+        raise NotUnderstood("an unknown interval")
     return f"interval {start}" if start == end else f"interval {start} to {end}"
 
 
@@ -127,7 +127,7 @@ class _Ddl:
         while at < len(stripped):
             match = _TOKEN.match(stripped, at)
             if match is None:
-                raise NotUnderstood("a type that is not known")
+                raise NotUnderstood("an unknown type")
             self._tokens.append(match.group().strip())
             at = match.end()
         self._at = 0
@@ -138,20 +138,20 @@ class _Ddl:
     def _next(self, wanted: str = "") -> str:
         token = self._peek()
         if not token or (wanted and token != wanted):
-            raise NotUnderstood("a type that is not known")
+            raise NotUnderstood("an unknown type")
         self._at += 1
         return token
 
     def end(self) -> None:
         if self._peek():
-            raise NotUnderstood("a type that goes on after its end")
+            raise NotUnderstood("unexpected text after the type")
 
     def type(self, depth: int) -> DdlType:
         if depth > _MAX_DEPTH:
-            raise NotUnderstood("a type that nests too deep")
+            raise NotUnderstood("a type that is nested too deep")
         name = self._next().lower()
         if not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
-            raise NotUnderstood("a type that is not known")
+            raise NotUnderstood("an unknown type")
         if name == "interval":
             start = self._next().lower()
             end = start
@@ -173,7 +173,7 @@ class _Ddl:
             self._next()
             collation = self._next()
             if not name.startswith(("string", "char", "varchar")) or not _COLLATION.fullmatch(collation):
-                raise NotUnderstood("a collation where there is none")
+                raise NotUnderstood("a collation on a type that has none")
             return DdlType(f"{name} collate {collation}")
         return DdlType(name)
 
@@ -199,7 +199,7 @@ class _Ddl:
                     self._next()
                     inside.append(self._read_named(depth))
             case _:
-                raise NotUnderstood("a type that is not known")
+                raise NotUnderstood("an unknown type")
         self._next(">")
         return DdlType(name, tuple(inside))
 

@@ -46,7 +46,7 @@ _COLUMNS = {"text": " (value STRING)", "json": " (metaData STRUCT<schemaString: 
 _COLUMNS["parquet"] = _COLUMNS["json"]
 _PLAIN_PATH = re.compile(r"[\w:/.=@%+ -]+", re.ASCII)
 """A path that is one file or directory to Spark's readers, and has no sign that ends a literal."""
-_UNKNOWN = "what its columns were called then cannot be told from what they are called now"
+_UNKNOWN = "columns may have been renamed since, so their old names cannot be matched with the current ones"
 
 
 def build_version(now: Table, name: TableName, rows: Sequence[Sequence[Any]] | str, told: Schemas) -> Table:
@@ -65,7 +65,7 @@ def version_table(
     """Return a version of a table: `rows` describe its columns, `schemas` are all that the table has had,
     `current` the one that it has; both are empty where nobody tells. Raises NotUnderstood."""
     if not rows or any(len(row) != 3 for row in rows):
-        raise NotUnderstood("a description of a version of another shape")
+        raise NotUnderstood("a description of a version in an unexpected form")
     columns = tuple([Column(name=str(n), type=normalize_ddl(str(t)), comment=c or None) for n, t, c in rows])
     table = replace(now, name=name, columns=columns)
     then = [column.name.lower() for column in columns]
@@ -151,7 +151,7 @@ def iceberg_schemas(schemas: Any, current: Any) -> Schemas:
         by_id = {one["schema-id"]: _schema(one["fields"], _its_id) for one in listed}
         return list(by_id.values()), by_id[int(current)]
     except (TypeError, ValueError, KeyError, RecursionError) as error:
-        raise NotUnderstood("metadata of Iceberg's of another shape") from error
+        raise NotUnderstood("Iceberg metadata of an unexpected form") from error
 
 
 def unpack_schemas(rows: Sequence[Sequence[Any]]) -> tuple[Any, Any]:
@@ -162,11 +162,11 @@ def unpack_schemas(rows: Sequence[Sequence[Any]]) -> tuple[Any, Any]:
         opening = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
         text = opening.decompress(base64.b64decode(content), MAX_UNPACKED)
         if not opening.eof:
-            raise NotUnderstood("metadata of Iceberg's that is too long")
+            raise NotUnderstood("Iceberg metadata that is too long")
         found = json.loads(text)
         return json.dumps(found["schemas"]), found["current-schema-id"]
     except (TypeError, ValueError, KeyError, RecursionError, zlib.error) as error:
-        raise NotUnderstood("metadata of Iceberg's that cannot be unpacked") from error
+        raise NotUnderstood("Iceberg metadata that cannot be decompressed") from error
 
 
 def delta_schemas(rows: Sequence[Sequence[Any]]) -> Schemas:
@@ -179,7 +179,7 @@ def delta_schemas(rows: Sequence[Sequence[Any]]) -> Schemas:
         schemas = [_schema(fields, _physical) for _, fields in sorted(found, key=lambda one: one[0])]
         return schemas, schemas[-1]
     except (TypeError, ValueError, KeyError, IndexError, RecursionError) as error:
-        raise NotUnderstood("a log of Delta's of another shape") from error
+        raise NotUnderstood("a Delta log of an unexpected form") from error
 
 
 def paimon_schemas(rows: Sequence[Sequence[Any]]) -> Schemas:
@@ -188,7 +188,7 @@ def paimon_schemas(rows: Sequence[Sequence[Any]]) -> Schemas:
         numbered = {int(number): _schema(json.loads(fields), _its_id) for number, fields in rows}
         return list(numbered.values()), numbered[max(numbered)]
     except (TypeError, ValueError, KeyError, RecursionError) as error:
-        raise NotUnderstood("schemas of Paimon's of another shape") from error
+        raise NotUnderstood("Paimon schemas of an unexpected form") from error
 
 
 def _physical(field: Mapping[str, Any]) -> str:

@@ -131,7 +131,7 @@ def moment(text: str | None) -> datetime | None:
         moment = datetime.fromisoformat(text)
         return moment.astimezone(UTC) if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
-        raise Faults([f"`{text}` is no time; write `30m`, `2h`, `7d` or `2026-11-20T13:00`"]) from None
+        raise Faults([f"`{text}` is not a time; write `30m`, `2h`, `7d` or `2026-11-20T13:00`"]) from None
 
 
 def period(since: str | None, until: str | None) -> tuple[datetime | None, datetime | None]:

@@ -132,7 +132,7 @@ def _on_spark(
 
 def _seal(settings: Settings, dsn: str, terminal: Terminal) -> int:
     if settings.ledger.seal_key is None:
-        raise Faults(["`ledger.seal_key` is not set: there is nothing to sign the record with"])
+        raise Faults(["`ledger.seal_key` is not set: there is no key to sign the record with"])
     key = read_signing_key(settings.ledger.seal_key.reveal())
     try:
         seal = asyncio.run(_with(dsn, lambda connection: make_seal(connection, key)))
@@ -146,7 +146,7 @@ def _seal(settings: Settings, dsn: str, terminal: Terminal) -> int:
                 keep_seal(directory, seal)
             except OSError as error:
                 print_progress(
-                    f"the seal is in the database, and not in `{directory / KEPT}` as well: {error}"
+                    f"the seal is in the database, but could not be written to `{directory / KEPT}`: {error}"
                 )
     return exit_codes.OK
 
@@ -155,24 +155,26 @@ def _erase(
     arguments: argparse.Namespace, settings: Settings, terminal: Terminal, dsn: str, until: datetime | None
 ) -> int:
     if not arguments.user or not arguments.reason:
-        raise Faults(["`audit erase` needs --user, whose texts go, and --reason, which stays"])
+        raise Faults(["`audit erase` needs --user, whose texts to erase, and --reason, which is recorded"])
     by, now = user_name(), datetime.now(UTC)
     before = until or now
     if before > now:
-        raise Faults(["`audit erase` removes existing texts: --to is in the future"])
+        raise Faults(["`audit erase` erases existing texts only: --to is in the future"])
     held = [hold.name for hold in holds_of(settings) if hold.forbids(arguments.user, before)]
     if held:
-        raise Faults([f"texts of {arguments.user} of that time are on hold: {name}" for name in held])
+        raise Faults([f"texts of {arguments.user} from that period are on hold: {name}" for name in held])
     pem = settings.ledger.seal_key
     key = read_signing_key(pem.reveal()) if pem is not None else None
     if key is None:
-        print_progress("`ledger.seal_key` is not set: whoever verifies with a key will miss these texts")
+        print_progress(
+            "`ledger.seal_key` is not set: verifying with a key will report these texts as missing"
+        )
 
     async def work(connection: Any) -> int:
         return await erase(connection, arguments.user, until=before, by=by, reason=arguments.reason, key=key)
 
     count = asyncio.run(_with(dsn, work))
-    terminal.line(f"the texts of {count:,} events of {arguments.user} are erased; what was decided stays")
+    terminal.line(f"the texts of {count:,} events of {arguments.user} are erased; their decisions are kept")
     return exit_codes.OK
 
 
@@ -200,14 +202,16 @@ def _show(found: Verified, terminal: Terminal) -> None:
     if found.more:
         terminal.line(f"and {found.more:,} more")
     if found.seals and not found.signatures_checked:
-        terminal.line(terminal.style("signatures of seals were not checked: there is no public key", YELLOW))
+        terminal.line(terminal.style("signatures of seals were not checked: no public key was given", YELLOW))
     if not found.seals:
-        terminal.line(terminal.style("there is no seal: a rewritten record would not be noticed", YELLOW))
+        terminal.line(
+            terminal.style("there is no seal: rewriting the whole record would go unnoticed", YELLOW)
+        )
     looked_at = f"{found.events:,} events of {found.gateways} gateways, {found.seals} seals"
     if found.last_seal:
-        looked_at += f", the last that holds of {found.last_seal}"
+        looked_at += f", the last valid one of {found.last_seal}"
     if found.unsealed:
-        looked_at += f"; {found.unsealed:,} events are in none"
+        looked_at += f"; {found.unsealed:,} events are not sealed"
     if found.before_chain:
         looked_at += f"; {found.before_chain:,} events are older than the chain"
     if found.holds:

@@ -74,7 +74,7 @@ async def _resolve_names(
                 [*(entry.name for entry in settings.catalogs), *settings.policies.catalogs]
             )
             known = ", ".join(f"`{name}`" for name in listed) or "none"
-            faults.append(f"there is no catalog `{name}` in `catalogs`; there is {known}")
+            faults.append(f"`catalogs` has no catalog `{name}`; it has {known}")
     if faults:
         raise Faults(faults)
     return tuple(found)
@@ -109,7 +109,7 @@ def _list(settings: Settings, arguments: argparse.Namespace, terminal: Terminal)
         of, service = f"in {entry.name}", entry.policies
         rows += [_Row(one.name, one.type, service, note=of) for one in state.catalogs]
         rows += [
-            _Row(one.name, one.provider or "none", service, note=f"{of}, left out: {one.why}")
+            _Row(one.name, one.provider or "none", service, note=f"{of}, skipped: {one.why}")
             for one in state.left_out
         ]
     rows.sort(key=lambda row: (row.name, row.note))
@@ -201,7 +201,7 @@ _ONE_OF = {"databases": "database", "tables": "table", "views": "view", "functio
 def _parts(written: str) -> tuple[str, ...]:
     parts = split_name(written)
     if not parts:
-        raise Faults([f"`{written}` is no name such as `lake`, `lake.sales` or `lake.sales.orders`"])
+        raise Faults([f"`{written}` is not a name such as `lake`, `lake.sales` or `lake.sales.orders`"])
     return parts
 
 

@@ -18,7 +18,7 @@ MOST = 1_000_000_000
 def count(text: str) -> int:
     """Return how many of something, from 1 on; argparse tells of whatever is no such number."""
     if not (text.isascii() and text.isdecimal() and 0 < int(text) <= MOST):
-        raise argparse.ArgumentTypeError(f"`{text}` is no number from 1 to {MOST:,}")
+        raise argparse.ArgumentTypeError(f"`{text}` is not a number from 1 to {MOST:,}")
     return int(text)
 
 

@@ -73,7 +73,7 @@ async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Term
             return _tell(await _refresh(connection, settings, one), arguments.what, terminal)
         else:
             await _forget(connection, settings, one)
-            terminal.line(f"{arguments.what} is forgotten; its files are where they were")
+            terminal.line(f"{arguments.what} is forgotten; its files are unchanged")
     finally:
         await connection.close()
     return exit_codes.OK
@@ -111,7 +111,7 @@ async def _list_found(connection: Any, settings: Settings, terminal: Terminal) -
         if len(paths) > _MAX_FOUND:
             terminal.line(f"{source.name}: {len(paths) - _MAX_FOUND} more, found and not promoted")
         if walk.trouble:
-            terminal.line(f"{source.name}: walked {walk.walked_at:%Y-%m-%d %H:%M:%S}: {walk.trouble}")
+            terminal.line(f"{source.name}: scanned {walk.walked_at:%Y-%m-%d %H:%M:%S}: {walk.trouble}")
 
 
 def _show(row: Mapping[str, Any], terminal: Terminal) -> None:
@@ -130,12 +130,12 @@ async def _promote(settings: Settings, what: str, user: str | None) -> TableName
     """Make a table of files as a user, whose privileges it takes; return the table's name."""
     users = read_users(settings.users.file) if settings.users.file.exists() else {}
     if user is None or user not in users:
-        raise Faults(["`promote` takes `--user`, one of the user file, whose privileges are asked"])
+        raise Faults(["`promote` needs `--user`, the user of the user file whose privileges are checked"])
     principal = users[user].principal
     name, *path = what.split("/")
     sources = {source.name: source for source in settings.file_sources()}
     if name not in sources:
-        raise Faults([f"there is no source `{name}` in the settings"])
+        raise Faults([f"the settings have no source `{name}`"])
     try:
         table = sources[name].table(tuple(path))
     except ValueError as why:
@@ -157,7 +157,7 @@ async def _promote(settings: Settings, what: str, user: str | None) -> TableName
             settings, queries, catalog, dsn, ledger=None, gateway="", metalakes=lakes.states
         )
         if promoter is None:
-            raise Faults(["there are no `files` in the settings"])
+            raise Faults(["the settings have no `files`"])
         authority = engine_for(rules.current)
 
         def decide(resource: Resource, access: str) -> Decision:
@@ -188,7 +188,7 @@ async def _refresh(connection: Any, settings: Settings, row: Mapping[str, Any]) 
 def _tell(found: Refreshed, what: str, terminal: Terminal) -> int:
     """Tell what has changed; a schema that was not learned is a finding."""
     if not found.is_changed:
-        terminal.line(f"{what} is as it was")
+        terminal.line(f"{what} is unchanged")
         return exit_codes.OK
     (files, files_now), (size, size_now) = found.files, found.bytes
     terminal.line(f"{what}: {files} → {files_now} files, {size} → {size_now} bytes")
@@ -196,5 +196,5 @@ def _tell(found: Refreshed, what: str, terminal: Terminal) -> int:
         terminal.line(f"  {line}")
     if found.is_applied:
         return exit_codes.OK
-    terminal.line("its table is as it was: its source has no `schema_learning`")
+    terminal.line("its table is unchanged: its source does not set `schema_learning`")
     return exit_codes.DRIFTED

@@ -103,7 +103,7 @@ def show(terminal: Terminal, verdict: Verdict) -> None:
             terminal.line(terminal.style(f"  {found['expression']}", DIM))
     terminal.line()
     if verdict.forwarded == verdict.statement.text:
-        terminal.line("Spark is sent the statement as it is.")
+        terminal.line("Spark gets the statement unchanged.")
     else:
         terminal.line("Spark is sent:")
         terminal.line(terminal.style(verdict.forwarded, CYAN))

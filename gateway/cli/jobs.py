@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if arguments.name is not None and arguments.name not in known:
         raise Faults([f"there is no job `{arguments.name}`; there are {', '.join(sorted(known))}"])
     if (arguments.since or arguments.until) and (arguments.action, arguments.name) != ("run", "verify"):
-        raise Faults(["--from and --to are of `jobs run verify`"])
+        raise Faults(["--from and --to are for `jobs run verify` only"])
     if arguments.action == "runs":
         return _runs(settings, arguments, terminal)
     if arguments.name is None:
@@ -96,7 +96,7 @@ def _run(settings: Settings, job: Job, arguments: argparse.Namespace, terminal: 
             }
         )
     elif not done.number:
-        terminal.line(f"{job.name} has run since {arguments.unless_since}")
+        terminal.line(f"{job.name} has already run since {arguments.unless_since}")
     else:
         rows = f"{done.outcome.rows_in:,} rows read, {done.outcome.rows_out:,} written"
         terminal.line(f"{job.name}: {rows}, {done.seconds:.1f} s")

@@ -135,8 +135,9 @@ def _show_report(report: ImportReport, arguments: argparse.Namespace, terminal: 
         if len(cases) > SHOWN:
             terminal.line(f"… and {len(cases) - SHOWN:,} more")
     terminal.line(
-        f"{report.statements:,} statements: {report.new:,} new in the graph, {report.without:,} without rows,"
-        f" {len(report.table_level):,} known by tables only, {len(report.unread):,} not read"
+        f"{report.statements:,} statements: {report.new:,} new in the graph, {report.without:,} without "
+        f"lineage, {len(report.table_level):,} with table-level lineage only, {len(report.unread):,} not "
+        "parsed"
     )
 
 

@@ -24,7 +24,7 @@ from gateway.settings import Settings
 _ARRIVES = {
     Carries.VALUES: "values: a tag on it would follow",
     Carries.MASKED: "masked values",
-    Carries.INFLUENCE: "nothing; it decides on rows or order",
+    Carries.INFLUENCE: "nothing; it affects only which rows there are, or their order",
 }
 
 
@@ -78,7 +78,8 @@ async def show_impact(
     if arguments.tag:
         _section(
             terminal,
-            f"policies that {arguments.tag} would put on it, and on what it feeds once accepted there",
+            f"policies that {arguments.tag} would apply to it, and to its descendants once the tag is "
+            "accepted there",
             [f"{node.column}  {TYPES[policy.type]} `{policy.name}`" for node, policy in tagged],
         )
 

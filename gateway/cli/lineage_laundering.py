@@ -100,12 +100,12 @@ def _show(report: LaunderingReport, terminal: Terminal) -> None:
     count = len(report.found)
     told = f"{count:,} weaker cop{'ies' if count != 1 else 'y'}" if count else "no weaker copy"
     terminal.line(
-        f"{told} of {report.columns:,} protected columns whose values flow on, for {report.people:,} people"
+        f"{told} of {report.columns:,} protected columns with descendants, for {report.people:,} people"
     )
 
 
 def _show_one(one: Laundering, branch: str, indent: str, terminal: Terminal) -> None:
-    asks = "  (only tables are known on the way, or no end of a statement)" if one.asks else ""
+    asks = "  (table-level lineage only on the way, or a statement that has not ended)" if one.asks else ""
     terminal.line(f"{branch}{terminal.style(str(one.target), RED)}{asks}")
     for step in one.way:
         statement = terminal.style(f"statement {step['statement']}", DIM)

@@ -111,7 +111,9 @@ def compare(arguments: argparse.Namespace, terminal: Terminal) -> int:
 def _report(arguments: argparse.Namespace) -> DiffReport:
     by_record = arguments.since is not None or arguments.until is not None
     if by_record and (arguments.users or arguments.resources or arguments.resource):
-        raise Faults(["`--since` and `--until` take people and resources from the record, not from files"])
+        raise Faults(
+            ["`--since` and `--until` take users and resources from the record; leave out files of them"]
+        )
     settings = None
     if arguments.config or by_record:
         settings = load_settings(arguments.config or default_config())
@@ -148,7 +150,9 @@ def _report(arguments: argparse.Namespace) -> DiffReport:
 def _principal(arguments: argparse.Namespace, settings: Settings, known: dict[str, Principal]) -> Principal:
     groups = None if arguments.groups is None else _split_names(arguments.groups)
     attributes = [pair.partition("=") for pair in arguments.attribute]
-    wrong = [f"`{name}` is no attribute; write name=value" for name, equals, _ in attributes if not equals]
+    wrong = [
+        f"`{name}` is not an attribute; write name=value" for name, equals, _ in attributes if not equals
+    ]
     if wrong:
         raise Faults(wrong)
     if arguments.policies is not None:
@@ -170,7 +174,7 @@ def _resource(arguments: argparse.Namespace, policies: PolicySet) -> tuple[str, 
     name, text = arguments.service, arguments.resource
     if name is not None and name not in policies.services:
         near = hint(name, policies.services)
-        raise Faults([f"there is no service `{name}`{near}"])
+        raise Faults([f"service `{name}` does not exist{near}"])
     try:
         name = name or service_of(text, policies)
         catalogs = [c for c, service in policies.catalog_services.items() if service == name]
@@ -188,7 +192,7 @@ def _require_catalog(resource: Resource, text: str, settings: Settings) -> None:
         known = ", ".join(f"`{each}`" for each in catalogs)
         raise Faults(
             [
-                f"`{catalog}` is none of the catalogs ({known}); a name begins with its catalog: "
+                f"`{catalog}` is not one of the catalogs ({known}); names begin with a catalog: "
                 f"`{level}{colon}{SESSION_CATALOG}.{name}`"
             ]
         )
@@ -219,7 +223,7 @@ def _resources(arguments: argparse.Namespace) -> Sequence[str]:
         lines = _text_of(arguments.resources).splitlines()
         found += [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
         if not found:
-            raise Faults([f"{arguments.resources}: names no resource"])
+            raise Faults([f"{arguments.resources}: contains no resource"])
     return found
 
 

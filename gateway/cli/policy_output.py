@@ -145,7 +145,7 @@ def show_explanation(terminal: Terminal, explanation: Explanation, *, limit: int
     if not explanation.considered:
         return
     terminal.line()
-    terminal.line(terminal.style("policies, in the order in which they are asked", BOLD))
+    terminal.line(terminal.style("policies, in evaluation order", BOLD))
     for found in explanation.considered[:limit]:
         mark = terminal.style("→", BOLD) if found.settled else " "
         about = f" on tag {found.tag}" if found.tag else ""

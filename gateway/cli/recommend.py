@@ -66,17 +66,26 @@ def _numbers(arguments: argparse.Namespace) -> list[int]:
     texts = arguments.numbers
     if (arguments.action == "list") == bool(texts):
         told = (
-            "`recommend list` takes no numbers" if texts else f"`recommend {arguments.action}` needs a number"
+            "`recommend list` takes no recommendation numbers"
+            if texts
+            else f"`recommend {arguments.action}` needs the number of a recommendation"
         )
         raise Faults([f"{told}; `sluice recommend list` shows them"])
     wrong = [text for text in texts if not (text.isascii() and text.isdecimal() and len(text) < 19)]
     if wrong:
-        raise Faults([f"`{wrong[0]}` is no number of a recommendation; `sluice recommend list` shows them"])
+        raise Faults(
+            [f"`{wrong[0]}` is not the number of a recommendation; `sluice recommend list` shows them"]
+        )
     if arguments.action == "apply":
         if len(texts) > 1:
-            raise Faults(["`recommend apply` takes one number: the next run says what is left to do"])
+            raise Faults(
+                [
+                    "`recommend apply` takes one number: run `sluice jobs run recommend` again "
+                    "before the next one"
+                ]
+            )
         if arguments.pack is None:
-            raise Faults(["`recommend apply` needs `--pack FILE`: the pack that is changed"])
+            raise Faults(["`recommend apply` needs `--pack FILE`: the pack to change"])
     return [int(text) for text in texts]
 
 
@@ -111,16 +120,19 @@ async def _why_nothing(connection: Any, settings: Settings) -> list[str]:
         " ORDER BY id DESC LIMIT 1"
     )
     if run is None:
-        return ["nothing is recommended; `sluice jobs run recommend` looks at the use of policies"]
+        return ["there are no recommendations; `sluice jobs run recommend` evaluates the use of policies"]
     days = settings.jobs.recommend.unused_days
     reach = await reach_of_use(connection, datetime.now(UTC), days)
     ended = _minute(run["ended_at"].astimezone(UTC).isoformat())
-    told = [f"nothing of that kind and state; run {run['id']} looked at the use of policies until {ended}"]
+    told = [
+        f"no recommendations of that kind and state; run {run['id']} evaluated the use of policies "
+        f"until {ended}"
+    ]
     told += [f"  {missing}" for missing in reach.missing]
     if reach.first is not None and not reach.reaches_back:
         told.append(
-            f"  what goes unused is told from {reach.first + timedelta(days=days)} on,"
-            f" after {days} days (`jobs.recommend.unused_days`)"
+            f"  unused grants are reported from {reach.first + timedelta(days=days)} on, after {days} days "
+            "(`jobs.recommend.unused_days`)"
         )
     return told
 
@@ -129,7 +141,7 @@ def _show(one: dict[str, Any], terminal: Terminal) -> None:
     by = f" by {one['decided_by']}" if one["decided_by"] else ""
     terminal.line(terminal.style(on_one_line(one["title"]), BOLD) + f"  {one['kind']}, {one['state']}{by}")
     terminal.line(
-        terminal.style(f"since {_minute(one['proposed_at'])}, use looked at {_minute(one['looked_at'])}", DIM)
+        terminal.style(f"since {_minute(one['proposed_at'])}, last checked {_minute(one['looked_at'])}", DIM)
     )
     for key, value in one["evidence"].items():
         told = value if isinstance(value, str | int | float) else json.dumps(value, ensure_ascii=False)
@@ -159,10 +171,12 @@ async def _apply(
         return
     for line in made.diff.splitlines():
         terminal.line(line)
-    looked = f"use was checked {_minute(one['looked_at'])}; `sluice jobs run recommend` checks newer use"
+    looked = f"last checked {_minute(one['looked_at'])}; `sluice jobs run recommend` checks newer use"
     terminal.line(terminal.style(looked, DIM))
     if not arguments.write:
-        terminal.line(terminal.style("all packs load with it and their cases hold; --write writes it", DIM))
+        terminal.line(
+            terminal.style("with this change all packs load and all cases pass; --write saves it", DIM)
+        )
     else:
         _print_changed(numbers, APPLIED, arguments, terminal)
 

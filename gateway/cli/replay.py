@@ -34,7 +34,7 @@ _COUNTS = ("statements", "judged", "asked_nothing", "unjudged", "changed", "deci
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Replay a period: 0 when nothing changes, 1 when something does, 2 (`trouble`) on faults."""
     if arguments.users or arguments.resources or arguments.resource:
-        raise Faults(["`--replay` takes people and resources from the record, not from files"])
+        raise Faults(["`--replay` takes users and resources from the record; leave out files of them"])
     settings = load_settings(arguments.config or default_config())
     dsn, _ = find_record(settings)
     options = replay_options(settings, sides=(arguments.old, arguments.new), tables=arguments.tables)
@@ -115,18 +115,19 @@ def show(terminal: Terminal, report: ReplayReport) -> None:
             _show_change(terminal, one, report.texts)
         terminal.line()
     terminal.line(
-        f"{totals['changed']:,} of {totals['judged']:,} judged statements change"
-        f" ({totals['asked_nothing']:,} more ask nothing of policies)"
+        f"{totals['changed']:,} of {totals['judged']:,} replayed statements change "
+        f"({totals['asked_nothing']:,} more do not depend on policies)"
     )
     if totals["decided_otherwise"]:
         terminal.line(
-            f"{totals['decided_otherwise']:,} have another verdict under the old policies than they had then"
+            f"{totals['decided_otherwise']:,} get another verdict under the old policies than the recorded "
+            "one"
         )
     if gone := sum(text is None for text in report.texts.values()):
-        told = f"{gone:,} examples without their literals: PostgreSQL has their texts no more"
+        told = f"{gone:,} examples without their literals: their texts are no longer in PostgreSQL"
         terminal.line(terminal.style(told, YELLOW))
     if totals["unjudged"]:
-        terminal.line(terminal.style(f"{totals['unjudged']:,} could not be judged", YELLOW))
+        terminal.line(terminal.style(f"{totals['unjudged']:,} could not be replayed", YELLOW))
         for one in report.unjudged:
             terminal.line(on_one_line(f"  {one['statements']:,}: {one['reason']}, as {one['example']}"))
 

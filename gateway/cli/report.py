@@ -118,7 +118,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Ask what `arguments.what` says."""
     settings = settings_of(arguments)
     if (arguments.what == "user") != bool(arguments.name):
-        raise Faults(["`report user` needs the user's name, and no other report takes one"])
+        raise Faults(["`report user` needs a user name; other reports take none"])
     refuse_unused(arguments, f"report {arguments.what}", _OPTIONS, _FILTERS[arguments.what])
     dsn, _ = find_record(settings)
     if arguments.what == "officer":
@@ -130,7 +130,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     last = until.astimezone(UTC).date() if until is not None else None
     if any(one is not None and one.astimezone(UTC).time() != time() for one in (since, until)):
         period = " ".join(f"{word} {day}" for word, day in (("from", first), ("to", last)) if day)
-        complain(f"reports are of whole days (UTC): {period}")
+        complain(f"reports cover whole days (UTC): {period}")
     scope = RollupFilter(
         since=first,
         until=last,

@@ -23,7 +23,7 @@ WIDE = 60
 async def officer(dsn: str, settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Show the page, each part as soon as it is known."""
     if arguments.until is not None:
-        raise Faults(["`report officer` tells of now: it takes `--since`, and no `--until`"])
+        raise Faults(["`report officer` reports the present state: it takes `--since`, but not `--until`"])
     since = moment(arguments.since) or datetime.now(UTC) - timedelta(days=DAYS)
     parts: list[OfficerPart] = []
     async with connected(dsn, "sluice-report") as connection:

@@ -28,13 +28,13 @@ async def spark_conf(
     try:
         minor = minor_of_spark(settings)
     except SluiceError as error:
-        notes.append(f"which jars Spark needs is not known: {error.message}")
+        notes.append(f"it is not known which jars Spark needs: {error.message}")
     kinds = await _kinds_of_metalakes(settings, lakes, minor) if minor is not None else []
     told = start_settings((reveal_secrets(entry, hidden=True) for entry in entries if entry.on_spark), kinds)
     for lake in lakes:
         plugged = connector_settings(lake)
         if plugged and "spark.plugins" in told:
-            raise Faults(["Spark has Gravitino's connector for one metalake, and several entries want it"])
+            raise Faults(["Spark's Gravitino connector supports one metalake, and several catalogs need it"])
         told |= plugged
     if minor is not None:
         packages, notes = _packages(told.get(EXTENSIONS, ""), minor)

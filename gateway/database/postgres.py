@@ -111,7 +111,7 @@ class EmbeddedPostgres:
             self._progress(f"preparing PostgreSQL {binaries.major}")
             self._initialise(binaries)
         if self._read_running_pid() is not None:
-            self._progress("taking over the running PostgreSQL")
+            self._progress("using the PostgreSQL that is already running")
         else:
             self._progress("starting PostgreSQL")
             self._launch(binaries)
@@ -181,7 +181,7 @@ class EmbeddedPostgres:
         except ValueError as error:
             raise Faults([f"`{self.data_dir}/PG_VERSION` is damaged"]) from error
         if self.data_dir.exists() and any(self.data_dir.iterdir()):
-            raise Faults([f"`{self.data_dir}` holds something that is no PostgreSQL data"])
+            raise Faults([f"`{self.data_dir}` is not empty and not a PostgreSQL data directory"])
         return None
 
     def _initialise(self, binaries: Binaries) -> None:
@@ -248,7 +248,7 @@ class EmbeddedPostgres:
             if time.monotonic() > deadline or self._stopping:
                 why = self._last_words()
                 self._stop(timeout_s=2.0)
-                raise BackendUnavailable(f"PostgreSQL does not come up: {why}")
+                raise BackendUnavailable(f"PostgreSQL does not accept connections: {why}")
             if self._read_running_pid() is None:
                 # After a kill -9 the old server and its children may take a moment to be gone. What ends
                 # without a word has never begun: gRPC's threads can break it between fork and exec.
@@ -323,7 +323,7 @@ class EmbeddedPostgres:
             ours = stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o700
             if not ours or found.st_uid != self._account.pw_uid:
                 # The name can be guessed: someone else may have put theirs there.
-                raise Faults([f"`{self._socket_dir}` belongs to someone else"]) from None
+                raise Faults([f"`{self._socket_dir}` belongs to another user"]) from None
 
     def _last_words(self) -> str:
         try:
@@ -343,7 +343,7 @@ def _account(run_as: str | None) -> pwd.struct_passwd:
         if found.pw_uid == 0:
             raise Faults(["PostgreSQL does not run as root"])
         return found
-    raise Faults([f"there is no user `{run_as or 'nobody'}` to run PostgreSQL as"])
+    raise Faults([f"user `{run_as or 'nobody'}`, to run PostgreSQL as, does not exist"])
 
 
 def _serves(pid: int, data_dir: Path) -> bool:

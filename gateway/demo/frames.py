@@ -105,7 +105,7 @@ async def _records(audit: asyncpg.Connection, begun: datetime, user: str) -> lis
         if records and records[-1]["verdict"] == "refused":
             return list(records)
         if time.monotonic() > deadline:
-            raise BackendUnavailable("the program has not arrived in the audit database")
+            raise BackendUnavailable("the program's statements have not arrived in the audit database")
         # The record is shipped behind the program's back: there is nothing to wait on but the table.
         await asyncio.sleep(0.05)
 

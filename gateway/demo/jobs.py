@@ -71,7 +71,7 @@ async def jobs(terminal: Terminal, where: Addresses, settings_file: Path, number
         listed = json.loads(await commands.output("tags", "list", "--json"))
         proposed = next((one for one in listed if (one["column"], one["tag"]) == (COLUMN, TAG)), None)
         if proposed is None:
-            raise BackendUnavailable(f"the classification has not found {TAG} in {COLUMN}")
+            raise BackendUnavailable(f"the classification did not find {TAG} in {COLUMN}")
         if proposed["state"] == "proposed":  # else an earlier tour accepted it
             await commands.show("tags", "show", str(proposed["id"]))
             await commands.show("tags", "accept", str(proposed["id"]))

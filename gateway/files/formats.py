@@ -72,7 +72,7 @@ class Dialect:
         return self.name in _MAGIC
 
 
-_QUOTES = {'"': "has fields in quotes", "'": "has fields in apostrophes", "": "has quotes that mean nothing"}
+_QUOTES = {'"': "has fields in quotes", "'": "has fields in apostrophes", "": "has quotes without a meaning"}
 _MEANING: Mapping[str, Callable[[Any], str]] = {
     "wide": lambda value: "is in UTF-16" if value else "is not in UTF-16",
     "encoding": lambda value: f"is in {value}",
@@ -82,7 +82,7 @@ _MEANING: Mapping[str, Callable[[Any], str]] = {
     "quote": lambda value: _QUOTES[value],
     "escape": lambda value: f"has {'backslashes before quotes' if value == _BACKSLASH else 'doubled quotes'}",
     "width": lambda value: f"has {value} columns",
-    "multi_line": lambda value: "is one document" if value else "has a document in each line",
+    "multi_line": lambda value: "is one document" if value else "has one JSON document per line",
 }
 """Properties that must be equal in all files of a table, with their names in messages."""
 
@@ -93,7 +93,7 @@ def find_common_format(files: Mapping[str, Dialect]) -> Format:
     for other, found in others:
         if found.name != first.name:
             raise NotKnown(
-                f"its files are of several formats: `{one}` is {first.name}, `{other}` is {found.name}"
+                f"its files have different formats: `{one}` is {first.name}, `{other}` is {found.name}"
             )
     told = {
         key: _same(first.name, {name: _value(one, key) for name, one in files.items()}, meaning)
@@ -108,8 +108,7 @@ def find_common_format(files: Mapping[str, Dialect]) -> Format:
     for other, found in files.items():
         if named is not None and found.first != files[named].first:
             raise NotKnown(
-                f"its csv files are not written alike: `{named}` begins with the names of its columns, "
-                f"`{other}` with other names or none"
+                f"its csv files differ: `{named}` begins with a header, `{other}` with another header or none"
             )
     options = {"sep": told["separator"], "header": str(named is not None).lower(), "inferSchema": "true"}
     # INVARIANT (a name is that of the file): Spark finds columns of CSV by their places. By itself it reads
@@ -142,10 +141,7 @@ def _same(format_: str, values: Mapping[str, Any], meaning: Callable[[Any], str]
             seen.setdefault(value, name)
     if len(seen) > 1:
         (value, one), (another, other), *_ = seen.items()
-        raise NotKnown(
-            f"its {format_} files are not written alike: `{one}` {meaning(value)}, "
-            f"`{other}` {meaning(another)}"
-        )
+        raise NotKnown(f"its {format_} files differ: `{one}` {meaning(value)}, `{other}` {meaning(another)}")
     return next(iter(seen), None)
 
 
@@ -174,7 +170,7 @@ def detect_format(lines: Sequence[bytes], allowed: Sequence[str], encoding: str 
         lines = [_wide(line, encoding) for line in lines]
         found = _csv(lines) if "csv" in allowed else None
         if found is None:
-            raise NotKnown("is in UTF-16, and not CSV")
+            raise NotKnown("is in UTF-16 but not CSV")
         return replace(found, wide=True, encoding=None)
     if lines[0].startswith(_ENCRYPTED):
         raise NotKnown("is Parquet with an encrypted footer")
@@ -184,7 +180,7 @@ def detect_format(lines: Sequence[bytes], allowed: Sequence[str], encoding: str 
         found = _magic(name, lines) if name in _MAGIC else _json(lines) if name == "json" else _csv(lines)
         if found is not None:
             return found
-    raise NotKnown(f"is none of {', '.join(allowed)}")
+    raise NotKnown(f"is none of these formats: {', '.join(allowed)}")
 
 
 def _wide(line: bytes, encoding: str) -> bytes:
@@ -233,7 +229,7 @@ def _json(lines: Sequence[bytes]) -> Dialect | None:
         return Dialect("json", False if len(filled) > 1 else None)
     if is_cut and first[0] == "{":
         if not all(_is_object(*line) for line in filled):
-            raise NotKnown("is JSON, and its lines are too long to tell whether each is an object")
+            raise NotKnown("is JSON, but its lines are too long to check whether each is an object")
         return Dialect("json", multi_line=False)
     _require_one_document("\n".join(texts))
     return Dialect("json", multi_line=True)
@@ -256,7 +252,7 @@ def _require_one_document(text: str) -> None:
     except (ValueError, RecursionError):
         return  # it goes on below the lines that are looked at
     if text.lstrip()[end:].strip():
-        raise NotKnown("has several JSON documents, which are not one a line")
+        raise NotKnown("has several JSON documents that are not one per line")
 
 
 def _csv(lines: Sequence[bytes]) -> Dialect | None:

@@ -58,7 +58,7 @@ async def keep(connection: Any, source: FileSource, after: str, round_: Round) -
     left_out = set(new[max(0, MAX_KEPT - len(before)) :])
     paths = [path for path in paths if path not in left_out]
     told = [f"{round_.unread} directories cannot be read"] if round_.unread else []
-    told += [f"it has more than {MAX_KEPT} directories: no more are noted"] if left_out else []
+    told += [f"it has more than {MAX_KEPT} directories: the others are ignored"] if left_out else []
     trouble = "; ".join(told)
     async with connection.transaction():
         await _step(connection, source.name, round_.reached, trouble, anew=not after)

@@ -104,7 +104,7 @@ class Keeper:
             except Nothing:
                 raise Faults([f"the files of `{name}` are gone"]) from None
             except UnfitFiles as why:
-                raise Faults([f"the files of `{name}` are no table any more: {why}"]) from None
+                raise Faults([f"the files of `{name}` can no longer be a table: {why}"]) from None
             except OtherFiles as other:
                 raise Faults([_other_files(name, row["url"], other)]) from None
             except self._refusal:
@@ -136,13 +136,13 @@ class Keeper:
     async def _refresh(self, connection: Any, name: TableName, row: Mapping[str, Any]) -> Refreshed:
         found = source_of(self._sources, name)
         if found is None or found[0].url(found[1]) != row["url"]:
-            raise Faults([f"no source of the settings has the files of `{name}`"])
+            raise Faults([f"no source in the settings contains the files of `{name}`"])
         source, path = found
         await self._looking.refuse_links(source, path)
         options = json.loads(row["options"])
         files = await self._looking.files(source, path, deep=DEEP in options)
         if not await self._tables.is_there(name, row["url"]):
-            raise Faults([f"the table `{name}` was dropped; it is made again when it is named"])
+            raise Faults([f"table `{name}` was dropped; it is created again when it is named"])
         now = signature(files.kinds)
         told = Refreshed(
             files=(row["files"], files.count),
@@ -192,9 +192,9 @@ class Keeper:
 async def _load_dataset(connection: Any, name: TableName) -> Mapping[str, Any]:
     row = await store.find_finished(connection, name)
     if row is None and await store.find_unfinished_promotion_url(connection, name) is not None:
-        raise Faults([f"the promotion of `{name}` was interrupted; it is made again when it is named"])
+        raise Faults([f"the promotion of `{name}` was interrupted; it is repeated when the table is named"])
     if row is None:
-        raise Faults([f"`{name}` is no table that was made of files"])
+        raise Faults([f"`{name}` is not a table made of files"])
     return row
 
 
@@ -204,14 +204,14 @@ def _reads(row: Mapping[str, Any], found: Any) -> bool:
 
 
 def _other_files(name: TableName, url: str, other: OtherFiles) -> str:
-    return f"the table `{name}` was not made of `{url}`: {other}; nothing was changed"
+    return f"table `{name}` was not created from `{url}`: {other}; nothing was changed"
 
 
 def drift_of(saved: Columns, now: Columns) -> tuple[str, ...]:
     """Return how columns differ, those that came, went and have another type. Raises UnfitFiles when that
     cannot be told."""
     if any(_CUT_SHORT in type_ for _, type_ in now):
-        raise UnfitFiles("a column has more fields than Spark reports; forget it and name it again")
+        raise UnfitFiles("a column has more fields than Spark reports; forget the dataset and name it again")
     was = {name.lower(): (name, type_) for name, type_ in saved}
     becomes = {name.lower(): (name, type_) for name, type_ in now}
     came = [f"+ {name} {type_}" for key, (name, type_) in becomes.items() if key not in was]

@@ -26,7 +26,7 @@ class NotThere(LeadsOut):
     """There is nothing at a path."""
 
     def __init__(self) -> None:
-        super().__init__("there is nothing")
+        super().__init__("it does not exist")
 
 
 def require_no_links(
@@ -49,7 +49,7 @@ def require_no_links(
         if stat.S_ISDIR(mode):
             _Walk(most, counts).go(at, DEEPEST - len(path))
         elif not stat.S_ISREG(mode):
-            raise LeadsOut("there is something that is no file and no directory")
+            raise LeadsOut("it contains something that is neither a file nor a directory")
     finally:
         os.close(at)
 
@@ -60,7 +60,7 @@ def _require_spelling(name: str, at: int) -> None:
     try:
         listed = os.listdir(at)
     except OSError:
-        raise LeadsOut("there is something that the gateway cannot read") from None
+        raise LeadsOut("it contains something that the gateway cannot read") from None
     if name not in listed:
         raise NotThere
 
@@ -74,7 +74,7 @@ def open_below(name: str, at: int) -> int:
     except FileNotFoundError:
         raise NotThere from None
     except OSError:
-        raise LeadsOut("there is a link, or something that the gateway cannot read") from None
+        raise LeadsOut("it contains a link, or something that the gateway cannot read") from None
 
 
 class _Walk:
@@ -98,9 +98,7 @@ class _Walk:
                         os.close(above)
                     continue
                 if len(opened) > deepest:
-                    raise LeadsOut(
-                        f"there are more than {DEEPEST} directories in each other, from its source"
-                    )
+                    raise LeadsOut(f"it is nested more than {DEEPEST} directories below its source")
                 try:
                     below = open_below(name, above)
                 except NotThere:  # RULE (directory-gone)
@@ -119,13 +117,13 @@ class _Walk:
             with os.scandir(at) as entries:
                 for entry in entries:
                     if entry.is_symlink():
-                        raise LeadsOut("there is a link in it, which could lead out of its source")
+                        raise LeadsOut("it contains a link, which could lead out of its source")
                     is_directory = entry.is_dir(follow_symlinks=False)
                     if is_directory:
                         found.append(entry.name)
                     self._count(is_directory or is_hidden(entry.name) or not self._counts(entry.name))
         except OSError:
-            raise LeadsOut("there is something that the gateway cannot read") from None
+            raise LeadsOut("it contains something that the gateway cannot read") from None
         return found
 
     def _count(self, beside: bool) -> None:
@@ -134,6 +132,6 @@ class _Walk:
         else:
             self._files -= 1
         if self._files < 0:
-            raise LeadsOut("there are more files than its source may have in one table")
+            raise LeadsOut("it has more files than its source allows in one table")
         if self._beside < 0:
-            raise LeadsOut("there are too many directories and hidden files in it, beside those that count")
+            raise LeadsOut("it has too many directories and hidden files")

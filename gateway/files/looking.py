@@ -51,10 +51,10 @@ _ENDINGS = (r"(\.[^.]+){1,2}$", r"\.[^.]+$")
 """What the ending of a name is: its last two parts with a dot before them, or the last one where there are
 too many of these. Digits count as one: `log.2024-01-01` is as `log.2024-01-02`."""
 _INSTEAD = {
-    "Delta": "which `formats` of its source do not have",
-    "Hudi": "which is not read",
-    "Iceberg": "named by a catalog of its own: an entry of type `iceberg` in `catalogs`",
-    "Paimon": "named by a catalog of its own: an entry of type `paimon` in `catalogs`, with its `warehouse`",
+    "Delta": "`formats` of its source does not include this format",
+    "Hudi": "this format is not supported",
+    "Iceberg": "add it as a catalog of its own: an entry of type `iceberg` in `catalogs`",
+    "Paimon": "add it as a catalog of its own: an entry of type `paimon` in `catalogs`, with its `warehouse`",
 }
 """Advice about tables of formats that cannot be promoted."""
 
@@ -154,20 +154,20 @@ class Looking:
             reading = {**reading, DEEP: "true"}
             kinds = await self.kinds(url, reading)
         if not kinds:
-            raise UnfitFiles("there are no files in it, or only empty ones")
+            raise UnfitFiles("it has no files, or only empty ones")
         if len(kinds) > _MAX_KINDS:
             one, other = (_name(url, kind.first) for kind in kinds[:2])
-            raise UnfitFiles(f"its files are of many kinds, such as {one} and {other}")
+            raise UnfitFiles(f"it has files of different kinds, such as {one} and {other}")
         files = Files(kinds, reading, table)
         if files.count > source.files:
-            raise UnfitFiles(f"it has more than the {source.files} files that its source allows")
+            raise UnfitFiles(f"it has more than {source.files} files, the limit of its source")
         return files
 
     async def refuse_tables_below(self, source: FileSource, path: tuple[str, ...]) -> None:
         """Refuse a directory with tables of formats anywhere in it."""
         below = ["/".join((*path, *["*"] * depth, "")) for depth in range(1, _DEEPEST + 1)]
         if await self._find_marked_directories(source, below):
-            raise UnfitFiles("it contains tables of a format, whose files also hold deleted rows")
+            raise UnfitFiles("it contains tables of a table format, whose files also contain deleted rows")
 
     async def table_format(self, source: FileSource, path: tuple[str, ...]) -> Format | None:
         """Return the table format of a directory, where its source takes it. Refuses what else a table format
@@ -176,9 +176,11 @@ class Looking:
         own: Format | None = None
         for directory, format_ in (await self._find_marked_directories(source, above)).items():
             if parse_place(directory) != parse_place(source.url(path)):
-                raise UnfitFiles(f"it lies in a table of {format_}, whose files also hold deleted rows")
+                raise UnfitFiles(
+                    f"it is inside a table of format {format_}, whose files also contain deleted rows"
+                )
             if format_.lower() not in source.formats:
-                raise UnfitFiles(f"it is a table of {format_}, {_INSTEAD[format_]}")
+                raise UnfitFiles(f"it is a table of format {format_}; {_INSTEAD[format_]}")
             own = Format(format_.lower())
         return own
 
@@ -196,7 +198,7 @@ class Looking:
         except self._refusal as refused:
             if getattr(refused, "sqlstate", None) in _NO_SUCH_PATH:
                 return {}
-            raise UnfitFiles("Spark cannot look at it") from refused
+            raise UnfitFiles("Spark cannot examine it") from refused
         found: dict[str, set[str]] = {}
         for row in rows:
             directory, _, mark = str(row[0]).rpartition("/")
@@ -253,7 +255,7 @@ class Looking:
                 raise Nothing from None
             raise UnfitFiles("Spark cannot list its files") from refused
         if rows[0][1] is not None and parse_place(str(rows[0][1])) == parse_place(source.root):
-            raise UnfitFiles("its root is a file, and no directory")
+            raise UnfitFiles("its root is a file, not a directory")
         return int(rows[0][0])
 
     async def kinds(self, url: str, reading: Mapping[str, str]) -> Kinds:
@@ -326,7 +328,7 @@ class Looking:
         """Return how these files are written. Raises UnfitFiles."""
         for path in paths:
             if not path.startswith(source.root.split(":", 1)[0]) or not _is_safe(path):
-                raise UnfitFiles("a file in it has a name that cannot be read safely")
+                raise UnfitFiles("a file in it has a name that cannot be passed to Spark safely")
         found: list[Dialect] = []
         for at in range(0, len(paths), _AT_ONCE):
             some = paths[at : at + _AT_ONCE]
@@ -353,7 +355,7 @@ class Looking:
         try:
             (row,) = await self._look("text", url, question, Format("text", reading))
         except self._refusal as refused:
-            raise UnfitFiles("its files cannot be read, or some have vanished") from refused
+            raise UnfitFiles("its files cannot be read, or some are gone") from refused
         try:
             return whole.choose_whole_format(
                 found, row, files.values(), lambda path: _name(url, unquote(path))
@@ -369,7 +371,7 @@ class Looking:
         try:
             rows = await self._look("text", file, f"SELECT {value} FROM {{view}} LIMIT {HEAD_LINES}", reading)
         except self._refusal as refused:
-            raise UnfitFiles("a file in it cannot be read, or has vanished") from refused
+            raise UnfitFiles("a file in it cannot be read, or is gone") from refused
         return [bytes.fromhex(str(row[0])) for row in rows]
 
     async def _look(
@@ -386,7 +388,7 @@ class Looking:
         try:
             rows = await self._look(found.name, url, "DESCRIBE TABLE {view}", found)
         except self._refusal as refused:
-            raise UnfitFiles(f"Spark cannot find the columns of its {found.name} files") from refused
+            raise UnfitFiles(f"Spark cannot infer the columns of its {found.name} files") from refused
         return [(str(row[0]), str(row[1])) for row in rows if row[0] and not str(row[0]).startswith("# ")]
 
 

@@ -58,7 +58,7 @@ def parse_place(url: str) -> Place:
     if rest.startswith("//"):
         authority, _, rest = rest[2:].partition("/")
     elif not rest.startswith("/"):
-        raise ValueError(f"`{url}` is no absolute path")
+        raise ValueError(f"`{url}` is not an absolute path")
     path: list[str] = []
     for part in rest.split("/"):
         if part == "..":

@@ -99,7 +99,7 @@ class Promoter:
         why: str | None
         # RULE (local-file-elsewhere)
         if location is not None and source.is_local and not is_at(location, source.url(path)):
-            why = "its table has the files of another directory; forget it, and name it again"
+            why = "its table has the files of another directory; forget it and name it again"
         else:
             why = await self._unlinked.trouble(source, path)
         if why is None:
@@ -148,7 +148,8 @@ class Promoter:
         decisions = tuple(decide(resource, access) for resource, access in wanted)
         if not all(decision.allowed for decision in decisions):
             told_ = (
-                f"user {principal.user} may not make a table of files of source `{source.name}`: it takes "
+                f"user {principal.user} may not create a table from files of source `{source.name}`; this "
+                "needs "
             )
             told_ += f"`{PROMOTE}` on `{name}` and `{READ}` on its path"
             return NotPromoted(code="ACCESS_DENIED", sqlstate="42501", message=told_, decisions=decisions)
@@ -156,17 +157,17 @@ class Promoter:
             return NotPromoted(
                 code="ACCESS_DENIED",
                 sqlstate="42501",
-                message=f"`{'/'.join(path)}` of source `{source.name}` cannot become a table: policies mask, "
-                "filter or deny something by the name of a directory above it, or of something in it, that "
-                "they do not by its own",
+                message=f"`{'/'.join(path)}` of source `{source.name}` cannot become a table: policies "
+                "mask, filter or deny a directory above it, or something inside it, but not the "
+                "directory itself",
                 decisions=decisions,
             )
         if not (asked or source.auto_promote):
             return NotPromoted(
                 code="NOT_GOVERNABLE",
                 sqlstate="0A000",
-                message=f"`{'/'.join(path)}` of source `{source.name}` is no table, and naming makes none: "
-                "ALTER TABLE … PROMOTE METADATA does, or `sluice datasets promote`",
+                message=f"`{'/'.join(path)}` of source `{source.name}` is not a table yet; create it with "
+                "ALTER TABLE … PROMOTE METADATA or `sluice datasets promote`",
                 decisions=decisions,
             )
         if asked:
@@ -189,7 +190,7 @@ class Promoter:
                 decisions=decisions,
             )
         except self._refusal as refused:
-            raise BackendUnavailable(f"Spark did not let go of what it has of `{name}`") from refused
+            raise BackendUnavailable(f"Spark did not release its metadata of `{name}`") from refused
         except TimeoutError:
             raise BackendUnavailable("files could not be promoted in time") from None
         finally:
@@ -218,8 +219,8 @@ class Promoter:
         if found.is_applied:
             return None
         return (
-            f"the files of `{name}` are not as its table: {len(found.drift)} differences in format and "
-            "columns, which `sluice datasets refresh` tells; its source has no `schema_learning`"
+            f"the files of `{name}` have changed: {len(found.drift)} differences in format and columns, "
+            "which `sluice datasets refresh` lists; its source does not set `schema_learning`"
         )
 
     async def _not_promoted(self, name: TableName) -> str | None:
@@ -227,12 +228,12 @@ class Promoter:
         self._catalog.invalidate([name], [])
         table = (await self._catalog.look_up([name])).table(name)
         if table is None:
-            return f"there are no files that `{name}` could be made of"
+            return f"there are no files to create `{name}` from"
         async with self._connect() as connection:
             row = await store.find_finished(connection, name)
         if row is not None and is_at(table.location, row["url"]):
             return None
-        return f"`{name}` is there, and is no table that was made of files"
+        return f"`{name}` already exists and was not created from files"
 
     def _require_own(self, name: TableName, principal: Principal, promoted_by: str) -> None:
         """Raise NotTheirs where the source is closed and the table another's: who could forget it could
@@ -243,8 +244,8 @@ class Promoter:
         if promoted_by != principal.identity:
             raise NotTheirs(
                 [
-                    f"source `{found[0].name}` is closed: `{name}` is looked at again and forgotten by "
-                    "whoever promoted it, by its administrators, and by `sluice datasets`"
+                    f"source `{found[0].name}` is closed: only the user who promoted `{name}`, its "
+                    "administrators and `sluice datasets` may refresh or forget it"
                 ]
             )
 
@@ -354,7 +355,7 @@ class Promoter:
 
 
 def _other(found: OtherFiles) -> UnfitFiles:
-    return UnfitFiles(f"a table of its name is there that was not made of it: {found}")
+    return UnfitFiles(f"a table of this name already exists that was not created from it: {found}")
 
 
 def _build_unknown_location_error(
@@ -388,5 +389,5 @@ def _of_another(taken: Taken, decide: Decide) -> str:
     """Say whose the files are, where the user may read that table; of others not even that they are there."""
     table = taken.table
     if table is None or not decide(_resource(table), "select").allowed:
-        return "it shares files with another table or database, or with what the gateway keeps for itself"
-    return f"it shares files with the table `{table}`, which is how they are named"
+        return "it shares files with another table or database, or with the gateway's own directories"
+    return f"it shares files with the table `{table}`; use that table"

@@ -45,7 +45,7 @@ def answering() -> Iterator[None]:
     try:
         yield
     except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
-        raise BackendUnavailable("datasets are kept in PostgreSQL, which does not answer") from None
+        raise BackendUnavailable("datasets are stored in PostgreSQL, which does not answer") from None
 
 
 @asynccontextmanager

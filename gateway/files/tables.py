@@ -41,7 +41,7 @@ class Tables:
                 self._query("SET spark.sql.parquet.mergeSchema"),
             )
         except self._refusal as refused:
-            raise UnfitFiles(f"Spark makes no database `{name.database}`") from refused
+            raise UnfitFiles(f"Spark cannot create database `{name.database}`") from refused
         if [str(row[1]) for row in merged] != ["false"]:
             like = None
         try:
@@ -49,13 +49,13 @@ class Tables:
         except self._refusal as refused:
             # What was asked before and cut may have come to its end in between.
             if not await self.drop(name, url):
-                raise UnfitFiles(f"Spark cannot find the columns of its {found.name} files") from refused
+                raise UnfitFiles(f"Spark cannot infer the columns of its {found.name} files") from refused
             await self._create_again(name, url, found)
         self._catalog.invalidate([name], [(name.catalog, name.database)])
         table = (await self._catalog.look_up([name])).table(name)
         try:
             if table is None:
-                raise UnfitFiles("Spark does not describe its table")
+                raise UnfitFiles("Spark cannot describe its table")
             require_columns(source, [column.type for column in table.columns])
         except UnfitFiles:
             await self._query(f"DROP TABLE IF EXISTS {_quote(name)}")
@@ -75,7 +75,7 @@ class Tables:
         try:
             await self._create(name, url, found)
         except self._refusal as refused:
-            raise UnfitFiles(f"Spark cannot find the columns of its {found.name} files") from refused
+            raise UnfitFiles(f"Spark cannot infer the columns of its {found.name} files") from refused
 
     async def _make_like(self, name: TableName, url: str, found: Format, like: str) -> bool:
         """Make the table with the columns of one file: Spark does not list the others for that. False where
@@ -105,11 +105,11 @@ class Tables:
             location = next(iter(LOCATION.findall(told)), None)
             if not is_at(location, url):
                 raise OtherFiles(
-                    f"it is one of `{location}`" if location else "it is a view, or has no files"
+                    f"it is a table at `{location}`" if location else "it is a view, or has no files"
                 )
             # INVARIANT (the files stay): what Spark calls managed goes with its files.
             if next(iter(_TYPE.findall(told)), None) != "EXTERNAL":
-                raise OtherFiles("it is one whose files Spark deletes with it")
+                raise OtherFiles("Spark deletes its files when it is dropped")
         return bool(shown)
 
     async def drop(self, name: TableName, url: str) -> bool:

@@ -85,7 +85,7 @@ class Unlinked:
         except LeadsOut as why:
             return str(why)
         except OSError:
-            return "there is something that the gateway cannot read"
+            return "it contains something that the gateway cannot read"
         # RULE (recent-stamps)
         if len(stamps) <= MAX_KEPT and all(began - one.changed_ns > SURE_AFTER_NS for one in stamps):
             self._keep(source, path, stamps)

@@ -82,7 +82,7 @@ class Walking:
         except LeadsOut as why:
             raise UnfitFiles(str(why)) from None
         except Nothing:
-            raise UnfitFiles("its root is missing, as Spark sees it") from None
+            raise UnfitFiles("its root is missing for Spark") from None
         except TimeoutError:
             raise UnfitFiles(f"Spark did not list its files within {self._timeout_s:.0f} s") from None
 
@@ -237,7 +237,7 @@ def open_root(root: str) -> int:
     except FileNotFoundError:
         raise LeadsOut("its root is missing") from None
     except NotADirectoryError:
-        raise LeadsOut("its root is no directory") from None
+        raise LeadsOut("its root is not a directory") from None
     except OSError:
         raise LeadsOut("its root cannot be read by the gateway") from None
 

@@ -40,9 +40,9 @@ def choose_whole_format(
         if row[0] is not None:
             is_whole = found.options.get("multiLine") == "true"
             told = (
-                "has several JSON documents, which are not one a line"
+                "has several JSON documents that are not one per line"
                 if is_whole
-                else "has lines that are none"
+                else "has lines that are not JSON"
             )
             raise NotKnown(f"its files are JSON, and {named(str(row[0]))} {told}")
         return found
@@ -57,7 +57,7 @@ def choose_whole_format(
         options["escape"] = _BACKSLASH
     opens, unclosed = by_backslash if options["escape"] == _BACKSLASH else by_doubling
     if unclosed is not None:
-        raise NotKnown(f"{named(str(unclosed))} has a field with a quote before it and none behind it")
+        raise NotKnown(f"{named(str(unclosed))} has a field with an opening quote and no closing one")
     if opens:
         options["multiLine"] = "true"
     return Format(found.name, options)

@@ -37,10 +37,10 @@ MAX_ADDRESSES = 10_000
 MAX_REMEMBERED = 10_000
 JWT = "JWT"
 """What the record calls a login by a token of an issuer."""
-WRONG = "wrong user name or password"
-NO_DIRECTORY = "the directory that checks passwords cannot be asked now; try again later"
+WRONG = "invalid user name or password"
+NO_DIRECTORY = "the LDAP directory is not available; try again later"
 WRONG_TOKEN = "the token is unknown or was revoked"  # noqa: S105 - a message
-WRONG_COOKIE = "the login cookie is not valid any more; log in again"
+WRONG_COOKIE = "the login cookie is no longer valid; log in again"
 EXPIRED_TOKEN = "the token has expired; make a new one with `sluice users token`"  # noqa: S105 - a message
 
 
@@ -270,9 +270,9 @@ class Authenticator:
         try:
             principal = await jwt.check(secret)
             if principal.user in self._users():
-                raise TokenRefused("the token's user has the name of another one, who is in the user file")
+                raise TokenRefused("a user with the same name as the token's user is in the user file")
             if user not in ("", principal.user):
-                raise TokenRefused("the token is another user's")
+                raise TokenRefused("the token belongs to another user")
         except IssuerUnavailable as fault:
             return _LoginCheck(None, str(fault))
         except TokenRefused as fault:

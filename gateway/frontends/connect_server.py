@@ -310,7 +310,7 @@ class ConnectServer:
             return None
         request = await hand.read(context)
         if request is None:
-            raise InvalidRequest("the call ended without a request")
+            raise InvalidRequest("the call ended before sending a request")
         match method.name:
             case "ExecutePlan":
                 await self._relay(context, service.execute(principal, client, request))
@@ -340,7 +340,7 @@ class ConnectServer:
                 await asyncio.shield(writing)
         except TimeoutError:
             writing.cancel()
-            raise InvalidRequest("the client took nothing of the answer for too long") from None
+            raise InvalidRequest("the client did not read the response for too long") from None
         except asyncio.CancelledError:
             # gRPC takes no status while it still takes a response: a moment for that, where the client reads.
             await asyncio.wait((writing,), timeout=LAST_WRITE_S)
@@ -396,7 +396,7 @@ def _handler(serve: Serve, method: Method) -> grpc.RpcMethodHandler:
 
 UNCOUNTED_BYTES = 64 * 1024
 """Requests that are smaller need no room: whatever large ones there are, small calls go on."""
-FULL = "the gateway has its hands full of large requests; try again later"
+FULL = "the gateway is busy with large requests; try again later"
 
 
 class Requests:
@@ -468,7 +468,7 @@ class Hand:
             if full:
                 raise LimitExceeded(FULL) from None
             raise InvalidRequest(
-                f"no whole request came within {self._requests.timeout_s:.0f} seconds"
+                f"no complete request arrived within {self._requests.timeout_s:.0f} seconds"
             ) from None
         if message is grpc.aio.EOF:
             self.hold(0)
@@ -485,8 +485,8 @@ class Hand:
 
 MAX_AGENT_CHARS = 200
 HOW = (
-    "connect with `sc://HOST:PORT/;token=TOKEN`, where TOKEN is what `sluice users token` printed, "
-    "or `USER:PASSWORD`"
+    "connect with `sc://HOST:PORT/;token=TOKEN`, where TOKEN is printed by `sluice users token`, or is "
+    "`USER:PASSWORD`"
 )
 
 
@@ -500,10 +500,10 @@ def credentials(metadata: _Metadata) -> Credentials:
     """
     shown = [value for key, value in metadata if key == "authorization"]
     if not shown:
-        raise AuthenticationFailed(f"no token was sent; {HOW}")
+        raise AuthenticationFailed(f"no token in the request; {HOW}")
     if len(shown) > 1:
         # Which one would count? A proxy before us may have looked at the other.
-        raise AuthenticationFailed("more than one `authorization` was sent")
+        raise AuthenticationFailed("the request has more than one `authorization`")
     text = shown[0] if isinstance(shown[0], str) else shown[0].decode("latin-1")
     scheme, _, value = text.strip().partition(" ")
     value = value.strip()
@@ -521,7 +521,7 @@ def _of_token(value: str) -> Credentials:
     if not colon:
         return Bearer(value)
     if not user:
-        raise AuthenticationFailed(f"there is no user name before the colon; {HOW}")
+        raise AuthenticationFailed(f"the user name before the colon is empty; {HOW}")
     return Password(user, password)
 
 

@@ -399,7 +399,7 @@ class ConnectionLimiter:
     async def _hand_over(self, place: Stranger, sock: socket.socket) -> None:
         make = self._make
         if make is None:
-            raise ValueError("the door was not opened")
+            raise ValueError("the listener was not opened")
         tls = self._ssl
         within_s = self.limits.login_s if tls is not None else None
         handed_over = False

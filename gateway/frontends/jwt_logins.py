@@ -32,8 +32,8 @@ MIN_REFRESH_S = 30.0
 REFRESH_S = 3600.0
 """How old keys are when they are asked for anyway."""
 FETCH_TIMEOUT_S = 10.0
-MALFORMED = "the token is no JSON Web Token"
-SIGNED_WRONGLY = "the token's signature does not fit a key of its issuer"
+MALFORMED = "the token is not a JSON Web Token"
+SIGNED_WRONGLY = "the token's signature does not match any key of its issuer"
 
 
 class TokenRefused(Exception):
@@ -98,7 +98,7 @@ class JwtLogins:
         """Say why nobody can log in by a token now, or None."""
         if not self._fault or self._clock() - self._fetched_at <= self.rules.max_keys_age_s:
             return None
-        return f"nobody can log in by a token of {self.rules.issuer}: {self._fault}"
+        return f"logins by tokens of {self.rules.issuer} are not possible: {self._fault}"
 
     async def check(self, token: str) -> Principal:
         """Return who a token says somebody is. Raises TokenRefused, IssuerUnavailable."""
@@ -109,7 +109,7 @@ class JwtLogins:
         except jwt.PyJWTError:
             raise TokenRefused(MALFORMED) from None
         if header.get("alg") not in self.rules.algorithms:
-            raise TokenRefused("the token's algorithm is not allowed here")
+            raise TokenRefused("the token's algorithm is not allowed")
         kid = header.get("kid", "")
         if not isinstance(kid, str):
             raise TokenRefused(MALFORMED)
@@ -140,7 +140,7 @@ class JwtLogins:
             except jwt.InvalidAudienceError:
                 raise TokenRefused("the token's audience is not this gateway") from None
             except jwt.InvalidIssuerError:
-                raise TokenRefused("the token is of another issuer") from None
+                raise TokenRefused("the token is from another issuer") from None
             except jwt.MissingRequiredClaimError as fault:
                 raise TokenRefused(f"the token has no `{fault.claim}`") from None
             except jwt.PyJWTError:
@@ -171,7 +171,7 @@ class JwtLogins:
             else:
                 fault = self._fault = await self._load()
         if needed and self._clock() - self._fetched_at > self.rules.max_keys_age_s:
-            raise IssuerUnavailable(fault or "the issuer of tokens cannot be asked")
+            raise IssuerUnavailable(fault or "the issuer of tokens cannot be reached")
 
     async def _load(self) -> str:
         """Get the keys; return what is wrong, or an empty text."""
@@ -189,7 +189,7 @@ class JwtLogins:
         address = self.rules.issuer.rstrip("/") + "/.well-known/openid-configuration"
         document = await self._fetch(address)
         if not isinstance(document, Mapping) or document.get("issuer") != self.rules.issuer:
-            raise IssuerUnavailable(f"the document at {address} is not of this issuer")
+            raise IssuerUnavailable(f"the document at {address} is from another issuer")
         url = document.get("jwks_uri")
         if not isinstance(url, str):
             raise IssuerUnavailable(f"the document at {address} has no `jwks_uri`")
@@ -218,7 +218,7 @@ def parse_keys(document: Any, algorithms: Sequence[str]) -> dict[str, list[jwt.P
         kid = one.get("kid", "")
         found.setdefault(kid if isinstance(kid, str) else "", []).append(key)
     if not found:
-        raise IssuerUnavailable("the issuer's key set has no key that signs by an allowed algorithm")
+        raise IssuerUnavailable("the issuer's key set has no key for an allowed algorithm")
     return found
 
 
@@ -289,10 +289,10 @@ async def fetch_json(url: str, *, tls: ssl.SSLContext | None = None) -> Any:
             while len(data) <= MAX_DOCUMENT_BYTES and (more := await answer.content.read(MAX_DOCUMENT_BYTES)):
                 data += more
             if len(data) > MAX_DOCUMENT_BYTES:
-                raise IssuerUnavailable(f"{url} answers more than {MAX_DOCUMENT_BYTES} bytes")
+                raise IssuerUnavailable(f"{url} returns more than {MAX_DOCUMENT_BYTES} bytes")
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as fault:
-        raise IssuerUnavailable(f"{url} cannot be asked: {fault or type(fault).__name__}") from None
+        raise IssuerUnavailable(f"{url} cannot be reached: {fault or type(fault).__name__}") from None
     try:
         return json.loads(data)
     except ValueError:
-        raise IssuerUnavailable(f"{url} does not answer JSON") from None
+        raise IssuerUnavailable(f"{url} does not return JSON") from None

@@ -73,7 +73,7 @@ class LdapLogins:
 
     def report(self) -> str | None:
         """Say why nobody of the directory can log in, as seen by the last who tried; None where he could."""
-        return f"the directory cannot be asked: {self._fault}" if self._fault else None
+        return f"the LDAP directory cannot be reached: {self._fault}" if self._fault else None
 
     async def check(self, user: str, password: str) -> Principal:
         """Return who it is. Raises LdapRefused, LdapUnavailable."""
@@ -283,7 +283,7 @@ class LdapLogins:
             if not above:
                 return list(seen.values())
             level = above
-        raise LdapUnavailable(f"groups lie in groups more than {MAX_LEVELS} deep")
+        raise LdapUnavailable(f"groups are nested more than {MAX_LEVELS} levels deep")
 
     def _primary_group(self, connection: Any, found: _LdapFound) -> list[_LdapFound]:
         """Return Active Directory's primary group, which lists no members: its SID is the user's with another
@@ -375,7 +375,7 @@ def _search(
 
 def _bind(count: int) -> None:
     if count > MAX_GROUPS:
-        raise LdapUnavailable(f"more than {MAX_GROUPS} groups of one user")
+        raise LdapUnavailable(f"the user has more than {MAX_GROUPS} groups")
 
 
 def _unbind(connection: Any) -> None:

@@ -31,7 +31,7 @@ async def read_source(sock: socket.socket) -> str | None:
     """
     head = await _read(sock, HEAD_BYTES)
     if not head.startswith(SIGNATURE):
-        raise NotProxied("no header of the PROXY protocol, version 2")
+        raise NotProxied("no PROXY protocol version 2 header")
     version, family, length = struct.unpack_from(">BBH", head, len(SIGNATURE))
     if version >> 4 != 2 or length > MAX_HEADER_BYTES:
         raise NotProxied("another version of the PROXY protocol, or a header that is too long")
@@ -49,7 +49,7 @@ def source_of(command: int, family: int, body: bytes) -> str | None:
     if family == _INET6 and len(body) >= 36:
         address = ipaddress.IPv6Address(body[:16])
         return str(address.ipv4_mapped or address)
-    raise NotProxied("no address of IPv4 or IPv6")
+    raise NotProxied("neither an IPv4 nor an IPv6 address")
 
 
 async def _read(sock: socket.socket, size: int) -> bytes:
@@ -57,6 +57,6 @@ async def _read(sock: socket.socket, size: int) -> bytes:
     while len(found) < size:
         chunk = await loop.sock_recv(sock, size - len(found))
         if not chunk:
-            raise NotProxied("the connection ends within the header")
+            raise NotProxied("the connection ends within the PROXY protocol header")
         found += chunk
     return found

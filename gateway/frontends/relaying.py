@@ -80,7 +80,7 @@ class Relay:
         try:
             # gRPC takes one for each that it has not yet accepted.
             if self._connection_limiter.has_no_room(sock.fileno() + len(self.unaccepted) + 1):
-                raise OSError("there are no descriptors left for it")
+                raise OSError("no file descriptors are left for the connection")
             sock.settimeout(0)
             sock.bind(str(own))
             self._places[name] = place

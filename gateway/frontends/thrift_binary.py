@@ -146,11 +146,11 @@ class ThriftConnection(asyncio.Protocol):
                     await self._drain
             except TimeoutError:
                 self.abort()
-                raise ClientGone("the client took nothing of its answer") from None
+                raise ClientGone("the client did not read the response") from None
             finally:
                 self._drain = None
         if self._gone:
-            raise ClientGone("the client is gone")
+            raise ClientGone("the client disconnected")
 
     # -- login -------------------------------------------------------------------------------------------
 

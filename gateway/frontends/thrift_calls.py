@@ -60,7 +60,7 @@ class CallAnswerer:
         message = decode_message(data)
         method, seqid = message.method, message.seqid
         if message.kind is not MessageKind.CALL:
-            kind, text = ExceptionKind.INVALID_MESSAGE_TYPE, "only calls are answered"
+            kind, text = ExceptionKind.INVALID_MESSAGE_TYPE, "a Thrift message must be a call"
             return encode_exception(method, seqid, kind, text)
         if method in REFUSED:
             text = f"{method} is not supported; {REFUSED[method]}"
@@ -97,4 +97,4 @@ class CallAnswerer:
             raise
         except Exception:  # noqa: BLE001 - a call's root: a fault of ours ends this call, not the gateway
             _log.exception("call_failed", method=method, user=caller.principal.user)
-            return error_reply(method, SluiceError("an internal error; the operator's log has the details"))
+            return error_reply(method, SluiceError("internal error; see the gateway's log"))

@@ -108,9 +108,9 @@ class _Body:
                     await self._emptied.wait()
             except TimeoutError:
                 self.leave()
-                raise ClientGone("the client took nothing of its answer") from None
+                raise ClientGone("the client did not read the response") from None
         if self.gone:
-            raise ClientGone("the client is gone")
+            raise ClientGone("the client disconnected")
 
     def end(self) -> None:
         """Nothing more will be written."""
@@ -251,7 +251,7 @@ class ThriftHttpServer:
         transport = request.transport
         connection = transport.get_protocol() if transport is not None else None
         if not isinstance(connection, _HttpConnection):
-            raise ConnectionResetError("the client is gone")
+            raise ConnectionResetError("the client disconnected")
         connection.place.begin_busy()
         connection.place.due(None)
         connection.answers = True
@@ -291,9 +291,9 @@ class ThriftHttpServer:
 
     def _refusal(self, request: web.BaseRequest) -> web.Response | None:
         if request.path.rstrip("/") not in self._paths:
-            return _text(404, "no such path; `listeners.thrift_http.paths` lists those that are answered")
+            return _text(404, "no such path; see `listeners.thrift_http.paths`")
         if request.method != hdrs.METH_POST:
-            answer = _text(405, "HiveServer2's HTTP transport is POST alone")
+            answer = _text(405, "HiveServer2's HTTP transport accepts POST only")
             answer.headers[hdrs.ALLOW] = hdrs.METH_POST
             return answer
         if len(request.headers.getall(hdrs.AUTHORIZATION, [])) > 1:
@@ -333,7 +333,7 @@ class ThriftHttpServer:
             return principal, self.authenticator.cookie_for(principal, shown) if self._cookies else None
         value = request.cookies.get(login_cookies.NAME, "") if self._cookies else ""
         if not value:
-            raise AuthenticationFailed("log in with HTTP's `Basic` or `Bearer`")
+            raise AuthenticationFailed("log in with HTTP `Basic` or `Bearer` authentication")
         principal = await self.authenticator.login_each_time(Cookie(value), client, record_every_s=every_s)
         return principal, None
 
@@ -357,9 +357,9 @@ class ThriftHttpServer:
                         return _too_large(self.limits.max_body_bytes)
                     chunks.append(chunk)
         except TimeoutError:
-            return _close(_text(408, "the request did not come in time"))
+            return _close(_text(408, "the request did not arrive in time"))
         except web.RequestPayloadError:
-            return _close(_text(400, "the body ends early, or is not what its headers say"))
+            return _close(_text(400, "the body ends early, or does not match its headers"))
         return b"".join(chunks)
 
     # -- one call ----------------------------------------------------------------------------------------
@@ -387,7 +387,7 @@ class ThriftHttpServer:
         except MalformedMessage as fault:
             return _text(400, f"not a Thrift message in strict binary protocol: {fault}")
         except ReplyCut:
-            raise ConnectionResetError("a reply that ends early") from None
+            raise ConnectionResetError("a response that ends early") from None
         finally:
             connection.unknown_handles = caller.unknown_handles
             body.leave()
@@ -399,7 +399,7 @@ class ThriftHttpServer:
         self, request: web.BaseRequest, connection: _HttpConnection, reply: bytes | None, cookie: str | None
     ) -> web.StreamResponse:
         if reply is None:
-            raise ConnectionResetError("a call without a reply")
+            raise ConnectionResetError("a call without a response")
         answer = web.Response(body=reply, content_type=THRIFT)
         if self._gzips(request, len(reply)):
             answer.body = await asyncio.to_thread(_Gzip().compress_all, reply)
@@ -482,13 +482,13 @@ def _credentials(header: str | None) -> Credentials | None:
             except ValueError:
                 found = None
             if found is None:
-                raise AuthenticationFailed("`Authorization: Basic` without `USER:PASSWORD` in base64")
+                raise AuthenticationFailed("`Authorization: Basic` must have `USER:PASSWORD` in base64")
             return found
         case "bearer":
             if not value.strip():
-                raise AuthenticationFailed("`Authorization: Bearer` without a token")
+                raise AuthenticationFailed("`Authorization: Bearer` has no token")
             return Bearer(value.strip())
-    raise AuthenticationFailed(f"`Authorization: {scheme[:20]}` is not taken here; use `Basic` or `Bearer`")
+    raise AuthenticationFailed(f"`Authorization: {scheme[:20]}` is not supported; use `Basic` or `Bearer`")
 
 
 def _accepts_gzip(header: str) -> bool:
@@ -503,7 +503,7 @@ async def _continue(request: web.BaseRequest) -> None:
     """Have a client send its body that waits to be asked for it."""
     transport = request.transport
     if transport is None:
-        raise ConnectionResetError("the client is gone")
+        raise ConnectionResetError("the client disconnected")
     transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
 

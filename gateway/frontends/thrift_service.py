@@ -139,7 +139,8 @@ class ThriftService:
         version = request.client_protocol
         if not TProtocolVersion.V1 <= version <= TProtocolVersion.V11:
             raise InvalidRequest(
-                f"protocol version {version:#06x} is not HiveServer2's; use a driver that speaks V1 to V11"
+                f"protocol version {version:#06x} is not supported; use a HiveServer2 driver that speaks "
+                "V1 to V11"
             )
         # `username` and `password` are ignored: who logged in is who it is (impyla sends its OS user).
         opening = read_configuration(request.configuration or {}, caller.principal.user)
@@ -370,25 +371,27 @@ def read_configuration(configuration: Mapping[str, str], user: str) -> Opening:
             if name.lower().startswith("spark."):
                 settings[_check_setting_name(name)] = _value(name, value)
     if len(settings) > MAX_SETTINGS:
-        raise InvalidRequest(f"more than {MAX_SETTINGS} settings for one session")
+        raise InvalidRequest(f"more than {MAX_SETTINGS} settings in one session")
     return Opening(database=database, settings=settings, hostile=tuple(hostile))
 
 
 def _database(value: str) -> str | None:
     if len(value) > 255 or "\0" in value:
-        raise InvalidRequest("the database name is longer than 255 characters or has a NUL in it")
+        raise InvalidRequest("the database name is longer than 255 characters or contains NUL")
     return value or None
 
 
 def _check_setting_name(name: str) -> str:
     if not _KEY.fullmatch(name):
-        raise InvalidRequest(f"`{name[:100]}` cannot be the name of a setting")
+        raise InvalidRequest(f"`{name[:100]}` is not a valid name of a setting")
     return name
 
 
 def _value(name: str, value: str) -> str:
     if len(value) > MAX_VALUE_CHARS or "\0" in value:
-        raise InvalidRequest(f"the value of `{name}` is longer than {MAX_VALUE_CHARS} or has a NUL in it")
+        raise InvalidRequest(
+            f"the value of `{name}` is longer than {MAX_VALUE_CHARS} characters or contains NUL"
+        )
     return value
 
 

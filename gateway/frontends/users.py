@@ -93,7 +93,7 @@ def _read_text(path: Path) -> str:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             # Opening a pipe would wait for somebody who writes to it.
-            raise UnreadableFiles([f"{path}: cannot be read: it is no file"])
+            raise UnreadableFiles([f"{path}: cannot be read: it is not a file"])
         if status.st_size > MAX_FILE_BYTES:
             raise Faults([f"{path}: larger than {MAX_FILE_BYTES} bytes"])
         return path.read_text(encoding="utf-8")
@@ -130,14 +130,14 @@ class _UserFileReading:
             at = f":{mark.line + 1 if mark is not None else 1}"
             return self._unusable(f"{self._file}{at}: {getattr(error, 'problem', None) or 'not YAML'}")
         except RecursionError:
-            return self._unusable(f"{self._file}: it is nested too deeply")
+            return self._unusable(f"{self._file}: it is nested too deep")
         found: dict[str, User] = {}
         if root is None:
             return found
         self.is_no_user_file = True
         for key, value in self.read_mapping(root, "the file"):
             if key != "users":
-                self.fault(value, f"unknown key `{key}`; the file has one key, `users`")
+                self.fault(value, f"unknown key `{key}`; the only key of the file is `users`")
                 continue
             is_mapping = _is_null(value) or isinstance(value, yaml.MappingNode)
             self.is_no_user_file = not is_mapping or "users" in _list_repeated_keys(root)
@@ -165,7 +165,7 @@ class _UserFileReading:
                 other = owners.setdefault(token.hash, name)
                 if other != name:
                     shared.add(token.hash)
-                    self.faults.append(f"{self._file}: token `{token.id}` stands with `{other}` and `{name}`")
+                    self.faults.append(f"{self._file}: token `{token.id}` is both of `{other}` and `{name}`")
         return {
             name: replace(user, tokens=tuple(one for one in user.tokens if one.hash not in shared))
             for name, user in users.items()
@@ -189,13 +189,13 @@ class _UserFileReading:
     def text(self, node: yaml.Node, what: str) -> str | None:
         if isinstance(node, yaml.ScalarNode) and not _is_null(node) and node.value:
             return str(node.value)
-        self.fault(node, f"{what} must be a text that is not empty")
+        self.fault(node, f"{what} must be a text and not empty")
         return None
 
     def user(self, name: str, node: yaml.Node) -> User | None:
         before = len(self.faults)
         if "\0" in name or name != name.strip():
-            self.fault(node, f"the user name `{name}` has blanks around it or a NUL in it")
+            self.fault(node, f"the user name `{name}` has surrounding blanks or contains NUL")
         password, groups, attributes = "", frozenset[str](), list[tuple[str, str]]()
         id_ = ""
         tokens: tuple[Token, ...] = ()
@@ -215,7 +215,7 @@ class _UserFileReading:
             elif key == "id":
                 id_ = self.text(value, key) or ""
                 if not _USER_ID.fullmatch(id_):
-                    self.fault(value, "`id` is of 8 to 32 digits and letters up to `f`")
+                    self.fault(value, "`id` must be 8 to 32 digits and letters from `a` to `f`")
             else:
                 self.fault(value, f"unknown key `{key}`; a user has {', '.join(sorted(_KEYS))}")
         if not password and not tokens and len(self.faults) == before:
@@ -246,12 +246,12 @@ class _UserFileReading:
         if len(self.faults) > before:
             return None
         if not ID.fullmatch(told.get("id", "")) or not HASH.fullmatch(told.get("hash", "")):
-            self.fault(node, "a token has an `id` and a `hash`; use `sluice users token`")
+            self.fault(node, "a token needs an `id` and a `hash`; use `sluice users token`")
             return None
         expires = parse_expiry(told["expires"]) if "expires" in told else None
         if "expires" in told and expires is None:
             # Taken as "never" it would let in somebody who should be out.
-            self.fault(node, f"`expires: {told['expires']}` is no time such as `2027-01-31T12:00:00Z`")
+            self.fault(node, f"`expires: {told['expires']}` is not a time such as `2027-01-31T12:00:00Z`")
             return None
         return Token(id=told["id"], hash=told["hash"], label=told.get("label", ""), expires=expires)
 
@@ -271,7 +271,7 @@ class _UserFileReading:
             self.fault(node, f"the password of `{name}` is not an argon2 hash; use `sluice users add`")
             return ""
         if parameters.memory_cost > MAX_HASH_MEMORY_KIB:
-            self.fault(node, f"the password hash of `{name}` takes more than {MAX_HASH_MEMORY_KIB} KiB")
+            self.fault(node, f"the password hash of `{name}` needs more than {MAX_HASH_MEMORY_KIB} KiB")
             return ""
         return text
 
@@ -310,7 +310,7 @@ def set_user(
     The file is replaced in one step, readable by its owner only; a gateway that runs takes it up by itself.
     """
     if password is not None and not password:
-        raise Faults(["an empty password is not a password"])
+        raise Faults(["the password must not be empty"])
 
     def change(users: dict[str, Any]) -> bool:
         created = name not in users
@@ -339,7 +339,7 @@ def remove_user(path: Path, name: str) -> bool:
 def add_token(path: Path, name: str, *, label: str = "", expires: datetime | None = None) -> str:
     """Give a user a new token and return the secret, which is kept nowhere. Raises Faults."""
     if len(label) > MAX_LABEL_CHARS or any(not character.isprintable() for character in label):
-        raise Faults([f"a label has at most {MAX_LABEL_CHARS} printable characters"])
+        raise Faults([f"a label must have at most {MAX_LABEL_CHARS} printable characters"])
     secret, token = new_token(label=label, expires=expires)
     entry = {"id": token.id, "hash": token.hash}
     if label:
@@ -349,7 +349,7 @@ def add_token(path: Path, name: str, *, label: str = "", expires: datetime | Non
 
     def change(users: dict[str, Any]) -> None:
         if name not in users:
-            raise Faults([f"{path}: there is no user `{name}`"])
+            raise Faults([f"{path}: user `{name}` does not exist"])
         users[name] = {**users[name], "tokens": [*users[name].get("tokens", ()), entry]}
 
     _change(path, change)
@@ -385,7 +385,7 @@ def _change(path: Path, change: Callable[[dict[str, Any]], T]) -> T:
             document = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
             users = dict(document.get("users") or {})
         done = change(users)
-        text = "# Kept by `sluice users`; passwords and tokens are hashes.\n" + yaml.safe_dump(
+        text = "# Maintained by `sluice users`; passwords and tokens are hashed.\n" + yaml.safe_dump(
             {"users": users}, allow_unicode=True, sort_keys=True
         )
         parse_users(text, str(path))
@@ -429,7 +429,7 @@ def _give(descriptor: int, path: Path) -> None:
         os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
     except PermissionError:
         raise Faults(
-            [f"{path}: belongs to user id {status.st_uid}, and would not any more; change it as that user"]
+            [f"{path}: belongs to user id {status.st_uid}, which a change would lose; run this as that user"]
         ) from None
 
 
@@ -496,7 +496,7 @@ class UserFile:
 
     def stale(self) -> str | None:
         """Return why nobody may log in now, or None."""
-        why = "could not be read" if self._unreadable else "has been at fault"
+        why = "could not be read" if self._unreadable else "has been invalid"
         for since_s, told in ((self._looking_since_s, "could not be read"), (self._at_fault_since_s, why)):
             if since_s is not None and self._clock() - since_s > self._max_stale_s:
                 return f"the user file {told} for {self._max_stale_s:g} s"
@@ -564,7 +564,7 @@ class UserFile:
                 await self.refresh()
             except Exception:  # noqa: BLE001 - a task's root: no file and no ending may stop the looking
                 _log.exception("users_broke")
-                self.faults = ("looking at the user file failed; the log has the details",)
+                self.faults = ("checking the user file failed; the log has the details",)
 
 
 def _is_same(user: User, now: User | None) -> bool:

@@ -85,7 +85,8 @@ def archive(options: ArchiveOptions) -> Job:
     return Job(
         name="archive",
         version=VERSION,
-        about="copies ended days of the record to the lake, and drops them from PostgreSQL when they may go",
+        about="copies past days of the record to the lake, and drops them from PostgreSQL when that is "
+        "allowed",
         reads=("sluice.audit_event",),
         writes=(TABLE, "sluice.archive_day"),
         run=lambda work: _Archive(work, options).run(),
@@ -122,7 +123,7 @@ class _Archive:
         dropped = await drop_days(work, self._table, self._options.keeping, self._troubles, there)
         if put and await work.connection.fetchval("SELECT EXISTS (SELECT FROM sluice.audit_erasure)"):
             await asyncio.to_thread(self._table.forget)
-        work.progress(f"{len(days)} days looked at, {dropped} dropped from PostgreSQL")
+        work.progress(f"{len(days)} days checked, {dropped} dropped from PostgreSQL")
         self._troubles.end()
         whole = [day.day for day in days]
         return Outcome(
@@ -175,8 +176,8 @@ class _Archive:
         for one in some:
             if not one.counts:
                 self._work.progress(
-                    f"erasure {one.number}, of texts of `{one.user}`, is not signed with a key of seals:"
-                    " it takes nothing from the archive"
+                    f"erasure {one.number}, of texts of `{one.user}`, is not signed with a seal key: it is "
+                    "not applied to the archive"
                 )
         self._erased += some
         found = list[Erasure]()
@@ -206,18 +207,14 @@ class _Archive:
         erasure = int(await work.connection.fetchval("SELECT coalesce(max(id), 0) FROM sluice.audit_erasure"))
         carried_out, waiting = await self._erasures(day.day, SeenErasures.of(day.known))
         if waiting is not None:
-            work.progress(f"{day.day}: erasure {waiting} waits, with those after it: a hold forbids it")
+            work.progress(f"{day.day}: erasure {waiting} and those after it wait because of a hold")
             erasure = min(erasure, waiting - 1)
         erasures = Erasures(carried_out)
         numbers = {one.number for one in carried_out}
         left = {one.number for one in self._erased if one.number <= erasure and _concerns(one, day.day)}
         came, lost = await self._land(day, erasures)
         if lost and there:
-            why = (
-                "no erasure is on record"
-                if waiting is None
-                else "no erasure that may be carried out covers it"
-            )
+            why = "no erasure is recorded" if waiting is None else "no applicable erasure covers it"
             self._keep(day, f"{lost:,} events have lost texts in PostgreSQL, and {why}")
             return None
         work.progress(f"{day.day}: {came.events:,} events read from PostgreSQL")
@@ -232,8 +229,8 @@ class _Archive:
             if astray > 0:
                 self._keep(
                     day,
-                    f"{astray:,} events that are archived are gone from PostgreSQL, and no run of this job"
-                    " has dropped them",
+                    f"{astray:,} archived events are missing in PostgreSQL, although no run of this job "
+                    "has dropped them",
                 )
                 return None
             expected += gone
@@ -250,15 +247,15 @@ class _Archive:
     def _keep(self, day: _Day, why: str) -> None:
         """Say why the archive keeps a day as it is, or raise it where PostgreSQL knows of no such archive:
         then it may be an older copy of itself."""
-        told = f"{why}: the archive keeps the day as it is"
+        told = f"{why}: the archive keeps the day unchanged"
         if day.known is None:
-            raise LedgerUnavailable(f"{told}; PostgreSQL does not know that it is archived")
+            raise LedgerUnavailable(f"{told}; PostgreSQL does not list it as archived")
         self._work.progress(f"{day.day}: {told}")
 
     async def _put_in_place(self, day: _Day, made: _NewCopy) -> None:
         work = self._work
         await work.replace(self._table, day.name)
-        work.progress(f"{day.day}: in its place")
+        work.progress(f"{day.day}: moved into place")
         async with work.connection.transaction():
             await self._save(day, made)
         await asyncio.to_thread(self._table.drop_replaced_files, day.name)
@@ -317,8 +314,8 @@ class _Archive:
     def _require(self, found: Sums, expected: Sums, who: str) -> None:
         if found != expected:
             raise LedgerUnavailable(
-                f"{who} {found.events:,} events, of {expected.events:,}, or others: "
-                "nothing was put in its place"
+                f"{who} {found.events:,} events instead of {expected.events:,}, or different ones: nothing "
+                "was moved into place"
             )
 
     async def _save(self, day: _Day, made: _NewCopy) -> None:
@@ -362,7 +359,7 @@ async def _clear_landings(work: Work) -> None:
                 await asyncio.to_thread(clear_landing, work.lake, job)
             finally:
                 await work.connection.execute("SELECT pg_advisory_unlock($1, hashtext($2))", LOCKS, job)
-            work.progress(f"`{place.parent.name}`: what a killed run had read of the record is removed")
+            work.progress(f"`{place.parent.name}`: removed what a killed run had left there")
 
 
 async def partitions(connection: Any) -> dict[date, str]:

@@ -120,7 +120,7 @@ class Troubles:
     def end(self) -> None:
         """Raise LedgerUnavailable where there was any."""
         if self._messages:
-            more = f"; and so {len(self._messages) - 1:,} times more" if len(self._messages) > 1 else ""
+            more = f"; and {len(self._messages) - 1:,} more times" if len(self._messages) > 1 else ""
             raise LedgerUnavailable(self._messages[0] + more)
 
 
@@ -138,7 +138,7 @@ async def drop_days(
     dropped = 0
     for day in sorted({day for day in there if day < before} - {row["day"] for row in rows}):
         if await _drop_empty(work.connection, day):
-            work.progress(f"{day}: dropped, nothing is in it")
+            work.progress(f"{day}: dropped, it is empty")
             dropped += 1
     if not rows:
         return dropped
@@ -185,7 +185,7 @@ async def _explain_kept(connection: Any, row: Mapping[str, Any], keeping: Keepin
     """Say what keeps a day; empty when nothing does."""
     day: date = row["day"]
     if await connection.fetchval("SELECT to_regclass($1)", _partition(day)) is None:
-        return "or rather is not there: somebody else has taken it away"
+        return "or rather does not exist: somebody else has removed it"
     for hold in keeping.holds:
         if hold.holds(day):
             held = not hold.users or await connection.fetchval(
@@ -195,20 +195,20 @@ async def _explain_kept(connection: Any, row: Mapping[str, Any], keeping: Keepin
             if held:
                 return f"on hold: {hold.name}"
     if row["unchained"]:
-        return f"{row['unchained']:,} of its events are older than the chain, and no seal has them"
+        return f"{row['unchained']:,} of its events are older than the chain, and no seal covers them"
     if seal is None:
-        return "there is no seal by a key of the settings"
+        return "no seal is signed with a key of the settings"
     chains = await connection.fetch("SELECT gateway, last FROM sluice.archive_chain WHERE day = $1", day)
     for chain in chains:
         head = seal.heads.get(chain["gateway"])
         if head is None or head.position < chain["last"]:
-            return f"the last seal has not all of `{chain['gateway']}`"
+            return f"the last seal does not cover all of `{chain['gateway']}`"
     waiting = await connection.fetchval(
         "SELECT EXISTS (SELECT FROM sluice.lineage_queue WHERE decided_at >= $1 AND decided_at < $2)",
         midnight(day),
         midnight(day) + timedelta(days=1),
     )
-    return "lineage of its statements is still to be made" if waiting else ""
+    return "lineage of its statements has not been extracted yet" if waiting else ""
 
 
 async def _drop(
@@ -220,10 +220,10 @@ async def _drop(
     frame = table.read(spark, SPARK_SCHEMA, [f"day={day.isoformat()}"])
     kept, gone = read_archived_sums(row), read_dropped_sums(row)
     if await asyncio.to_thread(sums_in_spark, frame) != kept:
-        return "the archive is not what it was"
+        return "the archive has changed"
     erasures = await read_erasures(work.connection, keys)
     if await asyncio.to_thread(with_lost(frame, Erasures(erasures)).where("lost").count):
-        return "texts are gone from the archive, and no erasure is on record"
+        return "texts are missing in the archive, and no erasure is recorded"
     connection = work.connection
     try:
         async with connection.transaction():

@@ -120,7 +120,7 @@ class _Closure:
                     for one in self._tables.values()
                     for name in await one.find_missing_partitions(work.connection)
                 ]:
-                    work.progress("graph, tags and rules are what they were")
+                    work.progress("lineage, tags and rules have not changed")
                     self._way.remove_landing("graph")
                     return Outcome()
                 await self._land(connection, landing)
@@ -132,7 +132,7 @@ class _Closure:
         made = await asyncio.to_thread(self._make, spark, rules, landing)
         for table in self._tables.values():
             await work.replace(table, PARTITION)
-        work.progress("in its place")
+        work.progress("moved into place")
         async with work.connection.transaction():
             await self._summarize(made, basis, state)
             for table in self._tables.values():
@@ -196,7 +196,7 @@ class _Closure:
         made, keep = _Made(), build_frame_writer(spark, landing)
 
         def said(what: str) -> Callable[[int, int], None]:
-            return lambda round_, rows: work.progress(f"{what}, step {round_}: {rows:,} new or better")
+            return lambda round_, rows: work.progress(f"{what}, step {round_}: {rows:,} new or shorter")
 
         edges = spark.read.schema(frames.EDGES).parquet(str(landing / "edges"))
         columns = spark.read.schema(frames.COLUMNS).parquet(str(landing / "columns"))
@@ -241,7 +241,7 @@ class _Closure:
         found = frames.findings(named, columns, self._options.findings)
         made.findings = tuple(tuple(row[name] for name in _FINDING) for row in found.collect())
         if more or on:
-            made.cut_off = f"it goes on after {depth} steps"
+            made.cut_off = f"some paths have more than {depth} steps"
             work.progress(made.cut_off)
         return made
 

@@ -188,8 +188,8 @@ class IcebergTable(LakeTable):
             began = ended_badly.get(one["run"])
             if began is None or one["at"] < (began - CLOCKS_APART).timestamp() * 1e6:
                 raise LedgerUnavailable(
-                    f"`{self.full_name}` has {one['part']} by run {one['run']}, and PostgreSQL knows of"
-                    " no such commit: nothing is taken back"
+                    f"`{self.full_name}` has {one['part']} by run {one['run']}, a commit that PostgreSQL "
+                    "does not list: nothing is rolled back"
                 )
             at = one["parent_id"]
         if at == head:

@@ -32,5 +32,5 @@ async def keep_archive(connection: Any, told: Callable[[str], None]) -> None:
     that runs, and tells so."""
     if await connection.fetchval("SELECT pg_try_advisory_lock_shared($1, hashtext('archive'))", LOCKS):
         return
-    told("waits for the end of the archive's run")
+    told("waiting for the run of `archive` to end")
     await connection.execute("SELECT pg_advisory_lock_shared($1, hashtext('archive'))", LOCKS)

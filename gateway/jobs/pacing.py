@@ -86,5 +86,5 @@ def _others() -> Iterator[int]:
 
 if __name__ == "__main__":
     if os.getsid(0) != os.getpid():
-        sys.exit("this leads no session: it would stop whatever else is in it")
+        sys.exit("this process does not lead its session: pausing it would pause other programs in it")
     sys.exit(_Paced(float(sys.argv[1]), sys.argv[2:]).run())

@@ -64,5 +64,5 @@ async def _find_asked_text(text: str, fingerprint: FingerprintOf) -> str | None:
         return found
     # Where it answers otherwise, it is this text that it does not get through.
     if found.code in _NO_ANSWER and isinstance(await fingerprint(_EASY), NotRead):
-        raise BackendUnavailable(f"the shapes of statements are not known: {found.message}")
+        raise BackendUnavailable(f"the shapes of statements cannot be computed: {found.message}")
     return None

@@ -91,7 +91,7 @@ def rollups(options: RollupOptions) -> Job:
     return Job(
         name="rollups",
         version=VERSION,
-        about="counts who read what, what was refused, what was slow, by hour and day",
+        about="counts reads, refusals, slow statements and run times by hour and day",
         reads=("sluice.audit_event", ARCHIVE),
         writes=tuple(one.name for one in frames.TABLES) + tuple(frames.SUMMARIES),
         run=lambda work: _Rollups(work, options).run(),
@@ -162,8 +162,8 @@ class _Rollups:
         self._left = left = [hour for hour in hours if {hour.date(), hour.date() + timedelta(days=1)} & lost]
         for day, of_day in groupby(left, lambda hour: hour.date()):
             self._work.progress(
-                f"{day}: {len(list(of_day))} hours stay as they are: the archive has lost events of that day,"
-                " or of the next, that PostgreSQL has no more"
+                f"{day}: {len(list(of_day))} hours are unchanged: the archive has lost events of that day "
+                "or the next that are no longer in PostgreSQL"
             )
         return [hour for hour in hours if hour not in left]
 
@@ -207,7 +207,7 @@ class _Rollups:
         for table in self._tables.values():
             for partition in partitions:
                 await work.replace(table, partition)
-        work.progress(f"{day}: in its place")
+        work.progress(f"{day}: moved into place")
         async with work.connection.transaction():
             await self._summarize(spark, day)
             for table in self._tables.values():

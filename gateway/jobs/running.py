@@ -172,10 +172,10 @@ async def _watch_lock(work: Work, pid: int) -> str:
                 )
         except LedgerUnavailable as error:
             if time.monotonic() - answered >= SILENT_S:
-                return f"for {SILENT_S:g} s nothing was heard from PostgreSQL: {error.message}"
+                return f"PostgreSQL has not answered for {SILENT_S:g} s: {error.message}"
         else:
             if not held:
-                return "PostgreSQL has ended the connection that held the lock: another run may begin"
+                return "PostgreSQL closed the connection that held the lock: another run may start"
             answered = time.monotonic()
 
 
@@ -187,7 +187,7 @@ async def _who(connection: Any, job: str) -> str:
         job,
     )
     if holder == VERIFYING:
-        return f"`sluice audit verify` reads the archive; `{job}` can run when that has ended"
+        return f"`sluice audit verify` is reading the archive; run `{job}` when it has ended"
     name = holder.removeprefix(CONNECTION) if holder is not None and holder.startswith(CONNECTION) else job
     row = await connection.fetchrow(
         "SELECT runner, started_at FROM sluice.job_run WHERE job = $1 AND state = 'running'"
@@ -195,10 +195,10 @@ async def _who(connection: Any, job: str) -> str:
         name,
     )
     if row is None:
-        return f"somebody else is about to run `{name}`"
+        return f"another process is about to run `{name}`"
     since = row["started_at"].astimezone(UTC)
-    told = f"{row['runner']} runs `{name}`, since {since:%Y-%m-%d %H:%M:%S} UTC"
-    return told if name == job else f"{told}; `{job}` can run when that has ended"
+    told = f"{row['runner']} has been running `{name}` since {since:%Y-%m-%d %H:%M:%S} UTC"
+    return told if name == job else f"{told}; run `{job}` when it has ended"
 
 
 async def _began_since(connection: Any, job: str, moment: datetime) -> bool:

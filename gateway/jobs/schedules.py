@@ -57,14 +57,14 @@ def parse_cron(text: str) -> Cron:
     """
     parts = text.split()
     if len(parts) != len(_FIELDS):
-        raise ValueError(f"`{text}` has {len(parts)} fields, and not minute, hour, day, month and weekday")
+        raise ValueError(f"`{text}` has {len(parts)} fields; write minute, hour, day, month and weekday")
     sets = [_numbers(part, *field) for part, field in zip(parts, _FIELDS, strict=True)]
     weekdays = frozenset(number % 7 for number in sets[4])
     # As cron has it: a field that begins with a star limits the other one, whatever its step.
     either_day = not (parts[2].startswith("*") or parts[4].startswith("*"))
     cron = Cron(sets[0], sets[1], sets[2], sets[3], weekdays, either_day=either_day)
     if cron.last(datetime(2028, 12, 31, tzinfo=UTC)) is None:
-        raise ValueError(f"`{text}` is at no time")
+        raise ValueError(f"`{text}` never occurs")
     return cron
 
 
@@ -78,9 +78,9 @@ def _numbers(part: str, name: str, lowest: int, highest: int) -> frozenset[int]:
         elif not dash:
             last = str(highest) if slash else first
         if not all(word.isascii() and word.isdecimal() for word in (first, last, step or "1")):
-            raise ValueError(f"`{piece}` is no {name}")
+            raise ValueError(f"`{piece}` is not a {name}")
         low, high, by = int(first), int(last), int(step or "1")
         if (slash and not step) or not lowest <= low <= high <= highest or not 1 <= by <= highest:
-            raise ValueError(f"`{piece}` is no {name} from {lowest} to {highest}")
+            raise ValueError(f"`{piece}` is not a {name} from {lowest} to {highest}")
         found.update(range(low, high + 1, by))
     return frozenset(found)

@@ -108,9 +108,7 @@ def open_session(options: SparkOptions) -> Any:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError as error:
-        raise BackendUnavailable(
-            f"jobs need pyspark, which `sluice-gateway[spark]` brings: {error}"
-        ) from None
+        raise BackendUnavailable(f"jobs need pyspark; install `sluice-gateway[spark]`: {error}") from None
     if options.tables and not options.remote:
         _require_iceberg(pyspark_version)
     conf = {**SESSION_CONF, **options.conf}
@@ -170,8 +168,9 @@ def _require_iceberg(version: str) -> None:
         ICEBERG.artifacts_for(minor_of(version))
     except UnsupportedFormat as error:
         raise BackendUnavailable(
-            f"`jobs.catalog` has the jobs' tables be Iceberg's, pyspark is {version}, and {error.message}."
-            " Run jobs with the pyspark of one of these, by its `spark-submit`, or behind its Spark Connect"
+            f"`jobs.catalog` stores the jobs' tables in Iceberg, pyspark is {version}, and "
+            f"{error.message}. Run jobs with the pyspark of one of these, with its `spark-submit`, or "
+            "through its Spark Connect"
         ) from None
 
 

@@ -184,7 +184,7 @@ def choose_partitions(
         return sorted(there)
     gone = [name for name in partitions if name not in there]
     if gone and all_there:
-        raise LedgerUnavailable(f"the table `{table}` of the lake has no `{gone[0]}`")
+        raise LedgerUnavailable(f"table `{table}` of the lake has no column `{gone[0]}`")
     return [name for name in partitions if name in there]
 
 

@@ -81,7 +81,7 @@ def verify(options: VerifyOptions) -> Job:
     return Job(
         name="verify",
         version=VERSION,
-        about="holds the whole record, in PostgreSQL and in the archive, to its chains and seals",
+        about="verifies the whole record, in PostgreSQL and in the archive, against its chains and seals",
         reads=("sluice.audit_event", TABLE),
         writes=("sluice.verification", "sluice.verification_finding"),
         run=lambda work: _Verifying(work, options).run(),
@@ -121,10 +121,8 @@ class _Verifying:
             count = len(found.findings) + found.more
             kinds = {finding.kind for finding in found.findings}
             what = "is not sealed" if kinds == {Kind.UNSEALED} else "was changed"
-            raise RecordChanged(
-                f"the record {what}, in {count:,} places; `sluice.verification_finding` has them"
-            )
-        work.progress(f"the record holds: {found.events:,} events, {found.seals:,} seals")
+            raise RecordChanged(f"the record {what}, in {count:,} places; see `sluice.verification_finding`")
+        work.progress(f"the record is intact: {found.events:,} events, {found.seals:,} seals")
         return Outcome(rows_in=found.events, range_from=options.since, range_to=options.until)
 
     async def _look(self) -> tuple[list[Chain], list[_Archived], int]:
@@ -219,7 +217,7 @@ class _Verifying:
         days = [_Archived(day=row["day"], dropped=row["dropped"], chains=lasts[row["day"]]) for row in rows]
         there = set(await self._table.partitions())
         for name in sorted(there - {one.name for one in days}):
-            self._found.report(Kind.ADDED, f"`{name}` of the archive, which no run has put there")
+            self._found.report(Kind.ADDED, f"`{name}` of the archive was not written by any run")
         if self._bounded:
             ranges = {name: (first, last) for name, first, last in _ranges(chains)}
             touched = {
@@ -279,7 +277,7 @@ class _Verifying:
             frame = frame.join(f.broadcast(wanted), here, "left_semi")
         sealed = {one.gateway: one.sealed for one in chains}
         rows = parts(frame, sealed, self._options.part_events).collect()
-        self._work.progress(f"{len(rows):,} parts of chains walked")
+        self._work.progress(f"{len(rows):,} parts of chains checked")
         found = sorted((from_json(row["walked"]) for row in rows), key=lambda one: (one.gateway, one.number))
         return {name: list(some) for name, some in groupby(found, key=lambda one: one.gateway)}
 

@@ -178,18 +178,18 @@ def _record_of(place: Sequence[Mapping[str, Any]], told: Verified, *, chained: b
     for row in place:
         name, twin = row["event_id"], there.get(row["event_id"])
         if row["astray"]:
-            tell(Kind.CHANGED, row, "lies in the archive's files of another hour")
+            tell(Kind.CHANGED, row, "is in the archive's files of another hour")
         if row["lost"] and (chained or row["source"] != DATABASE):  # others are found in PostgreSQL
-            tell(Kind.ERASED, row, "has lost texts, and no erasure is on record")
+            tell(Kind.ERASED, row, "lost texts, but no erasure is recorded")
         if row["source"] == DATABASE:
             record.append(_event(row))
             continue
         if twin is not None and (twin["link"], twin["digest"]) != (row["link"], row["digest"]):
-            tell(Kind.CHANGED, row, "is another in the archive than in PostgreSQL")
+            tell(Kind.CHANGED, row, "differs between the archive and PostgreSQL")
         elif name in seen and (twin is not None or row["source"] == COPY):
             tell(Kind.REPEATED, row, "is in the archive twice")
         elif twin is None and row["source"] == COPY:
-            tell(Kind.ADDED, row, "is in the archive, and not in PostgreSQL, which has its day")
+            tell(Kind.ADDED, row, "is in the archive but not in PostgreSQL, which has its day")
         elif twin is None:
             if row["behind"]:
                 tell(Kind.MISSING, row, GONE)

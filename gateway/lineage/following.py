@@ -216,7 +216,7 @@ class Follower:
             refused = {one.statement_id for one in seen} - {one.statement_id for one in brought}
             for one in waiting:
                 if one.statement_id in refused:
-                    self._again(one, "the database does not take it", unmade)
+                    self._again(one, "the database does not accept it", unmade)
             await self._sink(brought)
         failed = {one.statement_id for one in unmade}
         await self.queue.dequeue(
@@ -307,7 +307,7 @@ class Follower:
         gathered = await gather(self.gatherer, statement, views, kept)
         if isinstance(gathered, str):
             # Its own words may quote the statement, which no log has.
-            raise _Unmade("there is no reading of it")
+            raise _Unmade("it could not be parsed")
         return await make(self.workers, statement, gathered)
 
     async def _trace_makers(

@@ -32,7 +32,7 @@ MAX_COLUMNS = 50_000
 """Columns that one step of a walk, or one search, looks at."""
 MAX_TRIED = 50_000
 """Edges that are tried while ways between two columns are looked for."""
-TOO_WIDE = f"it has more than {MAX_COLUMNS:,} columns beside each other"
+TOO_WIDE = f"it has more than {MAX_COLUMNS:,} columns side by side"
 
 
 class Direction(enum.Enum):
@@ -160,18 +160,18 @@ async def find(connection: Any, name: str, knows: Knows) -> tuple[GraphColumn, .
         _FIND, "." + wanted, [".".join(ends[first:]) for first in range(len(ends))], MAX_COLUMNS + 1
     )
     if len(rows) > MAX_COLUMNS:
-        raise Ambiguous([f"`{name}` could be too many columns; write more of its name"])
+        raise Ambiguous([f"`{name}` matches too many columns; write more of the name"])
     found = await knows([GraphColumn(row["dataset"], row["name"]) for row in rows])
     exact = {column for column in found if _plain(str(column)) == wanted}
     as_column = exact or {column for column in found if _ends_with(column, wanted)}
     chosen = as_column or found
     datasets = sorted({column.dataset for column in chosen})
     if not chosen:
-        raise Faults([f"no statement in the lineage graph has `{name}`, or you may not know of it"])
+        raise Faults([f"no statement in the lineage graph has `{name}`, or you may not see it"])
     if len(datasets) > 1:
         shown = ", ".join(f"`{dataset}`" for dataset in datasets[:10])
         raise Ambiguous(
-            [f"`{name}` could be of {shown}{' …' if len(datasets) > 10 else ''}; write more of its name"]
+            [f"`{name}` is ambiguous: {shown}{' …' if len(datasets) > 10 else ''}; write more of the name"]
         )
     return tuple(sorted(chosen))
 
@@ -314,7 +314,7 @@ async def find_paths(
             answer.found.append(way)
             if len(answer.found) > most:
                 answer.found.pop()
-                answer.cut_off = f"there are more than {most} ways"
+                answer.cut_off = f"there are more than {most} paths"
                 break
             continue
         passed = {source, *(edge.target for edge in way)}
@@ -324,7 +324,7 @@ async def find_paths(
             if edge.target not in passed and least <= depth:
                 heapq.heappush(open_ways, (least, least - len(way), tried, (*way, edge)))
         if tried > MAX_TRIED:
-            answer.cut_off = "there are too many ways to try them all"
+            answer.cut_off = "there are too many paths to search them all"
             break
         if len(passed) % 8 == 0:
             await asyncio.sleep(0)
@@ -509,7 +509,7 @@ def _list_covered(columns: Mapping[str, T], name: str) -> list[T]:
 
 
 def _goes_on(depth: int) -> str:
-    return f"it goes on after {depth} steps"
+    return f"some paths have more than {depth} steps"
 
 
 class _Carried:

@@ -93,7 +93,7 @@ def read_scripts(paths: Sequence[Path], context: SessionContext) -> list[Script]
     for path in paths:
         files = sorted(path.rglob("*.sql")) if path.is_dir() else [path]
         if path.is_dir() and not files:
-            faults.append(f"{path}: there is no `*.sql` below it")
+            faults.append(f"{path}: contains no `*.sql`")
         models = _Models(path)
         for file in files:
             try:
@@ -140,7 +140,7 @@ class _Models:
                 if node.get("relation_name") and node.get("compiled_path"):
                     self._relations[Path(node["compiled_path"]).as_posix()] = node["relation_name"]
         except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-            self.faults.append(f"{manifest}: is no manifest of dbt: {error!r}")
+            self.faults.append(f"{manifest}: is not a dbt manifest: {error!r}")
 
     def target(self, file: Path) -> str:
         """Return the relation that a model's file makes; empty for other files."""

@@ -94,7 +94,7 @@ async def find_laundering(
     report.found = await asyncio.to_thread(_compare, sights, spreading, known, seen, at, lax)
     report.cut_off = [why for why in (sights.cut_off, spreading.cut_off) if why]
     if spreading.crowded:
-        report.cut_off.append(f"some columns have values of more than {MAX_SOURCES} protected ones")
+        report.cut_off.append(f"some columns get values of more than {MAX_SOURCES} protected columns")
     return report
 
 

@@ -135,7 +135,7 @@ async def spread_tags(
                 known.setdefault(column, []).append(flow)
             found.flows += len(page)
             if found.flows > most_flows:
-                found.cut_off = f"more than {most_flows:,} edges lead on"
+                found.cut_off = f"more than {most_flows:,} outgoing edges"
                 break
         reached: dict[int, None] = {}
         for column in frontier:

@@ -30,7 +30,7 @@ MAX_NAME_BYTES = 2_000
 """Maximum size of all names of a target together; PostgreSQL's indexes take no more than some 2,700."""
 MAX_STEPS = 50
 """Maximum number of steps stored of a path; of a longer one, the last steps."""
-_TOO_LONG = f"names of more than {MAX_NAME_BYTES:,} bytes are left out"
+_TOO_LONG = f"names of more than {MAX_NAME_BYTES:,} bytes are skipped"
 _LOOKING = 0x746167
 """Key of the advisory lock: one gateway looks at a time."""
 _LOOK_AGAIN = "1 hour"
@@ -481,17 +481,17 @@ async def decide(
     learns of the first. Raises Faults for these and for ids that there are not.
     """
     if state not in (ACCEPTED, REJECTED):
-        raise Faults([f"a proposal is accepted or rejected, not {state}"])
+        raise Faults([f"a proposal can be accepted or rejected, not {state}"])
     wanted = sorted(set(ids))
     async with _changing(connection):
         rows = await connection.fetch(
             "SELECT * FROM sluice.tag_proposal WHERE id = ANY($1::bigint[]) FOR UPDATE", wanted
         )
         there = {row["id"]: _as_proposal(row) for row in rows}
-        faults = [f"there is no proposal {missing}" for missing in wanted if missing not in there]
+        faults = [f"proposal {missing} does not exist" for missing in wanted if missing not in there]
         faults += [
-            f"proposal {known.id} (`{known.target.tag}` on `{known.target.name}`) was {known.state}"
-            f" by {known.decided_by} at {known.decided_at:%Y-%m-%d %H:%M}; `again` decides anew"
+            f"proposal {known.id} (`{known.target.tag}` on `{known.target.name}`) was {known.state} by "
+            f"{known.decided_by} at {known.decided_at:%Y-%m-%d %H:%M}; use `again` to change the decision"
             for known in there.values()
             if known.state not in (PROPOSED, state) and not again
         ]

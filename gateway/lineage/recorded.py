@@ -38,7 +38,7 @@ Masks = Mapping[TableName, frozenset[str]]
 """Columns, lower case, that a mask stood before, by folded name."""
 
 NOT_FORWARDED = "not_forwarded"
-TOO_MUCH = "its tables were too many for the record, or its plan was too large"
+TOO_MUCH = "it read too many tables for the record, or its plan was too large"
 _WRITING = frozenset({"create", "insert", "update", "delete"})
 """Access types of a table that rows are written into."""
 _OF_TABLES = frozenset({"@table", "@column"})
@@ -180,7 +180,7 @@ def _unpack(packed: str) -> bytes:
     inflater = zlib.decompressobj()
     data = inflater.decompress(base64.b64decode(packed, validate=True), _INFLATED_BYTES)
     if inflater.unconsumed_tail:
-        raise ValueError("what a record has is too large")
+        raise ValueError("its record is too large")
     return data
 
 
@@ -208,7 +208,7 @@ def unpack(packed: str) -> tuple[dict[TableName, Table], dict[TableName, frozens
             if masked:
                 masks[table.name.fold()] = frozenset(masked)
     except (zlib.error, TypeError, AttributeError) as error:
-        raise ValueError(f"no tables of a record: {error}") from None
+        raise ValueError(f"the record has no valid tables: {error}") from None
     return tables, masks
 
 
@@ -248,11 +248,11 @@ def read_dependencies(kept: Mapping[str, Any]) -> dict[TableName, Table]:
     """Return the tables and views that a statement was judged by, by folded name, of the key `lineage` of its
     record. Raises ValueError where that does not have them, or not all that counts: then it says why."""
     if kept.get("tables") is None:
-        raise ValueError("its tables were too many for the record")
+        raise ValueError("it read too many tables for the record")
     try:
         tables, _ = unpack(kept["tables"])
     except ValueError as error:
-        raise ValueError("the record of its tables cannot be read") from error
+        raise ValueError("the recorded tables cannot be read") from error
     facts = kept.get("facts")
     if facts is None:
         if any(table.view is not None for table in tables.values()):
@@ -269,7 +269,7 @@ def read_dependencies(kept: Mapping[str, Any]) -> dict[TableName, Table]:
                 body = replace(body, metrics=_metrics(*metrics) if metrics else None)
             found[name] = replace(table, owner=owner, provider=provider, shadowed=shadowed, view=body)
     except (zlib.error, TypeError, ValueError) as error:
-        raise ValueError("the record of its tables cannot be read") from error
+        raise ValueError("the recorded tables cannot be read") from error
     return found
 
 
@@ -278,7 +278,7 @@ def plan_of_record(packed: str) -> bytes:
     try:
         return _unpack(packed)
     except zlib.error as error:
-        raise ValueError("the record of its plan cannot be read") from error
+        raise ValueError("the recorded plan cannot be read") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -334,7 +334,7 @@ def read_statement(decided: AuditEvent, end: AuditEvent | None = None) -> Record
 def _read(decided: AuditEvent, body: Mapping[str, Any], end: AuditEvent | None) -> RecordedStatement:
     kept = body.get("lineage")
     if kept is None and "plan" in body:
-        raise ValueError("a plan, without what its lineage is made of")
+        raise ValueError("a plan, without the parts that lineage is extracted from")
     tables: Mapping[TableName, Table] | None = None
     masks: Masks = _masks_of_body(body)
     temp_views: dict[str, UUID] = {}

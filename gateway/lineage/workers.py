@@ -98,9 +98,9 @@ class _Worker:
             answer: StatementLineage | None = pipe.recv()
         except (EOFError, OSError):
             self.end()
-            return "the process that read it ended"
+            return "the worker process ended"
         except RecursionError:
-            return "it is nested too deeply"
+            return "it is nested too deep"
         return answer
 
     def _start(self) -> Connection:

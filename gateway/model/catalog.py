@@ -20,7 +20,7 @@ def join_namespace(namespace: Sequence[str]) -> str:
     """Return how a namespace is written as one name: `levels` gives back what was joined where no level has a
     dot, which whoever joins has seen to. Raises ValueError for a level with one."""
     if any("." in level for level in namespace):
-        raise ValueError("a level of a namespace has a dot")
+        raise ValueError("a namespace level must not contain a dot")
     return ".".join(namespace)
 
 
@@ -77,7 +77,7 @@ class TableName:
         """Return the name that has these parts. Raises ValueError for less than three, and as
         `join_namespace`."""
         if len(parts) < 3:
-            raise ValueError("a table's name has a catalog and a database")
+            raise ValueError("a table name needs a catalog and a database")
         return cls(parts[0], join_namespace(parts[1:-1]), parts[-1])
 
     def __str__(self) -> str:

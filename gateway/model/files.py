@@ -73,14 +73,12 @@ class FileSource:
         if not path:
             raise ValueError("names no file below its source")
         if len(path) > self.depth:
-            raise ValueError(f"lies deeper than the {self.depth} levels of its source")
+            raise ValueError(f"is deeper than the {self.depth} levels of its source")
         for segment in path:
             require_segment(segment)
         table = encode_table_name(path)
         if len(table) > MAX_NAME:
-            raise ValueError(
-                f"has a path too long for the name of a table ({len(table)} of {MAX_NAME} characters)"
-            )
+            raise ValueError(f"is too long for the name of a table ({len(table)} of {MAX_NAME} characters)")
         return TableName(SESSION_CATALOG, self.database, table)
 
     def path(self, table: str) -> tuple[str, ...] | None:
@@ -101,9 +99,9 @@ def require_segment(segment: str) -> None:
 
 def _require_plain(segment: str) -> None:
     if not _SEGMENT.fullmatch(segment) or segment != segment.strip():
-        raise ValueError("has signs that paths cannot have here")
+        raise ValueError("has characters that are not allowed in paths")
     if unicodedata.normalize("NFKC", segment) != segment:
-        raise ValueError("has characters that only look like others, or are not composed (NFKC)")
+        raise ValueError("has characters that look like others, or that are not normalized (NFKC)")
 
 
 def require_root(root: str) -> str:
@@ -114,15 +112,15 @@ def require_root(root: str) -> str:
     """
     found = _ROOT.fullmatch(root)
     if found is None:
-        raise ValueError("a source is `file:/…`, `hdfs://host/…`, `s3a://bucket/…` or the like")
+        raise ValueError("a source must be `file:/…`, `hdfs://host/…`, `s3a://bucket/…` or similar")
     start, rest = found["start"], found["rest"].rstrip("/")
     for segment in rest.split("/") if rest else ():
         if segment in (".", ".."):
-            raise ValueError("a source is named without `.` and `..`")
+            raise ValueError("the path of a source must not contain `.` and `..`")
         _require_plain(segment)
     if start.startswith("file:"):
         if not rest:
-            raise ValueError("the whole file system is not a source")
+            raise ValueError("the root of a file system cannot be a source")
         start = "file:/"
     return f"{start}{rest}".rstrip("/")
 

@@ -211,13 +211,15 @@ class ExpressionNode:
     type: str = ""
     """Of a literal and of a cast: the type, as Spark writes it."""
     mode: str = ""
-    """Of a cast: `TRY` for TRY_CAST; whatever else it is, is up to a setting. Of a join: its type,
-    `Inner`, and `NaturalInner` of NATURAL. Of a union: `ByName` where columns are those of one name. Of LIKE:
-    the character that escapes."""
+    """Of a cast: `TRY` for TRY_CAST; whatever else it is, is up to a setting. Of a WITH: `RECURSIVE`. Of a
+    join: its type, `Inner`, and `NaturalInner` of NATURAL. Of a union: `ByName` where columns are those of
+    one name. Of LIKE: the character that escapes."""
     parts: tuple[str, ...] = ()
     """Name parts of a column, a function or a relation, unquoted; an alias's name; a star's
-    qualifier; the columns of USING; the names of the common table expressions of a WITH; the alias of a
-    LATERAL VIEW; the names of columns beside an alias."""
+    qualifier; the columns of USING and of VALUES; the names of windows, and of a window; the names of the
+    common table expressions of a WITH; the alias of a LATERAL VIEW; the names of columns beside an alias."""
+    without: tuple[tuple[str, ...], ...] = ()
+    """Of a star: the columns that it leaves out."""
     value: str | None = None
     """Of a literal: its value as Spark keeps it (a date in days since 1970), None for NULL. Of an
     aggregation: how many of its children it groups by; the others are its output."""
@@ -230,17 +232,23 @@ class ExpressionNode:
     stand for."""
 
 
-def _node(told: dict[str, Any]) -> ExpressionNode:
+def read_tree(told: bytes, base: int = 0) -> ExpressionNode:
+    """Return a tree from its JSON, with places that are counted from `base`."""
+    return _node(json.loads(told), base)
+
+
+def _node(told: dict[str, Any], base: int) -> ExpressionNode:
     get, span = told.get, told.get("span")
     return ExpressionNode(
         node=told["node"],
         type=get("type", ""),
         mode=get("mode", ""),
         parts=tuple(get("parts", ())),
+        without=tuple(map(tuple, get("without", ()))),
         value=get("value"),
-        span=None if span is None else Span(*span),
-        children=tuple([_node(child) for child in get("children", ())]),
-        plans=tuple([_node(plan) for plan in get("plans", ())]),
+        span=None if span is None else Span(span[0] + base, span[1] + base),
+        children=tuple([_node(child, base) for child in get("children", ())]),
+        plans=tuple([_node(plan, base) for plan in get("plans", ())]),
     )
 
 
@@ -283,7 +291,7 @@ class Reading:
     @property
     def tree(self) -> ExpressionNode | None:
         """All of the text, made anew each time; None for a very large one."""
-        return None if self.tree_json is None else _node(json.loads(self.tree_json))
+        return None if self.tree_json is None else read_tree(self.tree_json)
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,21 +133,21 @@ def differences(
     faults: list[str] = []
     if reader.version and found.version.split(".")[:2] != reader.version.split(".")[:2]:
         faults.append(
-            f"Spark is version {found.version or 'unknown'}, but the parser is {reader.version}: a proof by "
-            "another minor version says nothing; start the gateway anew with the parser that fits: without "
-            "`reader.spark_home` and `reader.spark_version` it takes the one of the backend's version"
+            f"Spark has version {found.version or 'unknown'}, but the parser {reader.version}: parsing by "
+            "another minor version proves nothing; restart the gateway with the matching parser (without "
+            "`reader.spark_home` and `reader.spark_version` it uses the version of the backend)"
         )
     faults += _extension_faults(found, reader)
     if found.settings.get(CHECKPOINTS):
         faults.append(
-            f"`{CHECKPOINTS}` is set: the checkpoints of streams would lie there by names that users choose, "
-            "and one could go on with another's; start Spark without it"
+            f"`{CHECKPOINTS}` is set: streams would store checkpoints there under names that users choose, "
+            "so one user could continue another's stream; start Spark without it"
         )
     for key, pinned in READING_SETTINGS.items():
         value = found.settings.get(key)
         if value != pinned:
-            has = f"is `{value}`" if value is not None else "is not told"
-            faults.append(f"the setting `{key}` {has}, and the parser has `{pinned}`")
+            has = f"is `{value}`" if value is not None else "is unknown"
+            faults.append(f"Spark's `{key}` {has}, but the parser has `{pinned}`")
     faults += [_unknown(name, found.catalogs) for name in sorted(catalogs) if name not in found.catalogs]
     return tuple(faults)
 
@@ -157,9 +157,9 @@ def _unknown(catalog: str, known: Mapping[str, str]) -> str:
     other = next((name for name in known if name.lower() == catalog), "")
     has = f"Spark has `{other}` and distinguishes capitals" if other else "Spark does not have it"
     return (
-        f"the settings name the catalog `{catalog}`, and {has}: a name that begins with it would be that of "
-        f"a database of the current catalog, whose policies are others; set `{CATALOG_PREFIX}{catalog}` in "
-        "Spark, or take the name out of the settings"
+        f"the settings name the catalog `{catalog}`, and {has}: Spark would resolve a name that begins "
+        "with it as a database of the current catalog, under other policies; set "
+        f"`{CATALOG_PREFIX}{catalog}` in Spark, or remove the catalog from the settings"
     )
 
 
@@ -170,14 +170,15 @@ def _extension_faults(found: SparkConfiguration, reader: ParserConfiguration) ->
     unlisted = [name for name in named if name not in LISTED_EXTENSIONS]
     if unlisted:
         faults.append(
-            f"`{EXTENSIONS}` has {_some(unlisted)}, which the parser cannot run: texts could mean something "
-            "else to Spark than was proved; start Spark without it"
+            f"`{EXTENSIONS}` has {_some(unlisted)}, which the parser cannot run, so Spark could parse "
+            "statements differently from the parser; start Spark without it"
         )
     elif named != tuple(reader.extensions):
         faults.append(
-            f"`{EXTENSIONS}` has {_some(named) or 'none'}, and the parser "
-            f"{_some(reader.extensions) or 'none'}, in this order: texts could mean something else to Spark "
-            "than was proved; start the gateway anew: without `reader.extensions` it asks Spark for them"
+            f"`{EXTENSIONS}` has {_some(named) or 'none'}, but the parser "
+            f"{_some(reader.extensions) or 'none'}, in this order, so Spark could parse statements "
+            "differently from the parser; restart the gateway (without `reader.extensions` it uses those "
+            "of Spark)"
         )
     placed = [name for name in found.parsers if name not in PARSER_CLASSES]
     own_placed = [name for name in reader.parsers if name not in PARSER_CLASSES]
@@ -185,21 +186,20 @@ def _extension_faults(found: SparkConfiguration, reader: ParserConfiguration) ->
     strange = [name for name in chain if name not in own]
     if strange:
         faults.append(
-            f"Spark reads texts with {_some(strange)}, which the parser does not have; an extension came "
-            f"with a jar, or with the program that started Spark, whatever `{EXTENSIONS}` says"
+            f"Spark parses with {_some(strange)}, which the parser does not have; a jar or the program "
+            f"that started Spark added an extension that is not in `{EXTENSIONS}`"
         )
     elif PARSER not in found.parsers:
-        faults.append("Spark does not report which classes parse its texts")
+        faults.append("Spark does not report its parser classes")
     elif chain != own:
         faults.append(
-            f"Spark reads texts with {_some(chain) or 'its own parser alone'}, and the gateway with "
-            f"{_some(own)}, the innermost first"
+            f"Spark parses with {_some(chain) or 'its own parser alone'}, but the gateway with "
+            f"{_some(own)}, innermost first"
         )
     elif others := _other_builds(placed, own_placed):
         faults.append(
-            f"Spark runs another build of {_some(others)} than the parser, whose jars have other lines: a "
-            "proof by another build says nothing; give the parser the very jars that Spark runs: "
-            "`reader.extension_jars`"
+            f"Spark runs another build of {_some(others)} than the parser: parsing by another build proves "
+            "nothing; set `reader.extension_jars` to the same jars that Spark runs"
         )
     return faults
 

@@ -60,7 +60,7 @@ def minor_of(version: str) -> Minor:
     """
     found = _VERSION.match(version)
     if found is None:
-        raise UnsupportedSpark(f"`{version}` is no version of Spark")
+        raise UnsupportedSpark(f"`{version}` is not a Spark version")
     return Minor(int(found[1]), int(found[2]))
 
 
@@ -69,5 +69,5 @@ def find_supported_minor(version: str) -> Minor:
     minor = minor_of(version)
     if minor not in SUPPORTED:
         known = ", ".join(map(str, SUPPORTED))
-        raise UnsupportedSpark(f"Spark {version} is not supported; this gateway knows Spark {known}")
+        raise UnsupportedSpark(f"Spark {version} is not supported; this gateway supports Spark {known}")
     return minor

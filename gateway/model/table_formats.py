@@ -74,9 +74,7 @@ class TableFormat:
         found = self.artifacts.get(minor)
         if found is None:
             minors = ", ".join(map(str, sorted(self.artifacts)))
-            raise UnsupportedFormat(
-                f"there is no {self.name} for Spark {minor}; there is one for Spark {minors}"
-            )
+            raise UnsupportedFormat(f"{self.name} does not support Spark {minor}; it supports Spark {minors}")
         return found
 
 
@@ -170,7 +168,7 @@ def format_named(name: str) -> TableFormat:
     """Return a format by its name. Raises UnsupportedFormat."""
     found = FORMATS.get(name)
     if found is None:
-        raise UnsupportedFormat(f"`{name}` is no table format that is known; {', '.join(FORMATS)} are")
+        raise UnsupportedFormat(f"unknown table format `{name}`; the formats are {', '.join(FORMATS)}")
     return found
 
 
@@ -182,13 +180,13 @@ def formats_of(extensions: tuple[str, ...]) -> tuple[TableFormat, ...]:
     unlisted = next((name for name in extensions if name not in BY_EXTENSION), None)
     if unlisted is not None:
         raise UnsupportedFormat(
-            f"Spark runs the extension `{unlisted}`, which the parser cannot run, so that nobody can tell "
-            "what statements mean there; start Spark without it"
+            f"Spark runs the extension `{unlisted}`, which the parser does not support, so it cannot parse "
+            "statements as Spark does; start Spark without it"
         )
     found = tuple(BY_EXTENSION[name] for name in extensions)
     if {one.name for one in found} >= APART:
         raise UnsupportedFormat(
-            "Spark runs the extensions of Iceberg and Paimon at once, which bring different classes of one "
-            "name for their parsers; start Spark with one of them"
+            "Spark runs the extensions of Iceberg and Paimon together, whose parsers contain different "
+            "classes of the same name; start Spark with one of them"
         )
     return found

@@ -57,8 +57,9 @@ async def authors_of(seen: ColumnAccess, judging: Judging) -> Authors | Unsuppor
                     return author
                 if author is None:
                     return Unsupported(
-                        f"a policy for {name} is closed, because who wrote it may not select all that it "
-                        f"reads; it opens when he may, or when somebody who may writes it again"
+                        f"a policy for {name} is closed, because its author lacks select on something that "
+                        "it reads; it opens once the author has select on all of it, or once somebody who "
+                        "has saves the policy"
                     )
                 principals |= author.principals
                 names |= author.names

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from gateway.algebra.nodes import RelationNode
-from gateway.algebra.spark import lower_relation
+from gateway.algebra.spark import relation_of
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.meaning_settings import Influence, influence
 from gateway.model.reading import RelationForm, RelationRole, Span
@@ -96,8 +96,7 @@ async def below_text(prepared: Prepared, policies: Policies, judging: Judging, v
     if not (filters_any(scans.values(), policies, views) or views.below_barrier or views.opening):
         return Placed()
     ctes = frozenset(r.span for r in reading.relations if r.role is RelationRole.CTE and r.span is not None)
-    tree = reading.tree
-    query = Query(None if tree is None else lower_relation(tree), prepared.text, scans, ctes)
+    query = Query(relation_of(reading), prepared.text, scans, ctes)
     alone = (
         (prepared.place.alone or views.opening is not None)  # RULE (inner-text-barriers)
         and not reading.commands

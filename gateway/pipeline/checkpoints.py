@@ -60,13 +60,13 @@ def checkpoint_of(
     root = judging.rules.checkpoints
     if root is None:  # RULE (checkpoint-root)
         return Unsupported(
-            "a checkpoint tells of files and holds rows past all filters and masks, so it has to be where "
-            "Sluice puts it, and the operator has set no place for it: the setting is `sessions.checkpoints`"
+            "a checkpoint contains file names and unfiltered, unmasked rows, so Sluice stores it in a "
+            "place of its own, and the operator has not set `sessions.checkpoints`"
         )
     if facts.temp_views or any(one.temp_views_read for one in governed):  # RULE (checkpoint-session-view)
         return Unsupported(
-            "a temporary view is of this session only, and a stream with a `checkpointLocation` may go on in "
-            "another; read the tables and files that it was made from"
+            "a temporary view exists in this session only, but a stream with a `checkpointLocation` can be "
+            "resumed in another; read the view's source tables or files instead"
         )
     leaves = _leaves(texts, guarding, governed, sources, judging)
     streamed = sources_of(start.input, lambda relation: leaves.get(id(relation)))
@@ -94,8 +94,8 @@ def refuse_other_checkpoint(cleared: Cleared, checkpoint: Checkpoint, known: fro
         statement=cleared.statement,
         code="CHECKPOINT_CHANGED",
         sqlstate="55000",
-        message=f"the checkpoint at `{checkpoint.chosen}` began with other tables, files or policies than "
-        "these, so this stream cannot go on with it; begin with another `checkpointLocation`, and a sink "
+        message=f"the checkpoint at `{checkpoint.chosen}` was started with other tables, files or "
+        "policies, so this stream cannot resume it; use another `checkpointLocation`, and a sink "
         "that has none of its rows",
         plan_class=cleared.plan_class,
         decisions=cleared.decisions,

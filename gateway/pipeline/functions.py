@@ -94,14 +94,17 @@ async def session_asked(
         seen.add(name)
         table = judging.snapshot.catalog.table(name)
         if table is None or len(seen) > MAX_BODIES:
-            return f"calls {name}, and Spark does not tell all that it does"
+            return f"calls {name}, whose behavior Spark does not report completely"
         if table.view is None:
             continue  # code is what `execute` decides on
         reading = await read_body(table.view.text, judging.reader)
         if reading is None:
-            return f"calls {name}, whose body cannot be read"
+            return f"calls {name}, whose body cannot be parsed"
         if not names_alone and (reading.identities or names_session(reading)):
-            return f"calls {name}, which asks who the user is, or for what a session says"
+            return (
+                f"calls {name}, which depends on current_user() or on the session's catalog, database "
+                "or time zone"
+            )
         for one in reading.relations:
             if one.role is not RelationRole.CTE and len(one.parts) < _IN_A_CATALOG:
                 return _in_the_session(name, one.parts)
@@ -115,7 +118,8 @@ async def session_asked(
 
 def _in_the_session(function: TableName, parts: tuple[str, ...]) -> str:
     return (
-        f"calls {function}, which names `{'.'.join(parts)}` without its catalog: that is found in the session"
+        f"calls {function}, which refers to `{'.'.join(parts)}` without a catalog, so that it resolves in "
+        "the session of the caller"
     )
 
 

@@ -97,15 +97,19 @@ async def guard_reads(
             if body is not None:
                 allowed |= body.allowed
             if query is not None and not await _reads_only(query, frozenset(allowed), judging.reader):
-                return Unsupported(f"what guards {read.name} could not be proved to read nothing else")
+                return Unsupported(
+                    f"could not prove that the row filters and masks of {read.name} read "
+                    "only what their policies name"
+                )
             written[key] = query
         seen = policies.views[name]
         # RULE (guarded-change-feed)
         if read.read.changes and (written[key] is not None or (seen is not None and not seen.uniform())):
             return Unsupported(
-                f"the change feed of {read.name} cannot be filtered or masked, and its rows are for this user"
+                f"the change feed of {read.name} cannot be filtered or masked, and a row filter or mask "
+                "applies to this user"
                 if table is not None
-                else f"{read.name} has no change feed that could be read"
+                else f"{read.name} does not have a change feed"
             )
         view = policies.views[name]
         has_obligations = table is None or view is None or guard.has_obligations(table, view)
@@ -142,7 +146,7 @@ def _query(
     text = write_nested_text(body)
     if text is not None and (streams or suffix):  # RULE (guarded-view-stream)
         return Unsupported(
-            f"{read.name} is a view that is written out for you and cannot be read as a stream"
+            f"{read.name} is a view that is expanded to apply policies, and cannot be read as a stream"
         )
     return guard.table_query(
         table,

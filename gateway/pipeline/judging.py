@@ -250,8 +250,8 @@ def reject_names_below_table(names: Iterable[TableName], judging: Judging) -> Re
             return not_governable(build_table_not_found_refusal(name.parts, SessionContext()))
         return not_governable(
             Unsupported(
-                f"`{name}` is named below the table {one}, of which it may be a version or a branch; what a "
-                f"namespace of the same name has is not governed: one of the two needs another name"
+                f"`{name}` is below the table {one}, so it may be a version or branch of it, and a "
+                "namespace with the name of a table is not supported; rename one of the two"
             )
         )
     return None
@@ -263,9 +263,9 @@ def explain_ungoverned(table: Table) -> str:
         case "METRIC_VIEW":
             return f"{table.name} is a metric view that cannot be governed: {table.unread}"
         case "":
-            return f"Spark does not say what kind of object {table.name} is"
+            return f"Spark does not report what kind of object {table.name} is"
         case other:
-            return f"{table.name} is a {other}, a kind of object that this version does not know"
+            return f"{table.name} is a {other}, a kind of object that this version does not support"
 
 
 def list_commanded_tables(required: Required) -> tuple[TableName, ...]:

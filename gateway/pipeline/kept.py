@@ -33,8 +33,8 @@ def default_collation(reading: Reading) -> bool:
 
 def build_collation_refusal(what: str) -> Unsupported:
     return Unsupported(
-        f"{what} has a DEFAULT COLLATION, under which the masks and filters of what it reads would compare "
-        f"other strings as equal; write COLLATE where it is meant"
+        f"{what} has a DEFAULT COLLATION, under which row filters and masks would compare strings "
+        "differently; use COLLATE on single expressions instead"
     )
 
 
@@ -62,7 +62,7 @@ def find_varying_text(
     `policies`: why those of its tables' policies are not; `unbound`: it asks Spark who the user is.
     """
     if unbound:
-        return "it asks who the user is"
+        return "it depends on current_user()"
     found = find_varying(text, reading)
     for relation in reading.relations:
         if found is None and relation.role is RelationRole.SCAN:
@@ -96,5 +96,5 @@ def refuse_caching_view(
     if body is None:
         return None
     if body.personal:
-        return not_cached(f"the view {name} asks who the user is")
+        return not_cached(f"the view {name} depends on current_user()")
     return not_cached(f"in the view {name}, {body.uncacheable_reason}") if body.uncacheable_reason else None

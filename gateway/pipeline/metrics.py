@@ -98,20 +98,20 @@ async def source_refusal(metrics: MetricDefinition, text: str, judging: Judging)
             return Unsupported(f"`{name}` is not an expression")
     queried = metrics.source[1:-1] if metrics.source.startswith("(") else f"TABLE {metrics.source}"
     if not isinstance(await judging.reader.read(queried), Reading):
-        return Unsupported("its source is neither a table's name nor a query")
+        return Unsupported("its source is neither a table name nor a query")
     reading = await judging.reader.read(text)
     if not isinstance(reading, Reading):
-        return Unsupported("it cannot be read")
+        return Unsupported("it cannot be parsed")
     for relation in reading.relations:
         if relation.role is RelationRole.SCAN and len(relation.parts) == 1:  # RULE (metric-one-meaning)
             return Unsupported(
-                f"it names `{relation.parts[0]}` without a database, and Spark looks for that in the session "
-                f"that reads the view; it has to be written as catalog.database.table"
+                f"it refers to `{relation.parts[0]}` without a database, which resolves in the session "
+                "that reads the view; write catalog.database.table"
             )
     for function in reading.functions:
         if not function.builtin and len(function.parts) == 1:
             return Unsupported(
-                f"the function `{function.parts[0]}` is found in the session that reads the view"
+                f"the function `{function.parts[0]}` resolves in the session that reads the view"
             )
     return None
 
@@ -135,7 +135,10 @@ async def write_out(
         if not needs_writing(name, table, view, bodies.get(name.fold()), barred, personal=personal):
             continue
         if relation.span is None or relation.suffix is not None or prepared.place.expression:
-            return Unsupported(f"{name} is a metric view, and is not named here as it could be written out")
+            return Unsupported(
+                f"{name} is a metric view with policies, and cannot be expanded in this "
+                "place; read it in the FROM clause of a SELECT"
+            )
         views[relation.span] = table
     if not views:
         return NONE
@@ -231,7 +234,7 @@ async def measures_of(
     for name, text in measures.items():
         reading = await judging.reader.read_expression(text)
         if not isinstance(reading, Reading):
-            return Unsupported(f"the measure `{name}` of {table.name} cannot be read")
+            return Unsupported(f"the measure `{name}` of {table.name} cannot be parsed")
         readings[name] = reading
     return write_measures(table, readings, measures, hidden, depth)
 
@@ -255,7 +258,9 @@ async def metric_definition(
         known = judging.snapshot.catalog.table(target)
         # RULE (alter-metric-view)
         if known is not None and prepared.reading.root == "AlterViewAs" and metrics_of(known) is not None:
-            return Unsupported(f"{target} is a metric view, which ALTER VIEW … AS would break; make it anew")
+            return Unsupported(
+                f"{target} is a metric view, which ALTER VIEW … AS would break; drop and create it again"
+            )
         return None
     try:
         found = read_metrics(text)
@@ -269,11 +274,13 @@ async def metric_definition(
     context = replace(prepared.names.context, temp_views=frozenset())
     body = await judging.govern(query, context, judging, TextScope(commands=False))
     if isinstance(body, Refusal) and body.code == "SPARK":
-        return Unsupported("what the metric view reads cannot be read")
+        return Unsupported("the source of the metric view cannot be parsed")
     if not isinstance(body, RewrittenStatement):
         return body
     if body.hides_columns:  # RULE (metric-author-columns)
-        return Unsupported("a metric view rests on tables of which its author may select all columns")
+        return Unsupported(
+            "the author of a metric view needs select on every column of the tables that it reads"
+        )
     if (denied := deny_show_only(body.scans, (), judging)) is not None:
         return access_denied(denied, judging.evaluation())
     scans = tuple(replace(scan, obligations=()) for scan in body.scans)

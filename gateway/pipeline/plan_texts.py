@@ -25,8 +25,7 @@ from gateway.pipeline.seeing import (
     usage_of,
 )
 from gateway.pipeline.texts import prepare
-from gateway.plan.analyse import TextUse, analyse_plan
-from gateway.plan.analyse_scope import ColumnUsage
+from gateway.plan.analyse import TextUse, WordMeanings, analyse_plan
 from gateway.plan.arguments import (
     argument_refusal,
     names_by_argument,
@@ -38,7 +37,7 @@ from gateway.plan.arguments import (
 from gateway.plan.facts import PlanFacts
 from gateway.plan.guard import Edits
 from gateway.plan.niladic_functions import find_meanings
-from gateway.plan.reading import ExpressionString, ExpressionText, PlanReading, SqlText
+from gateway.plan.reading import ExpressionText, PlanReading, SqlText
 from gateway.sql.analyse import ScannedTable, Silent, Usage
 from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.identity import IsIdentity
@@ -72,16 +71,10 @@ class PlanTexts:
         """Return what column analysis says of one text by itself."""
         return self.usages.get(id(prepared), Silent("nothing is read"))
 
-    @property
-    def asking(self) -> tuple[ExpressionString, ...]:
-        """The expressions in which a word without brackets may ask who the user is."""
-        bare = (any(one.bare for one in p.reading.identities) for _, p in self.expressions)
-        return tuple(one.message for (one, _), asks in zip(self.expressions, bare, strict=True) if asks)
-
-    def meanings(self, findings: ColumnUsage) -> tuple[IsIdentity | None, ...]:
+    def meanings(self, words: WordMeanings) -> tuple[IsIdentity | None, ...]:
         """Return for each of `all` what words without brackets mean where it stands."""
         of_statements: list[IsIdentity | None] = [None] * len(self.statements)
-        return (*of_statements, *(find_meanings(one.message, findings) for one, _ in self.expressions))
+        return (*of_statements, *(find_meanings(one.message, words) for one, _ in self.expressions))
 
     def write(self, governed: Sequence[RewrittenStatement], edits: Edits) -> None:
         """Put the guarded texts in the place of those that the client wrote."""
@@ -106,7 +99,7 @@ async def prepare_texts(
         (reading.expressions, MAX_EXPRESSIONS, "expressions in SQL"),
     ):
         if len(found) > most:
-            return not_governable(Unsupported(f"the plan holds more than {most} {kind}; run it in parts"))
+            return not_governable(Unsupported(f"the plan has more than {most} {kind}; run it in parts"))
     usages: dict[int, Usage | Silent] = {}
     statements = []
     for text in reading.texts:
@@ -169,12 +162,13 @@ def usage_of_plan(
     facts: PlanFacts,
     texts: PlanTexts,
     evaluation: Evaluation,
-    findings: ColumnUsage,
+    words: WordMeanings | None = None,
     *,
     hidden: bool = False,
     guesses: Guesses | None = None,
 ) -> Usage | Silent:
-    """Return what column analysis says of the whole plan, with the texts within; it is noted in `findings`.
+    """Return what column analysis says of the whole plan, with the texts within; what words mean is
+    noted in `words`.
 
     With `hidden`: what one says that knows the hidden columns too; with `guesses`: what they may be called.
     """
@@ -195,34 +189,18 @@ def usage_of_plan(
     uses: list[dict[int, TextUse]] = [{}, {}]
     for into, pairs in zip(uses, (texts.statements, texts.expressions), strict=True):
         for position, (_, prepared) in enumerate(pairs):
-            use = _use(prepared, texts, evaluation, hidden=hidden, guesses=guesses)
+            use = _use(prepared, evaluation, hidden=hidden, guesses=guesses)
             if use is None:
                 return Silent("a table does not exist")
             into[position] = use
-    return analyse_plan(reading, tables, uses[0], uses[1], findings)
+    return analyse_plan(reading, tables, uses[0], uses[1], words)
 
 
 def _use(
-    prepared: Prepared,
-    texts: PlanTexts,
-    evaluation: Evaluation,
-    *,
-    hidden: bool,
-    guesses: Guesses | None,
+    prepared: Prepared, evaluation: Evaluation, *, hidden: bool, guesses: Guesses | None
 ) -> TextUse | None:
     scans = list_scanned_tables(prepared, evaluation, hidden=hidden, guesses=guesses)
-    if scans is None:
-        return None
-    bound = prepared.place.aliases
-    return TextUse(
-        scans=[s for s in scans if s.name is not None or s.parts[0].lower() not in bound],
-        references=prepared.reading.columns,
-        usage=None
-        if prepared.place.expression or bound or not prepared.scans
-        else usage_of(prepared, evaluation, hidden=True)
-        if hidden
-        else texts.usage(prepared),
-    )
+    return None if scans is None else TextUse(text=prepared.text, reading=prepared.reading, scans=scans)
 
 
 def misread_plan(
@@ -242,10 +220,9 @@ def misread_plan(
     words = {c.parts for _, p in texts.expressions for c in p.reading.columns if not c.star}
     if USER in any_of(guesses) and (USER,) in words and not isinstance(usage, Silent):
         return may_be_hidden(USER)
-    found = ColumnUsage(asked=set())
     return deny_changed_meaning(
         usage,
-        lambda: usage_of_plan(reading, facts, texts, evaluation, found, guesses=guesses),
+        lambda: usage_of_plan(reading, facts, texts, evaluation, guesses=guesses),
     )
 
 

@@ -31,10 +31,10 @@ from gateway.pipeline.rights import Accessing, own_rights
 from gateway.pipeline.seeing import ColumnAccess, authorize_columns, authorize_tables
 from gateway.pipeline.texts import authorize_required
 from gateway.plan import unread
-from gateway.plan.analyse_scope import ColumnUsage
+from gateway.plan.analyse import WordMeanings
 from gateway.plan.facts import PlanFacts, facts_of
 from gateway.plan.guard import bytes_of
-from gateway.plan.niladic_functions import collect_word_places, functions_among
+from gateway.plan.niladic_functions import functions_among
 from gateway.plan.reading import MalformedPlan, PlanReading
 from gateway.plan.rendering import Rendering, render_message
 from gateway.plan.walk import read_plan
@@ -106,8 +106,8 @@ class _Plan:
         asked = await in_turn(lambda: self._ask(facts, texts))
         if not isinstance(asked, bool):
             return asked
-        findings = collect_word_places(self.reading, texts.asking)
-        usage = await in_turn(lambda: usage_of_plan(self.reading, facts, texts, self.evaluation, findings))
+        meanings = WordMeanings()
+        usage = await in_turn(lambda: usage_of_plan(self.reading, facts, texts, self.evaluation, meanings))
         seen = await in_turn(lambda: self._see(facts, texts, usage))
         await in_turn(lambda: self._note_attempts(facts, texts))
         if isinstance(seen, Denied):
@@ -115,7 +115,7 @@ class _Plan:
         misread = await in_turn(lambda: misread_plan(self.reading, facts, texts, self.evaluation, usage))
         if misread is not None:
             return access_denied(misread, self.evaluation)
-        words = functions_among(self.reading, findings, followed=isinstance(usage, Usage))
+        words = functions_among(self.reading, meanings, followed=isinstance(usage, Usage))
         if isinstance(words, Unsupported):
             return not_governable(words)
         decided = DecidedPlan(
@@ -133,7 +133,7 @@ class _Plan:
             original=original,
             exists=asked,
             words=words,
-            meanings=texts.meanings(findings),
+            meanings=texts.meanings(meanings),
         )
         return await rewrite_and_prove_plan(decided)
 
@@ -191,7 +191,5 @@ class _Plan:
         names = [one.name for one in facts.reads if one.name is not None]
         names += [name for p in texts.all for _, name in p.scans]
         if self.evaluation.may_name_hidden(names, words_of(self.reading, texts)):
-            known = usage_of_plan(
-                self.reading, facts, texts, self.evaluation, ColumnUsage(asked=set()), hidden=True
-            )
+            known = usage_of_plan(self.reading, facts, texts, self.evaluation, hidden=True)
             self.evaluation.record_denied_columns(known)

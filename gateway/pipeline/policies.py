@@ -60,11 +60,13 @@ class Policies:
 
 
 def plan_shown(name: TableName, user: str) -> Denied:
-    return Denied(f"plans over {name} are not shown, because it is filtered or masked for user {user}")
+    return Denied(f"plans over {name} are not shown, because a row filter or mask applies to user {user}")
 
 
 def metadata_shown(name: TableName, user: str) -> Denied:
-    return Denied(f"`_metadata` is not available, because {name} is filtered or masked for user {user}")
+    return Denied(
+        f"`_metadata` is not available, because a row filter or mask of {name} applies to user {user}"
+    )
 
 
 def names_metadata(parts: Iterable[str]) -> bool:
@@ -83,8 +85,8 @@ def deny_show_only(
         for obligation in scan.obligations:
             if isinstance(obligation, ColumnMask) and obligation.predicate == "deny":
                 return Denied(
-                    f"column {scan.table}.{obligation.column} is masked for user {judging.principal.user} "
-                    f"and may only be shown, not be read through a view"
+                    f"column {scan.table}.{obligation.column} is masked for user "
+                    f"{judging.principal.user} and may only be shown, not read through a view"
                 )
     return None
 
@@ -140,7 +142,10 @@ async def policies_of(seen: ColumnAccess, judging: Judging) -> Policies | Unsupp
                 if checked.by_row and view.row_filter is not None and text == view.row_filter.expression:
                     choosing.add(name.fold())
                 if checked.varying and not changing:
-                    changing = f"what user {principal.user} may see of {table.name} changes with it"
+                    changing = (
+                        f"the row filter or mask of {table.name} for user {principal.user} depends "
+                        "on time or the session"
+                    )
             different = any(text != written for text, written in texts.items())
             bound.append(_with_texts(view, texts) if different else view)
         views[name] = merge_table_views(one.hidden, bound)
@@ -215,8 +220,8 @@ def _otherwise(
             if reached not in influences:
                 continue
         return Unsupported(
-            f"a policy for {table.name} could mean something else under this session's `{key}`; "
-            f"RESET {key} first, or set it to what Spark has"
+            f"a policy for {table.name} could have another result under this session's `{key}`; run RESET "
+            f"{key}, or set it to Spark's value"
         )
     return None
 
@@ -241,21 +246,19 @@ def _unlike_this_spark(reading: Reading, judging: Judging) -> str | None:
     version = judging.reader.spark_version
     if reading.doubled_quotes:
         return (
-            f"has two quotes within a literal, and to Spark {version} they end one and begin another; "
-            "write \\' for a quote"
+            f"has two consecutive quotes in a literal, which Spark {version} reads as the end of one "
+            "literal and the beginning of another; write \\' for a quote"
         )
     for function in reading.functions:
         name = builtin_name(function.parts)
         came = None if name is None or name in IDENTITIES else find_first_minor(name)
         if came is not None and came > judging.minor:
-            return (
-                f"calls `{'.'.join(function.parts)}`, which came with Spark {came}; this is Spark {version}"
-            )
+            return f"calls `{'.'.join(function.parts)}`, which needs Spark {came}; this is Spark {version}"
     if (  # RULE (policy-bare-builtins)
         judging.bare_builtins and (named := _find_qualified_builtin(reading)) is not None
     ):
         return (
-            f"calls `{named}`, and Spark {version} has no such name; there the function is "
+            f"calls `{named}`, a name that Spark {version} does not support; write "
             f"`{named.rpartition('.')[-1]}`"
         )
     return None
@@ -267,7 +270,7 @@ def _out_of_reach(read: Collection[tuple[str, ...]], judging: Judging) -> str | 
     context = SessionContext(catalogs=judging.session_catalogs)
     session = Names(context, known.catalogs, known.sources, known.listed)
     if any(len(parts) < 3 for parts in read):  # RULE (policy-full-table-names)
-        return "names a table without its catalog and database"
+        return "refers to a table without catalog and database"
     for parts in read:
         refused = session.explain_unusable_catalog(parts[0])
         if refused is not None:
@@ -288,14 +291,14 @@ async def _explain_session_metric_view(read: Collection[Table], judging: Judging
             continue
         reading = await judging.reader.read(table.view.text)
         if not isinstance(reading, Reading):
-            return f"reads the metric view {table.name}, which cannot be read"
+            return f"reads the metric view {table.name}, which cannot be parsed"
         scans = [one.parts for one in reading.relations if one.role is RelationRole.SCAN]
         functions = [one.parts for one in reading.functions if not is_builtin(one)]
         for parts in (*scans, *functions):
             if len(parts) < 3:
                 return (
-                    f"reads the metric view {table.name}, which names `{'.'.join(parts)}` without its "
-                    "catalog: that is found in the session that asks"
+                    f"reads the metric view {table.name}, which refers to `{'.'.join(parts)}` without a "
+                    "catalog, so that it resolves in the session of the user"
                 )
     return None
 
@@ -310,12 +313,14 @@ async def _check_text(
     """
     reading = await judging.reader.read_expression(text)
     if not isinstance(reading, Reading):
-        return Unsupported(f"a policy for {table.name} cannot be read")
+        return Unsupported(f"a policy for {table.name} cannot be parsed")
     text = reading.written or text
     if (why := _unlike_this_spark(reading, judging)) is not None:
         return Unsupported(f"a policy for {table.name} {why}")
     if reading.parameters or names_session(reading):
-        return Unsupported(f"a policy for {table.name} depends on what a session or a statement says")
+        return Unsupported(
+            f"a policy for {table.name} depends on the session or on parameters of the statement"
+        )
     read = {r.parts for r in reading.relations if r.role is not RelationRole.CTE}
     if (why := _out_of_reach(read, judging)) is not None:
         return Unsupported(f"a policy for {table.name} {why}")
@@ -327,8 +332,8 @@ async def _check_text(
         what := policy_text.find_unknown_column(text, reading, table, tables)
     ) is not None:
         # RULE (unmatched-filter-why)
-        told = f": `{policy.name}` names {what}" if judging.rules.unmatched_columns == "closed" else ""
-        return Unsupported(f"a policy for {table.name} does not fit its columns{told}")
+        told = f": `{policy.name}` refers to {what}" if judging.rules.unmatched_columns == "closed" else ""
+        return Unsupported(f"a policy for {table.name} does not match its columns{told}")
     read_tables = [other for other in tables if other is not None]
     if (  # RULE (policy-metric-view)
         why := await _explain_session_metric_view(read_tables, judging)
@@ -343,7 +348,7 @@ async def _check_text(
         for function in reading.functions
     ):
         # It is found in the session, which may have registered one of that name, or be in another database.
-        return Unsupported(f"a policy for {table.name} calls a function without its catalog and database")
+        return Unsupported(f"a policy for {table.name} calls a function without catalog and database")
     functions = list_text_functions(reading)
     within = await read_by(functions, SessionContext(), judging)
     if isinstance(within, NeedsCatalog):
@@ -359,7 +364,7 @@ async def _check_text(
     # RULE (policy-subjects)
     splices = identity_splices(reading, principal.user, (table, *tables), named=False)
     if isinstance(splices, Unsupported):
-        return Unsupported(f"a policy for {table.name} asks who the user is: {splices.why}")
+        return Unsupported(f"a policy for {table.name} depends on current_user(): {splices.why}")
     # RULE (policy-identities)
     text = guard.apply(text, splices)
     return _Checked(text, frozenset(read), called, changes, by_row, reading.tree)

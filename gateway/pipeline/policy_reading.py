@@ -156,7 +156,7 @@ async def _read_all(texts: Iterable[_Text], reader: ReaderPort) -> dict[_Text, s
     until = time.monotonic() + ALONE_S
     for text in unasked:
         if time.monotonic() > until:
-            wrong[text] = f"this {text[1]} was not read: the parser does not finish others"
+            wrong[text] = f"this {text[1]} was not checked: the parser timed out on others"
             continue
         fault = await _check_alone(text, reader)
         if fault:
@@ -165,7 +165,7 @@ async def _read_all(texts: Iterable[_Text], reader: ReaderPort) -> dict[_Text, s
 
 
 def _endless_as(text: _Text) -> str:
-    return f"the parser does not finish this {text[1]}, and finishes others"
+    return f"the parser timed out on this {text[1]}, but not on others"
 
 
 def _was_not_asked(answer: ReadingAnswer) -> bool:
@@ -188,16 +188,16 @@ async def _check_alone(text: _Text, reader: ReaderPort) -> str | None:
         other = await reader.read_expression(f"1 = {time.monotonic_ns()}")
         if _was_not_asked(other):  # RULE (endless-text-not-waited)
             why = " ".join(answer.message.split()) if isinstance(answer, NotRead) else ""
-            raise UnreadableFiles([f"the parser could not be asked about a {kind} of a policy: {why}"])
+            raise UnreadableFiles([f"the parser is not available to check a {kind} of a policy: {why}"])
     return _endless_as(text)
 
 
 def fault_in(expression: str, kind: str, answer: ReadingAnswer) -> str | None:
     """Return what is wrong with the text of a mask or a filter, tokens bound; None when nothing is."""
     if isinstance(answer, NotParsed | NotRead):
-        return f"this {kind} is no expression of Spark SQL: {' '.join(answer.message.split())}"
+        return f"this {kind} is not a Spark SQL expression: {' '.join(answer.message.split())}"
     if kind == "filter" and is_never_boolean(expression, answer):
-        return "this filter is never true or false, so it shows no particular rows"
+        return "this filter is not a boolean expression"
     return None
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gateway.algebra.nodes import NamedScan
+from gateway.algebra.nodes import NamedScan, RelationNode
+from gateway.algebra.spark import lower_expression
 from gateway.model.catalog import TableKind, TableName
 from gateway.model.handles import PERSISTED
 from gateway.model.statement import (
@@ -60,10 +61,11 @@ from gateway.pipeline.seeing import (
 from gateway.pipeline.sources import ReadSources, sources_of
 from gateway.pipeline.views import ReadViews
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
-from gateway.plan.expression_trees import tree_of_plan
 from gateway.plan.facts import PlanFacts
 from gateway.plan.facts import names_metadata as plan_names_metadata
 from gateway.plan.guard import Edits, bind_identities, bytes_of, is_identity
+from gateway.plan.lowering import PlanSources, lower_plan
+from gateway.plan.lowering_expressions import UnreadablePlan
 from gateway.plan.prove import prove_plan
 from gateway.plan.reading import PlanReading
 from gateway.plan.rendering import Rendering, render
@@ -231,14 +233,20 @@ class DecidedPlan:
         relation = self.reading.shown
         if relation is None or not (self._may_place() and filters_any(scans.values(), policies, views)):
             return Placed()
-        nodes = {}
+        nodes: dict[int, RelationNode] = {}
         for position, one in enumerate(facts.reads):
             if one.read.streaming or one.read.options or one.read.changes:
                 return Placed()
             nodes[id(one.read.relation)] = NamedScan(tuple(one.read.parts), span=place_of(position))
-        written = {id(one.message): prepared.reading.tree for one, prepared in texts.expressions}
-        found = tree_of_plan(relation, nodes, written)
-        if found is None:
+        written = {
+            id(one.message): lower_expression(tree)
+            for one, prepared in texts.expressions
+            # Places in the text would be taken for those of reads.
+            if not prepared.scans and (tree := prepared.reading.tree) is not None
+        }
+        try:
+            found = lower_plan(relation, PlanSources(reads=nodes, expressions=written))
+        except UnreadablePlan:
             return Placed()
         columns: list[dict[str, str]] = []
         for place, name in scans.items():
@@ -253,8 +261,9 @@ class DecidedPlan:
             )
         all_known = len(columns) == len(facts.reads)
         # RULE (dataframe-column-one-type)
-        alone = not found.by_plan or (all_known and found.of_one_type(columns))
-        exact = not found.by_plan or (all_known and found.of_one_table(columns))
+        by_name = not found.has_references_by_plan
+        alone = by_name or (all_known and found.of_one_type(columns))
+        exact = by_name or (all_known and found.of_one_table(columns))
         query = Query(found.tree, "", scans)
         return below_query(query, policies, self.judging, alone=alone, exact=exact, views=views)
 
@@ -308,17 +317,17 @@ class DecidedPlan:
             if undisclosed:
                 return plan_shown(undisclosed[0], user)
             if kept:
-                return Unsupported("a plan over a temporary view would print what the view was made of")
+                return Unsupported("a plan over a temporary view would show the definition of the view")
         named = plan_names_metadata(self.reading) or any(
             names_metadata(column.parts) for prepared in texts.all for column in prepared.reading.columns
         )
         if named and with_obligations:  # RULE (guarded-plan-metadata)
             return metadata_shown(with_obligations[0], user)
         if named and kept:  # RULE (temp-view-metadata)
-            return Unsupported("`_metadata` of a temporary view could tell where its rows are stored")
+            return Unsupported("`_metadata` of a temporary view could show where its rows are stored")
         keeps = any(part.keeps for part in facts.parts)
         if (keeps or self.reading.analysis == "persist") and any(map(of_files, texts.all)):
-            return Unsupported("a view or a kept result cannot rest on metadata or changes of a table")
+            return Unsupported("views and cached results cannot read a table's metadata or change feed")
         return deny_show_only(  # RULE (kept-plan-show-only)
             scans if keeps else (), bodies.values(), self.judging
         )
@@ -398,7 +407,8 @@ class DecidedPlan:
         # RULE (plan-proof)
         if await in_turn(lambda: prove_plan(reading, original, message, edits)) is not None:
             return Unsupported(
-                "the guarded plan could not be proved equal to the original; write it in a simpler form"
+                "could not prove that the rewritten plan is equivalent to the original; write it in a "
+                "simpler form"
             )
         return None
 

@@ -313,7 +313,9 @@ class _Text:
             ]
             if not loose:  # RULE (text-unchanged-proof)
                 return None
-            return not_governable(Unsupported(f"`{'.'.join(loose[0].parts)}` is not accounted for"))
+            return not_governable(
+                Unsupported(f"`{'.'.join(loose[0].parts)}` was not authorized with the statement")
+            )
         texts = prepared.text, written.forwarded, written.splices, written.allowed
         if prepared.place.expression:
             proof = await judging.reader.prove(*texts, expression=True)
@@ -326,14 +328,14 @@ class _Text:
         if judging.seeds_while_parsing and "Sample" in prepared.reading.nodes:
             return not_governable(
                 Unsupported(
-                    f"TABLESAMPLE without a seed is another sample each time that Spark "
+                    "TABLESAMPLE without a seed returns different rows each time Spark "
                     f"{judging.reader.spark_version} reads it; add REPEATABLE (1) or another seed"
                 )
             )
         return not_governable(
             Unsupported(
-                "the guarded statement could not be proved equal to the original; "
-                "give its tables plain aliases or write it in a simpler form"
+                "could not prove that the rewritten statement is equivalent to the original; give its "
+                "tables plain aliases or write it in a simpler form"
             )
         )
 
@@ -438,7 +440,7 @@ class _Text:
             table = find(one.table)
             provider = (table.provider or "").lower() if table is not None else ""
             if table is None or provider != one.provider or table.shadowed:
-                return Unsupported(f"`{'.'.join(relation.parts)}` is not metadata of the table {one.table}")
+                return Unsupported(f"`{'.'.join(relation.parts)}` is not a metadata table of {one.table}")
         for pin in self.prepared.required.pins:
             table = find(pin.table) if pin.below else None
             if pin.below and (table is None or table.provider not in BRANCHED or table.shadowed):

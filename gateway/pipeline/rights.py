@@ -112,8 +112,8 @@ class Accessing:
         if self.rights.view is None or self.evaluation.principal in self.rights.accessors:
             return Denied(view.closed)
         return Denied(
-            "a view that the statement reads is closed, because a policy names a column that a table below "
-            "it does not have (`policies.unmatched_columns`)"
+            "the statement reads a view that is closed, because a policy names a column that a base table "
+            "of the view does not have (`policies.unmatched_columns`)"
         )
 
     def build_denial(self, judging: Judging) -> Denied | None:
@@ -132,7 +132,7 @@ class Accessing:
         needed = f"user {judging.principal.user} needs {', '.join(dict.fromkeys(missing))}"
         if self.rights.definer is None or not _may_know(self.rights.view, judging):
             return Denied(needed)
-        return Denied(f"{needed}, as the definer of the view {self.rights.view}")
+        return Denied(f"{needed}, as definer of the view {self.rights.view}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +196,6 @@ def _explain_closed(view: TableName | None, definer: str, judging: Judging) -> D
     # RULE (closed-view-named)
     what = f"the view {view}" if _may_know(view, judging) else "a view that the statement reads"
     return Denied(
-        f"{what} is closed, because user {definer}, who defined it, may not select everything that it reads; "
-        f"it opens when {definer} may, or when somebody who may defines it again"
+        f"{what} is closed, because its definer {definer} lacks select on something that it reads; it "
+        f"opens once {definer} has select on all of it, or once somebody who has defines it again"
     )

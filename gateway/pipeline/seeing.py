@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from gateway.algebra.nodes import words_in_lambdas
+from gateway.algebra.spark import relation_of
+from gateway.algebra.usage import GUESSED, LITERAL_FUNCTIONS
 from gateway.model.catalog import Table, TableName
 from gateway.model.principal import Principal
 from gateway.model.reading import Reading, Relation, RelationRole
@@ -22,12 +25,11 @@ from gateway.pipeline.rights import Accessing, Rights, SeenTable, combine_views
 from gateway.policy.engine import TableView
 from gateway.policy.views import merge_table_views
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse, has_stars
-from gateway.sql.analyse_scope import GUESSED, LITERAL_FUNCTIONS, Unclear
 from gateway.sql.delta_commands import is_changes
 from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation, obligations_of
 from gateway.sql.leakproof import OuterConditions
 from gateway.sql.names import MetadataTable, Names
-from gateway.sql.pipes import PIPE, words_in_lambdas
+from gateway.sql.pipes import PIPE
 from gateway.sql.required import Privilege, Required
 from gateway.sql.spark_errors import build_table_not_found_refusal
 
@@ -149,9 +151,9 @@ def usage_of(prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False
     if scanned is None:
         return Silent("a table does not exist")
     if prepared.place.expression:
-        why = "an expression by itself does not say what its columns mean"
-        return Silent(why, stars=has_stars(prepared.reading.columns))
-    return analyse(prepared.text, scanned, prepared.reading.columns)
+        why = "the columns of an expression cannot be resolved without its query"
+        return Silent(why, stars=has_stars(prepared.reading))
+    return analyse(prepared.text, prepared.reading, scanned)
 
 
 def list_scanned_tables(
@@ -177,7 +179,11 @@ def list_scanned_tables(
             columns = evaluation.selectable(table)
         folded = name.fold() if name is not None else None
         words = (guesses or {}).get(folded, frozenset()) if folded is not None else frozenset()
-        scanned.append(ScannedTable(parts=relation.parts, name=folded, columns=columns, guessed=words))
+        scanned.append(
+            ScannedTable(
+                parts=relation.parts, name=folded, columns=columns, guessed=words, span=relation.span
+            )
+        )
     return scanned
 
 
@@ -227,8 +233,8 @@ def list_sought_words(usage: Usage | Silent) -> frozenset[str]:
 
 def may_be_hidden(word: str) -> Denied:
     return Denied(
-        f"`{word}` could be a column that may not be selected, of a table that stands nearer than what else "
-        f"has the name; qualify it, or write what it stands for in its place"
+        f"`{word}` could be resolved to a column, of a closer table, that you may not select; qualify it, "
+        "or write what it stands for"
     )
 
 
@@ -268,7 +274,7 @@ def misread_text(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluati
         scanned = list_scanned_tables(prepared, evaluation, guesses=guesses)
         if scanned is None:
             return Silent("a table does not exist")
-        return analyse(prepared.text, scanned, prepared.reading.columns)
+        return analyse(prepared.text, prepared.reading, scanned)
 
     return deny_changed_meaning(usage, guessed, min(any_of(guesses)) if PIPE in prepared.text else None)
 
@@ -276,10 +282,8 @@ def misread_text(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluati
 def _within_lambdas(prepared: Prepared) -> frozenset[str] | Silent:
     if "LambdaFunction" not in prepared.reading.expressions:
         return frozenset()
-    try:
-        return words_in_lambdas(prepared.text)
-    except Unclear as unclear:
-        return Silent(unclear.why)
+    tree = relation_of(prepared.reading)
+    return Silent("the statement is too large") if tree is None else words_in_lambdas(tree)
 
 
 def _not_followed(names: Iterable[TableName], evaluation: Evaluation) -> Denied | None:
@@ -288,8 +292,8 @@ def _not_followed(names: Iterable[TableName], evaluation: Evaluation) -> Denied 
     if not hiding:
         return None
     return Denied(
-        f"names in lambda functions could not be followed, and they could mean columns of table "
-        f"{min(hiding, key=str)} that may not be selected"
+        "the names in lambda functions could not be resolved, and could be columns of table "
+        f"{min(hiding, key=str)} that you may not select"
     )
 
 

@@ -250,7 +250,7 @@ class NameCheck:
             if all(path in self._tree.known or self._absent(path) for path in paths) and not any(
                 column in self._tree.list_names_below(path) for path in paths
             ):
-                yield f"{place}: {self.who}: there is no column `{database}.{table}.{column}`"
+                yield f"{place}: {self.who}: column `{database}.{table}.{column}` does not exist"
 
     def meaningless(self) -> Iterator[str]:
         """Yield a warning for each mask type that has no meaning for the type of a column which is named."""
@@ -273,7 +273,9 @@ class NameCheck:
             ]
             for name, type_ in found[:MAX_NAMED]:
                 place = item.place or self.place
-                told = f"`{item.mask_type}` means nothing for {name} of type {type_}: it shows NULL"
+                told = (
+                    f"mask type `{item.mask_type}` is not defined for {name} of type {type_}: it shows NULL"
+                )
                 yield f"{place}: {self.who}: {told}"
             yield from self._unequal_hashes(item, named)
 
@@ -289,8 +291,8 @@ class NameCheck:
         ]
         for name, type_ in found[:MAX_NAMED]:
             told = (
-                f"`{item.mask_type}` of {name} of type {type_}: texts that its collation takes for equal "
-                "have different hashes, so joins and groups of it fall apart"
+                f"`{item.mask_type}` of {name} of type {type_}: strings that are equal under its collation "
+                "get different hashes, so joins and GROUP BY on it give other results"
             )
             yield f"{item.place or self.place}: {self.who}: {told}"
 
@@ -422,8 +424,11 @@ class NameCheck:
             f"`{name}`{'' if name.lower() in columns else hint(name, columns)}"
             for name in unknown[:MAX_NAMED]
         )
-        why = f"there is no column {named}" if named else "it names something that is not there"
-        return f"{place}: {self.who}: this {kind_of(item)} does not fit {join_first_names(unfit)}: {why}"
+        why = f"there is no column {named}" if named else "it refers to something that does not exist"
+        return (
+            f"{place}: {self.who}: this {kind_of(item)} does not match the columns of "
+            f"{join_first_names(unfit)}: {why}"
+        )
 
     def _read(self, parts: Sequence[str]) -> Table | None:
         if len(parts) < COLUMN_LEVEL or any("." in part for part in parts):

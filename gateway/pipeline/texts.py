@@ -145,7 +145,7 @@ async def _conditions_read(prepared: Prepared, judging: Judging) -> Prepared | R
             if isinstance(refusal, Unsupported):
                 return refusal
         if reading.relations or reading.nodes or functions:
-            return Unsupported(f"`{text}` is more than a condition on columns of the table")
+            return Unsupported(f"`{text}` is not a condition on columns of the table alone")
     return prepared
 
 
@@ -169,14 +169,16 @@ def _classify(
         return functions
     metadata = metadata_of(reading, names)
     if metadata and (place.depth or place.expression or keeps(reading) or required.shares):
-        return Unsupported("a view, a kept result or an expression cannot rest on metadata of a table")
+        return Unsupported("views, cached results and expressions cannot read a table's metadata")
     changes = changes_privileges(reading, names)
     if isinstance(changes, Unsupported):
         return changes
     if changes.read and (place.depth or place.expression or keeps(reading) or required.shares):
-        return Unsupported("a view, a kept result or an expression cannot rest on changes of a table")
+        return Unsupported("views, cached results and expressions cannot read a table's change feed")
     if keeps(reading) and _bind_scans(reading, place):  # RULE (dataframe-view-one-query)
-        return Unsupported("a temporary view cannot rest on a DataFrame that one query binds to a name")
+        return Unsupported(
+            "a temporary view cannot read a DataFrame that is bound to a name for one query only"
+        )
     return Prepared(
         text=text,
         place=place,

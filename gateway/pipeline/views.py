@@ -189,10 +189,10 @@ class ReadViews:
         if place.above is None and key in self.judging.bodies:
             return self.judging.bodies[key]
         if table.view is None:
-            return not_governable(Unsupported(f"the text of the view {table.name} is not available"))
+            return not_governable(Unsupported(f"the definition of the view {table.name} is not available"))
         if place.depth > MAX_VIEW_DEPTH:  # RULE (view-depth)
             return not_governable(
-                Unsupported(f"the view {table.name} rests on more than {MAX_VIEW_DEPTH} others")
+                Unsupported(f"the view {table.name} is nested more than {MAX_VIEW_DEPTH} views deep")
             )
         if metrics is not None:
             why = await source_refusal(metrics, table.view.text, self.judging)
@@ -233,7 +233,7 @@ class ReadViews:
         place = replace(place, rights=replace(rights, around=self._asking))
         body = await self.judging.govern(text, self._context_of(table), self.judging, place)
         if isinstance(body, Refusal) and body.code == "SPARK":
-            return not_governable(Unsupported(f"the text of the view {table.name} cannot be read"))
+            return not_governable(Unsupported(f"the definition of the view {table.name} cannot be parsed"))
         return body
 
     def _context_of(self, table: Table) -> SessionContext:

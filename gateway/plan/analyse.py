@@ -1,38 +1,75 @@
-"""Column analysis of plans: which columns of which table a DataFrame uses, counted as for the same SQL.
+"""Column usage of plans: which columns of which table a DataFrame uses, counted as for the same SQL.
 
-An advisor, as the one for SQL is (gateway/sql/analyse.py), and as silent about what it is not sure of. It
-never raises, and its time is linear in the size of the plan.
+The plan is lowered to the algebra and goes through the same domain as SQL does (`gateway.algebra.usage`),
+with the SQL texts within it. A DataFrame says `SELECT *` all the time without meaning it:
+`spark.table("t").select("a")` asks what `SELECT a FROM t` asks. So what an operation only passes on is shown
+no earlier than at the end, or where an operation works on all columns.
+
+It is silent about what it is not sure of, never raises, and its time is linear in the size of the plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
 
-from gateway.model import catalog
+from gateway.algebra.nodes import (
+    Expression,
+    Filter,
+    Join,
+    JoinKind,
+    NamedColumn,
+    NamedScan,
+    OpaqueRelation,
+    Pass,
+    Passing,
+    Projection,
+    RelationNode,
+    SetKind,
+    SetOperation,
+    Star,
+    SubqueryAlias,
+    names_in,
+    nodes_of,
+)
+from gateway.algebra.resolve import (
+    FoundName,
+    NameAnswer,
+    NameScope,
+    OpenName,
+    RelationColumn,
+    RelationColumns,
+    TooMuch,
+    UnknownName,
+)
+from gateway.algebra.usage import StoredTable, Unclear, UsageDomain, UsedValue, stored_columns
 from gateway.model.catalog import TableName
-from gateway.plan import analyse_texts
-from gateway.plan.analyse_expressions import Expressions
-from gateway.plan.analyse_relations import INPUTS, Relations, local
-from gateway.plan.analyse_scope import ColumnPlace, ColumnUsage, Node, PlanColumn, build_unknown_relation
-from gateway.plan.analyse_texts import TextUse
-from gateway.plan.reading import PlanReading, SqlText
-from gateway.plan.references import ids_bound, names_bound
-from gateway.sql.analyse import ScannedTable, Silent, Usage, has_stars
-from gateway.sql.analyse_scope import GUESSED, OutputColumn, Unclear
+from gateway.model.reading import Reading, Span
+from gateway.plan.lowering import PlanSources, lower_relations
+from gateway.plan.lowering_expressions import PlanNotes, UnreadablePlan
+from gateway.plan.reading import PlanReading
+from gateway.sql.analyse import (
+    ScannedTable,
+    Silent,
+    Usage,
+    cte_places,
+    has_stars,
+    may_be_many,
+    read_agreed,
+    read_agreed_expression,
+    stored_tables,
+    usage_of_findings,
+)
+from gateway.sql.identity import IDENTITIES
 from gateway.wire.connect import Message, pb
 
-__all__ = ["TextUse", "analyse_plan"]
-
-MAX_NESTED_SUBQUERIES = 20
-"""Subqueries within subqueries; each is a level of recursion."""
-MAX_DUPLICATES = 8
-"""Relations of one plan_id, as in a join of a DataFrame with itself, that a column of it may be of."""
-
-# Data that come from no table: what the client brings, ranges, functions, handles to earlier results.
-_OPAQUE_LEAVES = frozenset(
-    {"cached_local_relation", "chunked_cached_local_relation", "cached_remote_relation", "catalog"}
-)
+MAX_STEPS: Final = 1_200_000
+"""Columns and expressions that are looked at over a whole plan: 1,000 operations on a table of 400 columns
+need a third of it. Beyond it, silence."""
+_PLACES_OF_A_TEXT: Final = 1 << 24
+"""Places in a text are counted from a multiple of it, so that each stands for one relation of the plan. No
+text that a reader takes is as long."""
 
 _COMMANDS: Mapping[str, str] = {
     "sql_command": "input",
@@ -53,32 +90,57 @@ _ANALYSES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextUse:
+    """A text within a plan, an SQL statement or an expression, as Spark's parser reads it."""
+
+    text: str
+    reading: Reading
+    scans: Sequence[ScannedTable] = ()
+    """The relations that it reads, those of the plan that it names among them."""
+
+
+@dataclass(slots=True)
+class WordMeanings:
+    """What words without brackets mean that are a column or ask who the user is."""
+
+    meanings: dict[tuple[int, str], set[bool | None]] = field(default_factory=dict)
+    """By the identity of the message and the word: whether it is the function; None: not certain."""
+    not_columns: set[str] = field(default_factory=set)
+    """Names, lower case, that stand where only a column of the relation is meant, and it has none."""
+
+
 def analyse_plan(
     reading: PlanReading,
     tables: Mapping[int, ScannedTable],
     texts: Mapping[int, TextUse] | None = None,
     expressions: Mapping[int, TextUse] | None = None,
-    findings: ColumnUsage | None = None,
+    words: WordMeanings | None = None,
 ) -> Usage | Silent:
     """Say which columns of its tables a plan uses, those of the SQL texts within it included.
 
     `tables` has for each position in `reading.tables` what is read there, with `name=None` for a temporary
     view; `texts` and `expressions` have what is known of the text at a position of `reading.texts` and
-    `reading.expressions`. To be called before the plan is guarded. `findings`: what is found is noted there.
+    `reading.expressions`. To be called before the plan is guarded. `words`: what words mean is noted there.
     """
-    walk = _ColumnUsageWalk(reading, tables, texts or {}, expressions or {}, findings or ColumnUsage())
+    plan: _Sources | None = None
     try:
-        outputs = walk.run()
-        if walk.findings.unclear is not None:
-            raise walk.findings.unclear
-    except (Unclear, RecursionError) as error:
-        nested = "the plan is nested too deeply for column analysis"
-        return Silent(error.why if isinstance(error, Unclear) else nested, stars=walk.has_stars())
-    return walk.usage(outputs)
+        plan = _Sources(reading, tables, texts or {}, expressions or {})
+        return plan.usage(words or WordMeanings())
+    except (Unclear, UnreadablePlan) as unclear:
+        why = str(unclear)
+    except TooMuch:
+        why = "the plan has too many columns for column analysis"
+    except RecursionError:
+        why = "the plan is nested too deep for column analysis"
+    within = (use.reading for use in (expressions or {}).values())
+    stars = any(one.star for one in reading.columns) or has_stars(*within)
+    # RULE (schema-names-hidden)
+    return Silent(why, stars=stars or (plan is not None and plan.by_schema))
 
 
-class _ColumnUsageWalk:
-    """One walk over one plan."""
+class _Sources:
+    """What a plan reads, as relations of the algebra."""
 
     def __init__(
         self,
@@ -86,51 +148,68 @@ class _ColumnUsageWalk:
         tables: Mapping[int, ScannedTable],
         texts: Mapping[int, TextUse],
         expressions: Mapping[int, TextUse],
-        findings: ColumnUsage,
     ) -> None:
         self.reading = reading
-        self.tables = {id(reading.tables[i].relation): table for i, table in tables.items()}
-        self.texts = {id(text.relation): (text, texts.get(i)) for i, text in enumerate(reading.texts)}
-        self.scanned = [
-            scan
-            for scans in (
-                tables.values(),
-                *(use.scans for use in texts.values()),
-                *(use.scans for use in expressions.values()),
-            )
-            for scan in scans
-        ]
-        self.findings = findings
-        uses = {id(reading.expressions[i].message): use for i, use in expressions.items()}
-        self.expressions = Expressions(self.findings, uses, self._by_plan_id, self._subquery)
-        self.relations = Relations(self.findings, self.expressions, self.relation)
-        self.references: dict[int, pb.Relation] = {}
-        """The relations that subqueries refer to by their plan_id."""
-        self.aliases: dict[str, pb.Relation] = {}
-        self.made: list[tuple[pb.Relation, Node]] = []
-        self.nodes: dict[int, list[Node]] = {}
-        """Relations by their plan_id, as far as `made` was looked through."""
-        self.indexed = 0
-        self.depth = 0
-        self.complete = True
+        self.stored: dict[Span, StoredTable] = {}
+        self.ctes: set[Span] = set()
+        self.reads: dict[int, RelationNode] = {}
+        self.texts: dict[int, Expression] = {}
+        self.bound: dict[int, frozenset[str]] = {}
+        self.tables: set[TableName] = set()
+        self.by_schema = False
+        for at, table in tables.items():
+            self._read(at, table)
+        for at, use in texts.items():
+            text, base = reading.texts[at], _PLACES_OF_A_TEXT * (1 + at)
+            self.bound[id(text.relation)] = self._place(use, text.aliases, base)
+            self.reads[id(text.relation)] = read_agreed(use.text, use.reading, base)
+        for at, use in expressions.items():
+            one, base = reading.expressions[at], _PLACES_OF_A_TEXT * (1 + len(texts) + at)
+            self._place(use, one.aliases, base)
+            self.texts[id(one.message)] = read_agreed_expression(use.text, use.reading, base)
 
-    # ---------------------------------------------------------------- the whole plan
+    def _read(self, at: int, table: ScannedTable) -> None:
+        read, span = self.reading.tables[at], Span(at, at + 1)
+        node: RelationNode = NamedScan(tuple(table.parts), span=span)
+        if read.changes:  # the table's columns, and what tells of the change
+            node = Join(node, OpaqueRelation((), (), complete=True), JoinKind.CROSS)
+        self.reads[id(read.relation)] = node
+        columns = tuple([column.name for column in table.columns])
+        self.stored[span] = StoredTable(table.name, columns, table.guessed)
+        if table.name is not None:
+            self.tables.add(table.name)
 
-    def has_stars(self) -> bool:
-        """Whether stars or patterns of columns are in the plan, or in an expression's text."""
-        of_plan = any(column.star for column in self.reading.columns)
-        return of_plan or any(has_stars(use.references) for use in self.expressions.texts.values())
+    def _store(self, tables: Sequence[ScannedTable]) -> None:
+        self.stored.update(stored_tables(tables))
+        self.tables.update(one.name for one in tables if one.name is not None)
 
-    def run(self) -> list[PlanColumn]:
-        """Walk the plan and show what it shows; return its columns."""
-        roots = self._roots()
-        nodes = [self.relation(root, None) for root in roots]
-        for node in nodes:
-            self.findings.show(node.columns)
-        if not self.scanned and not any(use and use.usage for _, use in self.texts.values()):
+    def _place(self, use: TextUse, aliases: frozenset[str], base: int) -> frozenset[str]:
+        """Note what a text reads, at places that no other text of the plan has; return the relations of the
+        plan, by their names, that it reads."""
+        self.ctes.update(_moved(span, base) for span in cte_places(use.reading))
+        named = [one for one in use.scans if len(one.parts) == 1 and one.parts[0].lower() in aliases]
+        self.ctes.update(_moved(one.span, base) for one in named if one.span is not None)
+        stored = [replace(one, span=_moved(one.span, base)) for one in use.scans if one.span is not None]
+        self._store([one for one in stored if one.span not in self.ctes])
+        return frozenset(one.parts[0].lower() for one in named)
+
+    # The whole plan.
+
+    def usage(self, words: WordMeanings) -> Usage:
+        reads = PlanSources(reads=self.reads, expressions=self.texts, bound=self.bound)
+        trees, notes = lower_relations(self._roots(), reads)
+        self.by_schema = notes.by_schema
+        domain = _PlanUsageDomain(self.stored, frozenset(self.ctes), many=may_be_many)
+        domain.resolver.by_plan = notes.plan_ids
+        domain.resolver.max_steps = MAX_STEPS
+        try:
+            for tree in trees:
+                domain.statement(tree)
+        finally:
+            _note_meanings(words, notes, domain)
+        if not self.stored:
             raise Unclear("nothing is read")
-        self.complete = all(node.complete for node in nodes)
-        return [column for node in nodes for column in node.columns]
+        return usage_of_findings(domain.found, self.tables)  # RULE (usage-passed-on)
 
     def _roots(self) -> list[pb.Relation]:
         reading = self.reading
@@ -144,187 +223,177 @@ class _ColumnUsageWalk:
             return [reading.message.root]
         case = reading.command.WhichOneof("command_type") or ""
         if case not in _COMMANDS:
-            raise Unclear(f"column analysis does not read {case}")
+            raise Unclear(f"column analysis does not support {case}")
         return [getattr(getattr(reading.command, case), _COMMANDS[case])]
 
-    def usage(self, outputs: list[PlanColumn]) -> Usage:
-        findings = self.findings
-        names = {scan.name for scan in self.scanned if scan.name is not None}
-        for _, use in self.texts.values():
-            if use is not None and isinstance(use.usage, Usage):
-                names.update(use.usage.columns)
-        return Usage(
-            columns=_by_table(findings.used, names),
-            named=_by_table(findings.named, names),
-            computed=_by_table(findings.computed, names),  # RULE (usage-passed-on)
-            stars=frozenset(findings.stars),
-            outputs=tuple([OutputColumn(column.name, column.origins) for column in outputs]),
-            words=frozenset(findings.words),
-            complete=self.complete,
+
+_Columns = RelationColumns[UsedValue]
+_Scope = NameScope[UsedValue]
+
+
+@dataclass(slots=True)
+class _PlanUsageDomain(UsageDomain):
+    """Column usage where operations pass columns on without showing them, and Spark pulls some up."""
+
+    words: dict[int, set[bool | None]] = field(default_factory=dict)
+    """What words that may ask who the user is mean, by the identity of what refers to them."""
+    current: RelationNode | None = None
+    """The relation whose expressions are looked at."""
+
+    def scan(self, scan: NamedScan) -> Iterable[tuple[str, UsedValue]] | None:
+        table = self.scanned.get(scan.span) if scan.span is not None else None
+        found = UsageDomain.scan(self, scan)
+        if table is None or table.name is None or found is None:
+            return found
+        if not table.guessed:
+            return found
+        # A word is looked for as a column first here, too, and is no function's syntax.
+        return stored_columns(table.name, tuple(table.columns), tuple(sorted(table.guessed)))
+
+    def column(self, column: NamedColumn, answer: NameAnswer[UsedValue], scope: _Scope) -> UsedValue:
+        if len(column.parts) == 1 and column.parts[0].lower() in IDENTITIES:
+            self.words.setdefault(id(column), set()).add(self._means_function(column, answer, scope))
+        if column.plan_id is not None and not self.resolver.by_plan.get(column.plan_id):
+            raise Unclear("a column refers to a relation that is not in the plan")
+        return UsageDomain.column(self, column, answer, scope)
+
+    def star(self, star: Star, shown: Sequence[RelationColumn[UsedValue]], scope: _Scope) -> UsedValue:
+        return UsageDomain.star(self, star, shown, scope)
+
+    def query(self, query: object, scope: _Scope) -> UsedValue:
+        current = self.current
+        value = UsageDomain.query(self, query, scope)  # type: ignore[arg-type]
+        self.current = current
+        return value
+
+    def decide(self, relation: RelationNode, inputs: Sequence[_Columns], scope: _Scope) -> Sequence[_Columns]:
+        self.current = relation
+        if isinstance(relation, Filter):
+            self._of_shown(relation.conditions, relation.input, inputs[0], scope)
+            return inputs
+        return UsageDomain.decide(self, relation, inputs, scope)
+
+    def _of_shown(
+        self, expressions: Iterable[Expression], relation: RelationNode, shown: _Columns, scope: _Scope
+    ) -> None:
+        """Note what conditions and sort keys are on: what the relation shows, and what it has left out, which
+        Spark pulls up. Whether that or a query around is meant is not relied on."""
+        here = scope.over(shown)
+        for one in expressions:
+            missing = [
+                parts
+                for parts in names_in(one)
+                if not shown.find_columns(parts) and not _is_here(here.resolve(parts))
+            ]
+            if not missing:
+                self._compute((one,), here)
+                continue
+            hidden = [self.resolver.relation(below, scope) for below in _list_hiding(relation)]
+            self._compute((one,), scope.over(shown, *hidden))
+            for parts in missing:
+                around = scope.resolve(parts)
+                if isinstance(around, FoundName):
+                    self.found.mark(around.attribute.value.origins, plain=False)
+
+    def _note_star(self, star: Star, shown: Sequence[RelationColumn[UsedValue]], scope: _Scope) -> None:
+        tiers = self.resolver.tiers(star, scope)
+        if star.plan_id is not None and len(tiers) != 1:
+            raise Unclear("a star of a relation that is not the only one of its id")
+        if star.pattern is None:
+            UsageDomain._note_star(self, star, shown, scope)
+            return
+        if any(tier.open for tier in tiers):
+            raise Unclear("a pattern of columns")
+        for one in shown:
+            self.found.used |= one.value.origins
+        if not star.pattern.isidentifier():  # RULE (column-pattern-expression)
+            self._note_places(tiers)
+
+    def _note_places(self, relations: Iterable[_Columns]) -> None:
+        """Note that columns are meant by their places, or by a pattern: one more would change which."""
+        tables = {one.value.table for below in relations for one in below.columns}
+        self.found.stars |= {table for table in tables if table is not None}
+
+    def _set(self, relation: SetOperation, inputs: Sequence[_Columns]) -> None:
+        shown = [[one for one in side.columns if one.bare] for side in inputs]
+        if any(side.uncounted for side in inputs):
+            raise Unclear("the columns of a set operation cannot be matched")
+        if relation.kind is not SetKind.UNION:
+            for side in inputs:  # rows are compared
+                self.show(side.columns)
+                self.compute_with(side.columns)
+        if not relation.by_name:
+            self._note_places(inputs)  # RULE (union-by-place)
+            if len({len(columns) for columns in shown}) != 1:
+                raise Unclear("the columns of a set operation cannot be matched")
+            return
+        first, *others = [[one.name for one in columns] for columns in shown]
+        for names in others:
+            found = [names.count(name) for name in first]
+            if any(count != 1 and not (relation.missing and not count) for count in found):
+                raise Unclear("the columns of a set operation cannot be matched")
+
+    # Words.
+
+    def _means_function(
+        self, column: NamedColumn, answer: NameAnswer[UsedValue], scope: _Scope
+    ) -> bool | None:
+        """Whether a word is the function; None: it is not certain.
+
+        Spark looks for a column of the relation itself first, then for the function, and only then further
+        down, in the query around, and among the columns that are being named.
+        """
+        if column.plan_id is not None and not isinstance(answer, OpenName):
+            return isinstance(answer, UnknownName)
+        if any(tier.find_columns(column.parts) for tier in (scope.levels[0][:1] if scope.levels else ())):
+            return False
+        if not isinstance(answer, UnknownName):
+            return None
+        for below in self._list_below():
+            if below.open or below.find_columns(column.parts):
+                return None
+        return True
+
+    def _list_below(self) -> Iterator[_Columns]:
+        """Yield what the current relation is made of, further down."""
+        for one in () if self.current is None else self.current.inputs:
+            for below in _list_hiding(one):
+                yield self.resolver.relation(below, NameScope())
+
+
+def _is_here(answer: NameAnswer[UsedValue]) -> bool:
+    """Whether a name is of the relation itself."""
+    return not isinstance(answer, UnknownName) and getattr(answer, "depth", 0) == 0
+
+
+def _list_hiding(relation: RelationNode) -> Iterator[RelationNode]:
+    """Yield the relations below one whose columns Spark finds, although what is above has left them out."""
+    while len(relation.inputs) == 1 and not isinstance(relation, SubqueryAlias | OpaqueRelation):
+        if isinstance(relation, Pass) and relation.why in (Passing.DISTINCT, Passing.FIRST_ROWS):
+            return
+        (relation,) = relation.inputs
+        yield relation
+
+
+def _moved(span: Span, by: int) -> Span:
+    return Span(span.start + by, span.end + by)
+
+
+def _note_meanings(words: WordMeanings, notes: PlanNotes, domain: _PlanUsageDomain) -> None:
+    for message, column in notes.references.items():
+        found: set[bool | None] = (
+            {False} if id(column) in notes.strings else domain.words.get(id(column), set())
         )
-
-    # ---------------------------------------------------------------- relations
-
-    def relation(self, root: pb.Relation, outer: ColumnPlace | None) -> Node:
-        """Walk a relation and those that it reads, without recursion, and return its columns."""
-        order: list[tuple[pb.Relation, str, Message]] = []
-        stack = [root]
-        while stack:
-            relation = stack.pop()
-            case: str = relation.WhichOneof("rel_type") or ""
-            message: Message = getattr(relation, case) if case else relation
-            order.append((relation, case, message))
-            names = INPUTS.get(case, ())
-            if case == "with_relations":
-                self._bind(relation.with_relations)
-            if case == "group_map" and not relation.group_map.HasField("initial_input"):
-                names = names[:1]
-            stack += [getattr(message, name) for name in names]
-        self.findings.count(len(order))
-        results: list[Node] = []
-        made, walk = self.made, self.relations.walk
-        for relation, case, message in reversed(order):
-            reads = INPUTS.get(case)
-            if reads is None:
-                node = self._leaf(relation, case)
-            else:
-                count = len(reads)
-                if case == "group_map" and not relation.group_map.HasField("initial_input"):
-                    count = 1
-                inputs = results[-count:]
-                del results[-count:]
-                node = walk(case, message, inputs, outer)
-            results.append(node)
-            made.append((relation, node))
-        return results[0]
-
-    def _leaf(self, relation: pb.Relation, case: str) -> Node:
-        if case in ("read", "relation_changes"):
-            return self._table(relation, case)
-        if case == "sql":
-            return self._text(relation)
-        if case == "range":
-            return Node([PlanColumn("id", (), frozenset())])
-        if case == "local_relation":
-            return local(relation.local_relation.schema)
-        if case in _OPAQUE_LEAVES:
-            return build_unknown_relation()
-        if case == "unresolved_table_valued_function":
-            return self._call(relation.unresolved_table_valued_function.arguments)
-        if case == "common_inline_user_defined_table_function":
-            return self._call(relation.common_inline_user_defined_table_function.arguments)
-        raise Unclear(f"column analysis does not understand {case or 'an empty relation'}")
-
-    def _call(self, arguments: Sequence[pb.Expression]) -> Node:
-        self.expressions.compute(arguments, ColumnPlace(build_unknown_relation()))
-        return build_unknown_relation()
-
-    def _table(self, relation: pb.Relation, case: str) -> Node:
-        table = self.tables.get(id(relation))
-        if table is None:
-            if case == "read" and relation.read.WhichOneof("read_type") == "data_source":
-                return build_unknown_relation()
-            raise Unclear("a table is not known")
-        if table.name is None:
-            return build_unknown_relation(tuple([part.lower() for part in table.parts]))
-        node = _whole(table.name, _TableColumns(table.columns), table.guessed)
-        self.findings.count(len(node.columns))
-        if case == "relation_changes":
-            return Node(node.columns, complete=False, open=((),))
-        return node
-
-    def _text(self, relation: pb.Relation) -> Node:
-        text, use = self.texts.get(id(relation), (None, None))
-        if text is None or use is None:
-            raise Unclear("an SQL text was not read")
-        arguments = [*relation.sql.pos_arguments, *relation.sql.named_arguments.values()]
-        self.expressions.compute(arguments, ColumnPlace(build_unknown_relation()))
-        aliases = {name: self._apply_alias(name) for name in sorted(text.aliases) if _mentions(text, name)}
-        return analyse_texts.query(text.text, use, aliases, self.findings)
-
-    # ---------------------------------------------------------------- references by id and by alias
-
-    def _bind(self, message: pb.WithRelations) -> None:
-        """Bind what stands beside a relation; it is walked where it is used, within the place of its use."""
-        self.references.update(ids_bound(message))
-        self.aliases.update((name.lower(), reference) for name, reference in names_bound(message))
-
-    def _apply_alias(self, name: str) -> Node:
-        if name not in self.aliases:
-            raise Unclear(f"`{name}` is bound nowhere")
-        return self._walk_nested(self.aliases[name], None)
-
-    def _subquery(self, plan_id: int, place: ColumnPlace) -> Node:
-        reference = self.references.get(plan_id)
-        if reference is None:
-            raise Unclear("a subquery refers to a relation that is not beside it")
-        return self._walk_nested(reference, place)
-
-    def _walk_nested(self, relation: pb.Relation, place: ColumnPlace | None) -> Node:
-        self.depth += 1
-        if self.depth > MAX_NESTED_SUBQUERIES:
-            raise Unclear("the plan has too many subqueries within subqueries for column analysis")
-        node = self.relation(relation, place)
-        self.depth -= 1
-        return node
-
-    def _by_plan_id(self, plan_id: int) -> list[Node]:
-        nodes = self.nodes
-        for relation, node in self.made[self.indexed :]:
-            nodes.setdefault(relation.common.plan_id, []).append(node)
-        self.indexed = len(self.made)
-        found = nodes.get(plan_id, [])
-        if not found:
-            raise Unclear("a column is of a relation that is not in the plan")
-        if len(found) > MAX_DUPLICATES:
-            raise Unclear("a relation occurs too often in the plan")
-        return found
-
-
-class _TableColumns:
-    """The columns of a table in one snapshot, told from others by identity: they are compared often."""
-
-    __slots__ = ("columns",)
-
-    def __init__(self, columns: tuple[catalog.Column, ...]) -> None:
-        self.columns = columns
-
-    def __hash__(self) -> int:
-        return id(self.columns)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _TableColumns) and self.columns is other.columns
-
-
-@lru_cache(maxsize=1024)
-def _whole(table: TableName, of: _TableColumns, guessed: frozenset[str]) -> Node:
-    """Return a table as a relation. Nobody changes a relation, so it serves every plan."""
-    name = table.fold()
-    qualifier = name.parts
-    shows = frozenset({table})
-    names = [(column.name.lower(),) * 2 for column in of.columns]
-    names += [(word, GUESSED + word) for word in sorted(guessed)]
-    return Node([PlanColumn(word, qualifier, frozenset({(table, column)}), shows) for word, column in names])
+        words.meanings[message, column.parts[0].lower()] = found
+    for message, text in notes.texts.items():
+        for node in nodes_of(Projection(OpaqueRelation((), ()), (text,))):
+            if isinstance(node, NamedColumn) and len(node.parts) == 1:
+                found = domain.words.get(id(node), set())
+                words.meanings.setdefault((message, node.parts[0].lower()), set()).update(found)
+    for identity, column in notes.strings.items():
+        if domain.words.get(identity, {False}) != {False}:
+            words.not_columns.add(column.parts[0].lower())
 
 
 def _is_plan(message: Message) -> bool:
     return bool(message.DESCRIPTOR.name == "Plan")
-
-
-def _mentions(text: SqlText, name: str) -> bool:
-    return name in text.text.lower()
-
-
-def _by_table(found: set[tuple[TableName, str]], tables: set[TableName]) -> dict[TableName, frozenset[str]]:
-    # By identity first: a name's hash is made anew each time, and columns of one table share its name.
-    alike: dict[int, tuple[TableName, list[str]]] = {}
-    for table, column in found:
-        known = alike.get(id(table))
-        if known is None:
-            alike[id(table)] = (table, [column])
-        else:
-            known[1].append(column)
-    columns: dict[TableName, set[str]] = {table: set() for table in tables}
-    for table, names in alike.values():
-        columns.setdefault(table, set()).update(names)
-    return {table: frozenset(names) for table, names in columns.items()}

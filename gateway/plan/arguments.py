@@ -47,8 +47,8 @@ _CONSTRUCTORS: Final = frozenset({"array", "map", "map_from_arrays"})
 """What PySpark makes lists and dictionaries with."""
 
 _WHY: Final = (
-    "an argument of an SQL text must be a number, a string, a time, or an array or a map of them; "
-    "Spark would write it into the text"
+    "an argument of a SQL text must be a number, a string, a time, or an array or map of them; Spark would "
+    "insert it into the text"
 )
 
 

@@ -71,7 +71,7 @@ def _join_name(call: Message, scope: PlanScope, field: str) -> str:
         return name
     parts = scope.parts(name)
     if len(parts) != 1:
-        raise CannotClassify(f"`{name}` has a database and is given another one")
+        raise CannotClassify(f"`{name}` includes a database, but another one is given as well")
     catalog, database = scope.database(call.db_name)
     return quote_parts((catalog, *levels(database), *parts))
 
@@ -282,7 +282,7 @@ def _refresh_by_path(call: pb.RefreshByPath, scope: PlanScope) -> PlanRequired:
 def _set_current_database(call: pb.SetCurrentDatabase, scope: PlanScope) -> PlanRequired:
     parts = scope.parts(call.db_name)
     if len(parts) == 1 and scope.names.is_catalog(parts[0]):
-        raise CannotClassify(f"`{call.db_name}` is a catalog, a database is needed")
+        raise CannotClassify(f"`{call.db_name}` is a catalog; a database is needed")
     return PlanRequired(
         required=use_below_current(scope.names, parts),
         names=(NamePin(message=call, field="db_name", text=quote_parts(parts)),),
@@ -367,7 +367,7 @@ CALLS: Mapping[str, _Handler] = {
 DATAFRAMES = frozenset({"create_table", "create_external_table"})
 """Calls that PySpark keeps as a DataFrame and sends again, within others and to be analysed."""
 REFUSED_CALLS: Mapping[str, str] = {
-    "drop_global_temp_view": "global temporary views are shared by every session and are not supported",
+    "drop_global_temp_view": "global temporary views are shared by all sessions and are not supported",
 }
 
 
@@ -375,7 +375,7 @@ def call_privileges(call: CatalogCall, names: Names, minor: Minor = NEWEST) -> P
     """Say what a call of the Catalog API wants of a Spark of this minor, or why it cannot pass."""
     handler = CALLS.get(call.operation)
     if handler is None:
-        why = REFUSED_CALLS.get(call.operation, f"the call `{call.operation}` is not known to Sluice")
+        why = REFUSED_CALLS.get(call.operation, f"the catalog call `{call.operation}` is not supported")
         return Unsupported(why)
     if not call.root and call.operation not in DATAFRAMES:  # RULE (catalog-call-alone)
         return Unsupported(

@@ -29,7 +29,7 @@ def location_option(start: pb.WriteStreamOperationStart) -> str | Unsupported | 
     """Return the key under which a stream's start names a checkpoint's location; None when it names none."""
     keys = [key for key in start.options if key.lower() == _OPTION]
     if len(keys) > 1:  # RULE (checkpoint-one-location)
-        return Unsupported("the option `checkpointLocation` is written in more than one way")
+        return Unsupported("the option `checkpointLocation` is given more than once in different spellings")
     return keys[0] if keys else None
 
 
@@ -78,8 +78,8 @@ def _leaf(relation: pb.Relation) -> str | Unsupported:
         return str(case)
     if case == "cached_remote_relation":  # RULE (checkpoint-over-cached)
         return Unsupported(
-            "a cached relation is of this session only, and a stream with a `checkpointLocation` may go on "
-            "in another; read what it was made from"
+            "a cached relation exists in this session only, but a stream with a `checkpointLocation` can "
+            "be resumed in another; read its source instead"
         )
     if case == "read" and relation.read.WhichOneof("read_type") == "data_source":
         return _files(relation.read)

@@ -32,7 +32,7 @@ _V2_CREATE, _V2_OVERWRITE, _V2_OVERWRITE_PARTITIONS, _V2_APPEND, _V2_REPLACE, _V
 )
 _DELETE, _INSERT, _INSERT_STAR, _UPDATE, _UPDATE_STAR = range(1, 6)
 
-_EVOLUTION = "schema evolution changes the target's columns and is not supported"
+_EVOLUTION = "schema evolution changes the columns of the target and is not supported"
 _SINK_OPTIONS = frozenset({"numrows", "truncate", "outputmode"})
 """Options of the console and memory sinks, lower case."""
 _SINKS = frozenset({"memory", "console", "noop"})
@@ -67,7 +67,7 @@ def _write(command: pb.WriteOperation, scope: PlanScope) -> PlanRequired:
         raise CannotClassify(_EVOLUTION)
     mode = command.mode or _ERROR_IF_EXISTS
     if mode not in (_APPEND, _OVERWRITE, _ERROR_IF_EXISTS, _IGNORE):
-        raise CannotClassify(f"the save mode {mode} is not known")
+        raise CannotClassify(f"unknown save mode {mode}")
     source = command.source if command.HasField("source") else None
     paths, options = split_option(command.options.items(), "path")
     storage.check_options(options)
@@ -75,7 +75,7 @@ def _write(command: pb.WriteOperation, scope: PlanScope) -> PlanRequired:
     kind = command.WhichOneof("save_type")
     if kind == "path":
         if source is not None and source.lower() == "hive":
-            raise CannotClassify("files of provider `hive` have no path of their own")
+            raise CannotClassify("provider `hive` does not support paths of files")
         storage.check_provider(source)
         # RULE (write-path)
         return PlanRequired(required=Required(privileges=(*on_url(command.path, "write"), *urls)))
@@ -83,7 +83,7 @@ def _write(command: pb.WriteOperation, scope: PlanScope) -> PlanRequired:
         return _write_table(command.table, mode, source, urls, scope)
     if source is not None and source.lower() == "noop" and not urls:
         return PlanRequired()
-    raise CannotClassify("a write without a table or a path is not known to Sluice")
+    raise CannotClassify("a write without a table or a path is not supported")
 
 
 def _write_table(
@@ -110,7 +110,7 @@ def _write_table(
         inserted = Required(privileges=tuple(required), raw=raw, written=(Written(table=target),))
         return PlanRequired(required=inserted, names=names)
     if table.save_method != _SAVE_AS_TABLE:
-        raise CannotClassify(f"the save method {table.save_method} is not known")
+        raise CannotClassify(f"unknown save method {table.save_method}")
     storage.check_provider(source)
     required = [Privilege(resource, "create")]
     written: tuple[Written, ...] = ()
@@ -156,7 +156,7 @@ def _write_v2(command: pb.WriteOperationV2, scope: PlanScope) -> PlanRequired:
         _V2_CREATE_OR_REPLACE: ("create", "drop"),
     }
     if command.mode not in creates:
-        raise CannotClassify(f"the write mode {command.mode} is not known")
+        raise CannotClassify(f"unknown write mode {command.mode}")
     storage.check_provider(command.provider if command.HasField("provider") else None)
     location = command.table_properties.get("location")
     storage.check_properties(key for key in command.table_properties if key != "location")
@@ -193,10 +193,10 @@ def _merge(command: pb.MergeIntoTableCommand, scope: PlanScope) -> PlanRequired:
         for action in actions:
             kind = action.merge_action.action_type if action.HasField("merge_action") else 0
             if kind not in access:
-                raise CannotClassify("an action of MERGE is not known")
+                raise CannotClassify("unknown MERGE action")
             required.append(Privilege(resource, access[kind]))
     if not required:
-        raise CannotClassify("MERGE without an action does nothing")
+        raise CannotClassify("MERGE has no action")
     return PlanRequired(
         # RULE (plan-merge-reads-raw)
         required=Required(privileges=tuple(dict.fromkeys(required)), read=(target,)),
@@ -206,7 +206,7 @@ def _merge(command: pb.MergeIntoTableCommand, scope: PlanScope) -> PlanRequired:
 
 def _create_view(command: pb.CreateDataFrameViewCommand, scope: PlanScope) -> PlanRequired:
     if command.is_global:  # RULE (dataframe-global-view)
-        raise CannotClassify("global temporary views are shared by every session and are not supported")
+        raise CannotClassify("global temporary views are shared by all sessions and are not supported")
     name = scope.view_name(command.name)
     return PlanRequired(
         required=Required(effects=(CreateTempView(name, "frame"),)),
@@ -227,7 +227,9 @@ def _start_stream(command: pb.WriteStreamOperationStart, scope: PlanScope) -> Pl
         # Its rows are read as a temporary view of the query's name. INVARIANT: Spark makes the view whenever
         # we note one, or the name would reach a table; it compares the format letter by letter.
         if command.format != sink or kind is not None or foreach:  # RULE (memory-sink-name)
-            raise CannotClassify("the sink `memory` is written in small letters and has no other destination")
+            raise CannotClassify(
+                "the sink `memory` must be written in lower case and cannot have another target"
+            )
         effects = (CreateTempView(_plain_name(command.query_name), "stream"),)
     if foreach and kind is None:  # RULE (foreach-target)
         return PlanRequired(required=Required(privileges=required))
@@ -237,7 +239,7 @@ def _start_stream(command: pb.WriteStreamOperationStart, scope: PlanScope) -> Pl
                 required=Required(privileges=required, effects=effects), keeps=sink == "memory"
             )
         if not any(key.lower() == "path" for key in command.options):  # RULE (unknown-sink)
-            raise CannotClassify(f"the streaming sink `{command.format}` is not one that Sluice knows")
+            raise CannotClassify(f"the streaming sink `{command.format}` is not supported")
     if sink:
         storage.check_provider(sink)
     if kind != "table_name":
@@ -247,7 +249,7 @@ def _start_stream(command: pb.WriteStreamOperationStart, scope: PlanScope) -> Pl
     resource = table_resource(target)
     output = command.output_mode.lower() or _APPEND_MODE
     if output not in _OUTPUT_MODES:
-        raise CannotClassify(f"the output mode `{command.output_mode}` is not known")
+        raise CannotClassify(f"unknown output mode `{command.output_mode}`")
     replaces = _OUTPUT_MODES[output]
     return PlanRequired(
         # The table is made when it is not there: whether it is there is not told. What replaces rows replaces
@@ -270,15 +272,15 @@ def _start_stream(command: pb.WriteStreamOperationStart, scope: PlanScope) -> Pl
 def _plain_name(name: str) -> str:
     if not _PLAIN_NAME.fullmatch(name):
         raise CannotClassify(
-            "the rows of the sink `memory` are read as a view of the query's name, so it needs a `queryName` "
-            "of letters, digits and `_`"
+            "the sink `memory` stores its rows in a view with the name of the query: set `queryName`, "
+            "using letters, digits and `_`"
         )
     return name
 
 
 def _stream_query(command: pb.StreamingQueryCommand, scope: PlanScope) -> PlanRequired:
     if command.WhichOneof("command") == "explain":  # RULE (running-query-plan)
-        raise CannotClassify("the plan of a running query prints the filters and masks that it was given")
+        raise CannotClassify("the plan of a running query would show its row filters and masks")
     return PlanRequired()
 
 
@@ -301,8 +303,8 @@ def _register_table_function(
 def _register_data_source(command: pb.CommonInlineUserDefinedDataSource, scope: PlanScope) -> PlanRequired:
     if not is_registrable(command.name):
         raise CannotClassify(
-            f"`{command.name}` is a data source of Spark's own or no plain name; give it another one, of "
-            "letters, digits and `_`"
+            f"`{command.name}` is a built-in data source of Spark, or not a plain name; use another name "
+            "of letters, digits and `_`"
         )
     return _require_registered("data_source", command.name)
 
@@ -310,7 +312,7 @@ def _register_data_source(command: pb.CommonInlineUserDefinedDataSource, scope: 
 def _require_registered(kind: HandleKind, name: str) -> PlanRequired:
     """What is registered is called by its name from then on: with `execute`, like code that a plan brings."""
     if not _PLAIN_NAME.fullmatch(name):  # RULE (registered-name-plain)
-        raise CannotClassify(f"`{name}` is no plain name; name it with letters, digits and `_`")
+        raise CannotClassify(f"`{name}` is not a plain name; use letters, digits and `_`")
     return PlanRequired(required=Required(effects=(RegisterCode(SparkHandle(kind, name.lower())),)))
 
 
@@ -346,7 +348,7 @@ CODE = frozenset(
 )
 """Commands that are code: the walk must have found some in them."""
 REFUSED_COMMANDS: Mapping[str, str] = {
-    "extension": "commands of plug-ins are not known to Sluice",
+    "extension": "plugin commands are not supported",
 }
 
 
@@ -357,9 +359,9 @@ def command_privileges(reading: PlanReading, names: Names) -> PlanRequired | Uns
     case = reading.command.WhichOneof("command_type") or ""
     handler = COMMANDS.get(case)
     if handler is None:
-        return Unsupported(REFUSED_COMMANDS.get(case, f"the command `{case}` is not known to Sluice"))
+        return Unsupported(REFUSED_COMMANDS.get(case, f"the command `{case}` is not supported"))
     if case in CODE and not reading.code:  # RULE (unread-code-command)
-        return Unsupported(f"what the command `{case}` runs could not be read")
+        return Unsupported(f"the input of the command `{case}` could not be read")
     try:
         return handler(getattr(reading.command, case), PlanScope(names))
     except CannotClassify as problem:

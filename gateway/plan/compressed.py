@@ -23,7 +23,7 @@ def open_plan(plan: pb.Plan, *, max_bytes: int = MAX_BYTES) -> None:
     if field is not None:  # RULE (compressed-unknown-fields)
         raise ProtobufError("MALFORMED", f"the compressed plan has an unknown field {field}")
     if operation.compression_codec != pb.COMPRESSION_CODEC_ZSTD:  # RULE (unknown-codec)
-        raise ProtobufError("MALFORMED", "the plan is compressed by a codec that is not known; use zstd")
+        raise ProtobufError("MALFORMED", "the compression codec of the plan is not supported; use zstd")
     kinds = pb.Plan.CompressedOperation
     if operation.op_type == kinds.OP_TYPE_RELATION:
         relation = parse(pb.Relation, unpack(operation.data, max_bytes=max_bytes), max_bytes=max_bytes)
@@ -52,7 +52,7 @@ def unpack(data: bytes, *, max_bytes: int) -> bytes:
                 parts.append(part)
                 total += len(part)
                 if total > max_bytes:  # RULE (decompressed-size)
-                    raise ProtobufError("TOO_LARGE", f"the plan opens to more than {max_bytes} bytes")
+                    raise ProtobufError("TOO_LARGE", f"the decompressed plan has more than {max_bytes} bytes")
     except zstandard.ZstdError as error:
         raise ProtobufError("MALFORMED", "the compressed plan cannot be decompressed") from error
     return b"".join(parts)

@@ -130,7 +130,7 @@ def _reads(reading: PlanReading, names: Names) -> tuple[Read, ...] | Unsupported
             case TempViewName():
                 if read.changes or read.options:  # RULE (temp-view-read-options)
                     return Unsupported(
-                        f"`{written}` is a temporary view, which has neither changes nor options"
+                        f"`{written}` is a temporary view, which has no change feed and takes no options"
                     )
                 found.append(Read(read=read, name=None))
             case TableName() as name:
@@ -148,7 +148,7 @@ def _functions(
             continue
         written = ".".join(parts)
         if internal:  # RULE (internal-functions)
-            return Unsupported(f"the internal function `{written}` is not one that Sluice knows")
+            return Unsupported(f"the internal function `{written}` is not supported")
         registry = _BUILTIN_TABLE_FUNCTIONS if table_valued else _BUILTIN
         builtin = len(parts) == 1 and parts[0].lower() in registry and is_of(parts[0].lower(), minor)
         reference = (FunctionRef(parts=parts, table_valued=table_valued, builtin=builtin),)
@@ -183,7 +183,7 @@ def _handles(reading: PlanReading, names: Names) -> Unsupported | None:
     for use in reading.handles:
         if use.handle not in names.context.handles:  # RULE (foreign-handles)
             what = "cached relation" if use.handle.kind == "relation" else "streaming query"
-            return Unsupported(f"the {what} `{use.handle.id}` is not of this session")
+            return Unsupported(f"the {what} `{use.handle.id}` does not belong to this session")
     return None
 
 
@@ -195,7 +195,7 @@ def _code(uses: Iterable[CodeUse], names: Names) -> Unsupported | None:
             return Unsupported(explain_unknown_format(use.name))
         name = use.name.replace("`", "").strip().rsplit(".", 1)[-1].lower()
         if use.access == "create" and name in RESERVED_FUNCTIONS:  # RULE (reserved-function-names)
-            return Unsupported(f"`{use.name}` is a function of Spark's own, whose name cannot be registered")
+            return Unsupported(f"`{use.name}` is a built-in function of Spark; its name cannot be registered")
     return None
 
 
@@ -206,7 +206,7 @@ def _check_bound_names(reading: PlanReading, names: Names) -> Unsupported | None
         taken = sorted(aliases & names.context.temp_views)
         if taken:  # RULE (registered-over-temp-view)
             return Unsupported(
-                f"the name `{taken[0]}` is bound for one query and is a temporary view of the session too"
+                f"the name `{taken[0]}` is bound for one query and is also a temporary view of the session"
             )
     return None
 

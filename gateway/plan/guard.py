@@ -113,7 +113,8 @@ def read_suffix(read: TableRead) -> str | Unsupported:
     for key, value in read.options:
         if key.lower() not in TABLE_OPTIONS:  # RULE (guard-options)
             return Unsupported(
-                f"the option `{key}` on `{'.'.join(read.parts)}` can point it at other data, so it is refused"
+                f"the option `{key}` on `{'.'.join(read.parts)}` could redirect the read to other data and "
+                "is not supported"
             )
         word = write_string_literal(value)
         if word is None or not word.startswith("'"):  # RULE (guard-literals)

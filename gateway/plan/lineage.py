@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from gateway.algebra.usage import Parts, Unclear
 from gateway.model.catalog import TableName
 from gateway.model.lineage import (
     ANY_COLUMN,
@@ -28,7 +29,6 @@ from gateway.plan.lineage_expressions import TextsById
 from gateway.plan.lineage_walk import NOT_FOLLOWED, PlanLineageWalk
 from gateway.plan.reading import PlanReading
 from gateway.plan.walk import read_plan
-from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.lineage_changes import assign_same_names, every_column, with_rows
 from gateway.sql.lineage_edges import TargetValue
 from gateway.sql.lineage_extraction import Extraction
@@ -72,7 +72,7 @@ def plan_lineage(
     except Unclear as unclear:
         why = unclear.why
     except RecursionError:
-        why = "the plan is nested too deeply"
+        why = "the plan is nested too deep"
     return replace(opened.found, table_level=why)
 
 
@@ -158,7 +158,7 @@ class _Opened:
         elif self.target is not None:
             made = extraction.lineage(self.found, [self._trace_write(walk, self.target)])
         else:
-            raise Unclear("the plan has no command and reads nothing")
+            raise Unclear("the plan has no command and no input")
         guessed = dict.fromkeys((*made.guessed, *walk.guessed))
         return replace(made, guessed=tuple(guessed))
 
@@ -240,7 +240,7 @@ def trace_merge(
 ) -> tuple[list[TargetValue], RelationRows]:
     """Return the columns that a MERGE sets, with the rows that it does so in."""
     if write.table is None:
-        raise Unclear(f"the target {write.dataset} of MERGE is no table that can be known")
+        raise Unclear(f"the MERGE target {write.dataset} is not a known table")
     source = walk.relation(command.source_table_plan, None)
     target = walk.extraction.sources.table(write.table)
     return _PlanMerge(walk, command, write, target, source).trace_changes()
@@ -299,7 +299,7 @@ class _PlanMerge:
                     value = self.walk.value(item.value, place)
                     self.assigned.add(found.name or ANY_COLUMN, with_rows(value, own))
             case _:
-                raise Unclear("an action of MERGE that is not known")
+                raise Unclear("an unknown MERGE action")
 
 
 # What a plan's command writes: its target, the relation whose columns go there, and what decides on rows.

@@ -6,18 +6,19 @@ plan. Subqueries do; how deeply they nest is bounded.
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gateway.algebra.usage import Parts, Unclear
 from gateway.model.lineage import Clause
-from gateway.plan.analyse_expressions import EXISTS, parts_of, pattern_of
-from gateway.plan.lineage_generators import GENERATORS, generate_columns
+from gateway.plan.lineage_generators import generate_columns
 from gateway.plan.lineage_names import column_name
-from gateway.plan.lineage_structs import find_struct_field, infer_type
+from gateway.plan.lineage_structs import find_struct_field, infer_type, parts_of
+from gateway.plan.lowering_expressions import pattern_of
 from gateway.plan.rendering import render
-from gateway.sql.analyse_scope import Parts, Unclear
-from gateway.sql.functions import AGGREGATES
+from gateway.sql.functions import AGGREGATES, GENERATORS
 from gateway.sql.lineage_expressions import MAX_EXPRESSION
 from gateway.sql.lineage_extraction import Bound, Extraction
 from gateway.sql.lineage_references import References, add_conjunct, note_grouping
@@ -44,6 +45,8 @@ from gateway.sql.lineage_sources import LineageText
 from gateway.wire.connect import Message, pb
 
 _COMPARISONS = frozenset({"==", "=", "!=", "<>", "<", "<=", ">", ">="})
+EXISTS = 2
+"""`SubqueryType` of EXISTS: it looks at rows only."""
 _GROUPED_PYTHON = frozenset({202, 252, 256})
 """Kinds of Python functions that aggregate: over pandas, and over Arrow."""
 _METADATA = "_metadata"
@@ -200,7 +203,7 @@ class PlanLineageExpressions(References):
                 shown = [here for a in frame.shown if (here := _still_there(a, place)) is not None]
                 if len(shown) == len(frame.shown):
                     return shown, frame.opens
-            raise Unclear("a star of a relation that is not in the plan")
+            raise Unclear("a star refers to a relation that is not in the plan")
         target = star.unparsed_target
         return self.expand_star(parts_of(target.removesuffix(".*")) if target else (), place)
 
@@ -211,16 +214,17 @@ class PlanLineageExpressions(References):
         frame, text = place.frame, regex.col_name
         if regex.HasField("plan_id"):
             frame = next(iter(self.by_plan_id(regex.plan_id)), frame)
-        pattern = pattern_of(text)
-        if frame.opens:
+        written = pattern_of(text)
+        if frame.opens or written is None:
             raise Unclear("a pattern of columns")
+        pattern = re.compile(written, re.IGNORECASE)
         return [a for a in frame.shown if a.name is not None and pattern.fullmatch(a.name)]
 
     def text(self, message: Message) -> tuple[LineageText, Bound]:
         """Return the SQL that a message has, and what names of the plan's mean in it."""
         text, names = self.texts.get(id(message), (None, frozenset()))
         if text is None:
-            raise Unclear("SQL within the plan that Spark's parser does not read")
+            raise Unclear("SQL in the plan that Spark's parser rejects")
         return text, self.bind_names(names)
 
     # ---------------------------------------------------------------- values

@@ -9,12 +9,6 @@ from gateway.sql.lineage_scope import LineageRelation, Value
 from gateway.sql.lineage_types import element_type, struct_fields
 from gateway.wire.connect import pb
 
-GENERATORS = frozenset(
-    """explode explode_outer posexplode posexplode_outer inline inline_outer stack json_tuple
-    variant_explode variant_explode_outer""".split()
-)
-"""Functions whose result may be any number of columns under names of their own."""
-
 
 def generate_columns(
     function: pb.Expression.UnresolvedFunction | pb.UnresolvedTableValuedFunction,

@@ -6,12 +6,12 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gateway.algebra.usage import Unclear
 from gateway.model.lineage import Clause
 from gateway.plan.lineage_expressions import PlanFragment
 from gateway.plan.lineage_relations import OneInput, Outer, Several, code_over
 from gateway.plan.lineage_sources import names_in
 from gateway.plan.lineage_structs import literal_name
-from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_joins import find_null_rejecting, keep_unmatched, key_parts, merge_keys
 from gateway.sql.lineage_references import decide_by, group_by
 from gateway.sql.lineage_scope import (

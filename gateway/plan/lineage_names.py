@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gateway.plan.analyse_expressions import parts_of
-from gateway.plan.lineage_structs import NUMBERS, infer_type, literal_name
-from gateway.sql.analyse_scope import Unclear
+from gateway.algebra.usage import Unclear
+from gateway.plan.lineage_structs import NUMBERS, infer_type, literal_name, parts_of
 from gateway.sql.lineage_types import is_map, is_plain, kind_of
 from gateway.wire.connect import pb
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from gateway.algebra.usage import Parts, Unclear
 from gateway.model.lineage import Clause
-from gateway.plan.analyse_expressions import parts_of
 from gateway.plan.lineage_expressions import PlanFragment, PlanLineageExpressions
 from gateway.plan.lineage_sources import names_in
+from gateway.plan.lineage_structs import parts_of
 from gateway.plan.rendering import render
-from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.lineage_references import add_conjunct, decide_by
 from gateway.sql.lineage_scope import (
     CHOOSING,
@@ -128,7 +128,7 @@ class OneInput(PlanLineageExpressions):
         values = message.values[:]
         chosen = self._choose_columns(message.cols, frame)
         if not values:
-            raise Unclear("a value that fills what is missing is missing itself")
+            raise Unclear("a fill value is missing")
         changed: dict[int, Attribute] = {}
         for i, attribute in enumerate(chosen):
             literal = values[i] if len(values) == len(message.cols) and i < len(values) else values[0]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gateway.plan.analyse_expressions import parts_of
+from gateway.algebra.usage import Parts, Unclear
+from gateway.plan.identifiers import attribute_parts
 from gateway.sql.lineage_structs import of_schema
 from gateway.sql.lineage_types import COUNTS, element_type, field_type, is_nested, struct_of, sum_type
 from gateway.wire.connect import pb
@@ -18,6 +19,17 @@ _SAME = frozenset(
 
 NUMBERS = ("byte", "short", "integer", "long")
 """Literals that Spark shows as they are."""
+
+
+def parts_of(text: str) -> Parts:
+    """Return the parts of an attribute's name, lower case; raise Unclear when Spark would not read them."""
+    if "." not in text and "`" not in text:
+        return (text.lower(),)
+    parts = attribute_parts(text)
+    if not parts:
+        raise Unclear("a column's name cannot be read")
+    return tuple([part.lower() for part in parts])
+
 
 TypeOf = Callable[[pb.Expression.UnresolvedAttribute], str]
 

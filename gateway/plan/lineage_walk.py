@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import cast
 
+from gateway.algebra.usage import Unclear
 from gateway.model.lineage import StatementLineage
-from gateway.plan.analyse_relations import INPUTS
 from gateway.plan.lineage_expressions import TextsById
 from gateway.plan.lineage_generators import generate_columns
 from gateway.plan.lineage_joins import TwoInputs
 from gateway.plan.lineage_relations import Outer, names_of_type, of_whole
 from gateway.plan.lineage_sources import columns_in, local_names
+from gateway.plan.lowering import INPUTS
 from gateway.plan.reading import PlanReading
 from gateway.plan.references import ids_bound, names_bound
 from gateway.plan.walk_sources import is_registrable
-from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_extraction import Bound, Extraction
 from gateway.sql.lineage_scope import (
     NO_DEPENDENCIES,
@@ -154,7 +154,7 @@ class PlanLineageWalk(TwoInputs):
     ) -> LineageRelation:
         made = self.kept.get(message.relation_id)
         if made is None:
-            raise Unclear("a relation that Spark has kept, and whose lineage is not known")
+            raise Unclear("a relation cached in the session, whose lineage is not known")
         return self.extraction.sources.resolve_cached(made)
 
     def _function(
@@ -189,18 +189,18 @@ class PlanLineageWalk(TwoInputs):
 
     def _apply_alias(self, name: str) -> LineageRelation:
         if name not in self._aliases:
-            raise Unclear(f"`{name}` is bound nowhere")
+            raise Unclear(f"`{name}` is not bound")
         return self.lateral(self._aliases[name], None).relation()
 
     def subquery(self, plan_id: int, place: Environment) -> Frame:
         reference = self._references.get(plan_id)
         if reference is None:
-            raise Unclear("a subquery refers to a relation that is not beside it")
+            raise Unclear("a subquery refers to a relation that is not a sibling")
         return self.lateral(reference, place)
 
     def lateral(self, relation: pb.Relation, place: Outer) -> Frame:
         if self._nested >= MAX_NESTED:  # RULE (lineage-nested-bound)
-            raise Unclear("the plan has too many queries within queries")
+            raise Unclear("the plan has too many nested queries")
         self._nested += 1
         frame = self.relation(relation, place)
         self._nested -= 1

@@ -69,7 +69,7 @@ def plan_measures(
         aggregate = above[0].aggregate
         if aggregate.group_type != pb.Aggregate.GROUP_TYPE_GROUPBY:
             return Unsupported(
-                f"{table.name} is a metric view, and Spark computes no measures by grouping sets"
+                f"{table.name} is a metric view; Spark does not support measures with grouping sets"
             )
         keys, items = aggregate.grouping_expressions, aggregate.aggregate_expressions
     elif case == "project":
@@ -86,7 +86,7 @@ def plan_measures(
             return why
     if not (walk.calls or walk.texts or case == "aggregate" or any(map(_aggregates, items))):
         return Unsupported(
-            f"{table.name} is a metric view, and is read by measure(…), other aggregate functions or groupBy"
+            f"{table.name} is a metric view; read it with measure(…), other aggregate functions or groupBy"
         )
     return PlanMeasures(calls=tuple(walk.calls), texts=tuple(walk.texts))
 
@@ -157,22 +157,20 @@ class _MeasureFinder:
         nameless = item.WhichOneof("expr_type") not in ("alias", "expression_string")
         if why is None and nameless and len(self.calls) > before and not self.calls[-1][1].title:
             name = self.calls[-1][1].measure
-            return Unsupported(
-                f"{self._what}: give MEASURE({name}) and what stands around it a name by alias"
-            )
+            return Unsupported(f"{self._what}: give the expression around MEASURE({name}) an alias")
         return why
 
     def _find_refusal(self, message: Message, item: pb.Expression, *, listed: bool) -> Unsupported | None:
         if isinstance(message, pb.Expression):
             case = message.WhichOneof("expr_type")
             if case in _STARS:
-                return Unsupported(f"{self._what}: name its columns in place of `*`")
+                return Unsupported(f"{self._what}: list its columns instead of `*`")
             if case == "unresolved_attribute":
                 return self._inside.reject_bare_measure(_parts(message))
             if case == "expression_string":
                 return self._text(message, item, listed=listed)
             if case == "window" and has_measure(message):
-                return Unsupported(f"{self._what}: MEASURE(…) has no window")
+                return Unsupported(f"{self._what}: MEASURE(…) cannot have a window")
             if _is_measure(message):
                 return self._call(message, item, listed=listed)
             if _counts_rows(message):
@@ -198,7 +196,7 @@ class _MeasureFinder:
     def _text(self, message: pb.Expression, item: pb.Expression, *, listed: bool) -> Unsupported | None:
         tree = self._tree_of(message.expression_string)
         if tree is None:
-            return Unsupported(f"{self._what}, and a text beside it could not be followed")
+            return Unsupported(f"{self._what}, and SQL text in the plan could not be parsed")
         if message is item and tree.node != "Alias":
             tree = ExpressionNode(node="UnresolvedAlias", children=(tree,))
         found = self._inside.find_calls(tree, listed=listed)

@@ -1,38 +1,31 @@
 """Words of a plan that are a column or ask who the user is: `user`, `current_user`, `session_user`.
 
 Spark takes a column's name for the function of that name where the relation has no such column, and answers
-the account that it runs as. Where each word stands column analysis has noted; what is not certain is refused.
+the account that it runs as. What each word means column analysis has noted; what is not certain is refused.
 """
 
 from __future__ import annotations
 
-from gateway.plan.analyse_scope import ColumnUsage
+from gateway.plan.analyse import WordMeanings
 from gateway.plan.identifiers import attribute_parts
 from gateway.plan.reading import PlanReading
 from gateway.sql.identity import IDENTITIES, IsIdentity, refuse_unclear
 from gateway.sql.required import Unsupported
-from gateway.wire.connect import Message, pb
+from gateway.wire.connect import Message
 
 
-def collect_word_places(
-    reading: PlanReading, texts: tuple[pb.Expression.ExpressionString, ...]
-) -> ColumnUsage:
-    """Return findings that will note where the plan's words stand, and the expressions of `texts`."""
-    return ColumnUsage(asked={id(message) for message in (*reading.words, *texts)})
-
-
-def find_meanings(message: Message, findings: ColumnUsage) -> IsIdentity:
-    """Return what words mean where a message stands."""
+def find_meanings(message: Message, words: WordMeanings) -> IsIdentity:
+    """Return what words mean in a message."""
 
     def meaning(name: str) -> bool | None:
-        found = {place.is_function(name) for place in findings.places.get(id(message), ())}
-        return found.pop() if len(found) == 1 else None
+        found = words.meanings.get((id(message), name), set())
+        return next(iter(found)) if len(found) == 1 else None
 
     return meaning
 
 
 def functions_among(
-    reading: PlanReading, findings: ColumnUsage, *, followed: bool
+    reading: PlanReading, words: WordMeanings, *, followed: bool
 ) -> frozenset[int] | Unsupported:
     """Return the words, by the identity of their messages, that are functions. `followed`: column analysis
     was not silent about the plan."""
@@ -40,12 +33,12 @@ def functions_among(
     for word in reading.words:
         text = word.unparsed_identifier if hasattr(word, "unparsed_identifier") else word.col_name
         name = (attribute_parts(text) or (text,))[0].lower()
-        meaning = find_meanings(word, findings)(name)
+        meaning = find_meanings(word, words)(name)
         if meaning is None:
             return refuse_unclear(name)
         if meaning:
             found.add(id(word))
     for name in {name.lower() for name in reading.names} & IDENTITIES:
-        if not followed or name in findings.not_columns:
+        if not followed or name in words.not_columns:
             return refuse_unclear(name)
     return frozenset(found)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from gateway.model.statement import NumberedQuery, PlanRequest
-from gateway.plan.analyse_relations import INPUTS
+from gateway.plan.lowering import INPUTS
 from gateway.wire.connect import ProtobufError, parse, parse_again, pb, serialize
 
 _Kind = Literal["execute", "analyze"]

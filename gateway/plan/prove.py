@@ -67,7 +67,7 @@ def prove_plan(reading: PlanReading, original: bytes, forwarded: bytes, edits: E
     """
     edits.undo()
     if bytes_of(reading.message) != original:  # RULE (proof-unchanged)
-        return "the plan without what was written into it is not the plan that was judged"
+        return "the rewritten plan, with its changes undone, is not the plan that was authorized"
     try:
         plan = parse(type(reading.message), forwarded)
     except ProtobufError as error:  # RULE (proof-too-deep)
@@ -85,7 +85,7 @@ def prove_plan(reading: PlanReading, original: bytes, forwarded: bytes, edits: E
         )
     for (name, _), count in added.items():
         if count > 0:  # RULE (proof-no-other-reads)
-            return f"the plan has a {short_name(name)} that was not judged"
+            return f"the rewritten plan has a {short_name(name)} that was not authorized"
     return None
 
 
@@ -139,7 +139,7 @@ class _CheckedType:
 def _check(descriptor: Descriptor) -> _Check | None:
     name = descriptor.full_name
     if name in _FORBIDDEN:  # RULE (proof-unread)
-        return lambda message, edits: "the plan holds what cannot be read"
+        return lambda message, edits: "the rewritten plan has a part that cannot be read"
     if name == _OLD_TEXT:
         return cast("_Check", _old_text_check)  # RULE (proof-older-text)
     if name == _STREAM:
@@ -158,14 +158,14 @@ def _text_check(kind: str, fields: Sequence[FieldDescriptor]) -> _Check:
         known: set[str] = getattr(edits, kind)
         for name, present in named:
             if getattr(message, name) not in known and (not present or message.HasField(name)):
-                return "the plan names what was not judged"
+                return "the rewritten plan has a name that was not authorized"
         return None
 
     return check
 
 
 def _old_text_check(message: pb.SqlCommand, edits: Edits) -> str | None:
-    return "the plan has a text that was not judged" if message.sql else None
+    return "the rewritten plan has a text that was not authorized" if message.sql else None
 
 
 def _stream_check(message: pb.WriteStreamOperationStart, edits: Edits) -> str | None:
@@ -173,9 +173,9 @@ def _stream_check(message: pb.WriteStreamOperationStart, edits: Edits) -> str | 
     written = {value for key, value in message.options.items() if key.lower() == "checkpointlocation"}
     # RULE (proof-stream-targets)
     if message.HasField("table_name") and message.table_name not in edits.targets:
-        return "the stream has a target that was not judged"
+        return "the stream has a target that was not authorized"
     # RULE (proof-checkpoints)
-    return None if written <= edits.checkpoints else "the stream has a checkpoint that was not judged"
+    return None if written <= edits.checkpoints else "the stream has a checkpoint that was not authorized"
 
 
 class _Kinds(dict[type[Message], _CheckedType]):

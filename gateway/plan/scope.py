@@ -56,7 +56,7 @@ class PlanScope:
     def parts(self, text: str) -> tuple[str, ...]:
         parts = table_parts(text)
         if parts is None:
-            raise CannotClassify(Unsupported(f"`{text}` is not a name that can be read", name=text))
+            raise CannotClassify(Unsupported(f"`{text}` cannot be parsed as a name", name=text))
         return parts
 
     def table(self, text: str) -> TableName | TempViewName:
@@ -98,14 +98,14 @@ class PlanScope:
             raise CannotClassify(resolved.refusal(text))
         catalog, database = resolved
         if database is None:
-            raise CannotClassify(f"`{catalog}` is a catalog, a database is needed")
+            raise CannotClassify(f"`{catalog}` is a catalog; a database is needed")
         return catalog, database
 
     def view_name(self, text: str) -> str:
         """Return the one plain part that a temporary view's name is."""
         parts = table_parts(text)
         if parts is None or len(parts) != 1 or not parts[0].strip():
-            raise CannotClassify(f"`{text}` is not a plain name, and a temporary view has one")
+            raise CannotClassify(f"`{text}` is not a plain name, which a temporary view needs")
         return parts[0]
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from gateway.plan.table_fields import PLUGIN, MessageRows, row
 
 _PIPELINE_SQL = (
-    "SQL that defines a pipeline runs later, where it could not be judged; write its queries as DataFrames"
+    "SQL that defines a pipeline runs later, when it cannot be authorized; write its queries as DataFrames"
 )
-_PIPELINE_CDC = "a change flow reads its source by name, later, where it could not be judged"
-_PIPELINE_CONF = "settings of a pipeline would not pass Sluice's rules for SET"
+_PIPELINE_CDC = "a change flow reads its source by name later, when it cannot be authorized"
+_PIPELINE_CONF = "settings of a pipeline would bypass Sluice's rules for SET"
 
 COMMANDS: MessageRows = {
     "Command": row(
@@ -71,7 +71,7 @@ COMMANDS: MessageRows = {
     "StreamingQueryCommand": row(
         walk="query_id await_termination",
         plain="status last_progress recent_progress stop process_all_available exception",
-        refused={"explain": "the plan of a running stream would show the policies that are woven into it"},
+        refused={"explain": "the plan of a running stream would show the row filters and masks in it"},
     ),
     "StreamingQueryInstanceId": row(handle="id", plain="run_id"),
     "StreamingQueryCommand.ExplainCommand": row(plain="extended"),

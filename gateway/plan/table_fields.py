@@ -24,7 +24,7 @@ class FieldRule(enum.Enum):
     OPTIONS = "options by key: only those that are known to be harmless"
     FORMAT = "a data source by name: only those that read and write files"
     PATH = "a path or an address"
-    CODE = "code of the user's"
+    CODE = "user-defined code"
     HANDLE = "the id of something in Spark's session"
     TARGET = "what a command or a catalog call names: judged with the command"
 
@@ -37,8 +37,8 @@ class RefusedField:
 
 
 PLUGIN = (
-    "plugins of Spark Connect, such as Delta's `DeltaTable`, are code that Sluice cannot read; say it in SQL "
-    "(MERGE, UPDATE, DELETE, DESCRIBE HISTORY, …)"
+    "plugins of Spark Connect, such as Delta's `DeltaTable`, contain code that Sluice cannot authorize; "
+    "use SQL instead (MERGE, UPDATE, DELETE, DESCRIBE HISTORY, …)"
 )
 """Why a field for messages of a plugin is refused."""
 

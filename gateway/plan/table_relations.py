@@ -51,7 +51,7 @@ RELATIONS: MessageRows = {
         """,
         refused={
             "extension": PLUGIN,
-            "unknown": "a relation of an unknown kind cannot be judged",
+            "unknown": "a relation of an unknown kind is not supported",
         },
     ),
     "RelationCommon": row(walk="origin", plain="source_info plan_id"),
@@ -66,7 +66,7 @@ RELATIONS: MessageRows = {
         path="paths",
         plain="source_name",
         # RULE (jdbc-predicates)
-        refused={"predicates": "predicates are SQL for another database, which Sluice does not govern"},
+        refused={"predicates": "predicates are SQL of another database, which Sluice does not authorize"},
     ),
     "RelationChanges": row(table="unparsed_identifier is_streaming", options="options"),
     "SQL": row(sql="query", walk="args pos_args named_arguments pos_arguments"),

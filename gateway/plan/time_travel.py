@@ -47,7 +47,7 @@ def text_of(read: pb.Read) -> str | None:
     travels = not _KNOWN.isdisjoint(options)
     if read.is_streaming:
         if travels:
-            raise refuse(f"a stream of `{clip(name)}` cannot begin at a version, a time or a branch")
+            raise refuse(f"a stream of `{clip(name)}` cannot start at a version, a time or a branch")
         if read.WhichOneof("read_type") == "data_source":
             options = dict(given)
             read.named_table.unparsed_identifier = name
@@ -56,10 +56,12 @@ def text_of(read: pb.Read) -> str | None:
     if not travels and not _is_metadata(parts) and read.WhichOneof("read_type") == "named_table":
         return None
     if len(options) < len(given):
-        raise refuse(f"an option of `{clip(name)}` is there twice, in other letters")
+        raise refuse(f"an option of `{clip(name)}` is given more than once in different spellings")
     table_options({key: value for key, value in given.items() if key.lower() not in _KNOWN})
     if len(options.keys() - _KNOWN):
-        raise refuse(f"options of streams on `{clip(name)}` go together with no version, time or branch")
+        raise refuse(
+            f"options of a stream on `{clip(name)}` cannot be combined with a version, time or branch"
+        )
     if not _OF_FEEDS.isdisjoint(options):
         return f"SELECT * FROM {_changes(parts, options)}"
     return f"SELECT * FROM {quote_parts(parts)}{_as_of(options)}"
@@ -70,8 +72,8 @@ def parts_of_table(text: str) -> tuple[str, ...]:
     parts = table_parts(text)
     if parts is None:
         why = (
-            f"the table name `{clip(text)}` cannot be read; write parts with other signs than letters, "
-            "digits and `_` in backticks, and time travel as SQL"
+            f"the table name `{clip(text)}` cannot be parsed; put name parts with characters other than "
+            "letters, digits and `_` in backticks, and write time travel as SQL"
         )
         raise refuse(Unsupported(why, name=text))
     return parts
@@ -89,7 +91,7 @@ def _read_name(read: pb.Read) -> tuple[str, Mapping[str, str]] | None:
     if len(names) != 1 or "/" in names[0]:
         return None
     if source.schema:
-        raise refuse(f"a table of {source.format} has its own columns: `schema` cannot give it others")
+        raise refuse(f"a {source.format} table has its own columns and does not take a `schema`")
     return names[0], rest
 
 
@@ -112,7 +114,7 @@ def _as_of(options: Mapping[str, str]) -> str:
     if key == "snapshot-id":
         return f" VERSION AS OF {_integer(key, value)}"
     if key != "versionasof" and _INTEGER.fullmatch(value.strip()):
-        raise refuse(f"the {key} `{clip(value)}` would be read as the number of a snapshot")
+        raise refuse(f"Spark would read the {key} `{clip(value)}` as a snapshot id")
     return f" VERSION AS OF {_literal(key, value)}"
 
 
@@ -120,27 +122,27 @@ def _changes(parts: tuple[str, ...], options: Mapping[str, str]) -> str:
     """Return the call of Delta's that reads the change feed."""
     asked = {options[key].strip().lower() for key in _FEEDS & options.keys()}
     if asked != {"true"} or not _OF_FEEDS.issuperset(options):
-        raise refuse("changes are read by `readChangeFeed` = true, without a version of the table beside it")
+        raise refuse("set `readChangeFeed` = true without a version of the table")
     if not all(map(_WORD.fullmatch, parts)):
-        raise refuse(f"changes are read of a table whose name is plain; `{clip('.'.join(parts))}` is not")
+        raise refuse(f"a change feed needs a plain table name; `{clip('.'.join(parts))}` is not one")
     arguments = [_literal("table", ".".join(parts))]
     for bound in _BOUNDS:
         version, time = options.get(f"{bound}version"), options.get(f"{bound}timestamp")
         if version is not None and time is not None:
-            raise refuse(f"`{bound}Version` and `{bound}Timestamp` say the same thing twice")
+            raise refuse(f"use either `{bound}Version` or `{bound}Timestamp`")
         if version is not None:
             arguments.append(_integer(f"{bound}Version", version))
         elif time is not None:
             arguments.append(_literal(f"{bound}Timestamp", time))
         elif bound == "starting":
-            raise refuse("changes of a table begin somewhere: `startingVersion` or `startingTimestamp`")
+            raise refuse("a change feed needs `startingVersion` or `startingTimestamp`")
     return f"table_changes({', '.join(arguments)})"
 
 
 def _integer(key: str, value: str) -> str:
     number = value.strip()
     if not _INTEGER.fullmatch(number):
-        raise refuse(f"the option `{key}` is `{clip(value)}` and has to be an integer")
+        raise refuse(f"the option `{key}` must be an integer, not `{clip(value)}`")
     return number
 
 

@@ -83,7 +83,7 @@ def _analysis(request: pb.AnalyzePlanRequest, minor: Minor) -> PlanReading:
         plan: pb.Plan = getattr(inner, field)
         open_plan(plan)  # RULE (analysis-decompressed)
         if plan.WhichOneof("op_type") == "command":
-            raise refuse("commands cannot be analysed, only relations")  # RULE (no-command-analysis)
+            raise refuse("only relations can be analyzed, not commands")  # RULE (no-command-analysis)
         names.append(_plan_name(plan))
     if isinstance(inner, _OF_RELATIONS):
         names.append(_relation_name(inner.relation))
@@ -117,8 +117,8 @@ def _walk(walk: PlanWalk) -> None:
             )
         if len(UnknownFieldSet(message)):  # RULE (unknown-fields)
             raise refuse(
-                f"the plan has a field that Sluice does not know ({find_unknown(reading.message)}): the "
-                "client is of another version than Spark"
+                "the plan has a field that this gateway does not support "
+                f"({find_unknown(reading.message)}): the client is of another version than Spark"
             )
         if steps.reader is not None:
             steps.reader(walk, message)
@@ -141,9 +141,7 @@ def _walk(walk: PlanWalk) -> None:
                 inner.extend(value.values())
             elif op == codes:
                 if value not in step.known:  # RULE (unknown-enum-numbers)
-                    raise refuse(
-                        f"{steps.name}.{field.name} has the value {value}, which Sluice does not know"
-                    )
+                    raise refuse(f"{steps.name}.{field.name} has the unknown value {value}")
             elif op == Op.NAMES:
                 names.extend(value)
             elif op == Op.NAME:
@@ -153,7 +151,7 @@ def _walk(walk: PlanWalk) -> None:
             else:
                 raise refuse(step.why)  # RULE (refused-fields)
         if seen != steps.required:  # RULE (message-without-kind)
-            raise refuse(f"a {steps.name} of no kind that Sluice knows")
+            raise refuse(f"a {steps.name} of an unknown kind")
         if inner:
             inner.reverse()
             pending += inner

@@ -84,9 +84,9 @@ def _write_v2(walk: PlanWalk, write: pb.WriteOperationV2) -> None:
 )
 def _write_stream(walk: PlanWalk, write: pb.WriteStreamOperationStart) -> None:
     if write.HasField("foreach_writer"):  # RULE (foreach-writer)
-        _execute(walk, "foreach", "a function that is called for every row of a stream")
+        _execute(walk, "foreach", "a function called for every row of a stream")
     if write.HasField("foreach_batch"):
-        _execute(walk, "foreach_batch", "a function that is called for every batch of a stream")
+        _execute(walk, "foreach_batch", "a function called for every batch of a stream")
     path = write.path if write.HasField("path") else None
     # The sink `memory` is a temporary view; what it may be called is for the command to say.
     file_format = None if write.format == "memory" else write.format or None
@@ -105,7 +105,7 @@ def _walk_streaming_query(walk: PlanWalk, query: pb.StreamingQueryInstanceId) ->
     "StreamingQueryManagerCommand.StreamingQueryListenerCommand.listener_payload",
 )
 def _listener(walk: PlanWalk, _: pb.StreamingQueryManagerCommand.StreamingQueryListenerCommand) -> None:
-    _execute(walk, "streaming_listener", "a listener of streaming queries")
+    _execute(walk, "streaming_listener", "a streaming query listener")
 
 
 # Code

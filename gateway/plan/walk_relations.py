@@ -124,8 +124,8 @@ def _with_relations(walk: PlanWalk, relation: pb.Relation, with_relations: pb.Wi
     aliases = frozenset(name.lower() for name in names)
     if len(aliases) < len(names) or not all(map(_REFERENCE.fullmatch, names)):  # RULE (reference-names)
         raise refuse(
-            "the names of DataFrames within SQL text must be those that PySpark generates: Spark replaces "
-            "and drops temporary views of these names"
+            "DataFrames in SQL text must have the names that PySpark generates: Spark replaces and drops "
+            "temporary views of these names"
         )
     for name in aliases:
         # Spark drops the view of an inner one, and in the text of the outer one the name would be a table's.
@@ -242,7 +242,7 @@ def _star(walk: PlanWalk, star: pb.Expression.UnresolvedStar) -> None:
         return
     target = star.unparsed_target
     if not target.endswith(".*") or star.HasField("plan_id"):
-        raise refuse(f"the star `{clip(target)}` cannot be read")
+        raise refuse(f"the star `{clip(target)}` cannot be parsed")
     parts = attribute_parts(target[:-2])
     if parts is None:
         raise refuse(refuse_column_name(target[:-2]))
@@ -278,7 +278,7 @@ def _lambda(walk: PlanWalk, function: pb.Expression.LambdaFunction) -> None:
                 declared[id(message)] = message
         elif isinstance(message, pb.Expression.LambdaFunction):
             if not 1 <= len(message.arguments) <= 3:
-                raise refuse("a lambda function has one to three arguments")
+                raise refuse("a lambda function must have one to three arguments")
             declared[id(message)] = message
             names |= {part for argument in message.arguments for part in argument.name_parts}
             pending.extend((argument, names) for argument in message.arguments)
@@ -303,7 +303,7 @@ def _lambda_variable(walk: PlanWalk, variable: pb.Expression.UnresolvedNamedLamb
     """Spark takes a variable that no lambda around it declares as the name of a column."""
     if id(variable) not in walk.declared:  # RULE (lambda-variables)
         name = clip(".".join(variable.name_parts))
-        raise refuse(f"no lambda function around it declares the variable `{name}`")
+        raise refuse(f"no enclosing lambda function declares the variable `{name}`")
 
 
 @reads_message("Expression.ExpressionString", "Expression.ExpressionString.expression")
@@ -440,5 +440,5 @@ def refuse_column_name(text: str) -> Unsupported:
 def parts_of_function(text: str) -> tuple[str, ...]:
     parts = table_parts(text)
     if parts is None:
-        raise refuse(Unsupported(f"the function name `{clip(text)}` cannot be read", name=text))
+        raise refuse(Unsupported(f"the function name `{clip(text)}` cannot be parsed", name=text))
     return parts

@@ -114,8 +114,8 @@ def plain_path(path: str) -> str:
     Delta's in it."""
     if not path.strip() or _PATTERN.search(path):  # RULE (path-patterns)
         raise refuse(
-            f"the path `{clip(path)}` is empty or has `..`, signs of patterns, backslashes or a version "
-            "(`@v1`) in it, so it could mean other places than policies check; write out the path"
+            f"the path `{clip(path)}` is empty or contains `..`, wildcards, backslashes or a version "
+            "(`@v1`), so it could match other files than policies check; write the full path"
         )
     return path
 
@@ -133,8 +133,8 @@ def _check_format(file_format: str, allowed: frozenset[str]) -> None:
 
 def explain_unknown_format(file_format: str) -> str:
     return (
-        f"the data source `{clip(file_format)}` can reach other systems, or tables by another way than "
-        "their names; read and write tables, or files of the formats " + ", ".join(sorted(FILE_FORMATS))
+        f"the data source `{clip(file_format)}` can access other systems, or tables without their names; "
+        "use tables, or files of the formats " + ", ".join(sorted(FILE_FORMATS))
     )
 
 
@@ -142,6 +142,6 @@ def _check(options: Mapping[str, str], allowed: frozenset[str], what: str) -> No
     for key in options:
         if key.lower() not in allowed:
             raise refuse(
-                f"the option `{clip(key)}` ({clip(what)}) is not one of those that Sluice lets pass here, "
-                "since an option can point at other data"
+                f"the option `{clip(key)}` ({clip(what)}) is not supported: options can redirect to other "
+                "data"
             )

@@ -112,11 +112,11 @@ def _step(name: str, field: FieldDescriptor, bit: int, minor: Minor) -> Step:
     newer = newer_than(minor)
     since = newer.get(f"{name}.{field.name}")
     if since is not None:  # RULE (newer-than-spark)
-        return Step(Op.REFUSE, why=f"{name}.{field.name} came with Spark {since}, and this is Spark {minor}")
+        return Step(Op.REFUSE, why=f"{name}.{field.name} needs Spark {since}; this is Spark {minor}")
     kind = TABLE.get(name, {}).get(field.name)
     if kind is None:
         # RULE (field-without-row)
-        return Step(Op.REFUSE, why=f"{name}.{field.name} is something that Sluice does not know yet")
+        return Step(Op.REFUSE, why=f"{name}.{field.name} is not supported yet")
     if isinstance(kind, RefusedField):
         return Step(Op.REFUSE, why=kind.why)
     reader = cast("_FieldReader | None", FIELD_READERS.get(f"{name}.{field.name}"))

@@ -128,7 +128,7 @@ def _drop_invalid_roles(policy: Policy, roles: _InvalidRoles, told: tuple[str, .
     if asks or any(roles.among(item.roles) for item in hides):
         which = ", ".join(f"`{name}`" for name in sorted(named)) or "roles"
         at = str(policy.place or f"{policy.service}, policy {policy.id}")
-        faults = (f"{at}: it rests on {which}, which cannot be read", *told[:1])
+        faults = (f"{at}: it depends on {which}, which cannot be read", *told[:1])
         excepts = any(roles.among(item.roles) for item in policy.allow_exceptions)
         return build_invalid_policy(
             policy,

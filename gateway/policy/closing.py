@@ -46,8 +46,8 @@ def close_tables(service: Service, sources: Iterable[FileSource]) -> Service:
         names = ", ".join(f"`{source.name}`" for source in sources)
         raise Faults(
             [
-                f"`files`: {names} cannot be closed: policies of the service `{service.name}` know no "
-                "denials or no tables; `closed: false` opens new tables to whoever policies let in"
+                f"`files`: {names} cannot be closed: service `{service.name}` does not support deny items "
+                "or tables; with `closed: false`, new tables are open to everybody whom policies allow"
             ]
         )
     zones = (UNZONED, *(zone.name for zone in service.zones))

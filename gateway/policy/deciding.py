@@ -350,16 +350,16 @@ class PolicyEngine:
         service = self._service_of(resource, service)
         found = self._services.get(service or DEFAULT_SERVICE)
         if found is None:
-            return f"there is no service `{service or DEFAULT_SERVICE}`"
+            return f"service `{service or DEFAULT_SERVICE}` does not exist"
         if in_catalog and "catalog" not in found.hierarchies:
             # A definition without catalogs (hive's) speaks for exactly the catalogs that were given to it.
             if service is None:
-                return f"no service was chosen to speak for catalog {elements[0][1]}"
+                return f"catalog {elements[0][1]} has no service"
             elements = elements[1:]
         compared = found.compare(elements)
         if compared is None:
             levels = ".".join(level for level, _ in elements)
-            return f"service `{found.model.name}` knows no resource {levels}"
+            return f"service `{found.model.name}` has no resource {levels}"
         subject = self._subject(principal, context.roles)
         question = ResourceQuestion(found, *compared, subject, resource, access, context, below=below)
         if context.roles is not None:
@@ -573,4 +573,4 @@ def _in_catalog(resource: Resource) -> bool:
 
 def _unknown_access(question: ResourceQuestion, access: str) -> CombinedDecision:
     name = question.service.definition.name
-    return CombinedDecision(f"`{access}` is no access type of service `{name}`", determined=False)
+    return CombinedDecision(f"service `{name}` has no access type `{access}`", determined=False)

@@ -145,5 +145,5 @@ def section(data: Mapping[str, Any], key: str, path: Path, faults: Diagnostics) 
     found = data.get(key)
     if found is None or isinstance(found, dict):
         return found or {}
-    faults.add((*path, key), f"`{key}` is a mapping")
+    faults.add((*path, key), f"`{key}` must be a mapping")
     return {}

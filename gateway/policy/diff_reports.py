@@ -90,7 +90,9 @@ def diff(
         people=len(asked_people),
         resources=looked_at,
         asked=comparison.asked,
-        notes=tuple(f"policy `{name}` has values with `{{ROLES}}`, which were not asked" for name in roles),
+        notes=tuple(
+            f"policy `{name}` has values with `{{ROLES}}`, which were not compared" for name in roles
+        ),
     )
 
 
@@ -141,7 +143,7 @@ def diff_recorded(
     accesses = {a.name for s in new.services.values() for a in s.definition.access_types}
     notes = []
     if replayed.unreadable:
-        notes.append(f"{replayed.unreadable} recorded accesses name resources that neither side knows")
+        notes.append(f"{replayed.unreadable} recorded accesses are of resources that neither side has")
     return DiffReport(
         groups=tuple(group_changes(found.changes, accesses)),
         people=len({asked.principal for asked in questions}),

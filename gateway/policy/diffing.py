@@ -178,7 +178,7 @@ def _changes(old: Engine, new: Engine, question: AccessQuestion) -> Iterator[Acc
 
 def _decide(engine: Engine, question: AccessQuestion, access: str, service: str | None) -> tuple[bool, Side]:
     if service == NOWHERE:
-        return False, Side("denied: there is no such service")
+        return False, Side("denied: the service does not exist")
     decision = engine.decide(_request(question, access, service))
     said = "allowed" if decision.allowed else "denied"
     return decision.allowed, Side(f"{said}: {decision.reason}", decision.policy)

@@ -143,7 +143,7 @@ class _Builder:
         line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.DocumentStartEvent):
             if self.root is not None:
-                self._stop(line, "a file holds one document; `---` starts a second one")
+                self._stop(line, "a file must contain one document; `---` starts a second one")
         elif isinstance(event, yaml.AliasEvent):
             self._alias(event.anchor or "", line)
         elif isinstance(event, (yaml.ScalarEvent, yaml.MappingStartEvent, yaml.SequenceStartEvent)):
@@ -158,7 +158,7 @@ class _Builder:
     ) -> None:
         tag = event.tag
         if tag is not None:
-            self.fault(line, f"tags such as `{tag}` are not taken")
+            self.fault(line, f"tags such as `{tag}` are not supported")
         if isinstance(event, yaml.ScalarEvent):
             plain = event.style not in _QUOTED
             is_key = bool(self._stack) and self._stack[-1].expects_key

@@ -37,7 +37,7 @@ __all__ = [
     "engine_for",
 ]
 
-BEFORE = "by what was in force before a case failed"
+BEFORE = "by the policies from before a test case failed"
 
 
 class Engine(PolicyEngine):

@@ -94,11 +94,11 @@ def _list_shared(question: ResourceQuestion, outcomes: Mapping[PolicyType, _Outc
             why = "it grants access"
         elif bits:
             by = outcomes[PolicyType.ACCESS].settled_by
-            why = f"policy `{by.name}` came earlier and decided" if by else "it says nothing else"
+            why = f"policy `{by.name}` came earlier and decided" if by else "it has no other effect"
         else:
             why = f"it does not grant `{question.access}` to user {question.subject.user}"
         yield _build_considered(
-            policy.policy, f"{where} holds the resource; {why}", settled=PolicyType.ACCESS in settled
+            policy.policy, f"{where} covers the resource; {why}", settled=PolicyType.ACCESS in settled
         )
         for type_ in settled - {PolicyType.ACCESS}:
             told = f"what {where} shares {_WHAT[type_]}"
@@ -152,7 +152,7 @@ def _priority(question: ResourceQuestion, ref: PolicyRef, *, tag: bool) -> int:
 
 def _explain_settled(outcome: _Outcome, type_: PolicyType) -> str:
     if type_ is not PolicyType.ACCESS:
-        return f"its `{outcome.item}` holds"
+        return f"its `{outcome.item}` matches"
     if not outcome.item:
         return "it denies everything else"
     return f"its `{outcome.item}` {'denies' if outcome.denied else 'allows'} it"
@@ -186,7 +186,7 @@ def _explain_overruled(
     if not speaks:
         return _silence(policy, asking, bits, question.access, force)
     if outcome.settled_by is None:
-        return f"it does not speak of `{question.access}`"
+        return f"it does not cover `{question.access}`"
     by = f"policy `{outcome.settled_by.name}`"
     if policy.priority < outcome.priority:
         return f"{by} of higher priority overrides it"
@@ -197,7 +197,7 @@ def _explain_overruled(
 
 def _out_of_force(policy: CompiledPolicy, asking: ResourceQuestion | TagQuestion) -> str:
     if policy.policy.schedules and policy.out_of_schedule(asking):
-        return "it is out of its schedule"
+        return "it is outside of its validity schedule"
     false = [c.type for c, test in policy.conditions() if evaluate_test(test, asking.facts()) is False]
     return f"its condition {_names(false)} is false"
 
@@ -220,7 +220,7 @@ def _silence(
         ]
         if indeterminate:
             return f"its condition {_names(indeterminate)} is indeterminate, which counts against access"
-        lacking = "without a time its schedule" if asking.facts().context.time is None else "its schedule"
+        lacking = "without a time, its schedule" if asking.facts().context.time is None else "its schedule"
         return f"{lacking} is indeterminate, which counts against access"
     held = [item.holds(asking) for item in listing]
     if True not in held:
@@ -264,7 +264,7 @@ def _explain_unasked(
     if policy.zone not in here:
         where = " and ".join(f"zone `{zone}`" if zone else "no zone" for zone in dict.fromkeys(here))
         own = f"zone `{policy.zone}`" if policy.zone else "no zone"
-        return f"it is of {own}, and asked are policies of {where}"
+        return f"it belongs to {own}, and the policies of {where} apply"
     sets = (policy.resources, *policy.additional_resources)
     if on_tags:
         named = [name for resources in sets for values in resources.values() for name in values.values]
@@ -284,17 +284,17 @@ def _mismatch(
     shown = dict(question.resource.elements)
     for level, value, matcher in zip(question.levels, question.values, entry.matchers, strict=False):
         if level not in resources:
-            return f"it speaks of {entry.levels[-1]}s, not of {question.levels[-1]}s"
+            return f"it covers {entry.levels[-1]}s, not {question.levels[-1]}s"
         found = matcher.matches(value, question)
         if found is False:
             return f"{level} is {shown.get(level, value)}, {_values(resources[level])}"
     match = entry.match(question.values, question)
     if match is MatchType.ANCESTOR:
-        return f"it speaks of the {entry.levels[-1]} itself, not of what is in it"
+        return f"it covers the {entry.levels[-1]} itself, not what is in it"
     if match not in HERE:
         below = [name for name in entry.levels if name not in question.levels]
-        return f"it speaks of certain {below[-1] if below else entry.levels[-1]}s in it only"
-    return "they are of no use here"
+        return f"it covers only some {below[-1] if below else entry.levels[-1]}s in it"
+    return "they do not apply here"
 
 
 def _values(values: ResourceValues) -> str:

@@ -40,7 +40,7 @@ _FIRST_KEY = re.compile(rb'\s*\{\s*("[^"\\]*")\s*:')
 _BLANK = re.compile(rb"[ \t\n\r]*")
 _TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _ATOM = re.compile(rb"[^\s,\]}]+")
-_CUT_OFF = "not JSON: it ends in the middle: it was cut off"
+_CUT_OFF = "not JSON: the file is truncated"
 _TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _ENTRIES = json.JSONDecoder()
@@ -103,7 +103,7 @@ def parse_json(
         content = text.encode() if isinstance(text, str) else text
     except UnicodeEncodeError as error:
         line = error.object.count("\n", 0, error.start) + 1
-        raise Faults([f"{file}:{line}: not JSON: half of a surrogate pair is no text"]) from None
+        raise Faults([f"{file}:{line}: not JSON: half of a surrogate pair is not text"]) from None
     if len(content) > max_bytes:
         raise Faults([f"{file}:1: the file is larger than {max_bytes} bytes"])
     parser = _Parser(content.removeprefix(_BYTE_ORDER_MARK), unique_keys)
@@ -121,7 +121,7 @@ def parse_object(content: bytes, file: str) -> dict[str, Any]:
     """Return the object that another program wrote, whose keys may repeat. Raises Faults as `parse_json`."""
     data = parse_json(content, file, unique_keys=False).data
     if not isinstance(data, dict):
-        raise Faults([f"{file}:1: is no JSON object"])
+        raise Faults([f"{file}:1: is not a JSON object"])
     return data
 
 
@@ -256,7 +256,7 @@ class _Parser:
         try:
             part.decode()
         except UnicodeDecodeError as undecoded:
-            at, message = undecoded.start, "not JSON: it is not UTF-8, or ends in the middle of a letter"
+            at, message = undecoded.start, "not JSON: it is not UTF-8, or ends in the middle of a character"
         place = _place(at, places)
         if error.msg == "depth limit exceeded":
             message = _TOO_DEEP
@@ -287,7 +287,7 @@ class _Parser:
                         waiting.append(value)
         except (LookupError, TypeError):
             # Its key was spelled with escapes, so that it was not found.
-            self._break(0, "a list of policies has a key that is written in another way than usual")
+            self._break(0, "a list of policies has a key with a non-canonical spelling")
         return data
 
 

@@ -75,7 +75,7 @@ class Sights:
         names = sorted(set(columns))
         found: dict[str, list[ColumnSight]] = {name: [] for name in names}
         if self.asked + len(self.principals) > self.most_asked:
-            self.cut_off = f"only the first {self.most_asked:,} answers of policies on tables were looked at"
+            self.cut_off = f"only the first {self.most_asked:,} policy decisions on tables were evaluated"
             return {}
         self.asked += len(self.principals)
         resource = Resource.table(*table)
@@ -153,7 +153,7 @@ class Sights:
             )
             decision = self.engine.decide(request)
             if decision.allowed:
-                here = f"files are read as they are{_by(decision.policy.name)}"
+                here = f"files are read without filters and masks{_by(decision.policy.name)}"
                 found.append(
                     Weaker(principal.user, why, self._explain_sight(principal, source, before), here)
                 )

@@ -68,7 +68,7 @@ def combine(
         for name, service in part.services.items():
             if name in services and says_anything(services[name]):
                 if says_anything(service):
-                    faults.append(f"service `{name}` is defined by {origin[name]} and by {part.name}")
+                    faults.append(f"service `{name}` is defined by both {origin[name]} and {part.name}")
                 continue
             services[name], origin[name] = service, part.name
         if part.realm and part.roles:
@@ -77,14 +77,14 @@ def combine(
         for role in part.roles:
             known = roles.get(role.name)
             if known is not None and known[0] != role and not _together(known[1], part):
-                told = f"role `{role.name}` is defined by {known[1].name} and, otherwise, by {part.name}"
+                told = f"role `{role.name}` is defined differently by {known[1].name} and {part.name}"
                 if tolerant:
                     role = replace(role, broken=(*known[0].broken, *role.broken, told))
                 else:
                     faults.append(told)
             roles[role.name] = (role, part)
     speaking = {catalog: service for part in parts for catalog, service in part.catalogs.items()}
-    faults += [f"there is no service `{one}`" for one in sorted(set(speaking.values()) - services.keys())]
+    faults += [f"service `{one}` does not exist" for one in sorted(set(speaking.values()) - services.keys())]
     speaking |= catalog_services
     for part in parts:
         if part.tagged:
@@ -145,9 +145,9 @@ def _add(services: dict[str, Service], part: Part, faults: list[str]) -> None:
     for name, policies in by_service.items():
         service = services.get(name)
         if service is None:
-            faults.append(f"{part.name} has policies for the service `{name}`, which is not there")
+            faults.append(f"{part.name} has policies for service `{name}`, which does not exist")
         elif all(level.name != "catalog" for level in service.definition.resources):
-            faults.append(f"service `{name}` does not know catalogs: {part.name} can have no policies in it")
+            faults.append(f"service `{name}` has no catalogs: {part.name} cannot have policies in it")
         else:
             fitted = (_fit_policy(policy, service.definition) for policy in policies)
             services[name] = replace(service, policies=(*service.policies, *fitted))
@@ -229,7 +229,8 @@ def _users(parts: Iterable[Part], faults: list[str], *, tolerant: bool) -> UserS
             for one in mine:
                 if one in whole and whole[one] != mine[one]:
                     told = (
-                        f"attributes of {what} `{one}` come from {name} and, otherwise, from another source"
+                        f"attributes of {what} `{one}` come from {name} and, with other values, from "
+                        "another source"
                     )
                     if tolerant:
                         broken[what][one] = (*broken[what].get(one, ()), told)

@@ -25,13 +25,15 @@ def load_procedures(texts: Mapping[str, str], accesses: frozenset[str]) -> Proce
         faults = Diagnostics(document)
         data = document.data
         if not isinstance(data, dict) or not isinstance(data.get("procedures"), dict):
-            faults.add((), "a file of procedures has `format`, `namespace` and `procedures`")
+            faults.add((), "a procedure file must have `format`, `namespace` and `procedures`")
             faults.raise_any()
             continue
-        list_unknown_keys(data, PROCEDURE_KEYS, (), faults, "a file of procedures")
+        list_unknown_keys(data, PROCEDURE_KEYS, (), faults, "a procedure file")
         namespace = data.get("namespace")
         if not isinstance(namespace, str) or not namespace:
-            faults.add(("namespace",), "`namespace` says which one the procedures are in, such as `system`")
+            faults.add(
+                ("namespace",), "`namespace` must be the namespace of the procedures, such as `system`"
+            )
         for name, value in data["procedures"].items():
             found = _procedure(value, ("procedures", name), faults, accesses)
             key = str(namespace).lower(), str(name).lower()
@@ -42,12 +44,12 @@ def load_procedures(texts: Mapping[str, str], accesses: frozenset[str]) -> Proce
 
 def _procedure(value: Any, path: Path, faults: Diagnostics, accesses: frozenset[str]) -> Procedure:
     if not isinstance(value, dict):
-        faults.add(path, "a procedure has `arguments` and what is wanted of them, or `refused`")
+        faults.add(path, "a procedure needs `arguments` and its required privileges, or `refused`")
         return Procedure()
     list_unknown_keys(value, _KEYS, path, faults, "a procedure")
     refused = value.get("refused", "")
     if not isinstance(refused, str) or (refused and len(value) > 1):
-        faults.add(path, "`refused` is a reason, and excludes other keys")
+        faults.add(path, "`refused` must be a reason, and excludes other keys")
     if refused:
         return Procedure(refused=str(refused))
     arguments = _names(value.get("arguments"), (*path, "arguments"), faults)
@@ -56,9 +58,9 @@ def _procedure(value: Any, path: Path, faults: Diagnostics, accesses: frozenset[
     condition = _names(value.get("condition", []), (*path, "condition"), faults)
     for name in (*table, *url, *condition):
         if name not in arguments:
-            faults.add(path, f"`{name}` is not among its arguments")
+            faults.add(path, f"`{name}` is not one of its arguments")
     if not table:
-        faults.add(path, "`table` says which argument names the table, and what is wanted of it")
+        faults.add(path, "`table` must name the argument with the table, and the privileges required on it")
     return Procedure(arguments=arguments, table=table, url=url, condition=frozenset(condition))
 
 
@@ -73,14 +75,17 @@ def _read_wanted(
     value: Any, path: Path, faults: Diagnostics, accesses: frozenset[str]
 ) -> dict[str, tuple[str, ...]]:
     if not isinstance(value, dict):
-        faults.add(path, "a mapping of an argument's name to access types is expected")
+        faults.add(path, "a mapping of argument names to access types is expected")
         return {}
     found: dict[str, tuple[str, ...]] = {}
     for name, wanted in value.items():
         found[str(name).lower()] = _names(wanted, (*path, name), faults)
         for access in found[str(name).lower()]:
             if access not in accesses:
-                faults.add((*path, name), f"`{access}` is no access type; {', '.join(sorted(accesses))} are")
+                faults.add(
+                    (*path, name),
+                    f"unknown access type `{access}`; the access types are {', '.join(sorted(accesses))}",
+                )
         if not found[str(name).lower()]:
-            faults.add((*path, name), "something has to be wanted of it")
+            faults.add((*path, name), "at least one privilege must be required")
     return found

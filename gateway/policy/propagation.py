@@ -25,20 +25,20 @@ def load_propagation(text: str, file: str, aggregates: Collection[str]) -> Propa
     reading = _FlowReading(faults, frozenset(aggregates))
     data = document.data
     if not isinstance(data, dict):
-        faults.add((), "the rules are a mapping with `flows`")
+        faults.add((), "the rules must be a mapping with `flows`")
         data = {}
     else:
-        list_unknown_keys(data, PROPAGATION_KEYS, (), faults, "the rules of tag propagation")
+        list_unknown_keys(data, PROPAGATION_KEYS, (), faults, "the tag propagation rules")
     flows = reading.flows(data, ())
     for flow in FLOWS:
         if flow not in flows and isinstance(data.get("flows"), dict | None):
-            faults.add(("flows",), f"`flows` does not say what becomes of tags in `{flow}`")
+            faults.add(("flows",), f"`flows` has no rule for tags in `{flow}`")
     functions = reading.aggregates(data, ())
     tags: dict[str, PropagationRules] = {}
     for tag, own in section(data, "tags", (), faults).items():
         path: Path = ("tags", tag)
         if not isinstance(own, dict):
-            faults.add(path, "the rules of a tag are a mapping with `flows` or `aggregates`")
+            faults.add(path, "the rules of a tag must be a mapping with `flows` or `aggregates`")
             continue
         list_unknown_keys(own, _TAG_KEYS, path, faults, "the rules of a tag")
         # What is said of all aggregations of a tag is said of every function that it does not name itself.
@@ -70,10 +70,10 @@ class _FlowReading:
         for name, word in section(data, key, path, self._faults).items():
             here = (*path, key, name)
             if name not in known:
-                self._faults.add(here, f"there is no {what} `{name}`{hint(name, known)}")
+                self._faults.add(here, f"unknown {what} `{name}`{hint(name, known)}")
             elif not isinstance(word, str) or word not in _WORDS:
                 self._faults.add(
-                    here, f"`{name}` is one of `carry`, `ask`, `drop`, not `{word}`{hint(str(word), _WORDS)}"
+                    here, f"`{name}` must be `carry`, `ask` or `drop`, not `{word}`{hint(str(word), _WORDS)}"
                 )
             else:
                 found[name] = _WORDS[word]

@@ -64,8 +64,8 @@ def parse_reserved_place(url: str) -> ReservedPlace:
     strange = path.pattern or not url.isprintable() or any(sign in url for sign in ("%", "#", ".."))
     if strange or not path.scheme or not path.absolute or not path.segments:
         raise ValueError(
-            f"`{url}` is not the URL of a directory below the top of its file system, without patterns and "
-            "escapes, such as `s3://bucket/sluice-checkpoints`"
+            f"`{url}` must be the URL of a directory below the root of its file system, without wildcards "
+            "and escapes, such as `s3://bucket/sluice-checkpoints`"
         )
     return ReservedPlace(url)
 

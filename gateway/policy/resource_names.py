@@ -35,11 +35,11 @@ def resource_of(text: str, definition: ServiceDef) -> Resource:
         return _along(hierarchy_to(found[1], levels) or (), found[2], whole=True)
     if found is not None and "." not in found[1]:
         near = hint(found[1], (level.name for level in levels))
-        raise NotAResource(f"there is no level `{found[1]}`{near}")
+        raise NotAResource(f"unknown level `{found[1]}`{near}")
     if "://" in text:
         path = next((level for level in levels if level.needs_scheme and level.parent is None), None)
         if path is None:
-            raise NotAResource(f"service `{definition.name}` has no paths such as `{text}`")
+            raise NotAResource(f"service `{definition.name}` does not support paths such as `{text}`")
         return Resource(((path.name, text),))
     return _along(main_way(definition), text, whole=False)
 
@@ -77,12 +77,12 @@ def service_of(text: str, policies: PolicySet) -> str:
         return name
     if name != DEFAULT_SERVICE:
         raise NotAResource(
-            f"service `{name}` speaks for the catalog of `{text.strip()}`, and nothing here has its "
-            "policies: a gateway denies all of it until they are there"
+            f"service `{name}` covers the catalog of `{text.strip()}`, but its policies are not here: a "
+            "gateway denies access to all of it until they are"
         )
     if len(policies.services) != 1:
         known = ", ".join(f"`{each}`" for each in sorted(policies.services))
-        raise NotAResource(f"which service? Give `--service` one of {known}")
+        raise NotAResource(f"set `--service` to one of {known}")
     return next(iter(policies.services))
 
 
@@ -114,7 +114,7 @@ def _along(way: Sequence[ResourceDef], text: str, *, whole: bool) -> Resource:
     parts = split_name(text, _PART)
     names = ".".join(level.name for level in way)
     if not parts:
-        raise NotAResource(f"`{text}` is no name; write `{names}`, a part with dots in backticks")
+        raise NotAResource(f"`{text}` is not a name; write `{names}`, with backticks around parts with dots")
     if len(parts) > len(way) or (whole and len(parts) != len(way)):
-        raise NotAResource(f"`{text}` has {len(parts)} parts; it is written as `{names}`")
+        raise NotAResource(f"`{text}` has {len(parts)} parts; write `{names}`")
     return Resource(tuple((level.name, part) for level, part in zip(way, parts, strict=False)))

@@ -15,7 +15,9 @@ from gateway.policy.schedules import WRITTEN, faults_of_schedule, is_sound, pars
 
 MAX_TEXT = 16_384
 """Characters; a schedule with every field has about 400."""
-_MEANS = "; what it limits allows nothing, and denies, masks and filters at any time"
+_MEANS = (
+    "; until it is fixed, the policy allows nothing, and its denials, masks and filters apply at all times"
+)
 
 
 def schedule_of(text: str) -> ValiditySchedule:
@@ -25,9 +27,9 @@ def schedule_of(text: str) -> ValiditySchedule:
     try:
         data = json.loads(text)
     except RecursionError:
-        raise ValueError("a schedule is nested too deeply") from None
+        raise ValueError("a schedule is nested too deep") from None
     if not isinstance(data, dict):
-        raise ValueError("a schedule is a mapping")
+        raise ValueError("a schedule must be a mapping")
     findings = Diagnostics()
     schedule, faults = _schedule(data, Reader(findings), ())
     for fault in (*faults, *findings.texts(), *faults_of_schedule(schedule)):
@@ -68,7 +70,7 @@ def _schedule(entry: Mapping[str, Any], reader: Reader, path: Path) -> tuple[Val
         try:
             return parse_time(text)
         except ValueError:
-            faults.append(f"`{key}` is no time such as `2026/01/31 18:00:00`: `{text}`")
+            faults.append(f"`{key}` must be a time such as `2026/01/31 18:00:00`, not `{text}`")
             return None
 
     recurrences = tuple(
@@ -90,7 +92,9 @@ def _recurrence(data: Mapping[str, Any], reader: Reader, path: Path) -> Recurren
     days, hours, minutes = (reader.number(interval, key, where) for key in ("days", "hours", "minutes"))
     if not (days >= 0 and 0 <= hours <= 23 and 0 <= minutes <= 59):
         # Ranger refuses it where policies are made; its engine adds up whatever it is given.
-        reader.warn(where, "an interval has days, up to 23 hours and up to 59 minutes; their sum counts")
+        reader.warn(
+            where, "an interval must have days, up to 23 hours and up to 59 minutes, which are added up"
+        )
     return Recurrence(
         **{ours: fields.get(theirs, "").strip() for ours, theirs in WRITTEN.items()},
         interval_minutes=days * 24 * 60 + hours * 60 + minutes,

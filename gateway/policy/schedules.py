@@ -141,7 +141,7 @@ def _faults_of_recurrence(recurrence: Recurrence) -> list[str]:
             faults.append(str(error))
         else:
             if name == "minute" and "-" in text:
-                faults.append(f"`minute` takes no ranges, as `{text}` has")
+                faults.append(f"`minute` does not support ranges such as `{text}`")
     if not recurrence.day_of_month.strip() and not recurrence.day_of_week.strip():
         faults.append("a recurrence needs `dayOfMonth` or `dayOfWeek`")
     if not 0 < recurrence.interval_minutes <= MAX_INTERVAL_MINUTES:
@@ -159,10 +159,10 @@ def _values(name: str, text: str) -> frozenset[int]:
         if first == "*" or (dash and last == "*"):
             return frozenset(range(low, high + 1))
         if not _is_number(first) or (dash and not _is_number(last)):
-            raise ValueError(f"`{written}` is `*` or a list of numbers, not `{text}`")
+            raise ValueError(f"`{written}` must be `*` or a list of numbers, not `{text}`")
         start, stop = int(first), int(last or first)
         if not low <= start <= stop <= high:
-            raise ValueError(f"`{written}` goes from {low} to {high}; `{part.strip()}` does not fit")
+            raise ValueError(f"`{written}` must be from {low} to {high}, not `{part.strip()}`")
         values.update(range(start, stop + 1))
     return frozenset(values)
 

@@ -69,9 +69,9 @@ def faults_of(text: str, kind: str) -> list[str]:
     if any("${" in part for part in _list_fixed_texts(pieces)) or any(
         "${" in script for script in scripts(pieces)
     ):
-        faults.append(f"{what} may not hold `${{`: Spark would substitute it")
+        faults.append(f"{what} must not contain `${{`: Spark would substitute it")
     if any((ord(c) < 32 and c not in "\t\n\r") or 0xD800 <= ord(c) < 0xE000 for c in text):
-        faults.append(f"{what} may not hold control characters")
+        faults.append(f"{what} must not contain control characters")
     for piece in pieces:
         match piece:
             case Plain():
@@ -81,7 +81,7 @@ def faults_of(text: str, kind: str) -> list[str]:
             case Composed():
                 faults += _find_composed_faults(piece)
             case _Placeholder() if kind == "filter":
-                faults.append(f"`{{{piece.name}}}` means something in a custom mask only")
+                faults.append(f"`{{{piece.name}}}` is allowed in a custom mask only")
             case _:
                 pass
     for script in scripts(pieces):
@@ -114,9 +114,9 @@ def _find_quoted_faults(text: str) -> list[str]:
 def _find_composed_faults(piece: Composed) -> list[str]:
     faults = [fault for part in piece.parts[::2] for fault in _find_quoted_faults(part)]
     if piece.quote not in _STRINGS:
-        faults.append("`${{…}}` is inside a quoted name; names cannot be bound")
+        faults.append("`${{…}}` is inside a quoted name, where tokens are not allowed")
     if any("\\" in part for part in piece.parts[::2]):
-        faults.append("a literal with `${{…}}` in it may not hold a backslash")
+        faults.append("a literal with `${{…}}` in it must not contain a backslash")
     return faults
 
 
@@ -131,7 +131,7 @@ def _plain_faults(text: str, what: str, kind: str) -> list[str]:
         ("?", "parameters"),
     ):
         if mark in text:
-            faults.append(f"{what} may not hold {reason}")
+            faults.append(f"{what} must not contain {reason}")
     if re.search("['\"`]", text):
         faults.append(f"a quote in {what} is not closed")
     known = ("{USER}", "{USER.attribute}") if kind == "filter" else ("{col}", "{colType}", "{type}", "{USER}")
@@ -145,9 +145,9 @@ def _neighbour_faults(pieces: list[_Piece]) -> list[str]:
     outline = "".join(map(_outline, pieces))
     faults = []
     if re.search("\x01[SV]\\s*\x01V|\x01V\\s*\x01S", outline):
-        faults.append("a token is next to another literal; Spark would join the two")
+        faults.append("a token is adjacent to another literal; Spark would concatenate the two")
     if re.search("(?:[\\w.]|\x01N)(?<!\x01S)\x01V|\x01V(?:[\\w.]|\x01N)", outline):
-        faults.append("a token is directly next to a name")
+        faults.append("a token is adjacent to a name")
     if re.search("(?<![\\w\x01])[rR]\x01S", outline):
         faults.append("raw strings (r'…') are not allowed; double the backslashes instead")
     return faults

@@ -201,7 +201,7 @@ def _character(part: _Part) -> str | None:
     else:
         raise ValueError("not a character")
     if not (" " <= character <= "~") or character in "'\\$":
-        raise ValueError("a character that a literal cannot hold as it is")
+        raise ValueError("a character that a literal cannot contain unescaped")
     return character
 
 
@@ -225,7 +225,7 @@ def transformer_faults(text: str) -> list[str]:
     found = _HIVE_ONLY.search(text)
     if found or _calls_mask_as_hive(text):
         name = found.group().rstrip("( ") if found else "mask"
-        faults.append(f"`{name}` is not understood with these arguments, or inside another expression")
+        faults.append(f"`{name}` is not supported with these arguments, or inside another expression")
     return faults
 
 

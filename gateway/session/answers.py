@@ -260,7 +260,7 @@ def _json(rule: AnswerRule, row: _Row) -> _Row:
     try:
         return [reduce_json(text, rule.columns)]
     except ValueError as fault:
-        raise UnknownShape(f"a description as JSON that is not understood: {fault}") from None
+        raise UnknownShape(f"cannot parse a JSON description: {fault}") from None
 
 
 def _is_harmless(rule: AnswerRule, row: _Row) -> bool:

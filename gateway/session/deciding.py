@@ -30,8 +30,8 @@ E_contra = TypeVar("E_contra", bound=EndpointOperation, contravariant=True)
 S = TypeVar("S", bound=EndpointSession[Any, Any])
 S_contra = TypeVar("S_contra", bound=EndpointSession[Any, Any], contravariant=True)
 
-JUDGED_ANEW = "it waited for Spark and was judged anew"
-RUN_AGAIN = "a table that its policies read was written anew meanwhile; it was judged anew and run again"
+JUDGED_ANEW = "it waited for Spark and was authorized again"
+RUN_AGAIN = "a table that its policies read was replaced meanwhile; it was authorized and run again"
 
 
 class EndpointPort(RunsStatements[S_contra], Protocol[S_contra, E_contra]):
@@ -177,12 +177,12 @@ class Deciding(Generic[S, E]):
                 await self._endpoint.wait_for_others(session)
         except TimeoutError:
             raise LimitExceeded(
-                "statements of this session are still running; its database, its temporary views and "
-                "settings that expressions depend on can only change when they have ended"
+                "statements of this session are still running; wait for them to end before changing its "
+                "database, its temporary views or settings that affect expressions"
             ) from None
         session.require_open()
         if session.unstopped:
-            await self._endpoint.abort(session, "Spark did not say that a statement was stopped")
+            await self._endpoint.abort(session, "Spark did not confirm that a statement was stopped")
             session.require_open()
 
     async def hold_names(
@@ -283,7 +283,8 @@ def _require_time(until: float) -> None:
     """Raise LimitExceeded when the loop's clock is past `until`."""
     if _now() >= until:
         raise LimitExceeded(
-            "what the session's temporary views read changes faster than they can be judged; try again later"
+            "the tables behind the session's temporary views change faster than they can be authorized; "
+            "try again later"
         )
 
 
@@ -291,12 +292,12 @@ def _busy(cleared: Cleared, request: LockRequest) -> Refused:
     """Refuse what would have to wait for too long; whatever else is named in it is not told."""
     if request.exclusive:
         why = (
-            "other statements still use, or change, what this one would change; run it again when they "
-            "have ended"
+            "other statements still use or change what this one would change; run it again when they have "
+            "ended"
         )
     else:
         why = (
-            "a table or view that the statement reads or is on, by itself or through a view or policy, is "
-            "being changed by another statement; run it again when that one has ended"
+            "another statement is changing a table or view that this statement uses, directly or through a "
+            "view or policy; run it again when that one has ended"
         )
     return build_refusal(cleared, "CATALOG_BUSY", "55P03", why)

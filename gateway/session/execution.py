@@ -138,7 +138,7 @@ class Execution:
         try:
             session.own_settings = await session.backend.own_settings()
         except BackendUnavailable:
-            await self.abort(session, "Spark went away, or may read texts otherwise")
+            await self.abort(session, "Spark was disconnected, or may parse statements differently")
             raise
 
     async def _wait(self, operation: ThriftOperation) -> None:
@@ -239,11 +239,11 @@ class Execution:
                 self._settle(operation)
                 known = isinstance(operation.error, StatementFailed | InvalidRequest)
                 operation.hold.release(0 if known else self._limits.unsettled_s)
-                reason = "" if operation.error is not None else "the gateway gave the statement up"
+                reason = "" if operation.error is not None else "the gateway aborted the statement"
                 await self._recorder.record_completed(operation, "failed", reason)
                 if not known:
                     # Whether Spark has the statement is not known; ending the session ends it there.
-                    await self.abort(session, "a statement was given up in the middle")
+                    await self.abort(session, "a statement was aborted half-way")
 
     # -- following it ------------------------------------------------------------------------------------
 
@@ -268,7 +268,7 @@ class Execution:
                     error_message=fault.message,
                 )
                 if operation.changes_names:
-                    await self.abort(operation.session, "the outcome of a statement could not be learnt")
+                    await self.abort(operation.session, "the outcome of a statement is unknown")
             except BackendUnavailable as fault:
                 await self.handle_lost_session(operation, fault)
                 raise
@@ -323,7 +323,7 @@ class Execution:
     async def handle_lost_session(self, operation: ThriftOperation, fault: BackendUnavailable) -> None:
         """Spark's session is gone, and with it the client's."""
         operation.error = fault
-        await self.abort(operation.session, "Spark went away")
+        await self.abort(operation.session, "the connection to Spark was lost")
 
     async def notice_finished(self, operation: ThriftOperation) -> None:
         """Note that rows came: then Spark has finished it."""
@@ -361,7 +361,7 @@ class Execution:
             )
             await self._recorder.record_completed(operation, operation.life.outcome)
         if not certain:
-            await self.abort(operation.session, "a statement that changes names was stopped half-way")
+            await self.abort(operation.session, "a statement that changes names was interrupted")
 
     def _compute_hold_time(self, state: OperationState) -> float:
         """Seconds for which an operation that has ended may still be at work: Spark says at once that it

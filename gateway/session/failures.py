@@ -110,7 +110,7 @@ class NotFinished(SluiceError):
 def build_overtaken_error(statement_id: str) -> StatementFailed:
     """Return the end of a statement whose names changed before Spark was known to have analysed it."""
     message = (
-        "[SLUICE_CATALOG_CHANGED] a table or view that the statement reads was changed while Spark took "
-        "it up; run it again"
+        "[SLUICE_CATALOG_CHANGED] a table or view that the statement reads was changed while Spark started "
+        "it; run it again"
     )
     return StatementFailed(message, "40001", 0, statement_id)

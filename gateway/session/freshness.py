@@ -233,4 +233,4 @@ def _is_gone(error: StatementRefused | StatementFailed) -> bool:
 def _purpose(statement: Statement) -> str:
     if statement.resets is not None:
         return f"reset the setting `{statement.resets}`"
-    return "look again at what the statement reads" if statement.refreshes else "record who defines a view"
+    return "refresh what the statement reads" if statement.refreshes else "record the definer of a view"

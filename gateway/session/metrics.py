@@ -15,20 +15,20 @@ class Metrics:
         registry = self.registry
         self.statements = Counter(
             "sluice_statements",
-            "Statements by verdict; unrecorded: the ledger did not take it, so none is in force",
+            "Statements by verdict; unrecorded: the audit ledger did not accept it, so it was not run",
             ["verdict"],
             registry=registry,
         )
         self.refusals = Counter(
             "sluice_refusals",
-            "Refused statements by the code that their clients got",
+            "Refused statements by the code sent to their clients",
             ["code"],
             registry=registry,
         )
-        self.build = Info("sluice_build", "Versions that this gateway is made of", registry=registry)
+        self.build = Info("sluice_build", "Versions of the gateway and its components", registry=registry)
         self.certificate_ends = Gauge(
             "sluice_certificate_expiry_timestamp_seconds",
-            "When the first certificate of a listener's chain runs out, as seconds since 1970",
+            "Expiry of the first certificate in a listener's chain, as Unix time",
             ["listener"],
             registry=registry,
         )
@@ -37,7 +37,7 @@ class Metrics:
         )
         judge = Histogram(
             "sluice_judge_seconds",
-            "Time to judge a statement; cached: answered from the verdict cache",
+            "Time to authorize a statement; cached: answered from the verdict cache",
             ["cache"],
             buckets=(0.00005, 0.0001, 0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.05, 0.2, 1, 5),
             registry=registry,
@@ -46,19 +46,19 @@ class Metrics:
         self.judge_cached = judge.labels("cached")
         self.waited = Histogram(
             "sluice_spark_wait_seconds",
-            "Time that statements waited until Spark had room for them",
+            "Time that statements waited for a slot in Spark",
             buckets=(0.01, 0.05, 0.2, 1, 5, 20, 60, 300, 1200),
             registry=registry,
         )
         self.spark_full = Counter(
-            "sluice_spark_full", "Statements for which Spark's pool had no room", registry=registry
+            "sluice_spark_full", "Statements for which Spark's thread pool had no room", registry=registry
         )
         self.relayed_bytes = Counter("sluice_relayed_bytes", "Result bytes relayed", registry=registry)
         self.relayed_rows = Counter("sluice_relayed_rows", "Result rows relayed", registry=registry)
         self.logins = Counter(
             "sluice_logins",
-            "Logins by result. Where every call shows its login, those of one user from one address are one "
-            "until it is recorded again",
+            "Logins by result. Where every call carries credentials, those of one user from one address "
+            "count once until recorded again",
             ["result"],
             registry=registry,
         )
@@ -68,7 +68,7 @@ class Metrics:
         self.connections = Gauge("sluice_connections", "Open client connections", registry=registry)
         self.connections_refused = Counter(
             "sluice_connections_refused",
-            "Connections that were sent away, or cut before a login, by what bound",
+            "Connections that were refused, or closed before a login, by reason",
             ["listener", "reason"],
             registry=registry,
         )
@@ -78,30 +78,32 @@ class Metrics:
         # Read from other rooms: on the page once somebody has given `watch` a way to read them.
         self.spool_bytes = Gauge("sluice_spool_bytes", "Bytes of audit events on disk", registry=None)
         self.ledger_connected = Gauge(
-            "sluice_ledger_database_connected", "1 while PostgreSQL takes the record", registry=None
+            "sluice_ledger_database_connected", "1 while PostgreSQL accepts audit records", registry=None
         )
         self.ledger_recorded = Gauge(
             "sluice_ledger_recorded_events", "Audit events since the start", registry=None
         )
         self.ledger_shipped = Gauge(
-            "sluice_ledger_shipped_events", "Audit events that PostgreSQL took since the start", registry=None
+            "sluice_ledger_shipped_events",
+            "Audit events that PostgreSQL has stored since the start",
+            registry=None,
         )
         self.ledger_unfit = Gauge(
             "sluice_ledger_unfit_events",
-            "Audit events of which PostgreSQL took only what is certain to be taken, since the start",
+            "Audit events of which PostgreSQL has stored only the fields that always fit, since the start",
             registry=None,
         )
         self.ledger_open = Gauge(
             "sluice_ledger_open_statements",
-            "Statements with a decision and no end in the record",
+            "Statements with a decision but no end in the record",
             registry=None,
         )
         self.sessions = Gauge("sluice_sessions", "Open sessions", registry=None)
         self.spark_statements = Gauge(
-            "sluice_spark_statements", "Statements that Spark's Thrift Server has", registry=None
+            "sluice_spark_statements", "Statements running on Spark's Thrift Server", registry=None
         )
         self.statements_waiting = Gauge(
-            "sluice_statements_waiting", "Statements that wait until Spark has room for them", registry=None
+            "sluice_statements_waiting", "Statements waiting for a slot in Spark", registry=None
         )
         self.operations = Gauge("sluice_operations", "Open operations", registry=None)
         self.connect_sessions = Gauge("sluice_connect_sessions", "Open Spark Connect sessions", registry=None)

@@ -41,7 +41,7 @@ class OpenResults:
 def explain_ended(statement_id: str) -> StatementFailed:
     """Return what the client of a result is told that has ended."""
     message = (
-        "[SLUICE_POLICIES_CHANGED] policies have changed since this result was computed, and it would be "
-        "another one now; run the statement again"
+        "[SLUICE_POLICIES_CHANGED] policies have changed since this result was computed, and it would "
+        "differ now; run the statement again"
     )
     return StatementFailed(message, "40001", 0, statement_id)

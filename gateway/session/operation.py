@@ -44,7 +44,7 @@ ENDS: Mapping[int, Event] = {
 ENDINGS = {
     CANCELED: ("the statement was canceled", "HY008"),
     CLOSED: ("the statement was closed", "HY008"),
-    TIMEDOUT: ("the statement ran into its timeout", "HYT00"),
+    TIMEDOUT: ("the statement timed out", "HYT00"),
 }
 """Message and SQLSTATE of the ends that are no errors of Spark's."""
 

@@ -74,30 +74,33 @@ _METADATA_COLUMNS = frozenset(
     _commit_snapshot_id _change_type _commit_version _commit_timestamp""".split()
 )
 """Columns of Spark and of table formats that tables have beside their own, without showing them."""
-NO_METADATA = "Of a table that is filtered or masked, metadata columns are not available."
+NO_METADATA = "Metadata columns are not available for a table with row filters or masks."
 _NOT_FOUND = frozenset(
     {"CANNOT_RESOLVE_DATAFRAME_COLUMN", "UNRESOLVED_COLUMN", "UNRESOLVED_USING_COLUMN_FOR_JOIN"}
 )
 """Conditions that a column is not there."""
-NOT_SELECTABLE = "A column that may not be selected cannot be resolved either."
+NOT_SELECTABLE = "Columns that you may not select cannot be resolved."
 """What is added then, whatever column was named: whoever lacks a privilege learns what to ask for."""
 UNNAMED = (
-    "the statement does not fit a table that it writes to, or a view that it reads does not fit its table, "
-    "of which not every column may be selected"
+    "the statement does not match its target table, or a view that it reads does not match its table; you "
+    "may not select every column of that table"
 )
-WITHHELD = "the statement failed while it ran; Spark's words are not shown because row filters or masks apply"
+WITHHELD = (
+    "the statement failed while running; Spark's message is not shown because row filters or masks apply"
+)
 _SENTENCES = {
     "com.fasterxml.jackson.core.JsonParseException": "a text is not JSON",
     "com.fasterxml.jackson.core.io.JsonEOFException": "a text is not JSON",
-    "java.io.FileNotFoundException": "a file of a table does not exist, and may have been replaced; run "
-    "REFRESH TABLE on what the statement reads, or create the DataFrame again",
+    "java.io.FileNotFoundException": "a file of a table does not exist and may have been replaced; run "
+    "REFRESH TABLE on the tables that the statement reads, or create the "
+    "DataFrame again",
     "java.lang.ArithmeticException": "a number or a date is out of range",
     "java.lang.NumberFormatException": "a text is not a number",
-    "java.lang.OutOfMemoryError": "Spark has not enough memory for it",
+    "java.lang.OutOfMemoryError": "Spark does not have enough memory",
     "java.time.DateTimeException": "a date, a time or a time zone is not valid",
     "java.time.format.DateTimeParseException": "a text is not a date or a time",
     "java.util.regex.PatternSyntaxException": "a regular expression is not valid",
-    "org.apache.spark.api.python.PythonException": "a function in Python raised an exception",
+    "org.apache.spark.api.python.PythonException": "a Python function raised an exception",
 }
 """What an exception without a condition is about, by its class."""
 _WRAPPERS = frozenset({"org.apache.spark.SparkException", "org.apache.spark.SparkRuntimeException"})

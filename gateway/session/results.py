@@ -95,12 +95,10 @@ class Results:
         if fetch_type == LOG:
             return Batch(0, [], LOG_SCHEMA, operation.session.protocol_version)
         if fetch_type != ROWS:
-            raise InvalidRequest(f"fetch type {fetch_type} is not known; 0 is rows, 1 is the log")
+            raise InvalidRequest(f"unknown fetch type {fetch_type}; 0 is rows, 1 is the log")
         await self._require_current(operation)
         if orientation not in ORIENTATIONS:
-            raise InvalidRequest(
-                f"fetch orientation {orientation} is not known; use FETCH_NEXT or FETCH_FIRST"
-            )
+            raise InvalidRequest(f"unknown fetch orientation {orientation}; use FETCH_NEXT or FETCH_FIRST")
         if _is_filtered(operation):
             await self.filter(operation)
         if operation.closed and operation.error is not None:
@@ -203,7 +201,7 @@ class Results:
             raise self._cannot_filter(operation, fault) from fault
 
     def _cannot_filter(self, operation: ThriftOperation, fault: UnknownShape) -> StatementFailed:
-        message = f"[SLUICE_NOT_GOVERNABLE] the answer cannot be filtered: {fault}"
+        message = f"[SLUICE_NOT_GOVERNABLE] the response cannot be filtered: {fault}"
         operation.error = StatementFailed(message, "0A000", 0, operation.statement_id)
         return operation.error
 

@@ -165,5 +165,5 @@ def server_info(
         return _flag(max_statement_chars)
     value = _FIXED.get(info_type)
     if value is None:
-        raise InvalidRequest(f"the information type {info_type} is not known to HiveServer2")
+        raise InvalidRequest(f"unknown HiveServer2 information type {info_type}")
     return value

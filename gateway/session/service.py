@@ -129,7 +129,7 @@ class Sessions(EndpointSessions[bytes, Session]):
     async def close_disconnected(self, handles: Sequence[Handle]) -> None:
         """Close the sessions of a connection that is gone, and stop in Spark what runs in them."""
         found = [session for h in handles if (session := self._registry.get(h.guid)) is not None]
-        await self._close_all(found, self.lifecycle.reason("the client went away"))
+        await self._close_all(found, self.lifecycle.reason("the client disconnected"))
 
     async def expire(self) -> None:
         await self._close_all(self._registry.idle(), "the session was idle for too long")

@@ -82,7 +82,8 @@ class Slots:
         """Raise LimitExceeded when no more may wait."""
         if len(self._queue) >= self._most_waiting:
             raise LimitExceeded(
-                f"Spark has {len(self._held)} statements, and {len(self._queue)} others wait; try again later"
+                f"Spark is running {len(self._held)} statements, and {len(self._queue)} others are "
+                "waiting; try again later"
             )
 
     async def wait(self, user: str, *, until: float, arrived: float) -> Slot | None:

@@ -249,7 +249,7 @@ class Verdicts:
             statement=statement,
             code="TOO_DEEP",
             sqlstate="54001",
-            message="the statement reads views of views too deep to follow",
+            message="the statement reads views that are nested too deep",
             snapshot_version=snapshot.version,
         )
 
@@ -324,7 +324,7 @@ class Verdicts:
             return verdict
         if not any(promotion.looks_through(name.current) for name in judged_by(verdict)):
             return verdict
-        why = "a stream over local files also reads later files, which are not checked for links"
+        why = "a stream over local files also reads files added later, which are not checked for links"
         return build_refusal(verdict, "NOT_GOVERNABLE", "0A000", why)
 
     async def maintain_dataset(self, cleared: Cleared, client: Client) -> None:
@@ -341,7 +341,7 @@ class Verdicts:
     async def _tend(self, effect: TendDataset, statement: Statement, client: Client) -> str | None:
         promotion = self._promotion
         if promotion is None:
-            return "no files become tables here"
+            return "`files` is not configured, so files cannot become tables"
         if effect.action == "promote":
             # Judging asks for what it knows to be missing, and this may be a table that no promotion made.
             try:

@@ -81,8 +81,8 @@ def explain_ended_view(name: str, first: str, verdict: Verdict) -> str:
     """Say why a temporary view ended: it is the `first`, of whose statement this is the verdict now, or it
     reads that one."""
     if name.lower() != first.lower():
-        return f"the temporary view `{name}` ended because `{first}` did, which it reads"
-    said = f"the temporary view `{name}` ended because the policies changed, or what it was made of"
+        return f"the temporary view `{name}` ended because `{first}`, which it reads, ended"
+    said = f"the temporary view `{name}` ended because the policies or its sources changed"
     if isinstance(verdict, Refused):
         said += f", and its statement is refused now ({one_line(verdict.text)})"
     return said
@@ -96,8 +96,8 @@ def without_ended_relations(session: NameResolution, verdict: Verdict) -> Verdic
         verdict,
         code="RELATION_ENDED",
         sqlstate="42P01",
-        message="a checkpoint or cached relation of this plan ended because the policies, or what it was "
-        "computed from, changed; compute it again",
+        message="a checkpoint or cached relation of this plan ended because the policies or its source "
+        "changed; compute it again",
     )
 
 
@@ -111,7 +111,8 @@ def without_dangling_views(session: NameResolution, verdict: Verdict) -> Verdict
                 verdict,
                 "VIEW_IN_USE",
                 "2BP01",
-                f"the temporary view `{readers[-1].name}` may read `{effect.name}`; drop that one first",
+                f"the temporary view `{readers[-1].name}` may read `{effect.name}`; drop "
+                f"`{readers[-1].name}` first",
             )
     return verdict
 

@@ -24,7 +24,7 @@ from gateway.session.states import Event
 
 _log = structlog.get_logger(__name__)
 
-LET_GO = "it was let go while it waited for Spark"
+LET_GO = "it was aborted while it waited for Spark"
 
 
 class Starts(Protocol):
@@ -85,7 +85,10 @@ class WaitingStatements:
         if not operation.arrived:
             operation.arrived = asyncio.get_running_loop().time()
             held, waiting = self.slots.held, self.slots.waiting
-            line = f"waiting for Spark, which has {held} statements; {waiting} others wait for it already"
+            line = (
+                f"waiting for Spark, which is running {held} statements; {waiting} others are waiting "
+                "before it"
+            )
             operation.log = LocalRows([(line,)], LOG_SCHEMA)
 
     def begin_again(self, operation: ThriftOperation) -> None:
@@ -112,7 +115,7 @@ class WaitingStatements:
         if operation.taking is task:
             if operation.running:
                 operation.life.apply(Event.FAIL)
-                operation.error = BackendUnavailable("the statement was given up")
+                operation.error = BackendUnavailable("the statement was aborted")
             operation.moved.set()
 
     def begin(self, operation: ThriftOperation, timeout_s: int) -> None:
@@ -188,7 +191,7 @@ class WaitingStatements:
         self._tasks.discard(task)
         if operation.running and operation.upstream is None:
             operation.life.apply(Event.FAIL)
-            operation.error = BackendUnavailable("the statement was given up")
+            operation.error = BackendUnavailable("the statement was aborted")
         self.give_back(operation.session)
         operation.session.lock.release()
         self._metrics.waited.observe(asyncio.get_running_loop().time() - operation.arrived)
@@ -208,6 +211,6 @@ class WaitingStatements:
 
     def _no_room(self) -> LimitExceeded:
         return LimitExceeded(
-            f"Spark has as many statements as it may at once, {self._limits.statements}, and had no room for "
-            f"this one within {self._limits.spark_wait_s:g} s; run it again later"
+            f"Spark is running {self._limits.statements} statements, its limit, and did not have a free "
+            f"slot within {self._limits.spark_wait_s:g} s; run it again later"
         )

@@ -33,7 +33,7 @@ _NOT_FOUND = re.compile(
     rf"(?:{re.escape(_HIVE)})?Error running query: \[{NOT_FOUND}\] org\.apache\.spark\.sql\."
     r"(?:AnalysisException|catalyst\.ExtendedAnalysisException): "
 )
-_APPEARED = "the table did not exist when the statement was judged"
+_APPEARED = "the table did not exist when the statement was authorized"
 """Of the guard over a table that is not there (`sql/guard.py`)."""
 _GUARD = re.compile(
     r"^(?P<at>[ :|+-]*)(?P<over>'SubqueryAlias (?P<outer>[^\n]*)\n[ :|+-]*)?'Project \[[^\n]*\]\n"

@@ -32,7 +32,7 @@ def check_parameters(
 ) -> dict[str, str | dict[str, str]]:
     """Return parameters as they stand, and note all their faults; `kind` is None where the type has one."""
     if given is not None and not isinstance(given, dict):
-        faults.add(at, "`connection-params` is a mapping")
+        faults.add(at, "`connection-params` must be a mapping")
         return {}
     made: dict[str, Any] = {}
     seen: dict[str, str] = {}
@@ -41,7 +41,7 @@ def check_parameters(
     for key, value in given.items():
         where, before = (*at, key), faults.noted
         if key.lower() in seen:
-            faults.add(where, f"parameter `{key}` is repeated here, as `{seen[key.lower()]}` before")
+            faults.add(where, f"parameter `{key}` is repeated here, first as `{seen[key.lower()]}`")
             continue
         seen[key.lower()] = key
         if kind is not None and not kind.takes(key, given):
@@ -61,7 +61,7 @@ def check_parameters(
         if told:
             faults.add((*at, key), told)
     if kind.opened_by in seen and kind.chosen_by in seen:
-        told = f"`{kind.chosen_by}` and `{kind.opened_by}` exclude each other: {kind.name} takes one of them"
+        told = f"`{kind.chosen_by}` and `{kind.opened_by}` exclude each other for {kind.name}"
         faults.add((*at, seen[kind.opened_by]), told)
     return made
 
@@ -80,28 +80,28 @@ def _wrong_value(key: str, given: Mapping[str, Any], kind: CatalogKind) -> str:
         return ""
     form = kind.form(folded, given) or (GIVEN if folded in kind.list_needed(given) else None)
     if form is not None and not form.pattern.fullmatch(value):
-        return f"`{key}` is {form.spark_class}" if value.strip() else f"`{key}` is empty"
+        return f"`{key}` must be {form.spark_class}" if value.strip() else f"`{key}` is empty"
     if folded == kind.chosen_by and kind.choose_variants(given) not in kind.variants:
-        return f"`{key}` is {', '.join(kind.variants)}{hint(value, kind.variants)}"
+        return f"`{key}` must be {', '.join(kind.variants)}{hint(value, kind.variants)}"
     return ""
 
 
 def _value(key: str, value: Any, at: Path, faults: Diagnostics) -> Any:
     if isinstance(value, dict):
         if set(value) not in ({"env"}, {"file"}) or not all(isinstance(v, str) and v for v in value.values()):
-            faults.add(at, f"`{key}`: a secret is either `env: NAME` or `file: PATH`")
+            faults.add(at, f"`{key}`: a secret must be either `env: NAME` or `file: PATH`")
         return value
     if value is None or isinstance(value, list):
-        faults.add(at, f"`{key}` is a text, a number, true or false, or a secret")
+        faults.add(at, f"`{key}` must be a text, a number, true or false, or a secret")
         return ""
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if _is_secret(key):
         faults.add(at, f"`{key}` is a secret: write `{{env: NAME}}` or `{{file: PATH}}`")
     elif is_secret("", text):
-        told = "write all of it as `{env: NAME}`, or give the password the parameter that it has"
-        faults.add(at, f"`{key}` holds a password: {told}")
+        told = "write the whole value as `{env: NAME}`, or use the parameter for passwords"
+        faults.add(at, f"`{key}` contains a password: {told}")
     elif any(ord(c) < 32 for c in text):
-        faults.add(at, f"`{key}` holds a character that no parameter has")
+        faults.add(at, f"`{key}` contains a character that parameters cannot have")
     return text
 
 

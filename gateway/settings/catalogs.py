@@ -25,8 +25,8 @@ FILES = "files"
 """The type of entries that are sources of files."""
 _NAME = CATALOG_NAME
 _TYPES = (
-    f"{', '.join(f'`{name}`' for name in (*KINDS, *ALIASES))}; docs/catalogs.md tells of each. "
-    "One of `files` is a source as in `files` below, whose keys are its parameters."
+    f"{', '.join(f'`{name}`' for name in (*KINDS, *ALIASES))}; see docs/catalogs.md. One of `files` is a "
+    "source as in `files` below, whose keys are its parameters."
 )
 
 
@@ -108,7 +108,7 @@ def normalize_section(entries: Any, faults: Diagnostics) -> Normalized:
     if entries is None:
         return good
     if not isinstance(entries, list):
-        faults.add(("catalogs",), "`catalogs` is a list of entries with `name` and `catalog`")
+        faults.add(("catalogs",), "`catalogs` must be a list of entries with `name` and `catalog`")
         return good
     names, defaults = dict[str, int](), list[int]()
     for index, entry in enumerate(entries):
@@ -127,14 +127,16 @@ def normalize_section(entries: Any, faults: Diagnostics) -> Normalized:
             good.add(made, ("catalogs", index), places)
     for index in defaults[1:]:
         line = faults.line(("catalogs", defaults[0]))
-        faults.add(("catalogs", index), f"a second default catalog: line {line} has one; name exactly one")
+        faults.add(
+            ("catalogs", index), f"a second default catalog: line {line} has the first; set exactly one"
+        )
     return good
 
 
 def _entry(entry: Any, at: Path, faults: Diagnostics, parameters: dict[str, Path]) -> dict[str, Any]:
     """Return an entry; `parameters` takes where those of a source of files were written."""
     if not isinstance(entry, dict):
-        faults.add(at, "an entry of `catalogs` is a mapping with `name` and `catalog`")
+        faults.add(at, "an entry of `catalogs` must be a mapping with `name` and `catalog`")
         return {}
     made, places = _fold_keys(entry, _ENTRY_KEYS, at, faults)
     for key in ("name", "catalog"):
@@ -149,10 +151,10 @@ def _entry(entry: Any, at: Path, faults: Diagnostics, parameters: dict[str, Path
         _check_name(name, places["name"], faults, kind)
     policies = made.get("policies", DEFAULT_SERVICE)
     if not isinstance(policies, str) or not policies:
-        faults.add(places["policies"], "`policies` is the name of a service")
+        faults.add(places["policies"], "`policies` must be the name of a service")
     elif "policies" in made and kind is not None and not kind.governed:
         told = (
-            f"`policies`: nothing in a catalog of type `{kind.name}` is asked about: Spark does not have it"
+            f"`policies`: Spark does not see a catalog of type `{kind.name}`, so policies do not apply to it"
         )
         faults.add(places["policies"], told)
     return made
@@ -160,9 +162,11 @@ def _entry(entry: Any, at: Path, faults: Diagnostics, parameters: dict[str, Path
 
 def _check_name(name: Any, at: Path, faults: Diagnostics, kind: CatalogKind | None) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        faults.add(at, f"`{name}` cannot name a catalog: letters, digits and `_`, and no digit first")
+        faults.add(
+            at, f"`{name}` is not a valid catalog name: use letters, digits and `_`, without a digit first"
+        )
     elif name.lower() in RESERVED_NAMES:
-        faults.add(at, f"`{name}` is a name that Spark keeps for itself")
+        faults.add(at, f"`{name}` is a name reserved by Spark")
     elif kind is not None and kind.on_spark:
         _check_case(name, at, faults)
 
@@ -173,7 +177,8 @@ def _check_case(name: str, at: Path, faults: Diagnostics) -> None:
     if name != name.lower():
         faults.add(
             at,
-            f"`{name}` has capitals, which Spark distinguishes and policies do not: write `{name.lower()}`",
+            f"`{name}` has capitals; Spark distinguishes case here and policies do not: write "
+            f"`{name.lower()}`",
         )
 
 
@@ -181,7 +186,7 @@ def _catalog(
     section: Any, at: Path, faults: Diagnostics, name: Any, parameters: dict[str, Path]
 ) -> dict[str, Any]:
     if not isinstance(section, dict):
-        faults.add(at, "`catalog` is a mapping with `type`")
+        faults.add(at, "`catalog` must be a mapping with `type`")
         return {}
     made, places = _fold_keys(section, _CATALOG_KEYS, at, faults)
     kind = None
@@ -191,24 +196,26 @@ def _catalog(
         kind = kind_named(made["type"]) if isinstance(made["type"], str) else None
         if kind is None:
             near = hint(str(made["type"]), (*KINDS, *ALIASES))
-            faults.add(places["type"], f"unknown type `{made['type']}`{near}; there are {', '.join(KINDS)}")
+            faults.add(
+                places["type"], f"unknown type `{made['type']}`{near}; the types are {', '.join(KINDS)}"
+            )
         else:
             made["type"] = kind.name
     if not isinstance(made.get("is_default", False), bool):
-        faults.add(places["is_default"], "`is-default` is true or false")
+        faults.add(places["is_default"], "`is-default` must be true or false")
     elif made.get("is_default") and kind is not None and not kind.on_spark:
         faults.add(places["is_default"], f"a catalog of type `{kind.name}` cannot be the default")
     database = made.get("default_db", "default")
     if not isinstance(database, str) or not _NAME.fullmatch(database):
-        faults.add(places["default_db"], "`default-db` is the name of a database")
+        faults.add(places["default_db"], "`default-db` must be the name of a database")
     if kind is not None and kind.session_only and isinstance(name, str) and name.lower() != SESSION_CATALOG:
         faults.add(places["type"], f"type `{kind.name}` is for the catalog `{SESSION_CATALOG}` alone")
     if kind is not None and kind.lists and "default_db" in made:
-        faults.add(places["default_db"], "`default-db`: a list of catalogs has no databases itself")
+        faults.add(places["default_db"], "`default-db`: a list of catalogs has no databases of its own")
     given, place = made.get("connection_params"), places["connection_params"]
     if kind is not None and kind.name == FILES:
         if "default_db" in made:
-            faults.add(places["default_db"], "`default-db`: tables of files are in `database`, a parameter")
+            faults.add(places["default_db"], "`default-db`: set the parameter `database` for tables of files")
         made["connection_params"] = _source(given, place, faults, kind, parameters)
     else:
         made["connection_params"] = check_parameters(given, place, faults, kind)
@@ -220,7 +227,7 @@ def _source(
 ) -> dict[str, Any]:
     """Return the parameters of a source of files by the keys of its model, which says what they may be."""
     if given is not None and not isinstance(given, dict):
-        faults.add(at, "`connection-params` is a mapping")
+        faults.add(at, "`connection-params` must be a mapping")
         return {}
     made, written = _fold_keys(given or {}, tuple(FileSourceSettings.model_fields), at, faults)
     places.update(written)
@@ -242,7 +249,7 @@ def _fold_keys(
             known = [name.replace("_", "-") for name in keys]
             faults.add((*at, key), f"unknown key `{key}`{hint(key, known)}")
         elif folded in made:
-            faults.add((*at, key), f"key `{key}` is repeated here, as `{written[folded]}` before")
+            faults.add((*at, key), f"key `{key}` is repeated here, first as `{written[folded]}`")
         else:
             made[folded], places[folded], written[folded] = value, (*at, key), key
     return made, places
@@ -269,15 +276,15 @@ def add_catalog_services(read: Normalized, policies: Any, faults: Diagnostics) -
         explicit = known is not None and "catalogs" in section
         if explicit and service is not None and services[known or name] != service:
             other = services[known or name]
-            told = f"`policies.catalogs` gives `{name}` to `{other}`, and `catalogs` to `{service}`"
+            told = f"`policies.catalogs` assigns `{name}` to service `{other}`, and `catalogs` to `{service}`"
             faults.add(("policies", "catalogs", known or name), told)
         elif not explicit:
             services[known or name] = service or services.get(known or name, DEFAULT_SERVICE)
     of_files = next((services[name] for name in services if name.lower() == SESSION_CATALOG), None)
     for place, service in read.services:
         if service != of_files:
-            told = f"tables of files are in `{SESSION_CATALOG}`, for which `{of_files or 'nobody'}` speaks"
-            faults.add(place, f"{told}, and not `{service}`")
+            told = f"tables of files are in `{SESSION_CATALOG}`, whose service is `{of_files or 'nobody'}`"
+            faults.add(place, f"{told}, not `{service}`")
     return {**section, "catalogs": services}
 
 

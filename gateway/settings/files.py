@@ -87,7 +87,7 @@ def clashes(sources: Mapping[str, FileSourceSettings], catalogs: Mapping[str, st
     }
     for source in made:
         if source.name in taken:
-            return f"`files` has a source `{source.name}`, which is the name of a catalog"
+            return f"`files` has a source `{source.name}` with the name of a catalog"
         if source.database in ("default", "global_temp", "system", "session"):
             return f"`files`: source `{source.name}` needs a database of its own, not `{source.database}`"
     for words, found in (("names", [s.name for s in made]), ("databases", [s.database for s in made])):
@@ -95,9 +95,11 @@ def clashes(sources: Mapping[str, FileSourceSettings], catalogs: Mapping[str, st
             return f"two sources of `files` have the same {words}"
     for one, other in combinations(made, 2):
         if overlap(parse_place(one.root), parse_place(other.root)):
-            return f"the sources `{one.name}` and `{other.name}` of `files` lie in each other"
+            return f"the sources `{one.name}` and `{other.name}` of `files` overlap"
     databases = {source.database: source.name for source in made}
     for source in made:
         if databases.get(source.name, source.name) != source.name:
-            return f"`files` gives a source the database `{source.name}`, which is another source's name"
+            return (
+                f"a source of `files` has the database `{source.name}`, which is the name of another source"
+            )
     return ""

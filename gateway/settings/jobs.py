@@ -51,7 +51,7 @@ class ScheduleSettings(Section):
     @model_validator(mode="after")
     def _exactly_one(self) -> ScheduleSettings:
         if (self.every_s is None) == (self.cron is None):
-            raise ValueError('a schedule is either `every_s: SECONDS` or `cron: "20 0 * * *"`')
+            raise ValueError('a schedule must be either `every_s: SECONDS` or `cron: "20 0 * * *"`')
         return self
 
 

@@ -100,9 +100,7 @@ class ConnectListener(Section):
     @model_validator(mode="after")
     def _grpc_chooses_the_version(self) -> ConnectListener:
         if self.tls is not None and self.tls.minimum_version != "1.2":
-            raise ValueError(
-                "`tls.minimum_version` must be 1.2 here: gRPC takes TLS 1.2 and 1.3 and offers no choice"
-            )
+            raise ValueError("`tls.minimum_version` must be 1.2 here: gRPC always accepts TLS 1.2 and 1.3")
         return self
 
 
@@ -115,7 +113,7 @@ class _Administered(Section):
     @model_validator(mode="after")
     def _somebody_administers(self) -> Self:
         if not self.administrators and not self.administrator_groups:
-            raise ValueError("name somebody in `administrators` or `administrator_groups`")
+            raise ValueError("set `administrators` or `administrator_groups`")
         return self
 
 

@@ -40,7 +40,7 @@ def parse_settings(text: str | bytes, file: str, directory: Path) -> Settings:
     faults = Diagnostics(document)
     data = document.data if document.data is not None else {}
     if not isinstance(data, dict):
-        faults.add((), "settings are a mapping of sections, such as `listeners:`")
+        faults.add((), "settings must be a mapping of sections, such as `listeners:`")
         faults.raise_any()
     check_names(data.get("policies"), faults)
     read = Normalized()
@@ -71,7 +71,7 @@ def _with_sources(files: Any, read: Normalized, faults: Diagnostics) -> Any:
     folded = {name.lower() for name in given if isinstance(name, str)}
     for name in read.sources:
         if name.lower() in folded:
-            faults.add(read.find_written(("files", name)), f"`files` has a source `{name}` as well")
+            faults.add(read.find_written(("files", name)), f"`files` also has a source `{name}`")
     return {**given, **read.sources}
 
 

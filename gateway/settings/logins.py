@@ -101,13 +101,13 @@ class LdapSettings(Section):
     @model_validator(mode="after")
     def _users_are_found(self) -> LdapSettings:
         if not self.bind_templates and not (self.user_base and self.bind_dn and self.bind_password):
-            raise ValueError("without `bind_templates` it needs `user_base`, `bind_dn` and `bind_password`")
+            raise ValueError("without `bind_templates`, set `user_base`, `bind_dn` and `bind_password`")
         if self.groups in ("search", "nested", "in_chain") and not self.group_base:
-            raise ValueError("groups are searched for below `group_base`; name it, or set `groups: none`")
+            raise ValueError("set `group_base`, below which groups are searched, or `groups: none`")
         if self.groups == "member_of" and not self.user_base:
-            raise ValueError("`groups: member_of` needs a `user_base`, below which the user's entry is")
+            raise ValueError("`groups: member_of` needs `user_base`, below which the user's entry is")
         if not self.user_base and not self.lower_case:
-            raise ValueError("`lower_case: false` needs a `user_base`: each spelling would be another user")
+            raise ValueError("`lower_case: false` needs `user_base`: each spelling would be another user")
         return self
 
 

@@ -102,23 +102,23 @@ def check_metalake(parameters: Mapping[str, Any], at: Path, faults: Diagnostics)
     for name, choices in _CHOICES.items():
         key, value = folded.get(name, (name, choices[0]))
         if not isinstance(value, str) or value.lower() not in choices:
-            faults.add((*at, key), f"`{key}` is {' or '.join(choices)}, and not `{value}`")
+            faults.add((*at, key), f"`{key}` must be {' or '.join(choices)}, not `{value}`")
     for name, (least, most, _) in _NUMBERS.items():
         key, value = folded.get(name, (name, ""))
         if name in folded and not _between(value, least, most):
-            faults.add((*at, key), f"`{key}` is a number from {least:g} to {most:g}")
+            faults.add((*at, key), f"`{key}` must be a number from {least:g} to {most:g}")
     for name in ("uri", "oauth2-server-uri"):
         key, value = folded.get(name, (name, ""))
         if name in folded and not _is_address(value):
-            faults.add((*at, key), f"`{key}` is an address such as `https://gravitino.internal:8090`")
+            faults.add((*at, key), f"`{key}` must be an address such as `https://gravitino.internal:8090`")
     key, metalake = folded.get("metalake", ("metalake", "x"))
     if not isinstance(metalake, str) or not metalake:
-        faults.add((*at, key), "`metalake` is a name")
+        faults.add((*at, key), "`metalake` must be a name")
     for written in parameters:
         _, _, rest = written.partition(".")
         if written.lower().startswith(SET) and not all(rest.partition(".")[::2]):
             faults.add(
-                (*at, written), f"`{written}` names a catalog and a parameter: `set.CATALOG.PARAMETER`"
+                (*at, written), f"`{written}` must name a catalog and a parameter: `set.CATALOG.PARAMETER`"
             )
     auth = folded.get("auth", ("", "simple"))[1]
     needed = LOGINS.get(auth.lower(), frozenset()) if isinstance(auth, str) else frozenset()

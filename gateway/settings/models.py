@@ -67,7 +67,7 @@ class ConnectBackend(Section):
     @model_validator(mode="after")
     def _authorities_are_for_tls(self) -> ConnectBackend:
         if self.ca_file is not None and not self.tls:
-            raise ValueError("`ca_file` is for `tls: true`")
+            raise ValueError("`ca_file` needs `tls: true`")
         return self
 
 
@@ -117,9 +117,9 @@ class BackendSettings(Section):
         running = self.thrift is not None or self.connect is not None
         if running and self.embedded is not None:
             other = "thrift" if self.thrift is not None else "connect"
-            raise ValueError(f"name one of `{other}` and `embedded`, not both")
+            raise ValueError(f"set either `{other}` or `embedded`, not both")
         if not running and self.embedded is None:
-            raise ValueError("name one of `thrift` and `embedded`")
+            raise ValueError("set either `thrift` or `embedded`")
         return self
 
 
@@ -158,9 +158,7 @@ class ReaderSettings(Section):
     @model_validator(mode="after")
     def _one_place(self) -> ReaderSettings:
         if self.spark_home is not None and self.spark_version is not None:
-            raise ValueError(
-                "`spark_home` has a version already; name one of `spark_home` and `spark_version`"
-            )
+            raise ValueError("set either `spark_home`, which has a version, or `spark_version`")
         return self
 
 
@@ -225,11 +223,11 @@ class RangerAdminSettings(Section):
             if parts.username is not None:
                 raise ValueError("user and password have their own keys; leave them out of `urls`")
         if (self.password is None) != (self.user is None):
-            raise ValueError("`user` and `password` come together")
+            raise ValueError("set both `user` and `password`")
         if self.user is not None and ":" in self.user:
-            raise ValueError("`user` must not hold a colon: HTTP's basic login ends the name there")
+            raise ValueError("`user` must not contain a colon, which ends the name in HTTP Basic logins")
         if (self.certificate is None) != (self.key is None):
-            raise ValueError("`certificate` and `key` come together")
+            raise ValueError("set both `certificate` and `key`")
         return self
 
 
@@ -456,18 +454,18 @@ class Settings(Section):
         backend, listeners = self.backend, self.listeners
         if listeners.connect is not None and backend.embedded is None and backend.connect is None:
             raise ValueError(
-                "`listeners.connect` needs a `backend.connect`: Spark Connect has a port of its own"
+                "`listeners.connect` needs `backend.connect`: Spark Connect has a port of its own"
             )
         if backend.connect is not None and listeners.connect is None:
-            raise ValueError("`backend.connect` needs a `listeners.connect`; `{}` listens on port 15009")
+            raise ValueError("`backend.connect` needs `listeners.connect`; `{}` listens on port 15009")
         for name in ("thrift", "thrift_http"):
             if not self.serves_thrift and name in listeners.model_fields_set and getattr(listeners, name):
-                raise ValueError(f"`listeners.{name}` needs a `backend.thrift`")
+                raise ValueError(f"`listeners.{name}` needs `backend.thrift`")
         default = self.default_catalog
         kind = default.catalog.kind if default is not None else None
         if listeners.connect is not None and kind is not None and not kind.begins_somewhere:
             raise ValueError(
-                f"`catalogs`: one of type `{kind.name}` cannot be the default beside `listeners.connect`: "
-                "its sessions would begin in no database"
+                f"`catalogs`: one of type `{kind.name}` cannot be the default with `listeners.connect`: "
+                "its sessions would have no current database"
             )
         return self

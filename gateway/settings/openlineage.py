@@ -21,7 +21,7 @@ def _job_name(template: str) -> str:
     for _, name, details, conversion in fields:
         if name not in JOB_PARTS or details or conversion:
             known = ", ".join(f"`{{{part}}}`" for part in sorted(JOB_PARTS))
-            raise ValueError(f"`{template}` may hold nothing in braces but {known}")
+            raise ValueError(f"`{template}` may contain only {known} in braces")
     return template
 
 
@@ -56,9 +56,9 @@ class OpenLineageHttp(Section):
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
             raise ValueError(f"`{self.url}` is not an address such as `http://marquez:5000/api/v1/lineage`")
         if parts.username is not None:
-            raise ValueError("leave the login out of `url`; use `api_key`")
+            raise ValueError("remove the login from `url`; use `api_key`")
         if self.ca_file is not None and parts.scheme != "https":
-            raise ValueError("`ca_file` is for an `https` address")
+            raise ValueError("`ca_file` needs an `https` address")
         return self
 
 

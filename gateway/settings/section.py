@@ -41,7 +41,7 @@ class Secret(Section):
     @model_validator(mode="after")
     def _exactly_one(self) -> Secret:
         if (self.env is None) == (self.file is None):
-            raise ValueError("a secret is either `env: NAME` or `file: PATH`")
+            raise ValueError("a secret must be either `env: NAME` or `file: PATH`")
         return self
 
     def __repr__(self) -> str:

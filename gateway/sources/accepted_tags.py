@@ -94,11 +94,7 @@ class AcceptedTags:
 
     def stale(self) -> str | None:
         """Return why nothing may be judged, or None: no list was ever read."""
-        return (
-            None
-            if self._known
-            else f"which tags were accepted is not known: {self.trouble or 'not read yet'}"
-        )
+        return None if self._known else f"the accepted tags are not known: {self.trouble or 'not read yet'}"
 
     async def start(self, offer: _Offer) -> None:
         """Offer what the database has, or else the file."""
@@ -133,7 +129,7 @@ class AcceptedTags:
         except Exception as error:  # noqa: BLE001 - a source's root: nothing from there ends the gateway
             # Read whole the next time: it may be another database by then.
             self._number = None
-            why = f"the database cannot be asked: {type(error).__name__}: {error}"
+            why = f"the database is not available: {type(error).__name__}: {error}"
             if why != self.trouble:
                 _log.warning("accepted_tags_not_read", trouble=why, in_force=self._known)
             self.trouble = why
@@ -164,7 +160,7 @@ def load_cached_list(path: Path) -> AcceptedList:
     except CacheTrouble as error:
         raise Faults([error.message]) from None
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise Faults([f"{path}: holds something else than accepted tags"]) from None
+        raise Faults([f"{path}: contains something other than accepted tags"]) from None
 
 
 def from_file(path: Path) -> _Fetch:

@@ -76,7 +76,7 @@ class Cache:
             return self.file_times(kinds)
         times = {kind: kept.get(kind.value) for kind in kinds}
         if not all(_is_time(time) for time in times.values() if time is not None):
-            raise CacheTrouble(f"{self.contact_path}: holds something else than times")
+            raise CacheTrouble(f"{self.contact_path}: contains something other than times")
         return {kind: float(time) for kind, time in times.items() if time is not None}
 
     def file_times(self, kinds: Iterable[DownloadKind]) -> Contact:
@@ -138,7 +138,9 @@ def read_file(path: Path) -> dict[str, Any] | None:
     except OSError as error:
         raise CacheTrouble(f"{path}: cannot be read: {error.strerror}") from None
     if mode & stat.S_IWOTH:
-        raise CacheTrouble(f"{path}: everybody may write it, and with it policies")
+        raise CacheTrouble(
+            f"{path}: is writable by everybody, which would allow everybody to change policies"
+        )
     try:
         return parse_object(content, str(path))
     except Faults as error:

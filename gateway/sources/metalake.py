@@ -108,7 +108,7 @@ class MetalakeSource:
         """Return why nothing of the metalake may be used now, or None."""
         age, limit = self.age_s, self._options.max_stale_s
         if age is None:
-            return "which the metalake has never been asked for"
+            return "whose metalake has not been read yet"
         if age <= limit:
             return None
         # Always the same words: what is known of catalogs changes when they do.
@@ -141,9 +141,9 @@ class MetalakeSource:
         except SluiceError as error:
             self._handle_failure(error.message)
         except TimeoutError:
-            self._handle_failure(f"not all was answered within {limit:g} s")
+            self._handle_failure(f"the server did not finish answering within {limit:g} s")
         except Exception as error:  # noqa: BLE001 - a source's root: nothing from there ends the gateway
-            self._handle_failure(f"what it answers cannot be used ({type(error).__name__})")
+            self._handle_failure(f"its response cannot be used ({type(error).__name__})")
         else:
             if self.trouble:
                 _log.info("metalake_well_again", metalake=self.name)
@@ -178,7 +178,7 @@ class MetalakeSource:
             if found is None:
                 return
             if found.asked != self._options.asked:
-                raise CacheTrouble(f"{path} is not used: it is of another server, or holds something else")
+                raise CacheTrouble(f"{path} is not used: it is of another server, or invalid")
             await self._put(found.metalake)
         except CacheTrouble as error:
             self._cache_failed(error.message)
@@ -260,7 +260,7 @@ def load_cached_metalake(path: Path) -> CachedMetalake | None:
         return None
     try:
         if found["form"] != _FORM:
-            raise CacheTrouble(f"{path}: is of a form that is not read here")
+            raise CacheTrouble(f"{path}: has an unsupported format")
         return CachedMetalake(
             metalake=_read(found),
             confirmed=float(found["confirmed"]),
@@ -268,7 +268,7 @@ def load_cached_metalake(path: Path) -> CachedMetalake | None:
             minor=str(found.get("minor", "")),
         )
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise CacheTrouble(f"{path}: holds something else than a metalake") from None
+        raise CacheTrouble(f"{path}: contains something other than a metalake") from None
 
 
 def _build_document(metalake: Metalake) -> dict[str, Any]:

@@ -288,7 +288,7 @@ def _policy(place: NamePattern, items: _Items, name: str, service: str) -> Polic
         additional_resources=more,
         allow=_policy_items(items.allowed),
         deny=_policy_items(items.denied),
-        description="made of roles, privileges and owners of the metalake",
+        description="derived from roles, privileges and owners of the metalake",
     )
 
 

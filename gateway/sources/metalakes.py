@@ -211,11 +211,11 @@ class Metalakes:
                 why = state.trouble or state.stale
                 said.append(f"metalake `{state.name}`: its catalogs are refused: {why}")
             elif state.trouble:
-                said.append(f"metalake `{state.name}`: {state.trouble}; an older list is in force")
+                said.append(f"metalake `{state.name}`: {state.trouble}; the last catalogs are in force")
             skipped = [one for one in state.left_out if not one.expected]
             if skipped:
                 names = ", ".join(f"`{one.name}` ({one.why})" for one in skipped[:MAX_REPORTED])
-                said.append(f"metalake `{state.name}`: {len(skipped)} catalogs are left out: {names}")
+                said.append(f"metalake `{state.name}`: {len(skipped)} catalogs are skipped: {names}")
             if state.hidden_roles:
                 roles = ", ".join(f"`{role}`" for role in state.hidden_roles[:MAX_REPORTED])
                 why = f"{len(state.hidden_roles)} roles that the server does not show is denied everything"
@@ -359,8 +359,8 @@ class Metalakes:
             self._listed = earlier
             raise
         for name in old.keys() - new.keys():
-            gone = f"which the metalake `{old[name].lake}` does not have any more"
-            self._gone[name] = "which Spark itself has now" if name in (self._of_spark or ()) else gone
+            gone = f"which the metalake `{old[name].lake}` no longer has"
+            self._gone[name] = "which is now one of Spark's own" if name in (self._of_spark or ()) else gone
         for name in new:
             self._gone.pop(name, None)
         while len(self._gone) > GONE_KEPT:
@@ -396,7 +396,7 @@ class Metalakes:
             for name, catalog in offers[lake.name].items():
                 owner, _ = chosen.setdefault(name, (lake.name, catalog))
                 if owner != lake.name:
-                    why = f"its name is taken by the metalake `{owner}`"
+                    why = f"its name is already used by the metalake `{owner}`"
                     left_out[lake.name].append(
                         LeftOut(name=catalog.name, provider=providers[catalog.name], why=why)
                     )
@@ -424,12 +424,12 @@ class Metalakes:
     def _explain_taken(self, name: str, catalog: NamedCatalog) -> str:
         """Say why nobody may have a name, empty where it is free."""
         if name in self._reserved:
-            return "its name is taken by the settings"
+            return "its name is already used in the settings"
         if self._of_spark is None:
             return "Spark's own catalogs are not known yet"
         # Gravitino's connector makes catalogs known to Spark by itself: those are what we mean.
         own = self._of_spark.get(name)
-        return "" if own in (None, catalog.parameters.get("class")) else "its name is taken by Spark"
+        return "" if own in (None, catalog.parameters.get("class")) else "its name is already used by Spark"
 
     def _number_catalog(self, name: str, lake: str, catalog: NamedCatalog) -> _InForce:
         known = self._in_force.get(name)

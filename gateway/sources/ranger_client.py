@@ -168,15 +168,15 @@ class RangerClient(Closing):
         except TimeoutError:
             raise NoAnswer("does not answer in time", silent=True) from None
         except aiohttp.ClientPayloadError:
-            raise NoAnswer("broke off its answer") from None
+            raise NoAnswer("aborted its response") from None
         except aiohttp.ClientConnectorCertificateError as error:
             why = one_line(str(error.certificate_error))
-            raise NoAnswer(f"shows a certificate that is not trusted: {why}", silent=True) from None
+            raise NoAnswer(f"has a certificate that is not trusted: {why}", silent=True) from None
         except aiohttp.ClientConnectorError as error:
             raise NoAnswer(f"cannot be reached: {one_line(str(error.os_error))}", silent=True) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise NoAnswer(
-                f"speaks no proper HTTP: {one_line(str(error)) or 'the connection was closed'}"
+                f"does not speak valid HTTP: {one_line(str(error)) or 'the connection was closed'}"
             ) from None
         except Faults as error:
             raise NoAnswer(error.message) from None
@@ -190,21 +190,21 @@ class RangerClient(Closing):
         if status == 404:
             return Gone()
         if status in (401, 403):
-            raise NoAnswer(f"refuses the login of {self._who()} ({status})")
+            raise NoAnswer(f"rejects the login of {self._who()} ({status})")
         if 300 <= status < 400:
-            raise NoAnswer(f"sends us elsewhere ({status}), as it does when a login is needed")
+            raise NoAnswer(f"redirects to another address ({status}), as it does when a login is needed")
         said = one_line((await response.content.read(4096)).decode("utf-8", "replace"))
         raise NoAnswer(f"answers with status {status}{': ' + said if said else ''}")
 
     async def _content(self, response: aiohttp.ClientResponse) -> bytes:
         limit = self._options.max_bytes
         if (response.content_length or 0) > limit:
-            raise NoAnswer(f"answers with more than {limit} bytes")
+            raise NoAnswer(f"returns more than {limit} bytes")
         content = bytearray()
         async for chunk in response.content.iter_chunked(CHUNK_BYTES):
             content += chunk
             if len(content) > limit:
-                raise NoAnswer(f"answers with more than {limit} bytes")
+                raise NoAnswer(f"returns more than {limit} bytes")
         return bytes(content)
 
     def _url(self, base: str, kind: DownloadKind, known: int, deltas: bool, activated_ms: int) -> URL:

@@ -139,7 +139,7 @@ def check_name(kind: DownloadKind, download: Mapping[str, Any], service: str) ->
     """Raise Faults when a download is about another service; only policies must say whose they are."""
     told = download.get("serviceName")
     if told != service and (told is not None or kind is DownloadKind.POLICIES):
-        raise Faults([f"{where(service, kind)}: the answer is about service `{told}`"])
+        raise Faults([f"{where(service, kind)}: the response is for service `{told}`"])
 
 
 def version_of(kind: DownloadKind, content: Mapping[str, Any], service: str) -> int:
@@ -230,7 +230,7 @@ class Conversion:
             self._definition = converted.service.definition
             return converted
         # What an Admin answers of a service that is switched off there: whose it is, and a version.
-        told = f"{file}: the Ranger Admin sends neither definition nor policies: nothing is allowed"
+        told = f"{file}: the Ranger Admin sends neither a service definition nor policies: nothing is allowed"
         return Converted(service=self.empty().service, warnings=(told,))
 
     def _roles(self, content: Mapping[str, Any]) -> tuple[Role, ...]:

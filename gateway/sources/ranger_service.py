@@ -155,7 +155,7 @@ class RangerService:
     def stale(self) -> str | None:
         """Return why nothing may be judged by this service now, or None."""
         if self._gone and self.held.versions:
-            return f"the Ranger Admin knows no service `{self.name}` any more"
+            return f"the Ranger Admin no longer has service `{self.name}`"
         age, limit = self.contact_age_s, self._options.max_stale_s
         if age is None:
             missing = " and ".join(k.value for k in self._list_needed_kinds() if k not in self._confirmed)
@@ -163,8 +163,8 @@ class RangerService:
         if age <= limit:
             return None
         return (
-            f"the policies of service `{self.name}` were last confirmed by a Ranger Admin {round(age)} "
-            f"seconds ago, and {limit:g} is the limit"
+            f"the policies of service `{self.name}` were last confirmed by a Ranger Admin "
+            f"{round(age)} seconds ago; the limit is {limit:g}"
         )
 
     # -- the task --------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class RangerService:
             log.exception("ranger_service_broke", service=self.name)
             for round_, wait in self._waits.items():
                 for kind in round_:
-                    self._handle_failure(kind, (f"{self.name}: reading it failed; the log has the details",))
+                    self._handle_failure(kind, (f"{self.name}: loading it failed; the log has the details",))
                 self._due[round_] = self._clock() + wait.record_failure()
 
     async def look(self) -> bool:
@@ -266,9 +266,11 @@ class RangerService:
                 own.content is None or kind is DownloadKind.SHARING
             ):
                 # An Admin that is busy says so too, and then there may be some.
-                raise Faults([f"{at}: the Ranger Admin says that nothing is newer than nothing"])
+                raise Faults(
+                    [f"{at}: the Ranger Admin returns 304 (not modified) without an earlier download"]
+                )
             case Gone() if own.content is not None:
-                raise Faults([f"{at}: the Ranger Admin has them no longer (404)"])
+                raise Faults([f"{at}: the Ranger Admin no longer has them (404)"])
             case Gone() if kind is DownloadKind.TAGS:
                 raise Faults([f"{at}: there are tag policies, but the Ranger Admin has no tags (404)"])
         self._handle_success(kind)
@@ -325,7 +327,7 @@ class RangerService:
 
     async def _forget(self) -> bool:
         """The Admin does not know the service: nothing is allowed any more, and nothing is kept."""
-        self._troubles = {DownloadKind.POLICIES: (f"the Ranger Admin knows no service `{self.name}` (404)",)}
+        self._troubles = {DownloadKind.POLICIES: (f"the Ranger Admin has no service `{self.name}` (404)",)}
         log.error("ranger_service_gone", service=self.name)
         self._copies = {}
         held = self._conversion.empty(self.held.service.definition)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from sqlglot import ErrorLevel, exp
 from sqlglot.tokenizer_core import Token
 
-from gateway.sql.analyse_scope import LITERAL_FUNCTIONS, Parts, Unclear
+from gateway.algebra.usage import LITERAL_FUNCTIONS, Parts, Unclear
 from gateway.sql.tokens import SPARK
 
 NOT_UNDERSTOOD = "column analysis does not understand "
@@ -59,7 +59,7 @@ def query_of(root: exp.Expr) -> exp.Expr:
             return _with_outer_ctes(root)
         case exp.Create(kind="TABLE" | "VIEW", expression=exp.Query()):
             return _with_outer_ctes(root)
-    raise Unclear(f"column analysis does not read {root.key.upper()} statements")
+    raise Unclear(f"column analysis does not support {root.key.upper()} statements")
 
 
 def _with_outer_ctes(root: exp.Expr) -> exp.Expr:
@@ -121,28 +121,6 @@ def without_list(node: exp.Expr) -> exp.Expr:
     bare = exp.Select(**{k: v for k, v in node.args.items() if k != "expressions"})
     bare.set("expressions", [])
     return bare
-
-
-def counts_outputs(clause: object) -> bool:
-    """Whether GROUP BY or ORDER BY means output columns without naming them: by number, or ALL."""
-    if not isinstance(clause, exp.Expr):
-        return False
-    if clause.args.get("all"):
-        return True
-    items = [
-        item
-        for name in ("expressions", "grouping_sets", "cube", "rollup")
-        for item in clause.args.get(name) or ()
-    ]
-    while items:
-        item = items.pop()
-        if isinstance(item, (exp.Ordered, exp.Paren)):
-            items.append(item.this)
-        elif isinstance(item, (exp.GroupingSets, exp.Cube, exp.Rollup, exp.Tuple)):
-            items.extend(item.expressions)
-        elif isinstance(item, (exp.Literal, exp.Var, exp.Placeholder)):
-            return True  # the argument of a marker is written in its place, so it may be a number
-    return False
 
 
 def bare_in(columns: Iterable[Parts]) -> frozenset[str]:

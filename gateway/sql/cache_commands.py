@@ -43,7 +43,7 @@ def cache_table_as(scope: CommandScope) -> Required:
     _check_options(scope)
     name = scope.text("tempViewName")
     if name is None:
-        raise CannotClassify("the name of the view could not be read")
+        raise CannotClassify("the name of the view could not be parsed")
     return Required(effects=(CreateTempView(name),))
 
 
@@ -56,11 +56,11 @@ def clear_cache(scope: CommandScope) -> Required:
 def refresh_path(scope: CommandScope) -> Required:
     path = scope.text("path")
     if path is None:
-        raise CannotClassify("the path could not be read")
+        raise CannotClassify("the path could not be parsed")
     return Required(privileges=(Privilege(Resource.url(path), "read"),))  # RULE (refresh-path)
 
 
 def _check_options(scope: CommandScope) -> None:
     for key in storage.keys(scope.field("options"), "options of the cache"):
         if key.lower() != "storagelevel":
-            raise CannotClassify(f"the option `{key}` is not one that a cache has")
+            raise CannotClassify(f"the option `{key}` is not an option of CACHE")

@@ -165,20 +165,20 @@ NAME_NODES = frozenset(
 )
 """Nodes that only hold the name that a command is about; the command's row judges it."""
 
-_COLLATION = "a default collation would change what policies compare"
+_COLLATION = "a default collation would change how policies compare strings"
 _CONSTRAINT = "constraints are checked against all rows, and their errors show values"
-_FILES = "it lists files that others added to this Spark"
+_FILES = "it lists files that others have added to this Spark"
 _INDEX = "indexes are not supported"
-_PIPELINE = "pipelines are not governed here"
-_PROCEDURE = "procedures are not listed or described"
+_PIPELINE = "pipelines are not supported"
+_PROCEDURE = "listing and describing procedures is not supported"
 
 GENERATED_TEXT = (
-    "GENERATED ALWAYS AS (…) is a text that the parser of this Spark does not look into, so that its "
-    "functions are not known; Spark 4.3 and later have it in their plans"
+    "the parser of this Spark version does not parse the expression in GENERATED ALWAYS AS (…), so its "
+    "functions cannot be authorized; Spark 4.3 and later do"
 )
 
 REFUSED_FORMAT_COMMANDS: Mapping[str, str] = {
-    "ConvertToDeltaCommand": "it makes a Delta table of any files; use CREATE TABLE … AS SELECT",
+    "ConvertToDeltaCommand": "it turns any files into a Delta table; use CREATE TABLE … AS SELECT",
 }
 """The same of what only the parsers of table formats make."""
 
@@ -189,7 +189,7 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "DropConstraint": _CONSTRAINT,
     "AlterTableCollation": _COLLATION,
     "SetNamespaceCollationCommand": _COLLATION,
-    "AlterViewSchemaBinding": "how a view's schema follows its sources cannot be changed",
+    "AlterViewSchemaBinding": "changing the schema binding of a view is not supported",
     "CreateIndex": _INDEX,
     "DropIndex": _INDEX,
     "CreateFlowCommand": _PIPELINE,
@@ -205,16 +205,16 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "RefreshFunction": "refreshing functions is not supported",
     "SetNamespaceLocation": "SET LOCATION makes Spark write new tables to another path",
     "SetPathCommand": "SET PATH would change what names mean",
-    "ShowTablesJsonCommand": "a list in JSON cannot be filtered; leave AS JSON out",
+    "ShowTablesJsonCommand": "a JSON listing cannot be filtered; leave out AS JSON",
     # What it is on 4.0.
-    "ExecuteImmediateQuery": "EXECUTE IMMEDIATE runs text that cannot be judged beforehand",
-    "UnresolvedExecuteImmediate": "EXECUTE IMMEDIATE runs text that cannot be judged beforehand",
-    "CompoundBody": "SQL scripts (BEGIN … END) cannot be judged beforehand",
-    "UnresolvedInsert": "a target given as IDENTIFIER(…) is not known beforehand",
+    "ExecuteImmediateQuery": "EXECUTE IMMEDIATE runs text that cannot be authorized in advance",
+    "UnresolvedExecuteImmediate": "EXECUTE IMMEDIATE runs text that cannot be authorized in advance",
+    "CompoundBody": "SQL scripts (BEGIN … END) cannot be authorized in advance",
+    "UnresolvedInsert": "a target in IDENTIFIER(…) is not known in advance",
     "CreateTableLikeCommand": "CREATE TABLE … LIKE is governed with Spark 4.2 and later",
     "InsertIntoDir": "INSERT OVERWRITE DIRECTORY writes to a path",
     "LoadData": "LOAD DATA reads a path",
-    "CreateTempViewUsing": "a temporary view over a data source reads paths or other systems",
+    "CreateTempViewUsing": "a temporary view over a data source can read paths or other systems",
     "CreateFunctionCommand": "creating functions is not supported",
     "CreateFunction": "creating functions is not supported",
     "CreateUserDefinedFunction": "creating functions is not supported",
@@ -225,7 +225,7 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "SetVariable": "session variables are not supported",
     "CreateVariable": "session variables are not supported",
     "DropVariable": "session variables are not supported",
-    "AnalyzeTables": "statistics would disclose values",
+    "AnalyzeTables": "statistics would reveal values",
     "ShowTablePartition": "partition details are not supported",
     "SetTableLocation": "SET LOCATION makes Spark read another path",
     "SetTableSerDeProperties": "SerDes are code",
@@ -262,7 +262,7 @@ def classify(
         if why is not None:
             return Unsupported(why, "42P02" if expression in PARAMETERS else "")
     for node in sorted(unknown):  # RULE (unknown-object-kind)
-        return Unsupported(f"`{node}` is not a known part of a statement")
+        return Unsupported(f"`{node}` is not supported in statements")
     refusal = function_refusal(reading.functions, names)  # RULE (function-names-judged)
     if refusal is not None:
         return refusal
@@ -272,7 +272,7 @@ def classify(
     commands = {command.node for command in reading.commands}
     unread = sorted((reading.nodes & COMMANDS.keys()) - commands)
     if unread:  # RULE (unread-command)
-        return Unsupported(f"{unread[0]} could not be read")
+        return Unsupported(f"{unread[0]} could not be parsed")
     try:
         return join(
             COMMANDS[c.node](CommandScope(c, reading, names, procedures))
@@ -314,7 +314,7 @@ def function_refusal(functions: Iterable[FunctionRef], names: Names) -> Unsuppor
         elif function.table_valued:
             return build_unknown_function_refusal(function, names.context)
         elif function.parts[0].lower() in ("session", "system", "builtin"):
-            return Unsupported(f"the function `{written}` lies in a reserved namespace")
+            return Unsupported(f"the function `{written}` is in a reserved namespace")
     return None
 
 

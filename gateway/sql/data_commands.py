@@ -31,7 +31,7 @@ def insert(scope: CommandScope) -> Required:
         raw.append(pin.table)  # RULE (overwrite-deletes-raw)
     columns = scope.field("userSpecifiedCols")
     if not isinstance(columns, tuple):
-        raise CannotClassify("the columns of INSERT could not be read")
+        raise CannotClassify("the columns of INSERT could not be parsed")
     names = (*(str(column) for column in columns), *scope.node("partitionSpec"))
     return Required(
         privileges=tuple(required),
@@ -143,7 +143,7 @@ def comment_on_table(scope: CommandScope) -> Required:
 def add_partitions(scope: CommandScope) -> Required:
     parts = scope.field("parts")
     if not isinstance(parts, tuple):
-        raise CannotClassify("the partitions could not be read")
+        raise CannotClassify("the partitions could not be parsed")
     for part in parts:
         # RULE (partition-location)
         if not isinstance(part, Mapping) or "location" not in part or part["location"] is not None:
@@ -159,7 +159,7 @@ def set_table_properties(scope: CommandScope) -> Required:
 def _check_property_keys(scope: CommandScope, field: str) -> None:
     names = scope.field(field)
     if not isinstance(names, tuple):
-        raise CannotClassify("the property keys could not be read")
+        raise CannotClassify("the property keys could not be parsed")
     storage.check_properties([str(name) for name in names])
 
 
@@ -203,7 +203,7 @@ def create_table_like(scope: CommandScope) -> Required:
     location = scope.text("location")
     source = scope.resolve_existing("source")
     if isinstance(source, TempViewName):
-        raise CannotClassify("a table cannot be made like a temporary view; use CREATE TABLE … AS")
+        raise CannotClassify("CREATE TABLE … LIKE does not support temporary views; use CREATE TABLE … AS")
     pin = scope.target("name")
     required = [
         Privilege(table_resource(pin.table), "create"),
@@ -225,7 +225,7 @@ def rename_table(scope: CommandScope) -> Required:
         raise CannotClassify("renaming a temporary view is not supported")
     value = scope.field("newName")
     if not isinstance(value, tuple):
-        raise CannotClassify("the new name could not be read")
+        raise CannotClassify("the new name could not be parsed")
     parts = tuple(str(part) for part in value)
     # Spark completes a one-part new name with the table's own database, not with the session's.
     *database, _ = existing.table.parts
@@ -234,7 +234,7 @@ def rename_table(scope: CommandScope) -> Required:
     long = 2 if len(database) == 2 else 1
     # RULE (rename-within-database)
     if isinstance(new, Ungovernable) or [*new.parts[:-1]] != database or len(parts) > long:
-        raise CannotClassify("RENAME TO takes a name in the table's own database")
+        raise CannotClassify("RENAME TO needs a name in the table's own database")
     return Required(
         privileges=(
             Privilege(table_resource(existing.table), "alter"),
@@ -263,10 +263,10 @@ def create_temp_view(scope: CommandScope) -> Required:
     """CREATE TEMPORARY VIEW … AS: its sources are judged, and Spark keeps the guarded text."""
     # RULE (no-global-temp-view)
     if str(scope.field("viewType")).rstrip("$") not in ("LocalTempView", "LocalTempView$"):
-        raise CannotClassify("global temporary views are shared by every session and are not supported")
+        raise CannotClassify("global temporary views are shared by all sessions and are not supported")
     parts = scope.parts("name")
     if len(parts) != 1:
-        raise CannotClassify("a temporary view has a name of one part")
+        raise CannotClassify("the name of a temporary view must have one part")
     storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
     return Required(effects=(CreateTempView(parts[0]),))
 
@@ -289,7 +289,7 @@ def create_metric_view(scope: CommandScope) -> Required:
     """CREATE VIEW … WITH METRICS: as CREATE VIEW; what it reads stands in its definition."""
     text = scope.field("originalText")
     if not isinstance(text, str) or not text:
-        raise CannotClassify("the definition of the metric view could not be read")
+        raise CannotClassify("the definition of the metric view could not be parsed")
     return replace(create_view(scope), metrics=text)
 
 
@@ -298,14 +298,16 @@ def _rests_on_tables(scope: CommandScope) -> None:
         relation.role is RelationRole.SCAN and isinstance(scope.names.table(relation.parts), TempViewName)
         for relation in scope.reading.relations
     ):
-        raise CannotClassify("a persistent view cannot rest on a temporary view")  # RULE (view-on-temp-view)
+        raise CannotClassify("a persistent view cannot read a temporary view")  # RULE (view-on-temp-view)
 
 
 def alter_view_as(scope: CommandScope) -> Required:
     """ALTER VIEW … AS: as CREATE VIEW. The view is there for others, with what policies say of it."""
     existing = scope.resolve_existing("child")
     if isinstance(existing, TempViewName):
-        raise CannotClassify("a temporary view is changed by CREATE OR REPLACE TEMPORARY VIEW")
+        raise CannotClassify(
+            "ALTER VIEW does not support temporary views; use CREATE OR REPLACE TEMPORARY VIEW"
+        )
     _rests_on_tables(scope)
     return replace(_alter_table(scope, existing, tells=False), shares=True)  # RULE (alter-view-shares)
 
@@ -315,7 +317,7 @@ def create_database(scope: CommandScope) -> Required:
     required = [Privilege(Resource.database(catalog, database), "create")]
     properties = scope.field("properties")
     if not isinstance(properties, Mapping):
-        raise CannotClassify("the database properties could not be read")
+        raise CannotClassify("the database properties could not be parsed")
     location = properties.get("location")
     if location is not None:  # RULE (database-location)
         required += [

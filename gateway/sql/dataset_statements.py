@@ -66,7 +66,7 @@ def dataset_privileges(
     table = required.pins[0].table if len(required.pins) == 1 else None
     # RULE (dataset-statement-on-files)
     if table is None or not any(_is_of(make, table.fold()) for make in sources.values()):
-        return Unsupported("PROMOTE, REFRESH and FORGET METADATA take the name of a table made of files")
+        return Unsupported("PROMOTE, REFRESH and FORGET METADATA need the name of a table made of files")
     return replace(
         required,
         privileges=(Privilege(table_resource(table), "promote"),),  # RULE (dataset-promote-privilege)

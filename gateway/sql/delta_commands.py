@@ -24,7 +24,7 @@ def optimize(scope: CommandScope) -> Required:
     """OPTIMIZE: rows move to other files. Its WHERE is a text that Delta has Spark parse."""
     predicates = scope.field("userPartitionPredicates")
     if not isinstance(predicates, tuple) or not all(isinstance(text, str) for text in predicates):
-        raise CannotClassify("the condition of OPTIMIZE could not be read")
+        raise CannotClassify("the condition of OPTIMIZE could not be parsed")
     return on_files(scope.target("child"), "alter", conditions=tuple(str(text) for text in predicates))
 
 
@@ -41,7 +41,7 @@ def generate(scope: CommandScope) -> Required:
 def vacuum(scope: CommandScope) -> Required:
     """VACUUM: files that no version within the time has go; DRY RUN names them."""
     if scope.field("inventoryTable") is not None or scope.field("inventoryQuery") is not None:
-        raise CannotClassify("VACUUM USING INVENTORY takes paths of files from a table and is not supported")
+        raise CannotClassify("VACUUM USING INVENTORY reads file paths from a table and is not supported")
     return on_files(scope.target("child"), "alter", "delete", "metadata")
 
 
@@ -66,7 +66,7 @@ def time_travel(scope: CommandScope) -> Required:
         return on_files(pin, "alter", "insert", "delete")
     if within == {"CloneTableStatement"}:
         return _clone(pin)
-    raise CannotClassify("a table at a version stands where Sluice does not know it")
+    raise CannotClassify("a table version is not supported in this place")
 
 
 def clone(scope: CommandScope) -> Required:
@@ -112,13 +112,13 @@ def changes_privileges(reading: Reading, names: Names) -> Required | Unsupported
         literal = function.arguments[0].literal if function.arguments else None
         if not isinstance(literal, str) or not _NAME.fullmatch(literal):
             return Unsupported(
-                f"{CHANGES} names its table by a plain string with the database, such as 'sales.orders'"
+                f"{CHANGES} needs its table as a plain string with the database, such as 'sales.orders'"
             )
         table = names.new_table(tuple(literal.split(".")))
         if isinstance(table, Ungovernable):
             return table.refusal(literal)
         if table.catalog.lower() != SESSION_CATALOG:
-            return Unsupported(f"{CHANGES} has tables of the catalog {SESSION_CATALOG} alone")
+            return Unsupported(f"{CHANGES} supports tables of the catalog {SESSION_CATALOG} only")
         tables.append(table)
     found = tuple(tables)
     return Required(

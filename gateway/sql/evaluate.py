@@ -44,8 +44,8 @@ class Denied:
 
 ScannedRelation = tuple[Relation, TableName]
 
-RESERVED = "Sluice keeps files of Spark's there that no policy opens"
-OF_FILES = "its database is for tables that are made of files, under the names of their paths"
+RESERVED = "it is reserved for files that Sluice keeps there"
+OF_FILES = "its database is reserved for tables made of files, which are named by their paths"
 
 
 @dataclass(slots=True)
@@ -126,7 +126,9 @@ class Evaluation:
                 by_name = self._decide(resource, privilege.access + BY_NAME)
                 if not by_name.allowed:  # RULE (drop-masked-database-by-name)
                     what = f"{privilege.access}{BY_NAME} on {privilege.resource.kind} {privilege.resource}"
-                    self.missing.append(f"{what}, since something in it may be hidden from who drops it")
+                    self.missing.append(
+                        f"{what}, since something in it may be hidden from the user who drops it"
+                    )
 
     def visibility(self, names: Iterable[TableName]) -> None:
         """Deny tables of which nothing may be seen, before anything is looked up.
@@ -165,8 +167,8 @@ class Evaluation:
             self.decisions.extend(d for d in view.allowed.values() if d.allowed)
             if barred:  # RULE (show-only-not-followed)
                 return Denied(
-                    f"the use of column {table.name}.{min(barred)} could not be followed, and it may only be "
-                    f"shown, not compared, joined, grouped or sorted"
+                    f"could not determine how column {table.name}.{min(barred)} is used, and it may only "
+                    "be shown, not compared, joined, grouped or sorted"
                 )
             if hidden and usage.stars and (in_view or not self.star_shows_visible):
                 self._miss_all_columns(table, view, hidden)  # RULE (star-not-followed)
@@ -190,9 +192,9 @@ class Evaluation:
     def _miss_all_columns(self, table: Table, view: TableView, hidden: Iterable[str]) -> None:
         self.decisions.extend(view.allowed[name] for name in hidden)
         self.missing.append(
-            f"select on every column of table {table.name}, which `*` means (DESCRIBE lists those that "
-            f"can be named), and so do a NATURAL JOIN, an alias with a list of columns, and what takes "
-            f"columns by place or pattern"
+            f"select on every column of table {table.name}: `*`, NATURAL JOIN, aliases with a column "
+            "list and selecting columns by position or pattern use all of them (DESCRIBE lists the "
+            "columns that you may select)"
         )
 
     def selectable(self, table: Table) -> tuple[Column, ...]:
@@ -287,15 +289,15 @@ class Evaluation:
                 if hidden == len(table.columns):
                     return Denied(
                         f"user {self.principal.user} needs select on table {name}, because this kind of "
-                        f"statement reads or tells what is in it"
+                        "statement reads or reveals its data"
                     )
             barred = hidden > 0 if name in read else 0 < hidden < len(table.columns)
             barred = barred or (name in past and not view.uniform())
             # RULE (raw-command-masks, raw-command-filters, raw-command-hidden-columns, raw-command-views)
             if view.masks or view.row_filter is not None or barred or name.fold() in obliged_views:
                 return Denied(
-                    f"rows or columns of table {name} are hidden from or masked for user "
-                    f"{self.principal.user}, so this kind of statement on it is refused"
+                    f"a row filter, column mask or hidden column of table {name} applies to user "
+                    f"{self.principal.user}, so this kind of statement is not allowed on it"
                     + (f"; {required.instead}" if required.instead else "")
                 )
         return self._deny_hidden_names(required) or self._deny_renames(  # RULE (new-name-opens-nothing)
@@ -322,9 +324,9 @@ class Evaluation:
             decision = self._decide(resource, access)
             if not decision.allowed:  # RULE (drop-unseen-by-name)
                 return Denied(
-                    f"user {self.principal.user} does not see all rows and columns of table {name}, and this "
-                    f"statement removes them: it needs {access} on the table, which is "
-                    f"`{access.removesuffix(BY_NAME)}` in a policy that lists it and not `all` alone"
+                    f"user {self.principal.user} does not see all rows and columns of table {name}, and "
+                    f"this statement removes them: it needs {access} on the table, which a policy grants "
+                    f"by listing `{access.removesuffix(BY_NAME)}`, not by `all` alone"
                 )
         return None
 
@@ -396,7 +398,7 @@ class Evaluation:
             if written.by_name and view is not None and view.hidden:
                 return Denied(
                     f"user {self.principal.user} may not select every column of table {written.table}, so "
-                    f"rows are added to it by position and not by name: use INSERT INTO or insertInto"
+                    "rows can only be inserted by position, not by name: use INSERT INTO or insertInto"
                 )
         return None
 
@@ -406,8 +408,8 @@ class Evaluation:
             owner = table.owner if table is not None else None
             if self.engine.would_rename_widen_access(table_resource(old, owner), table_resource(new, owner)):
                 return Denied(
-                    f"policies do not say the same of {old} and of {new}: under the new name somebody could "
-                    f"do more with the table; copy it with CREATE TABLE … AS SELECT instead"
+                    f"policies differ for {old} and {new}: somebody could do more with the table under the "
+                    "new name; copy it with CREATE TABLE … AS SELECT instead"
                 )
         return None
 
@@ -475,7 +477,7 @@ class Evaluation:
             principal=self.principal, resource=resource, access=access, context=self.context
         )
         self.decisions.append(Decision(request=request, allowed=False, reason=why))
-        self.missing.append(f"{access} on {resource.kind} {resource}, which nobody has: {why}")
+        self.missing.append(f"{access} on {resource.kind} {resource}, which cannot be granted: {why}")
 
     def _decide(self, resource: Resource, access: str) -> Decision:
         decision = self.engine.decide(
@@ -517,9 +519,9 @@ def scans_of(reading: Reading, names: Names, text: str) -> tuple[ScannedRelation
             continue
         written = ".".join(relation.parts)
         if relation.span is None or relation.whole is None:
-            return Unsupported(f"`{written}` is not written literally in the statement")
+            return Unsupported(f"`{written}` is not a literal name in the statement")
         if relation.options:  # RULE (relation-options)
-            return Unsupported(f"options on `{written}` can point it at other data and are not supported")
+            return Unsupported(f"options on `{written}` could redirect to other data and are not supported")
         if names.metadata_table(relation.parts) is not None:
             continue
         match names.table(relation.parts):

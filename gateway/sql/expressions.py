@@ -164,18 +164,17 @@ _REPLACE: Final = "INSERT … REPLACE reads the target's raw rows"
 
 REFUSED_EXPRESSIONS: Final[dict[str, str]] = {
     "ExpressionWithUnresolvedIdentifier": (
-        "the name inside IDENTIFIER(…) must be a plain string literal and the whole name, or it is not known "
-        "what is meant"
+        "the argument of IDENTIFIER(…) must be a string literal with the whole name"
     ),
     "InsertReplaceOn": _REPLACE,
     "InsertReplaceUsing": _REPLACE,
     "InsertReplaceWhere": _REPLACE,
-    "GetViewColumnByNameAndOrdinal": "it only occurs in view bodies that Spark itself expands",
+    "GetViewColumnByNameAndOrdinal": "it is only supported in view definitions that Spark itself expands",
     "NamedParameter": _PARAMETER,
     "PosParameter": _PARAMETER,
-    "UnresolvedCursor": "SQL cursors belong to scripts, which are not governed here",
-    "UnresolvedRegex": "columns named by a regular expression are not known when the statement is judged",
-    "VariableReference": "a session variable's value was not judged with the statement",
+    "UnresolvedCursor": "SQL cursors belong to scripts, which are not supported",
+    "UnresolvedRegex": "columns selected by a regular expression are not known in advance",
+    "VariableReference": "the value of a session variable is not known in advance",
 }
 """Deliberately left out, each with the reason that a refusal tells."""
 
@@ -185,4 +184,4 @@ def expression_refusal(expression: str, *, command: bool = False) -> str | None:
     # RULE (command-expressions-apart)
     if expression in QUERY_EXPRESSIONS or (command and expression in COMMAND_EXPRESSIONS):
         return None
-    return REFUSED_EXPRESSIONS.get(expression, f"`{expression}` is not a known expression")
+    return REFUSED_EXPRESSIONS.get(expression, f"`{expression}` is not a supported expression")

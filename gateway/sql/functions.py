@@ -209,15 +209,15 @@ ALLOWED_TABLE_FUNCTIONS: Final = frozenset(
     }
 )
 
-_JVM: Final = "it calls any Java method on the server"
+_JVM: Final = "it can call any Java method on the server"
 _FILE_NAME: Final = "it shows where the rows are stored, which row filters and masks do not cover"
-_AVRO: Final = "its `avroSchemaUrl` option reads a file or address of the caller's choice"
-_PROTOBUF: Final = "it reads a descriptor file of the caller's choice"
-_XSD: Final = "its `rowValidationXSDPath` option reads a file of the caller's choice"
+_AVRO: Final = "its `avroSchemaUrl` option can read any file or address"
+_PROTOBUF: Final = "it can read any descriptor file"
+_XSD: Final = "its `rowValidationXSDPath` option can read any file"
 # Spark switches external entities off but not the external DTD of a document's DOCTYPE: on 4.3.0,
 # `<!DOCTYPE a SYSTEM "file:///x.dtd"><a>&e;</a>` shows what x.dtd defines `e` as, and an http address
 # built from column values carries them away.
-_DTD: Final = "a DOCTYPE in its argument makes the server read a file or address of the caller's choice"
+_DTD: Final = "a DOCTYPE in its argument can make the server read any file or address"
 
 REFUSED_FUNCTIONS: Final[dict[str, str]] = {
     "from_avro": _AVRO,
@@ -338,6 +338,15 @@ def is_of(name: str, minor: Minor) -> bool:
     return came is None or came <= minor
 
 
+GENERATORS: Final = frozenset(
+    """
+    explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer stack variant_explode
+    variant_explode_outer
+    """.split()
+)
+"""Functions that may make several columns, under names of their own."""
+
+
 def builtin_name(parts: tuple[str, ...]) -> str | None:
     """Return the lower-case name of what can only be a built-in function, or None.
 
@@ -361,4 +370,4 @@ def builtin_refusal(name: str, *, table_valued: bool = False) -> str | None:
     if name in allowed:
         return None
     # RULE (unlisted-function)
-    return refused.get(name, "it is not on the list of functions that are known to be safe")
+    return refused.get(name, "it is not on the list of functions known to be safe")

@@ -24,8 +24,8 @@ from gateway.sql.leakproof import OuterConditions, Passed
 from gateway.sql.names import MetadataTable, Names, TempViewName
 from gateway.sql.required import Required, Unsupported
 
-_APPEARED = "the table did not exist when the statement was judged; run the statement again"
-_CHANGED = "the table was changed after the statement was judged; run the statement again"
+_APPEARED = "the table did not exist when the statement was authorized; run the statement again"
+_CHANGED = "the table was changed after the statement was authorized; run the statement again"
 _OPTIONS = re.compile(r"\s*WITH\b", re.IGNORECASE)
 """How a suffix begins that is no time travel."""
 _NO_SETTING = "spark.sluice.nothing"
@@ -154,7 +154,7 @@ def view_source(table: Table, view: ViewBody, body: str) -> str | Unsupported:
     output = [name.lower() for name in found]
     # RULE (view-columns-apart)
     if len(set(output)) != len(table.columns) or len(output) != len(table.columns):
-        return Unsupported(f"the columns of the view {table.name} cannot be told apart by name")
+        return Unsupported(f"the columns of the view {table.name} have ambiguous names")
     # CHAR and VARCHAR are strings outside of table schemas, so a cast to them would change nothing.
     columns = ", ".join(
         (
@@ -272,7 +272,7 @@ def table_query(
         return None
     if table.unfollowed and not (plain and view.uniform()):  # RULE (unfollowed-version)
         return Unsupported(
-            f"{table.name} has policies that you read it under, and of this version {table.unfollowed}"
+            f"a row filter or mask of {table.name} applies to you, and for this version {table.unfollowed}"
         )
     hidden = list_hidden_columns(table, view)  # RULE (hidden-columns)
     masks = masks_of(view)
@@ -372,15 +372,15 @@ def splices(
                     if len(r.parts) > (0 if r.star else 1)
                 ):
                     return Unsupported(
-                        f"`{'.'.join(guard.relation.parts)}` is one of several relations called `{alias}`; "
-                        f"give each of them an alias"
+                        f"several relations have the alias `{alias}` of "
+                        f"`{'.'.join(guard.relation.parts)}`; give each of them its own alias"
                     )
                 alias = f"{guard.table.name.database}.{guard.table.name.table}"
                 if alias.lower() in reading.subquery_aliases:
-                    return Unsupported(f"the alias `{alias}` is needed for a guarded table; choose another")
+                    return Unsupported(f"the alias `{alias}` is needed for a rewritten table; choose another")
             for reference in references:
                 if reference.span is None:
-                    return Unsupported(f"`{'.'.join(reference.parts)}` is not written literally")
+                    return Unsupported(f"`{'.'.join(reference.parts)}` is not a literal name")
                 parts = (alias, *reference.parts[_qualifies(reference, guard.table) or 0 :])
                 columns[reference.span.start] = Splice(
                     span=reference.span,
@@ -433,7 +433,7 @@ def _is_shadowed(guard: GuardedRelation, guarded: Sequence[GuardedRelation], rea
 def _splice(text: str, guard: GuardedRelation, alias: str) -> Splice | Unsupported | None:
     relation = guard.relation
     if relation.span is None or relation.whole is None:
-        return Unsupported(f"`{'.'.join(relation.parts)}` is not written literally")
+        return Unsupported(f"`{'.'.join(relation.parts)}` is not a literal name")
     if guard.query is None:
         parts = list_name_parts(guard.table)
         if parts == relation.parts:  # RULE (full-name-read)
@@ -496,7 +496,8 @@ def pin_targets(
         if relation.span is None:
             if relation.parts != parts:
                 return Unsupported(
-                    f"`{'.'.join(relation.parts)}` is not written in one piece; use catalog.database.table"
+                    f"`{'.'.join(relation.parts)}` is not contiguous in the statement; write "
+                    "catalog.database.table"
                 )
             allowed.add(relation.parts)
             continue
@@ -512,7 +513,7 @@ def pin_targets(
             split_name = relation.holder == "ShowColumns" and len(relation.parts) > 1
             # RULE (unjudged-target)
             if not (temporary or split_name or relation.holder == "CreateViewCommand"):
-                return Unsupported(f"`{'.'.join(relation.parts)}` is not accounted for")
+                return Unsupported(f"`{'.'.join(relation.parts)}` was not authorized with the statement")
             allowed.add(relation.parts)
     for namespace in required.namespaces:  # RULE (full-name-database)
         result[namespace.span.start] = Splice(
@@ -532,7 +533,7 @@ def define_view(
     """
     found = reading.view_text
     if found is None:
-        return Unsupported("the text of the view could not be found in the statement")
+        return Unsupported("the definition of the view was not found in the statement")
     start, end = found.query.start, found.query.end
     within = [
         replace(splice, span=Span(splice.span.start - start, splice.span.end - start))

@@ -40,7 +40,7 @@ def identity_splices(
     """
     literal = write_string_literal(user)
     if literal is None:
-        return Unsupported("the name of the user cannot be written in SQL")
+        return Unsupported("the user name cannot be written as a SQL literal")
     if tables is None:
         read = [r for r in reading.relations if r.role is not RelationRole.CTE]
         tables = [None] * len(read)
@@ -60,7 +60,7 @@ def identity_splices(
                 continue
         if identity.span is None:
             # RULE (identity-in-pieces)
-            return Unsupported(f"`{identity.name}` cannot be bound to the user in this place")
+            return Unsupported(f"`{identity.name}` cannot be replaced by the user name in this place")
         text = literal
         if identity.output and named:
             # Spark's own names: a word without brackets is shown as the function that it stands for.
@@ -73,8 +73,8 @@ def identity_splices(
 def refuse_unclear(name: str) -> Unsupported:
     """Return the refusal of a word that Spark might take for the user whom it runs as."""
     return Unsupported(
-        f"`{name}` may be a column or the function; write `{name}()` for the function, "
-        f"or put the table, or an alias of the DataFrame, before the column"
+        f"`{name}` may be a column or a function; write `{name}()` for the function, or qualify the column "
+        "with its table or an alias of the DataFrame"
     )
 
 

@@ -22,6 +22,7 @@ from gateway.algebra.nodes import (
     Aggregate,
     Alias,
     ConditionClause,
+    DroppedColumns,
     Expression,
     Filter,
     Generate,
@@ -34,9 +35,11 @@ from gateway.algebra.nodes import (
     Passing,
     Projection,
     RelationNode,
+    RenamedColumns,
     Star,
     Subquery,
     SubqueryAlias,
+    WithColumns,
     names_in,
     nodes_of,
     queries_in,
@@ -60,7 +63,7 @@ MAX_CHARS: Final = 16_384
 """Characters of the copies for one scan; those beyond it are left out."""
 MAX_CHARS_OF_ALL: Final = 4 * MAX_CHARS
 """The same for all scans of a statement."""
-_PASSING: Final = frozenset(Passing) - {Passing.LIMIT, Passing.SAMPLE}
+_PASSING: Final = frozenset({Passing.DISTINCT, Passing.HINT, Passing.PIPE, Passing.REPARTITION, Passing.SORT})
 """What has all the rows of what is below it. A table as it was at another time (`RelationTimeTravel`) may
 have had other types."""
 _KEEPS_LEFT: Final = LEFT_ONLY | {JoinKind.CROSS, JoinKind.INNER, JoinKind.LEFT_OUTER}
@@ -196,6 +199,8 @@ def _list_asked_columns(nodes: Iterable[RelationNode | Expression]) -> Iterator[
     for node in nodes:
         if isinstance(node, NamedColumn):
             yield node.parts[-1].lower()
+        elif isinstance(node, RenamedColumns):
+            yield from (old.lower() for old, _ in node.names)
         elif isinstance(node, Join):
             yield from (name.lower() for name in node.using)
 
@@ -244,7 +249,9 @@ class _LeakDomain:
         place = scan.span
         return ((name, frozenset({_Origin(place, name, kind)})) for name, kind in known.columns.items())
 
-    def column(self, column: NamedColumn, answer: NameAnswer[_Origins]) -> _Origins:
+    def column(
+        self, column: NamedColumn, answer: NameAnswer[_Origins], scope: NameScope[_Origins]
+    ) -> _Origins:
         found = _sure(answer)
         return _NO_ORIGINS if found is None else found.value
 
@@ -252,6 +259,15 @@ class _LeakDomain:
         return operands[0] if isinstance(expression, Alias) else _NO_ORIGINS
 
     def query(self, query: Subquery, scope: NameScope[_Origins]) -> _Origins:
+        return _NO_ORIGINS
+
+    def expand(self, star: Star, shown: Sequence[_Output], scope: NameScope[_Origins]) -> Sequence[_Output]:
+        return shown
+
+    def star(self, star: Star, shown: Sequence[_Output], scope: NameScope[_Origins]) -> _Origins:
+        return _NO_ORIGINS
+
+    def variable(self) -> _Origins:
         return _NO_ORIGINS
 
     def item(self, item: Expression, value: _Origins) -> _Origins:
@@ -268,7 +284,9 @@ class _LeakDomain:
             for query in queries_in(expression):
                 self.resolver.relation(query, scope)
         match relation:
-            case Join() if not relation.natural:  # RULE (natural-join-columns)
+            case Pass(why=Passing.VERSION):
+                return [RelationColumns(open=True)]
+            case Join(lateral=False) if not relation.natural:  # RULE (natural-join-columns)
                 return self._join(relation, inputs[0], inputs[1])
             case Filter(clause=ConditionClause.WHERE):
                 inputs = [self._narrow(relation.conditions, inputs[0])]
@@ -276,8 +294,9 @@ class _LeakDomain:
                 kept = all(map(is_row_wise, relation.conditions))  # RULE (pushdown-past-varying-condition)
             case Filter(clause=ConditionClause.HAVING):
                 kept = all(map(is_group_wise, relation.conditions))
-            case Projection():
-                kept = all(isinstance(item, Star) or is_row_wise(item) for item in relation.items)
+            case Projection() | WithColumns():
+                listed = [one for item in relation.items for one in _unstarred(item)]
+                kept = all(map(is_row_wise, listed))
             case Aggregate():
                 return [_group_outputs(relation, inputs[0])]
             case Generate():
@@ -287,7 +306,7 @@ class _LeakDomain:
             case NamedScan():
                 kept = self.mentions[relation.parts[-1].lower()] == 1
             case _:
-                kept = isinstance(relation, SubqueryAlias)
+                kept = isinstance(relation, SubqueryAlias | RenamedColumns | DroppedColumns)
         return [_if_kept(below, kept=kept) for below in inputs]
 
     def _narrow(self, conditions: Sequence[Expression], below: _Outputs) -> _Outputs:
@@ -349,6 +368,11 @@ class _LeakDomain:
                 self.copies.setdefault(scan, []).append(copy)
             if passes.issuperset(used.values()):
                 self.passed.setdefault(scan, []).append(Passed(condition, text, used))
+
+
+def _unstarred(item: Expression) -> tuple[Expression, ...]:
+    """Return what an item of a select list computes."""
+    return item.replaced if isinstance(item, Star) else (item,)
 
 
 def _sure(answer: NameAnswer[_Origins]) -> _Output | None:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gateway.algebra.usage import Unclear
 from gateway.model.lineage import Operation, StatementLineage
 from gateway.model.reading import RelationRole
-from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_extraction import Extraction
 from gateway.sql.lineage_scope import MAX_WORK
 from gateway.sql.lineage_sources import (
@@ -49,7 +49,7 @@ def lineage_of(
     except Unclear as unclear:
         why = unclear.why
     except RecursionError:
-        why = "the statement is nested too deeply"
+        why = "the statement is nested too deep"
     return replace(found, table_level=why)
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from gateway.algebra.usage import Unclear
 from gateway.model.lineage import ANY_COLUMN, Clause, Operation
-from gateway.sql.analyse_scope import Unclear
 from gateway.sql.analyse_tree import NOT_UNDERSTOOD, fold_identifier, parts_of, reject_unread_parts
 from gateway.sql.lineage_edges import TargetValue
 from gateway.sql.lineage_expressions import Ctes
@@ -111,7 +111,7 @@ def _find_assigned_column(walk: SqlLineageWalk, assignment: exp.Expr, target: Fr
         return found[0].name or ANY_COLUMN
     unknown, at = target.candidates(parts)
     if not unknown:
-        raise Unclear(f"`{'.'.join(parts)}` is no column of the target")
+        raise Unclear(f"`{'.'.join(parts)}` is not a column of the target")
     return parts[at]
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from gateway.algebra.usage import Parts, Unclear
 from gateway.model.lineage import Clause
-from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.analyse_tree import (
     LEAVES,
     NOT_UNDERSTOOD,

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from gateway.algebra.usage import Unclear, is_literal
 from gateway.model.catalog import TableName
 from gateway.model.lineage import Clause, ColumnVertex, LineageEdge, Operation, StatementLineage
 from gateway.model.reading import ColumnRef, RelationRole
 from gateway.model.reading import Relation as ReadRelation
-from gateway.sql.analyse_scope import Unclear, is_literal
 from gateway.sql.lineage_changes import trace_changes, trace_replace_where
 from gateway.sql.lineage_edges import TargetValue, predicates, projections
 from gateway.sql.lineage_pipes import PipedLineageWalk

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from gateway.sql.analyse_scope import Unclear
+from gateway.algebra.usage import Unclear
 from gateway.sql.lineage_references import References
 from gateway.sql.lineage_scope import (
     TRANSFORMED,

@@ -12,8 +12,8 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from gateway.algebra.usage import Unclear
 from gateway.model.lineage import Clause
-from gateway.sql.analyse_scope import Unclear
 from gateway.sql.analyse_tree import NOT_UNDERSTOOD, fold_identifier, parts_of
 from gateway.sql.lineage_expressions import Ctes
 from gateway.sql.lineage_grouping import resolve_ordinal
@@ -181,7 +181,7 @@ class _Operator:
             )
             places = [i for i, a in enumerate(attributes) if a.name == target and not a.hidden]
             if not places and not self.relation.opens:
-                raise Unclear(f"`{target}` is in no relation in scope")
+                raise Unclear(f"`{target}` is not in any relation in scope")
             for i in places:
                 attributes[i] = Attribute(target, value)
             self.walk.references.add((target,))

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from gateway.algebra.usage import Unclear
 from gateway.model.lineage import Clause
-from gateway.sql.analyse_scope import Unclear
 from gateway.sql.analyse_tree import (
     NOT_UNDERSTOOD,
     PIVOT_PARTS,

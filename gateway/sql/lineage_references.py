@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import replace
 
+from gateway.algebra.usage import Parts, Unclear, is_literal
 from gateway.model.lineage import Clause
 from gateway.model.reading import ExtractedValue, NamePieces, UnnamedColumn
-from gateway.sql.analyse_scope import Parts, Unclear, is_literal
 from gateway.sql.lineage_scope import (
     AGGREGATION,
     NO_DEPENDENCIES,
@@ -54,7 +54,7 @@ class References(ABC):
         if found is None:
             if is_literal(parts):
                 return Attribute(f"{parts[0]}()" if parts[0] in _CALLED_SO else None, Value(NO_DEPENDENCIES))
-            raise Unclear(f"`{'.'.join(parts)}` is in no relation in scope")
+            raise Unclear(f"`{'.'.join(parts)}` is not in any relation in scope")
         return found
 
     def _find_known(self, parts: Parts, place: Environment) -> Attribute | None:
@@ -187,7 +187,7 @@ class References(ABC):
         """Return the fields of `struct.*`."""
         found = self._find_known(parts, place) or self._guess(parts, place)
         if found is None:
-            raise Unclear(f"`{'.'.join(parts)}.*` names no relation in scope")
+            raise Unclear(f"`{'.'.join(parts)}.*` does not name a relation in scope")
         value = found.value.as_operand(TRANSFORMED)
         names = struct_fields(found.value.type)
         if names is None:

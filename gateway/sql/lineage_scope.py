@@ -4,7 +4,7 @@ A value is a set of base columns, each with the ways in which it takes part, and
 are a graph of conditions: what decides on the rows of a table decides on those of every query over it.
 Columns that are only passed on share one value, so a level of subqueries costs no more than its own words.
 
-Names resolve as in `analyse_scope.py`; here a relation may also have columns that nobody knows.
+Names resolve as in `gateway.algebra.resolve`; here a relation may also have columns that nobody knows.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from gateway.algebra.usage import Parts, Unclear
 from gateway.model.lineage import Clause, Subtype
-from gateway.sql.analyse_scope import Parts, Unclear
 
 AttributeDependencies = dict[int, int]
 """Columns by number, and in which ways each takes part: a sum of the bits below."""

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from gateway.algebra.usage import Unclear
 from gateway.model.lineage import Clause
-from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_scope import (
     Attribute,
     AttributeDependencies,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gateway.algebra.usage import Parts, Unclear
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.lineage import (
     ANY_COLUMN,
@@ -16,7 +17,6 @@ from gateway.model.lineage import (
     StatementLineage,
 )
 from gateway.model.reading import Reading, RelationRole, UnnamedColumn
-from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.lineage_scope import (
     ALL,
     IDENTITY,
@@ -218,7 +218,7 @@ class Sources:
         if dataset in self.unread:
             return None
         if name in self._reading or len(self._reading) >= MAX_VIEW_DEPTH:
-            raise Unclear(f"the view {name} reads itself, or views are nested too deeply")
+            raise Unclear(f"the view {name} reads itself, or views are nested too deep")
         self._reading.append(name)
         try:
             found = self._name_columns(name, self._read_view(name, text))
@@ -265,7 +265,7 @@ class Sources:
         ):
             shown = [by_name[n] for n in recorded]
         if len(shown) != len(names):
-            raise Unclear(f"the view {name} has {len(names)} columns, its query {len(shown)}")
+            raise Unclear(f"the view {name} has {len(names)} columns, but its query {len(shown)}")
         return LineageRelation(
             [Attribute(n, a.value) for n, a in zip(names, shown, strict=True)], relation.rows
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from gateway.sql.analyse_scope import Unclear
+from gateway.algebra.usage import Unclear
 from gateway.sql.analyse_tree import fold_identifier, parts_of, qualifier_of, star_of
 from gateway.sql.lineage_expressions import Ctes, SqlLineageExpressions
 from gateway.sql.lineage_scope import Environment

@@ -15,8 +15,8 @@ from sqlglot.dialects.databricks import Databricks
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import TokenType
 
+from gateway.algebra.usage import Unclear
 from gateway.model.reading import Reading, Relation, RelationForm, RelationRole, UnnamedColumn
-from gateway.sql.analyse_scope import Unclear
 from gateway.sql.pipes import PIPE, Pipes, find_unused_prefix
 from gateway.sql.tokens import SPARK, check_parser_limits, step, tokens_of
 
@@ -50,7 +50,7 @@ class Text:
         if len(source) > MAX_LENGTH:
             raise Unclear(f"the statement has more than {MAX_LENGTH} characters")
         if not _COMPUTED_NAMES.isdisjoint(reading.nodes | reading.expressions):
-            raise Unclear("a name is not written literally")
+            raise Unclear("a name is not literal")
         text = cls(source, _pipes=Pipes(find_unused_prefix(source)))
         folded = source.lower()
         for relation in reading.relations:
@@ -92,7 +92,7 @@ class Text:
         if relation.span is None:
             if relation.holder == "CacheTableAsSelect":
                 return
-            raise Unclear(f"the relation `{'.'.join(relation.parts)}` is not written literally")
+            raise Unclear(f"the relation `{'.'.join(relation.parts)}` is not a literal name")
         name = f"{self._pipes.prefix}_{len(self.relations)}_"
         self.relations[name] = relation
         span = relation.span
@@ -198,7 +198,7 @@ def query_start(text: str, after: int) -> int:
         if depth == 0 and change > 0 and _begins_query(text[token.end + 1 :]):
             return token.start
         depth += change
-    raise Unclear("the query of the command is not found")
+    raise Unclear("the query of the command was not found")
 
 
 def _begins_query(rest: str) -> bool:

@@ -1,6 +1,6 @@
 """The walk over the queries of one text: what each gives, bottom-up, once.
 
-As column analysis (`analyse_walk.py`) it matches every node of a FROM clause and accounts for every argument
+It matches every node of a FROM clause and accounts for every argument
 of a query node; what it does not know raises Unclear, and the statement gets table-level lineage. Otherwise
 than there a value carries all columns that it is made of, and rows the conditions that decide on them.
 """
@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from gateway.algebra.usage import Parts, Unclear
 from gateway.model.lineage import Clause
 from gateway.model.reading import Relation as ReadRelation
-from gateway.sql.analyse_scope import Parts, Unclear
 from gateway.sql.analyse_tree import (
     JOIN_PARTS,
     LATERAL_PARTS,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from gateway.algebra.usage import Unclear
 from gateway.model.catalog import TableName
 from gateway.model.lineage import (
     ANY_COLUMN,
@@ -23,7 +24,6 @@ from gateway.model.lineage import (
 )
 from gateway.model.reading import CommandNode, Reading, Span
 from gateway.model.reading import Relation as ReadRelation
-from gateway.sql.analyse_scope import Unclear
 from gateway.sql.lineage_edges import TargetValue
 from gateway.sql.lineage_scope import NO_DEPENDENCIES, Attribute, LineageRelation, Value, merge_values
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, target_of
@@ -95,7 +95,7 @@ def _target(reading: Reading, holder: str, span: Span | None = None) -> ReadRela
         )
         if relation.holder == holder and inside:
             return relation
-    raise Unclear(f"{holder} has no target that is written literally")
+    raise Unclear(f"{holder} has no literal target name")
 
 
 def _inserts(statement: LineageText, catalog: LineageCatalog) -> list[Write]:
@@ -103,7 +103,7 @@ def _inserts(statement: LineageText, catalog: LineageCatalog) -> list[Write]:
     commands = [c for c in statement.reading.commands if c.node == "InsertIntoStatement"]
     heads = sorted(((c.span, c) for c in commands if c.span is not None), key=lambda head: head[0].start)
     if len(heads) != len(commands) or len(heads) > MAX_BRANCHES:
-        raise Unclear("the statement has INSERTs that cannot be told apart")
+        raise Unclear("the statement has INSERTs that cannot be distinguished")
     found = []
     for i, (span, command) in enumerate(heads):
         end = heads[i + 1][0].start if i + 1 < len(heads) else None
@@ -185,7 +185,7 @@ def _behind_name(text: str, start: int) -> int:
         if seen_table:
             return int(token.end) + 1
         seen_table = token.text.upper() == "TABLE"
-    raise Unclear("the name of a cached table is not found")
+    raise Unclear("the name of a cached table was not found")
 
 
 def _into_directory(command: CommandNode, statement: LineageText) -> Write:
@@ -264,7 +264,7 @@ def match_target_columns(
         values = [whole] * len(names)
     else:
         if write.operation is not Operation.QUERY and len(shown) > len(names):
-            raise Unclear(f"{write.dataset} has {len(names)} columns, the query {len(shown)}")
+            raise Unclear(f"{write.dataset} has {len(names)} columns, but the query {len(shown)}")
         values = [a.value for a in shown]
     found: dict[str, list[Value]] = {}
     for name, value in zip(names, values, strict=False):

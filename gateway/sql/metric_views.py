@@ -50,7 +50,7 @@ class WrittenMetrics:
 
     def __init__(self, root: Mapping[str, yaml.Node]) -> None:
         if root.keys() - _KEYS:
-            raise UnreadMetrics(f"`{min(root.keys() - _KEYS)}` is not a key that Spark 4.3 has")
+            raise UnreadMetrics(f"unknown key `{min(root.keys() - _KEYS)}`; Spark 4.3 does not have it")
         if _scalar(root.get("version"), "version") != _VERSION:
             raise UnreadMetrics(f"its version is not {_VERSION}")
         self.source = _scalar(root.get("source"), "source").strip()
@@ -69,7 +69,7 @@ class WrittenMetrics:
         """Return it with other names for its columns, as CREATE VIEW may give them."""
         count = len(self.dimensions)
         if len(names) != count + len(self.measures) or len({name.lower() for name in names}) != len(names):
-            raise UnreadMetrics("its columns are not its dimensions and measures")
+            raise UnreadMetrics("its columns differ from its dimensions and measures")
         return MetricDefinition(
             source=self.source if self.is_named else f"({self.source}\n)",
             where=self.where,
@@ -138,7 +138,7 @@ def _check_described(found: WrittenMetrics, properties: Mapping[str, str]) -> No
     source = properties.get(f"{_FROM}name" if found.is_named else f"{_FROM}sql", "")
     same = kind == ("ASSET" if found.is_named else "SQL") and _alike(source, found.source)
     if not same or not _alike(properties.get(_WHERE, ""), found.where):  # RULE (yaml-read-alike)
-        raise UnreadMetrics("Spark reads its source or its filter otherwise")
+        raise UnreadMetrics("Spark parses its source or its filter differently")
 
 
 def _alike(told: str, found: str) -> bool:
@@ -149,7 +149,7 @@ def _alike(told: str, found: str) -> bool:
 
 def _read_mapping(node: yaml.Node | None, what: str) -> dict[str, yaml.Node]:
     if not isinstance(node, yaml.MappingNode):
-        raise UnreadMetrics(f"{what} is not a mapping")
+        raise UnreadMetrics(f"{what} must be a mapping")
     found: dict[str, yaml.Node] = {}
     for key, value in node.value:
         name = _scalar(key, "a key")
@@ -163,17 +163,17 @@ def _columns(node: yaml.Node | None, what: str) -> tuple[tuple[str, str], ...]:
     if node is None:
         return ()
     if not isinstance(node, yaml.SequenceNode):
-        raise UnreadMetrics(f"its {what} are not a list")
+        raise UnreadMetrics(f"its {what} must be a list")
     columns = []
     for item in node.value:
         column = _read_mapping(item, f"one of its {what}")
         if column.keys() != _COLUMN_KEYS:
-            raise UnreadMetrics(f"one of its {what} has other keys than `name` and `expr`")
+            raise UnreadMetrics(f"one of its {what} has keys other than `name` and `expr`")
         columns.append((_scalar(column["name"], "name"), _scalar(column["expr"], "expr")))
     return tuple(columns)
 
 
 def _scalar(node: yaml.Node | None, what: str) -> str:
     if not isinstance(node, yaml.ScalarNode) or node.tag == _NULL:
-        raise UnreadMetrics(f"its `{what}` is not a text")
+        raise UnreadMetrics(f"its `{what}` must be a text")
     return str(node.value)

@@ -56,7 +56,7 @@ def measure_calls(
     """
     found: dict[Span, tuple[MeasureCall, ...]] = {}
     if tree is None:
-        return Unsupported("the statement is too large for the metric views in it")
+        return Unsupported("the statement is too large to expand its metric views")
     for span, above in _scans(tree, ()):
         if span not in views:
             continue
@@ -131,9 +131,9 @@ def calls_measure(functions: Iterable[FunctionRef]) -> bool:
 def refuse_combined_metric_view(table: Table) -> Unsupported:
     """Refuse a metric view that is read otherwise than by itself."""
     return Unsupported(
-        f"{table.name} is a metric view with masks, filters or hidden columns, and is not read by itself: "
-        f"aggregate it with MEASURE(…) in the list, by SELECT … FROM it with WHERE and GROUP BY, and join, "
-        f"sort or explain nothing but what that gives"
+        f"{table.name} is a metric view with masks, filters or hidden columns: read it with SELECT … FROM, "
+        "WHERE and GROUP BY, aggregate with MEASURE(…) in the select list, and put joins, sorting and "
+        "EXPLAIN around that query"
     )
 
 
@@ -179,7 +179,7 @@ def _calls_over(
     measures = {name.lower(): name for name, _ in metrics.measures if name.lower() not in hidden}
     inside = TextMeasures(what, measures, names)
     if any(_has_pipe(item) for item in items):
-        return Unsupported(f"{what}: write SELECT … FROM it in place of |>")
+        return Unsupported(f"{what}: write SELECT … FROM it instead of |>")
     for expression in (*conditions, *keys):
         why = inside.find_calls(expression, listed=False)
         if isinstance(why, Unsupported):
@@ -195,7 +195,7 @@ def _calls_over(
             return found
         calls += found
     if not (calls or grouped or any(_aggregates(item) for item in items)):  # RULE (metric-view-aggregated)
-        return Unsupported(f"{what}, and is read by MEASURE(…), other aggregate functions or GROUP BY")
+        return Unsupported(f"{what}: read it with MEASURE(…), other aggregate functions or GROUP BY")
     return tuple(calls)
 
 
@@ -229,7 +229,7 @@ class TextMeasures:
             return why
         if calls and item.node == "UnresolvedAlias" and not calls[0].title:
             return Unsupported(
-                f"{self._what}: give MEASURE({calls[0].measure}) and what stands around it a name by AS"
+                f"{self._what}: give the expression around MEASURE({calls[0].measure}) an alias with AS"
             )
         return tuple(calls)
 
@@ -242,7 +242,7 @@ class TextMeasures:
         return next(filter(None, map(self.refuse_above, expression.children)), None)
 
     def _refuse_star(self) -> Unsupported:
-        return Unsupported(f"{self._what}: name its columns in place of `*`")
+        return Unsupported(f"{self._what}: list its columns instead of `*`")
 
     def _check_unlisted(self) -> Unsupported:
         return Unsupported(f"{self._what}: use MEASURE(…) only in the select list")
@@ -259,13 +259,13 @@ class TextMeasures:
         name = self.measure(parts)
         if name is None:
             return None
-        return Unsupported(f"{self._what}: its measure `{name}` is read by MEASURE({name})")
+        return Unsupported(f"{self._what}: read its measure `{name}` with MEASURE({name})")
 
     def _find_refusal(
         self, node: ExpressionNode, direct: ExpressionNode | None, calls: list[MeasureCall], *, listed: bool
     ) -> Unsupported | None:
         if node.node in _GROUPINGS:
-            return Unsupported(f"{self._what}, and Spark computes no measures by grouping sets")
+            return Unsupported(f"{self._what}, and Spark does not support measures with grouping sets")
         if "Star" in node.node:
             return self._refuse_star()
         if node.node == "UnresolvedAttribute":
@@ -273,7 +273,7 @@ class TextMeasures:
         if is_measure(node):
             return self._call(node, direct, calls, listed=listed)
         if node.node == "WindowExpression" and _measures_within(node):
-            return Unsupported(f"{self._what}: MEASURE(…) has no window")
+            return Unsupported(f"{self._what}: MEASURE(…) cannot have a window")
         for child in node.children:
             if (why := self._find_refusal(child, direct, calls, listed=listed)) is not None:
                 return why
@@ -322,7 +322,7 @@ def inputs_within(depth: int) -> str:
 
 
 def not_ones_own(depth: int = 0) -> Unsupported:
-    return Unsupported(f"names that begin with `{inputs_within(depth)}` are the gateway's own")
+    return Unsupported(f"names that begin with `{inputs_within(depth)}` are reserved for the gateway")
 
 
 def write_measures(
@@ -341,26 +341,28 @@ def write_measures(
     metrics = table.view.metrics if table.view is not None else None
     dimensions = {name.lower(): name for name, _ in metrics.dimensions} if metrics is not None else {}
     if any(column.name.lower().startswith(INPUT) for column in table.columns):
-        return Unsupported(f"a column of the metric view {table.name} is called as the gateway calls others")
+        return Unsupported(
+            f"a column of the metric view {table.name} has a name that is reserved for the gateway"
+        )
     inputs: dict[str, str] = {}
     written: dict[str, str] = {}
     for measure, text in measures.items():
         reading = readings[measure]
         why = _not_computed(reading)
         if why is not None:
-            return Unsupported(f"the measure `{measure}` of {table.name} cannot be written out: {why}")
+            return Unsupported(f"the measure `{measure}` of {table.name} cannot be expanded: {why}")
         places: dict[Span, str] = {}
         for column in reading.columns:
             first, *rest = column.parts
             name = dimensions.get(first.lower())
             if name is not None and first.lower() in hidden:  # RULE (measure-of-hidden-dimension)
                 return Unsupported(
-                    f"the measure `{measure}` of {table.name} is computed from a column of it that is hidden"
+                    f"the measure `{measure}` of {table.name} is computed from a hidden column"
                 )
             if name is None:
                 name = inputs.setdefault(first.lower(), f"{inputs_within(depth)}{len(inputs)}")
             if column.span is None:
-                return Unsupported(f"the measure `{measure}` of {table.name} is not written literally")
+                return Unsupported(f"the measure `{measure}` of {table.name} is not a literal name")
             places[column.span] = quote_parts((name, *rest))
         for span, name in sorted(places.items(), key=lambda one: one[0].start, reverse=True):
             text = text[: span.start] + name + text[span.end :]
@@ -374,14 +376,14 @@ def _not_computed(reading: Reading) -> str | None:
     if reading.relations or reading.nodes:
         return "it has a subquery"
     if reading.parameters or reading.identities:
-        return "it asks what is known of a statement alone"
+        return "it depends on the statement as a whole"
     if any(column.star for column in reading.columns):
         return "it has a star"
     called = {function.parts[-1].lower() for function in reading.functions}
     if MEASURE in called:
         return "it is computed from a measure"
     if called.isdisjoint(AGGREGATES):  # RULE (measure-aggregates)
-        return "no function in it aggregates"
+        return "it has no aggregate function"
     if "LambdaFunction" in reading.expressions or "WindowExpression" in reading.expressions:
         return "it has a lambda function or a window"
     return None
@@ -408,8 +410,8 @@ def expand_metric_view(
     for call in calls:
         if call.measure in masks:  # RULE (mask-on-measure)
             return Unsupported(
-                f"the measure `{call.measure}` of the metric view {table.name} has a mask, and is not there "
-                f"before it is computed; mask the columns that it is computed from"
+                f"the measure `{call.measure}` of the metric view {table.name} has a mask, which cannot be "
+                "applied before the measure is computed; mask the columns that it is computed from"
             )
     kept = {name: mask for name, mask in masks.items() if name.lower() not in measures}
     texts = [mask.expression for mask in kept.values()]
@@ -418,8 +420,8 @@ def expand_metric_view(
         return not_ones_own()
     if named := [name for name in sorted(measures) if any(_has_word(text, name) for text in texts)]:
         return Unsupported(
-            f"a mask or filter of the metric view {table.name} names `{named[0]}`, which may be a measure "
-            f"and is not there before it is computed"
+            f"a mask or filter of the metric view {table.name} refers to `{named[0]}`, which may be a "
+            "measure and does not exist before it is computed"
         )
     columns = ", ".join([_cast(column) for column in dimensions] + [quote(name) for name, _ in inputs])
     alias = quote(table.name.table)

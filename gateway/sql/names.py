@@ -101,11 +101,12 @@ class Names:
             return None
         if told is None:
             return Ungovernable(
-                f"is in the catalog {quote(catalog)}, which came after this session began: a new one has it"
+                f"is in the catalog {quote(catalog)}, which was added after this session began; open a new "
+                "session"
             )
         return Ungovernable(
-            f"is in the catalog {quote(catalog)}, which has changed since this session began: a new one has "
-            "it as it is now"
+            f"is in the catalog {quote(catalog)}, which has changed since this session began; open a new "
+            "session"
         )
 
     def _in_capitals(self, catalog: str) -> Ungovernable | None:
@@ -115,7 +116,8 @@ class Names:
         if catalog == folded or folded == SESSION_CATALOG:
             return None
         return Ungovernable(
-            f"is in the catalog {quote(folded)}, whose name Spark does not know in capitals: write it so"
+            f"is in the catalog {quote(folded)}, whose name Spark knows in lower case only; write "
+            f"{quote(folded)}"
         )
 
     def is_catalog(self, name: str) -> bool:
@@ -134,7 +136,7 @@ class Names:
     def _qualify(self, parts: tuple[str, ...]) -> TableName | Ungovernable:
         # RULE (reserved-catalogs)
         if parts[0].lower() == "system" or (len(parts) == 2 and parts[0].lower() == "session"):
-            return Ungovernable("lies in a reserved namespace")
+            return Ungovernable("is in a reserved namespace")
         if self._means_files(parts):
             try:
                 return _of_files(self.sources[parts[0].lower()](parts[1:]))
@@ -148,8 +150,8 @@ class Names:
             return _explain_nested(rest)
         if len(rest) < 2:
             return Ungovernable(
-                f"names the catalog {quote(catalog)} and no database in it: a database of that name is "
-                "written with its own catalog before it"
+                f"refers to the catalog {quote(catalog)} without a database; for a database of that name, "
+                "write its catalog before it"
             )
         return _build_table_name(catalog, rest)
 
@@ -214,7 +216,7 @@ class Names:
             return Ungovernable(f"has more than {MAX_LEVELS} levels")
         # RULE (path-as-database, namespace-no-levels)
         if any(level.lower() in _NO_LEVELS or not _GOVERNED_NAME.fullmatch(level) for level in rest):
-            return Ungovernable("is not a database that can be governed")
+            return Ungovernable("is not a supported database name")
         return catalog, (join_namespace(rest) if rest else None)
 
     def current_database(self) -> tuple[str, str] | Ungovernable:
@@ -281,16 +283,18 @@ def _build_table_name(catalog: str, parts: tuple[str, ...]) -> TableName | Ungov
     """
     *namespace, table = parts
     if any(level.lower() in _NO_LEVELS for level in namespace):  # RULE (global-temp-names)
-        return Ungovernable("is a global temporary view, which every session shares")
+        return Ungovernable("is a global temporary view, which all sessions share")
     for part in (catalog, *parts):
         if not _GOVERNED_NAME.fullmatch(part):  # RULE (path-as-table)
-            return Ungovernable("has a name with signs that paths and system tables use, or with odd blanks")
+            return Ungovernable(
+                "has a name with characters of paths or system tables, or with unusual blanks"
+            )
     if len(namespace) > MAX_LEVELS:
-        return Ungovernable(f"lies in a namespace of more than {MAX_LEVELS} levels")
+        return Ungovernable(f"is in a namespace of more than {MAX_LEVELS} levels")
     # RULE (version-as-nested-table)
     if len(namespace) > 1 and (_VERSIONS.fullmatch(table) or table.lower() in _BELOW_TABLES):
         # Even where no table has the namespace's name: a temporary view keeps the name until one has.
-        return Ungovernable("is how Iceberg names versions, branches and metadata of a table below it")
+        return Ungovernable("is the name of a version, branch or metadata table of an Iceberg table")
     name = TableName(catalog, join_namespace(namespace), table)
     # Spark's own catalog knows a name in any case. Another may have a table for each, and which one is looked
     # up, judged and forwarded has to be the same.

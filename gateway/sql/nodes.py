@@ -55,15 +55,12 @@ QUERY_NODES: Final = frozenset(
     }
 )
 
-_SCRIPT: Final = "an SQL script runs statements that are not known when it is judged"
-_STREAM: Final = "streaming reads cannot be guarded"
-_UNKNOWN_NAME: Final = (
-    "the name inside IDENTIFIER(…) must be a plain string literal and the whole name, or it is not known "
-    "which object is meant"
-)
+_SCRIPT: Final = "a SQL script runs statements that are not known in advance"
+_STREAM: Final = "streaming reads are not supported here"
+_UNKNOWN_NAME: Final = "the argument of IDENTIFIER(…) must be a string literal with the whole name"
 
 REFUSED_NODES: Final[dict[str, str]] = {
-    "AutoCdcInto": "change-data flows belong to pipelines, which are not governed here",
+    "AutoCdcInto": "change-data flows belong to pipelines, which are not supported",
     "CloseCursor": _SCRIPT,
     "CompoundBody": _SCRIPT,
     "DeclareCursor": _SCRIPT,
@@ -78,14 +75,14 @@ REFUSED_NODES: Final[dict[str, str]] = {
     "NamedStreamingRelation": _STREAM,
     "OpenCursor": _SCRIPT,
     "PlanWithUnresolvedIdentifier": _UNKNOWN_NAME,
-    "RelationChanges": "reading a table's change feed would show rows that its row filter hides",
+    "RelationChanges": "a table's change feed would show rows that its row filter hides",
     "RepeatStatement": _SCRIPT,
     "ScriptTransformation": "TRANSFORM … USING runs a program on the server",
     "SearchedCaseStatement": _SCRIPT,
     "SimpleCaseStatement": _SCRIPT,
     "SingleStatement": _SCRIPT,
     "UnresolvedEventTimeWatermark": _STREAM,
-    "UnresolvedExecuteImmediate": "EXECUTE IMMEDIATE runs a statement that is not known when it is judged",
+    "UnresolvedExecuteImmediate": "EXECUTE IMMEDIATE runs a statement that is not known in advance",
     "UnresolvedInsert": _UNKNOWN_NAME,
     "UnresolvedInsertTarget": _UNKNOWN_NAME,
     "WhileStatement": _SCRIPT,
@@ -97,4 +94,4 @@ def node_refusal(node: str) -> str | None:
     """Return why a node may not stand in a query, or None when it may."""
     if node in QUERY_NODES:  # RULE (unknown-node-reason)
         return None
-    return REFUSED_NODES.get(node, f"`{node}` is not a known part of a query")
+    return REFUSED_NODES.get(node, f"`{node}` is not supported in queries")

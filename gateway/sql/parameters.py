@@ -29,7 +29,7 @@ WITH_QUERIES: Final = frozenset(
 
 
 MISPLACED: Final = (
-    "a parameter marker is in a place where no expression is allowed; write its value into the statement"
+    "a parameter marker is used where no expression is allowed; write its value into the statement"
 )
 
 
@@ -37,12 +37,12 @@ def parameter_refusal(reading: Reading) -> str | None:
     """Return why the markers of a text with arguments may not stand where they do, or None."""
     if not reading.parameters:
         held = reading.expressions & PARAMETERS
-        return "a parameter marker is not written literally" if held else None
+        return "a parameter marker was not found in the statement" if held else None
     if not all(parameter.value for parameter in reading.parameters):  # RULE (parameter-is-expression)
         return MISPLACED
     if not all(parameter.apart for parameter in reading.parameters):  # RULE (parameter-apart)
-        return "a parameter marker touches its neighbours; put spaces round it"
+        return "a parameter marker is adjacent to other text; put spaces around it"
     commands = sorted({command.node for command in reading.commands} - WITH_QUERIES)
     if commands:  # RULE (parameter-in-stored-text)
-        return "parameter markers are allowed only in queries; write the value into the statement"
+        return "parameter markers are only allowed in queries; write the value into the statement"
     return None

@@ -13,7 +13,7 @@ from typing import Final
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from gateway.sql.analyse_scope import Unclear
+from gateway.algebra.usage import Unclear
 from gateway.sql.tokens import step, tokens_of
 
 PIPE: Final = "|>"
@@ -41,12 +41,6 @@ _BEFORE_QUERY: Final = SET_OPERATORS | {
     TokenType.DISTINCT,
     TokenType.ALIAS,
 }
-_NO_NAMES: Final = frozenset(
-    getattr(TokenType, name)
-    for name in "STRING NUMBER AND OR NOT NULL TRUE FALSE CASE WHEN THEN ELSE END IS IN LIKE RLIKE ILIKE "
-    "BETWEEN ALIAS INTERVAL ESCAPE DISTINCT".split()
-)
-"""Words within expressions that are no columns."""
 _NAMES: Final = frozenset({TokenType.VAR, TokenType.IDENTIFIER})
 
 
@@ -91,7 +85,7 @@ class Pipes:
                 levels[-1].parts.append(self._find_name(level))
         levels[-1].parts.append(piece[at:])
         if len(levels) != 1:
-            raise Unclear("brackets that sqlglot reads otherwise")
+            raise Unclear("parentheses that sqlglot parses differently")
         return self._find_name(levels[0])
 
     def _find_name(self, level: _Level) -> str:
@@ -164,67 +158,18 @@ def with_tables_selected(text: str, tokens: Sequence[Token]) -> str:
     """Return a text with `SELECT * FROM t` for `TABLE t`, which is the same and which sqlglot lacks."""
     found: list[str] = []
     at = 0
-    inserts = bool(tokens) and tokens[0].token_type is TokenType.INSERT
     for i, token in enumerate(tokens):
-        before = tokens[i - 1].token_type if i else None
         after = tokens[i + 1].token_type if i + 1 < len(tokens) else None
-        starts = before is None or before in _BEFORE_QUERY or (inserts and before in _NAMES)
-        if token.token_type is TokenType.TABLE and starts and after in _NAMES:
+        if token.token_type is TokenType.TABLE and starts_without_list(tokens, i) and after in _NAMES:
             found += (text[at : token.start], "SELECT * FROM")
             at = token.end + 1
     return "".join([*found, text[at:]]) if found else text
 
 
-def words_in_lambdas(text: str) -> frozenset[str]:
-    """Return the names, lower case, that lambda functions of a text use and that are no variables of theirs.
-
-    Some more may be among them, such as units of time. Raises Unclear when sqlglot cannot read the text.
-    """
-    tokens = tokens_of(text)
-    variables = {
-        i: _variables(tokens, i) for i, one in enumerate(tokens) if one.token_type is TokenType.ARROW
-    }
-    declared = frozenset[int]().union(*variables.values())
-    words: set[str] = set()
-    depth = 0
-    within: list[tuple[int, set[str]]] = []
-    for i, token in enumerate(tokens):
-        depth += step(token)
-        ends = depth if token.token_type is TokenType.COMMA else depth + 1
-        while within and within[-1][0] >= ends:
-            within.pop()
-        if i in variables:
-            within.append((depth, {tokens[j].text.lower() for j in variables[i]}))
-        elif within and i not in declared and _is_name(tokens, i):
-            word = token.text.lower()
-            if not any(word in names for _, names in within):
-                words.add(word)
-    return frozenset(words)
-
-
-def _variables(tokens: Sequence[Token], arrow: int) -> frozenset[int]:
-    """Return where the variables of a lambda function stand."""
-    if arrow and tokens[arrow - 1].token_type is not TokenType.R_PAREN:
-        return frozenset({arrow - 1})
-    found = set()
-    for i in range(arrow - 2, -1, -1):
-        if tokens[i].token_type is TokenType.L_PAREN:
-            break
-        if tokens[i].token_type is not TokenType.COMMA:
-            found.add(i)
-    return frozenset(found)
-
-
-def _is_name(tokens: Sequence[Token], i: int) -> bool:
-    """Whether a token may be a column's name, or what a column's begins with."""
-    token = tokens[i]
+def starts_without_list(tokens: Sequence[Token], i: int) -> bool:
+    """Whether a query starts at a token that has no select list: `FROM t`, `TABLE t`, VALUES."""
+    if tokens[i].token_type not in (TokenType.FROM, TokenType.TABLE, TokenType.VALUES):
+        return False
     before = tokens[i - 1].token_type if i else None
-    after = tokens[i + 1].token_type if i + 1 < len(tokens) else None
-    if token.token_type is TokenType.IDENTIFIER:
-        return before is not TokenType.DOT and after is not TokenType.L_PAREN
-    return (
-        token.text.isidentifier()
-        and token.token_type not in _NO_NAMES
-        and before is not TokenType.DOT
-        and after is not TokenType.L_PAREN
-    )
+    inserts = tokens[0].token_type is TokenType.INSERT
+    return before is None or before in _BEFORE_QUERY or (inserts and before in _NAMES)

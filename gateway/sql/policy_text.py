@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
+from gateway.algebra.nodes import OneRow, Projection, words_in_lambdas
+from gateway.algebra.spark import lower_expression
 from gateway.model.catalog import Table, quote_parts
-from gateway.model.reading import ExpressionNode, Reading, RelationRole
+from gateway.model.reading import Reading, RelationRole
 from gateway.sql.expressions import expression_refusal
 from gateway.sql.functions import builtin_name, builtin_refusal
 from gateway.sql.nodes import node_refusal
@@ -62,7 +64,7 @@ def find_unknown_column(
     table has lost.
     """
     if any(other is None for other in read):  # RULE (policy-tables-known)
-        return "a table that is not there"
+        return "a table that does not exist"
     own = {column.name.lower() for column in table.columns}
     inner = {column.name.lower() for other in read if other is not None for column in other.columns}
     queries = _subqueries(text)
@@ -95,20 +97,11 @@ def _unfit_in_lambdas(
     """Return what in lambda functions is neither a variable of theirs nor a column: to the parser it is a
     variable, and Spark then looks for a column of that name."""
     if reading.tree is None:
-        return "more in a lambda function than can be followed"
+        return "names in a lambda function that cannot be resolved"
     qualifiers = {one.name.table.lower() for one in (table, *read) if one is not None}
-    free = _free_variables(reading.tree, frozenset()) - columns - qualifiers - reading.subquery_aliases
+    within = words_in_lambdas(Projection(OneRow(), (lower_expression(reading.tree),)))
+    free = within - columns - qualifiers - reading.subquery_aliases
     return f"`{min(free)}`" if free else None
-
-
-def _free_variables(node: ExpressionNode, bound: frozenset[str]) -> frozenset[str]:
-    """Return what names in lambda functions begin with, lower case, where that is no variable of theirs."""
-    if node.node == "UnresolvedNamedLambdaVariable":
-        return frozenset({part.lower() for part in node.parts[:1]}) - bound
-    if node.node == "LambdaFunction":
-        bound |= {part.lower() for variable in node.children[1:] for part in variable.parts[:1]}
-    found = (_free_variables(one, bound) for one in (*node.children, *node.plans))
-    return frozenset[str]().union(*found)
 
 
 @lru_cache(maxsize=4096)

@@ -33,12 +33,12 @@ def call(scope: CommandScope) -> Required:
     written = ".".join(parts)
     if len(parts) != 3 or not scope.names.is_catalog(parts[0]):
         raise CannotClassify(
-            f"procedures are called with their catalog, as in CALL lake.system.x(): `{written}` has none"
+            f"write the catalog of the procedure, as in CALL lake.system.x(): `{written}` has none"
         )
     catalog = parts[0]
     rows = scope.procedures.rows.get((parts[1].lower(), parts[2].lower()), ())
     if not rows:
-        raise CannotClassify(f"the procedure `{written}` is not one of those that Sluice knows")
+        raise CannotClassify(f"the procedure `{written}` is not supported")
     refused = next((row.refused for row in rows if row.refused), "")
     if refused:
         raise CannotClassify(f"the procedure `{written}` is refused: {refused}")
@@ -66,13 +66,13 @@ def _build_required(scope: CommandScope, row: Procedure, catalog: str, written: 
         if location is None:
             continue
         if not isinstance(location, str):
-            raise CannotClassify(f"`{argument}` is written as a plain string")
+            raise CannotClassify(f"`{argument}` must be a string literal")
         required += [Privilege(Resource.url(location), access) for access in accesses]
     conditions = []
     for argument in sorted(row.condition):
         text = given.get(argument)
         if text is not None and not isinstance(text, str):
-            raise CannotClassify(f"`{argument}` is written as a plain string")
+            raise CannotClassify(f"`{argument}` must be a string literal")
         conditions += [text] if text is not None else []
     return Required(
         privileges=tuple(required),
@@ -89,25 +89,23 @@ def _name(scope: CommandScope) -> tuple[str, ...]:
         return name_parts(held, scope.command.node)
     if isinstance(held, tuple) and all(isinstance(part, str) for part in held):
         return tuple(str(part) for part in held)
-    raise CannotClassify("the name of the procedure could not be read")
+    raise CannotClassify("the name of the procedure could not be parsed")
 
 
 def _read_arguments(scope: CommandScope, row: Procedure, written: str) -> dict[str, FieldValue]:
     """Return the arguments by name; nulls are absent ones."""
     values = scope.field("args")
     if not isinstance(values, tuple):
-        raise CannotClassify("the arguments of CALL could not be read")
+        raise CannotClassify("the arguments of CALL could not be parsed")
     given: dict[str, FieldValue] = {}
     for position, value in enumerate(values):
         name, held = _argument(value)
         if name is None:
             if position >= len(row.arguments):
-                raise CannotClassify(f"the procedure `{written}` has more arguments than Sluice knows of")
+                raise CannotClassify(f"the procedure `{written}` has unsupported arguments")
             name = row.arguments[position]
         if name not in row.arguments:
-            raise CannotClassify(
-                f"the argument `{name}` of `{written}` is not one of those that Sluice knows"
-            )
+            raise CannotClassify(f"the argument `{name}` of `{written}` is not supported")
         if name in given:
             raise CannotClassify(f"the argument `{name}` of `{written}` is given twice")
         given[name] = held
@@ -119,7 +117,7 @@ def _argument(value: FieldValue) -> tuple[str | None, FieldValue]:
         return None, value
     name = value.get("key", value.get("name"))
     if name is not None and not isinstance(name, str):
-        raise CannotClassify("the name of an argument could not be read")
+        raise CannotClassify("the name of an argument could not be parsed")
     held = value["value"] if "value" in value else value.get("expr")
     return None if name is None else name.lower(), held
 
@@ -127,13 +125,11 @@ def _argument(value: FieldValue) -> tuple[str | None, FieldValue]:
 def _table(scope: CommandScope, value: FieldValue, catalog: str, argument: str) -> TableName:
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise CannotClassify(
-            f"`{argument}` names the table by a plain string with its database, such as 'sales.orders'"
+            f"`{argument}` must be a string literal with the table and its database, such as 'sales.orders'"
         )
     parts = value.split(".")
     if len(parts) == 3 and parts[0].lower() != catalog.lower():
-        raise CannotClassify(
-            f"`{value}` is not a table of the catalog `{catalog}`, whose procedure is called"
-        )
+        raise CannotClassify(f"`{value}` is not a table of the procedure's catalog `{catalog}`")
     if len(parts) == 2 and parts[0].lower() in scope.names.catalogs:
-        raise CannotClassify(f"`{value}` begins with the name of a catalog, and needs its database as well")
+        raise CannotClassify(f"`{value}` begins with the name of a catalog; write its database as well")
     return TableName(catalog, parts[-2], parts[-1])

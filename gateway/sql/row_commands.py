@@ -37,14 +37,14 @@ def merge(scope: CommandScope) -> Required:
     for field in ("matchedActions", "notMatchedActions", "notMatchedBySourceActions"):
         actions = scope.field(field)
         if not isinstance(actions, tuple):
-            raise CannotClassify("the actions of MERGE could not be read")
+            raise CannotClassify("the actions of MERGE could not be parsed")
         for action in actions:
             access = _ACTIONS.get(str(action.get("node"))) if isinstance(action, Mapping) else None
             if access is None:
-                raise CannotClassify("an action of MERGE is not known")
+                raise CannotClassify("unknown MERGE action")
             accesses.append(access)
     if set(accesses) <= {"alter"}:
-        raise CannotClassify("MERGE without an action does nothing")
+        raise CannotClassify("MERGE has no action")
     required = _on_rows(scope, tuple(dict.fromkeys(accesses)))
     changed = (CatalogChanged(tuple(pin.table for pin in required.pins)),)
     return replace(required, effects=changed) if evolves else required
@@ -68,7 +68,7 @@ def _target(scope: CommandScope) -> Pin:
         if relation.role is RelationRole.TARGET and relation.holder == scope.command.node
     ]
     if len(found) != 1:
-        raise CannotClassify(f"the table of {scope.command.node} could not be read")
+        raise CannotClassify(f"the table of {scope.command.node} could not be parsed")
     branch = scope.names.branch(found[0].parts)
     if branch is not None:
         return Pin(scope.relation(found[0].parts), *branch)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 
 from gateway.algebra.nodes import (
+    Aliases,
     Expression,
+    Lambda,
     NamedCall,
     OpaqueExpression,
     Operator,
@@ -41,7 +43,7 @@ def _calls(expression: Expression, functions: AbstractSet[str], *, listed: bool)
     """Whether an expression calls no other functions, and is known throughout; `listed`: it may have stars,
     windows and groupings in it."""
     match expression:
-        case OpaqueExpression():
+        case OpaqueExpression() | Aliases() | Lambda():
             return False
         case Star() | WindowCall() if not listed:
             return False

@@ -40,8 +40,8 @@ def check_schema_argument(name: str, literal: str | None, call: str | None) -> N
         check_schema(literal)
     elif call is None or call.lower() not in SCHEMA_MAKERS:  # RULE (schema-computed)
         raise CannotClassify(
-            f"the schema of `{name}` must be written as a string, or be the result of `schema_of_json` or "
-            "`schema_of_csv`: computed, it could hold expressions that nobody has judged"
+            f"the schema of `{name}` must be a string literal, or the result of `schema_of_json` or "
+            "`schema_of_csv`: a computed schema could contain expressions that are not authorized"
         )
 
 
@@ -56,7 +56,7 @@ def check_schema(text: str) -> None:
         pending: list[Any] = [json.loads(text, object_pairs_hook=tuple)]
     except (ValueError, RecursionError):
         # RULE (schema-unreadable-json)
-        raise CannotClassify("the schema is not JSON that can be read") from None
+        raise CannotClassify("the schema is not valid JSON") from None
     while pending:
         part = pending.pop()
         if isinstance(part, list):
@@ -70,8 +70,8 @@ def check_schema(text: str) -> None:
                     check_user_type(None, value)
                 elif _EXPRESSION_KEY.fullmatch(key):  # RULE (schema-default-expressions)
                     raise CannotClassify(
-                        f"the metadata `{clip(key)}` is an expression that Spark would evaluate; write "
-                        "defaults and generated columns in SQL"
+                        f"the metadata `{clip(key)}` contains an expression that Spark would evaluate; "
+                        "define defaults and generated columns in SQL"
                     )
                 pending.append(value)
 
@@ -79,9 +79,7 @@ def check_schema(text: str) -> None:
 def check_user_type(jvm_class: object, serialized_class: object) -> None:
     """Refuse a user-defined type unless it is one of Spark's own, or has neither a JVM class nor code."""
     if serialized_class:  # RULE (schema-pickled-code)
-        raise CannotClassify(
-            "a user-defined type that carries pickled code is not supported; use Spark's own types"
-        )
+        raise CannotClassify("user-defined types with pickled code are not supported; use Spark's own types")
     # RULE (schema-classes)
     if jvm_class and not (isinstance(jvm_class, str) and _USER_TYPES.fullmatch(jvm_class)):
         raise CannotClassify(

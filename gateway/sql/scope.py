@@ -104,10 +104,10 @@ class CommandScope:
         ]
         if any(relation.options for relation in found):
             raise CannotClassify(
-                f"options on {quote_parts(parts)} can point it at other data and are not supported"
+                f"options on {quote_parts(parts)} could redirect to other data and are not supported"
             )
         if not found:
-            raise CannotClassify(f"{quote_parts(parts)} is not written where {self.command.node} names it")
+            raise CannotClassify(f"{quote_parts(parts)} is not a literal name in {self.command.node}")
         return found[0]
 
     def database(self, name: str) -> tuple[str, str]:
@@ -119,7 +119,7 @@ class CommandScope:
             return current
         catalog, database = self.namespace(name)
         if database is None:
-            raise CannotClassify(f"`{catalog}` is a catalog, a database is needed")
+            raise CannotClassify(f"`{catalog}` is a catalog; a database is needed")
         return catalog, database
 
     def _is_current(self, name: str) -> bool:
@@ -144,7 +144,7 @@ class CommandScope:
             return ()
         span = value.get("span")
         if not isinstance(span, tuple) or len(span) != 2:
-            raise CannotClassify(f"`{'.'.join(self.parts(name))}` is not written literally")
+            raise CannotClassify(f"`{'.'.join(self.parts(name))}` is not a literal name")
         start, end = span
         return (NamespacePin(Span(int(str(start)), int(str(end))), full),)
 
@@ -166,5 +166,5 @@ def clip(text: str) -> str:
 def name_parts(node: Mapping[str, FieldValue], holder: str) -> tuple[str, ...]:
     parts = node.get("parts")
     if not isinstance(parts, tuple) or not all(isinstance(part, str) for part in parts):
-        raise CannotClassify(f"{holder} holds a name that is not written literally")
+        raise CannotClassify(f"{holder} contains a name that is not literal")
     return tuple(str(part) for part in parts)

@@ -60,14 +60,14 @@ def use(scope: CommandScope) -> Required:
 def use_namespace(scope: CommandScope) -> Required:
     value = scope.field("namespace")
     if not isinstance(value, tuple) or not value:
-        raise CannotClassify("USE NAMESPACE takes a database")
+        raise CannotClassify("USE NAMESPACE needs a database")
     return use_below_current(scope.names, tuple(str(part) for part in value))
 
 
 def use_below_current(names: Names, written: tuple[str, ...]) -> Required:
     """What making a database of the current catalog the current one wants, where that is all it can be."""
     if len(written) > 1 and names.is_catalog(written[0]):
-        raise CannotClassify("the current database is set within its catalog; use USE for catalog.database")
+        raise CannotClassify("the current database is set within its catalog; write USE catalog.database")
     found = names.namespace_in(names.context.catalog, written)
     if isinstance(found, Ungovernable):
         raise CannotClassify(found.refusal(".".join(written)))
@@ -93,7 +93,7 @@ def set_setting(scope: CommandScope) -> Required:
     if value is None:
         return Required(answer=AnswerRule(filter=AnswerFilter.SETTINGS))
     if not isinstance(value, tuple) or len(value) != 2 or not isinstance(value[0], str):
-        raise CannotClassify("the setting could not be read")
+        raise CannotClassify("the setting could not be parsed")
     if value[0] == "-v":
         return Required(answer=AnswerRule(filter=AnswerFilter.SETTINGS))
     key, given = str(value[0]), value[1]
@@ -110,12 +110,12 @@ def reset_setting(scope: CommandScope) -> Required:
     if key is None:
         return Required(effects=(ResetSettings(),))  # RULE (reset-all)
     if not isinstance(key, str):
-        raise CannotClassify("the setting could not be read")
+        raise CannotClassify("the setting could not be parsed")
     return _change_setting(ChangeSetting(key, None))
 
 
 def refuse_pinned(key: str) -> Unsupported:
-    return Unsupported(f"the setting `{key}` shapes how statements are read and is pinned by Sluice")
+    return Unsupported(f"the setting `{key}` affects how statements are parsed and is fixed by Sluice")
 
 
 def _change_setting(change: ChangeSetting) -> Required:
@@ -200,7 +200,7 @@ def show_columns(scope: CommandScope) -> Required:
     # SHOW COLUMNS IN t IN db writes the name in two places; what is not written in one piece is not pinned.
     pins = (existing,) if existing.relation.span is not None else ()
     if not pins and len(existing.relation.parts) < 2:
-        raise CannotClassify("the table name is not written literally")
+        raise CannotClassify("the table name is not literal")
     return Required(
         privileges=(Privilege(table_resource(existing.table), "show", visible_is_enough=True),),
         pins=pins,
@@ -249,14 +249,15 @@ def _describe_detail(scope: CommandScope) -> Pin:
     existing = scope.resolve_existing("child" if "child" in scope.command.fields else "table")
     if isinstance(existing, TempViewName):
         # RULE (temp-view-details)
-        raise CannotClassify("details of a temporary view print the text that Sluice wrote into it")
+        raise CannotClassify("details of a temporary view would show row filters and masks")
     return existing
 
 
 def show_create(scope: CommandScope) -> Required:
     """SHOW CREATE TABLE: raw details. A statement without what is hidden would make another table."""
     return replace(
-        show_details(scope), instead="DESCRIBE TABLE EXTENDED and SHOW TABLE EXTENDED tell what may be shown"
+        show_details(scope),
+        instead="use DESCRIBE TABLE EXTENDED or SHOW TABLE EXTENDED, which show what you may see",
     )
 
 
@@ -275,7 +276,7 @@ def describe_column(scope: CommandScope) -> Required:
     existing = scope.resolve_existing("relation")
     parts = name_parts(scope.node("column"), scope.command.node)
     if len(parts) != 1:
-        raise CannotClassify("DESCRIBE needs the bare name of one column")
+        raise CannotClassify("DESCRIBE needs the plain name of one column")
     if isinstance(existing, TempViewName):
         return Required()
     table = table_resource(existing.table)
@@ -310,7 +311,7 @@ def drop_function(scope: CommandScope) -> Required:
         raise CannotClassify("DROP FUNCTION is governed with Spark 4.2 and later")
     pin = scope.target("child")
     if len(pin.relation.parts) == 1:  # RULE (unqualified-function)
-        raise CannotClassify("a function that is dropped has to be named with its database")
+        raise CannotClassify("DROP FUNCTION needs the name of the function with its database")
     wanted = Privilege(Resource.udf(pin.table.catalog, pin.table.database, pin.table.table), "drop")
     # RULE (drop-function-privilege)
     return Required(privileges=(wanted,), pins=(pin,), effects=(CatalogChanged(meaning="stays"),))
@@ -337,7 +338,7 @@ def name_of_function(scope: CommandScope) -> tuple[str, ...]:
     child = scope.node("child")
     parts = child.get("parts")
     if not isinstance(parts, tuple):
-        raise CannotClassify("the function's name could not be read")
+        raise CannotClassify("the function name could not be parsed")
     return tuple(str(part) for part in parts)
 
 
@@ -349,12 +350,12 @@ def describe_query(scope: CommandScope) -> Required:
 def explain(scope: CommandScope) -> Required:
     """EXPLAIN: what it explains is judged; plans print filters and masks, so there must be none."""
     if not isinstance(scope.field("logicalPlan"), Mapping):
-        raise CannotClassify("what EXPLAIN explains could not be read")
+        raise CannotClassify("the statement after EXPLAIN could not be parsed")
     if any(
         relation.role is RelationRole.SCAN and isinstance(scope.names.table(relation.parts), TempViewName)
         for relation in scope.reading.relations
     ):
         # The text of a temporary view carries the masks of its sources.
         # RULE (explain-temp-view)
-        raise CannotClassify("a plan over a temporary view would print what the view was made of")
+        raise CannotClassify("a plan over a temporary view would show the definition of the view")
     return Required(explains=True)  # RULE (explain-filters)

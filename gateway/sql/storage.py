@@ -107,13 +107,15 @@ NOTE_PREFIXES = ("meta.", "tag.", "user.")
 
 def check_provider(provider: FieldValue) -> None:
     if provider is not None and str(provider).lower() not in PROVIDERS:  # RULE (foreign-providers)
-        raise CannotClassify(f"tables of provider `{provider}` can reach other systems and are not supported")
+        raise CannotClassify(
+            f"tables of provider `{provider}` can access other systems and are not supported"
+        )
 
 
 def check_options(options: Iterable[str]) -> None:
     for key in options:
         if key.lower() not in OPTIONS:  # RULE (unknown-options)
-            raise CannotClassify(f"the option `{key}` is not one of those that Sluice lets pass")
+            raise CannotClassify(f"the option `{key}` is not supported")
 
 
 def check_properties(properties: Iterable[str]) -> None:
@@ -121,7 +123,7 @@ def check_properties(properties: Iterable[str]) -> None:
         folded = key.lower()
         if folded not in PROPERTIES and not folded.startswith(NOTE_PREFIXES):  # RULE (unknown-properties)
             raise CannotClassify(
-                f"the property `{key}` is not one of those that Sluice lets pass; notes are `meta.…`"
+                f"the property `{key}` is not supported; use `meta.…` for properties of your own"
             )
 
 
@@ -129,12 +131,12 @@ def check_serde(serde: FieldValue) -> None:
     if serde is None:
         return
     if not isinstance(serde, Mapping):
-        raise CannotClassify("the storage format could not be read")
+        raise CannotClassify("the storage format could not be parsed")
     stored_as = serde.get("storedAs")
     if stored_as is not None and str(stored_as).lower() not in STORED_AS:
         raise CannotClassify(f"STORED AS {stored_as} is not supported")
     if serde.get("formatClasses") is not None or serde.get("serde") is not None:  # RULE (serde-is-code)
-        raise CannotClassify("formats and SerDes named by class are code and are not supported")
+        raise CannotClassify("formats and SerDes named by a class run code and are not supported")
 
 
 def keys(value: FieldValue, what: str) -> tuple[str, ...]:
@@ -145,7 +147,7 @@ def keys(value: FieldValue, what: str) -> tuple[str, ...]:
         return tuple(value)
     if isinstance(value, tuple) and all(isinstance(pair, tuple) and pair for pair in value):
         return tuple(str(pair[0]) for pair in value if isinstance(pair, tuple))
-    raise CannotClassify(f"the {what} could not be read")
+    raise CannotClassify(f"the {what} could not be parsed")
 
 
 def check_table_spec(spec: Mapping[str, FieldValue]) -> str | None:
@@ -162,12 +164,12 @@ def check_table_spec(spec: Mapping[str, FieldValue]) -> str | None:
     }
     unknown = set(spec) - known - {"external", "constraints"}
     if unknown:  # RULE (unknown-table-clauses)
-        raise CannotClassify(f"the table has clauses that Sluice does not know: {', '.join(sorted(unknown))}")
+        raise CannotClassify(f"the table has unsupported clauses: {', '.join(sorted(unknown))}")
     check_provider(spec.get("provider"))
     check_properties(keys(spec.get("properties"), "table properties"))
     check_serde(spec.get("serde"))
     check_options(keys(spec.get("optionExpression"), "table options"))  # RULE (create-table-options)
     location = spec.get("location")
     if location is not None and not isinstance(location, str):
-        raise CannotClassify("the LOCATION is not a plain string")
+        raise CannotClassify("the LOCATION is not a string literal")
     return location

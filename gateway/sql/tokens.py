@@ -8,7 +8,7 @@ from typing import Final
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import Token, TokenType
 
-from gateway.sql.analyse_scope import Unclear
+from gateway.algebra.usage import Unclear
 
 MAX_DEPTH = 60
 """Open brackets. Compiled sqlglot knows no recursion limit: 10,000 nested queries end the process."""
@@ -46,14 +46,14 @@ def check_parser_limits(tokens: Sequence[Token]) -> None:
             brackets.append(after_type)
             types += after_type
             if len(brackets) > MAX_DEPTH or types > MAX_TYPE_DEPTH:
-                raise Unclear("the statement is nested too deeply for column analysis")
+                raise Unclear("the statement is nested too deep for column analysis")
         elif text in _CLOSING:
             if brackets:
                 types -= brackets.pop()
         elif text == "<" and after_type:
             angles += 1
             if angles > MAX_ANGLE_DEPTH:
-                raise Unclear("a type is nested too deeply for column analysis")
+                raise Unclear("a type is nested too deep for column analysis")
         elif text in _ANGLES:
             angles = max(0, angles - len(text))
         after_type = token.token_type in _TYPE_TOKENS

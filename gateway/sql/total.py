@@ -32,31 +32,37 @@ from typing import Final
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
+    ColumnAliases,
     ConditionClause,
+    DroppedColumns,
     Expression,
     Filter,
-    Generate,
     Join,
     Literal,
     NamedCall,
     NamedColumn,
     NamedScan,
-    OpaqueRelation,
+    OneRow,
     Operator,
     Pass,
     Passing,
     Projection,
     QueryKind,
     RelationNode,
+    RenamedColumns,
     SetKind,
     SetOperation,
+    Star,
     Subquery,
+    SubqueryAlias,
     WindowCall,
     With,
+    WithColumns,
     names_in,
 )
 from gateway.algebra.resolve import (
     AmbiguousName,
+    FoundField,
     FoundName,
     NameAnswer,
     NameScope,
@@ -209,7 +215,7 @@ class _TotalDomain:
                 self._check_shown(relation.expressions, scope.over(_OPEN))
                 for one in relation.inputs:
                     self.check_end_of_statement(one, scope)
-            case Projection() | Aggregate():
+            case Projection() | Aggregate() | WithColumns():
                 below = self.resolver.relation(relation.input, scope)
                 self._check_shown(relation.expressions, scope.over(below))
             case _:
@@ -245,7 +251,9 @@ class _TotalDomain:
             columns.append((name, TotalValue(type_, source=(scan.span, name), written=written)))
         return columns
 
-    def column(self, column: NamedColumn, answer: NameAnswer[TotalValue]) -> TotalValue:
+    def column(
+        self, column: NamedColumn, answer: NameAnswer[TotalValue], scope: NameScope[TotalValue]
+    ) -> TotalValue:
         match answer:
             case FoundName() | AmbiguousName():
                 found = (answer.attribute,) if isinstance(answer, FoundName) else answer.attributes
@@ -258,7 +266,7 @@ class _TotalDomain:
                 types = {_type_of(one) for one in found}
                 written = found[0].value.written if len(found) == 1 else ""
                 return TotalValue(types.pop(), written=written) if len(types) == 1 else UNKNOWN
-            case OpenName():
+            case OpenName() | FoundField():
                 self.reaching += 1
                 return UNKNOWN
         return word(column.parts[0].lower()) if len(column.parts) == 1 else UNKNOWN
@@ -296,6 +304,19 @@ class _TotalDomain:
             return FAILING
         return found
 
+    def expand(
+        self, star: Star, shown: Sequence[RelationColumn[TotalValue]], scope: NameScope[TotalValue]
+    ) -> Sequence[RelationColumn[TotalValue]]:
+        return shown
+
+    def star(
+        self, star: Star, shown: Sequence[RelationColumn[TotalValue]], scope: NameScope[TotalValue]
+    ) -> TotalValue:
+        return FAILING
+
+    def variable(self) -> TotalValue:
+        return UNKNOWN
+
     def item(self, item: Expression, value: TotalValue) -> TotalValue:
         """Look at a column that a query within makes, or what it sorts by. What is made of groups may fail:
         it is never a condition on a row. What it aggregates may not."""
@@ -322,7 +343,7 @@ class _TotalDomain:
                 self._conditions(relation.conditions, here, binds=id(relation) in self.binding)
             case Filter(clause=ConditionClause.HAVING):
                 self._check_having(relation, inputs[0], scope)
-            case Join(natural=False):
+            case Join(natural=False, lateral=False):
                 self._conditions(relation.conditions, scope.over(inputs[0].beside(inputs[1])))
                 for name in relation.using:
                     one, other = (self._column(name, side) for side in inputs)
@@ -330,11 +351,13 @@ class _TotalDomain:
                         raise _NotTotal
             case SetOperation():
                 # All but UNION ALL compare the columns of both sides.
+                if relation.by_name:  # RULE (set-operation-by-name)
+                    raise _NotTotal
                 types = {tuple([one.value.type for one in side.columns]) for side in inputs}
                 # RULE (set-operation-one-type)
                 if len(types) != 1 or any(side.open for side in inputs) or not all(types.pop()):
                     raise _NotTotal
-            case Projection():
+            case Projection() | WithColumns():
                 self._list_names(relation.items, inputs[0])
             case Aggregate():
                 made = self._list_names(relation.items, inputs[0])
@@ -350,10 +373,14 @@ class _TotalDomain:
             case Pass(why=Passing.DISTINCT | Passing.HINT):
                 for hint in relation.expressions:
                     self._plain(hint)
-            case Filter() | Join() | Pass() | Generate() | OpaqueRelation():
-                raise _NotTotal
             case NamedScan() if not inputs:
                 raise _NotTotal  # it reads itself
+            case NamedScan() | OneRow() | SubqueryAlias() | ColumnAliases() | With() | RenamedColumns():
+                pass
+            case DroppedColumns():
+                pass
+            case _:
+                raise _NotTotal  # RULE (total-known-relation)
         return inputs
 
     def _column(self, name: str, side: RelationColumns[TotalValue]) -> TotalValue:
@@ -432,6 +459,8 @@ class _TotalDomain:
                 ):
                     return FAILING
                 return BOOLEAN._replace(grouped=any(one.grouped for one in operands))
+            case QueryKind.TABLE:
+                return FAILING
         # RULE (scalar-subquery-one-row)
         return TotalValue(found.columns[0].value.type) if _has_one_row(query.relation) else FAILING
 

@@ -24,7 +24,7 @@ def close_unmatched_view(
         return view
     named, column = found
     why = (
-        f"{named.owner} names column `{column.text}`, which table {now.name} does not have; such a table is "
-        f"closed (`policies.unmatched_columns`) until every column that is named is there"
+        f"{named.owner} refers to column `{column.text}`, which table {now.name} does not have; the table "
+        "is closed until it has every column that policies name (`policies.unmatched_columns`)"
     )
     return replace(view, hidden=frozenset(one.name for one in table.columns), closed=why)

@@ -48,15 +48,15 @@ def find_varying(text: str, reading: Reading) -> str | None:
     if found is not None:
         return found
     for expression in sorted(_EXPRESSIONS & reading.expressions):
-        return f"it asks for `{expression}`"
+        return f"it uses `{expression}`"
     if names_instant(text):
-        return "it names an instant, as `now` and `today` do"
+        return "it has a date or time literal such as `now` or `today`"
     if QUERIES & reading.expressions and any(r.role is RelationRole.SCAN for r in reading.relations):
         return WITHIN
     return None
 
 
-WITHIN = "it reads a table within an expression, whose changes Spark does not notice there; write a join"
+WITHIN = "it reads a table in a subquery expression, where Spark does not refresh cached rows; write a join"
 
 
 def names_instant(text: str) -> bool:
@@ -76,9 +76,9 @@ def find_varying_function(functions: Iterable[FunctionRef]) -> str | None:
     for function in functions:
         name = builtin_name(function.parts)
         if name is None or not (len(function.parts) > 1 or function.builtin):
-            return f"it calls `{'.'.join(function.parts)}`, which is not a function of Spark's own"
+            return f"it calls `{'.'.join(function.parts)}`, which is not a built-in function"
         if name in _CHANGING:
-            return f"it asks for `{name}`"
+            return f"it calls `{name}`"
     return None
 
 
@@ -94,18 +94,18 @@ def may_vary_by_row(functions: Iterable[FunctionRef]) -> bool:
 
 def find_varying_column(parts: tuple[str, ...]) -> str | None:
     """Return why a reference makes rows change: where no column has its name, it is a function."""
-    return f"it asks for `{parts[0]}`" if len(parts) == 1 and parts[0].lower() in _CHANGING else None
+    return f"it calls `{parts[0]}`" if len(parts) == 1 and parts[0].lower() in _CHANGING else None
 
 
 def find_varying_view(view: TempViewName, names: Names) -> str | None:
     """Return why the rows of a temporary view change, in words."""
     if view.name.lower() not in names.context.varying_views:
         return None
-    return f"the temporary view `{view.name}` changes with time or from user to user"
+    return f"the temporary view `{view.name}` depends on time or on the user"
 
 
 def not_cached(why: str) -> Unsupported:
     return Unsupported(
-        f"Spark would go on showing its cached rows, at other times and to other users, and {why}; "
-        f"save the rows as a table if that is meant"
+        f"Spark would show its cached rows at later times and to other users, and {why}; save the rows as "
+        "a table if that is intended"
     )

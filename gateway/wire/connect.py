@@ -229,6 +229,6 @@ def _measure(descriptor: Descriptor, data: bytes, max_messages: int) -> None:
             continue
         enclosing.append((end, children))
         if len(enclosing) > MAX_DEPTH:
-            raise ProtobufError("TOO_DEEP", f"more than {MAX_DEPTH} messages within each other")
+            raise ProtobufError("TOO_DEEP", f"more than {MAX_DEPTH} nested messages")
         end, children = stop, _children(inner)
     raise ProtobufError("TOO_LARGE", f"more than {max_messages} messages and strings; read them from a table")

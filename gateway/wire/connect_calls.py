@@ -191,7 +191,7 @@ def look_at(response: bytes) -> ResponsePeek:
     try:
         return peek(response)
     except ProtobufError:
-        raise BackendUnavailable("Spark answered with bytes that are no response") from None
+        raise BackendUnavailable("Spark's response is not valid protobuf") from None
 
 
 def operation_states(answer: bytes) -> list[int]:

@@ -231,7 +231,7 @@ def execute_plan(data: bytes) -> ExecutePlanRequest:
 def analyze_plan(data: bytes) -> AnalyzePlanRequest:
     message = _parse(pb.AnalyzePlanRequest, data)
     if message.WhichOneof("analyze") is None:
-        raise MalformedRequest("the request asks for no analysis")
+        raise MalformedRequest("the request has no analysis")
     session = _session_of(message)
     bare: Message = message
     for known, _ in bare.ListFields():
@@ -279,9 +279,7 @@ def _options(message: pb.ExecutePlanRequest) -> tuple[bool, bool, int | None]:
                 if chunking.HasField("preferred_arrow_chunk_size"):
                     chunk_bytes = chunking.preferred_arrow_chunk_size
             case other:
-                raise UngovernableRequest(
-                    f"the request option `{other or 'none'}` is not one that can be judged"
-                )
+                raise UngovernableRequest(f"the request option `{other or 'none'}` is not supported")
     return reattachable, chunked, chunk_bytes
 
 
@@ -318,7 +316,7 @@ def call(method: str, data: bytes) -> CallRequest:
             return ReleaseSessionRequest(
                 end.session_id, end.client_type, "", allow_reconnect=end.allow_reconnect
             )
-    raise InvalidRequest(f"`{method}` is not a method that Sluice answers")
+    raise InvalidRequest(f"the method `{method}` is not supported")
 
 
 def _config_operation(operation: pb.ConfigRequest.Operation) -> ConfigOperation:
@@ -346,7 +344,7 @@ def pairs_of(pairs: Iterable[pb.KeyValue]) -> tuple[tuple[str, str | None], ...]
 
 def _get_status(message: pb.GetStatusRequest) -> GetStatusRequest:
     if message.extensions or message.operation_status.extensions:
-        raise UngovernableRequest("extensions of a request cannot be judged")
+        raise UngovernableRequest("request extensions are not supported")
     asked: tuple[str, ...] | None = None
     if message.HasField("operation_status"):
         asked = tuple(message.operation_status.operation_ids)
@@ -395,8 +393,8 @@ def _parse(kind: type[_M], data: bytes) -> _M:
     # The walk asks about plans; every field of the rest is asked about here.
     if (unknown := find_unknown(message, plans=False)) is not None:
         raise UngovernableRequest(
-            f"the request has a field `{unknown}` that this gateway does not know; "
-            f"use a client of the version that the gateway has, or an older one"
+            f"the request has a field `{unknown}` that this gateway does not support; use a client of the "
+            "gateway's version, or an older one"
         )
     if not is_uuid(message.session_id):
         raise _no_handle(message.session_id)

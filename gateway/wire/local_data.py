@@ -193,6 +193,4 @@ class _Relation:
 
 
 def _unreadable() -> ProtobufError:
-    return ProtobufError(
-        "MALFORMED", "the local data is neither an Arrow stream nor a schema that can be read"
-    )
+    return ProtobufError("MALFORMED", "the local data is neither a valid Arrow stream nor a valid schema")

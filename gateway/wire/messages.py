@@ -106,7 +106,7 @@ def decode_message(data: bytes) -> Message:
         raise MalformedMessage("not a Thrift message in strict binary protocol")
     body = 8 + length + 4
     if length > MAX_METHOD_BYTES or len(data) < body:
-        raise MalformedMessage("a message whose method name does not end")
+        raise MalformedMessage("a message whose method name is truncated")
     kind, method = _KINDS.get(version & 0xFF), data[8 : 8 + length]
     if kind is None or not method.isascii():
         raise MalformedMessage("unknown kind of message, or a method name that is not ASCII")
@@ -138,7 +138,7 @@ def decode_reply(data: bytes, response: type[R], *, max_elements: int = MAX_ELEM
         raise CallFailed(failure.type or ExceptionKind.UNKNOWN, failure.message or "")
     result = _RESULTS.get(message.method)
     if message.kind is not MessageKind.REPLY or result is None or METHODS[message.method][1] is not response:
-        raise MalformedMessage(f"not a reply with a {response.__name__}")
+        raise MalformedMessage(f"not a {response.__name__}")
     value: Any = decode(result, data, message.body_offset, max_elements=max_elements)
     answer: R = value.success
     return answer

@@ -73,22 +73,22 @@ class _Cursor:
             raise MalformedMessage("not a Thrift message in strict binary protocol")
         length = self._u32()
         if length > MAX_METHOD_BYTES:
-            raise MalformedMessage("a message whose method name does not end")
+            raise MalformedMessage("a message whose method name is truncated")
         name = self.data[self.at : self.at + length]
         self.at += length
         self._i32()
         if version & 0xFF == MessageKind.EXCEPTION:
             return FetchPeek(TStatusCode.ERROR, 0)
         if version & 0xFF != MessageKind.REPLY or name != b"FetchResults":
-            raise MalformedMessage("not a reply to FetchResults")
+            raise MalformedMessage("not a FetchResults response")
         if self._field() != (_STRUCT, 0):
-            raise MalformedMessage("a reply to FetchResults without a result")
+            raise MalformedMessage("a FetchResults response without a result")
         status: int | None = None
         while True:
             ttype, field_id = self._field()
             if ttype == _STOP:
                 if status is None:
-                    raise MalformedMessage("a reply without a status")
+                    raise MalformedMessage("a response without a status")
                 return FetchPeek(status, 0)
             if (ttype, field_id) == (_STRUCT, 1):
                 status = self._status()
@@ -148,7 +148,7 @@ class _Cursor:
 
     def _skip(self, ttype: int, depth: int) -> None:
         if depth > _MAX_DEPTH:
-            raise MalformedMessage("a reply that nests too deep")
+            raise MalformedMessage("a response that is nested too deep")
         if ttype in _FIXED:
             self.at += _FIXED[ttype]
         elif ttype == _STRING:

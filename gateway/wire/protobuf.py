@@ -56,4 +56,4 @@ def skip(data: bytes, at: int, end: int, wire_type: int) -> int:
 
 
 def build_malformed_error() -> ProtobufError:
-    return ProtobufError("MALFORMED", "the bytes are not a protobuf message of the type that belongs here")
+    return ProtobufError("MALFORMED", "the bytes are not a protobuf message of the expected type")

@@ -102,7 +102,7 @@ class PlainServer:
     def receive(self, chunk: bytes) -> Password | HandshakeRefused | None:
         """Take a chunk; return what the client claims, a refusal, or None when more bytes are needed."""
         if self._state is _ServerState.DONE:
-            raise RuntimeError("the handshake is over")
+            raise RuntimeError("the SASL handshake has already ended")
         self._steps.buffer += chunk
         if self._state is _ServerState.AWAIT_VERDICT:
             if len(self._steps.buffer) > self._early:
@@ -118,13 +118,13 @@ class PlainServer:
             status, payload = received
             if self._state is _ServerState.AWAIT_START:
                 if status is not Status.START:
-                    return self.refuse("a SASL handshake begins with START")
+                    return self.refuse("a SASL handshake must begin with START")
                 if payload != b"PLAIN":
-                    return self.refuse("unsupported SASL mechanism; this server takes PLAIN")
+                    return self.refuse("unsupported SASL mechanism; this server supports PLAIN")
                 self._state = _ServerState.AWAIT_CREDENTIALS
                 continue
             if status not in (Status.OK, Status.COMPLETE):
-                return self.refuse("the client gave up the handshake")
+                return self.refuse("the client aborted the handshake")
             claimed = parse_plain(payload)
             if isinstance(claimed, str):
                 return self.refuse(claimed)
@@ -158,11 +158,11 @@ def parse_plain(payload: bytes) -> Password | str:
     """
     parts = payload.split(b"\0")
     if len(parts) != 3:
-        return "PLAIN credentials have three parts"
+        return "PLAIN credentials must have three parts"
     try:
         authzid, user, password = (part.decode("utf-8") for part in parts)
     except UnicodeDecodeError:
-        return "PLAIN credentials are UTF-8"
+        return "PLAIN credentials must be UTF-8"
     if not user:
         return "the user name is empty"
     if authzid not in ("", user):

@@ -128,7 +128,7 @@ async def read_text(question: TextQuestion, author: Principal) -> PolicyText:
     """As Spark's parser would: texts with the word `broken` are none, and what is behind `FROM` is read.
     Everybody may select what is open."""
     text = question.text
-    fault = f"this {question.kind} is no expression of Spark SQL" if "broken" in text else None
+    fault = f"this {question.kind} is not a Spark SQL expression" if "broken" in text else None
     found = re.search(r"FROM ([\w.]+)", text)
     unchecked = f"`{text}` was not held against tables" if "unknown" in text else ""
     return PolicyText(fault, f"reads `{found[1]}`" if found else "", unchecked, "lab.open" in text)

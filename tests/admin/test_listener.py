@@ -128,7 +128,7 @@ async def test_other_pages_and_methods_are_not_there() -> None:
 
 async def test_a_note_is_shown_and_does_not_make_a_gateway_unready() -> None:
     parts = Parts()
-    parts.faults = {"policies": "3 faults; older policies are in force, or closed ones"}
+    parts.faults = {"policies": "3 faults; the last valid policies, or closed ones, are in force"}
     listener = AdminServer({}, parts.metrics.registry, notes={"policies": parts.check("policies")})
     port = await listener.start(ConnectionLimiter("admin"), "127.0.0.1", 0)
     try:

@@ -20,7 +20,14 @@ from gateway.algebra.nodes import (
     nodes_of,
 )
 from gateway.algebra.nodes import OpaqueRelation as Opaque
-from gateway.algebra.resolve import FoundName, NameAnswer, NameScope, RelationColumns, Resolver
+from gateway.algebra.resolve import (
+    FoundName,
+    NameAnswer,
+    NameScope,
+    RelationColumn,
+    RelationColumns,
+    Resolver,
+)
 from gateway.algebra.spark import lower_relation
 from gateway.model.reading import Reading, RelationRole, Span
 
@@ -43,7 +50,7 @@ class OriginsDomain:
         known = self.tables.get(scan.span) if scan.span is not None else None
         return None if known is None else [(name, frozenset({f"{known[0]}.{name}"})) for name in known[1]]
 
-    def column(self, column: NamedColumn, answer: NameAnswer[Origins]) -> Origins:
+    def column(self, column: NamedColumn, answer: NameAnswer[Origins], scope: NameScope[Origins]) -> Origins:
         if isinstance(answer, FoundName):
             return answer.attribute.value
         self.unsure.append(".".join(column.parts))
@@ -58,6 +65,19 @@ class OriginsDomain:
         within = self.resolver.relation(query.relation, scope)
         values = [self.resolver.value(one, scope) for one in query.values]
         return NONE.union(*values, *[one.value for one in within.columns])
+
+    def expand(
+        self, star: Star, shown: Sequence[RelationColumn[Origins]], scope: NameScope[Origins]
+    ) -> Sequence[RelationColumn[Origins]]:
+        return shown
+
+    def star(
+        self, star: Star, shown: Sequence[RelationColumn[Origins]], scope: NameScope[Origins]
+    ) -> Origins:
+        return NONE
+
+    def variable(self) -> Origins:
+        return NONE
 
     def item(self, item: Expression, value: Origins) -> Origins:
         return value

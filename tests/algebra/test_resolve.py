@@ -10,14 +10,19 @@ import pytest
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
+    Aliases,
     Cast,
+    ChangedColumns,
     ColumnAliases,
     ConditionClause,
+    DroppedColumns,
     Expression,
     Filter,
     Generate,
+    InlineTable,
     Join,
     JoinKind,
+    Lambda,
     Literal,
     NamedCall,
     NamedColumn,
@@ -31,21 +36,26 @@ from gateway.algebra.nodes import (
     Projection,
     QueryKind,
     RelationNode,
+    RenamedColumns,
     SetKind,
     SetOperation,
     Star,
     Subquery,
     SubqueryAlias,
+    TableFunction,
     With,
+    WithColumns,
     queries_in,
 )
 from gateway.algebra.resolve import (
     MAX_STEPS,
     AmbiguousName,
+    FoundField,
     FoundName,
     NameAnswer,
     NameScope,
     OpenName,
+    RelationColumn,
     RelationColumns,
     Resolver,
     TooMuch,
@@ -71,7 +81,7 @@ class Sources:
         known = self.tables.get(scan.span) if scan.span is not None else None
         return None if known is None else [(name, f"{scan.parts[-1]}.{name}") for name in known]
 
-    def column(self, column: NamedColumn, answer: NameAnswer[str]) -> str:
+    def column(self, column: NamedColumn, answer: NameAnswer[str], scope: NameScope[str]) -> str:
         match answer:
             case FoundName():
                 around = "^" * answer.depth
@@ -80,16 +90,29 @@ class Sources:
                 )
             case AmbiguousName():
                 return "ambiguous"
+            case FoundField():
+                return answer.attributes[0].value + "."
             case UnknownName():
                 return "unknown"
             case OpenName():
-                return "open"
+                return f"open {answer.otherwise[0].value}" if answer.otherwise else "open"
 
     def compute(self, expression: Expression, operands: Sequence[str]) -> str:
         return operands[0] if isinstance(expression, Alias) else f"({' '.join(operands)})"
 
     def query(self, query: Subquery, scope: NameScope[str]) -> str:
         return str(self.resolver.relation(query.relation, scope).columns[0].value)
+
+    def expand(
+        self, star: Star, shown: Sequence[RelationColumn[str]], scope: NameScope[str]
+    ) -> Sequence[RelationColumn[str]]:
+        return shown
+
+    def star(self, star: Star, shown: Sequence[RelationColumn[str]], scope: NameScope[str]) -> str:
+        return f"*{' '.join([one.value for one in shown])}*"
+
+    def variable(self) -> str:
+        return "variable"
 
     def item(self, item: Expression, value: str) -> str:
         return value
@@ -103,7 +126,9 @@ class Sources:
         return inputs
 
     def __post_init__(self) -> None:
-        self.resolver = Resolver(self, frozenset({CTE}))
+        self.resolver = Resolver(
+            self, frozenset({CTE}), many=lambda call: call.parts == ("many",), recursion=True
+        )
 
 
 def sources() -> Sources:
@@ -131,7 +156,8 @@ def means(relation: RelationNode, name: str) -> str:
     """What a name is above a relation."""
     found = sources()
     above = found.resolver.relation(relation, NameScope())
-    return found.column(NamedColumn(tuple(name.split("."))), scope_of(above).resolve(name.split(".")))
+    scope = scope_of(above)
+    return found.column(NamedColumn(tuple(name.split("."))), scope.resolve(name.split(".")), scope)
 
 
 def join(kind: JoinKind, *using: str, natural: bool = False) -> Join:
@@ -231,7 +257,7 @@ def test_a_name_that_a_subquery_lacks_is_of_the_query_around() -> None:
     # What is read within may have it.
     inner = Projection(table("z"), (Alias("v", named("y")),))
     query = Projection(table("b"), (Alias("v", Subquery(QueryKind.EXISTS, inner)),))
-    assert listed(query) == [("v", "open")]
+    assert listed(query) == [("v", "open b.y")]
 
 
 def test_generators_add_their_columns() -> None:
@@ -316,7 +342,100 @@ def test_what_a_star_shows() -> None:
     ]
     # The fields of a column.
     assert columns(Projection(table("s"), (Star(("s", "s")),))).open
-    assert means(Projection(table("a"), (Star(),)), "a.id") == "unknown"
+    assert means(Projection(table("a"), (Star(),)), "a.id") == "a.id"
+    assert means(SubqueryAlias(Projection(table("a"), (Star(),)), "t"), "a.id") == "unknown"
+    assert listed(Projection(table("a"), (Star(excluded=(("id",),)),))) == [("x", "a.x")]
+    both = Projection(join(JoinKind.INNER), (Star(excluded=(("b", "id"), ("x",))),))
+    assert listed(both) == [("id", "a.id"), ("y", "b.y")]
+    within = Projection(table("a"), (Alias("n", NamedCall(("struct",), (Star(("a",)),))),))
+    assert listed(within) == [("n", "(*a.id a.x*)")]
+
+
+def test_fields_of_columns() -> None:
+    assert means(table("s"), "s.f") == "s.s."
+    assert means(table("s"), "s.s") == "s.s"
+    assert means(table("s"), "s.s.f.g") == "s.s."
+    # What a longer qualifier means comes first, and a column of the query before one of another around it.
+    joined = Join(SubqueryAlias(table("a"), "s"), table("s"), JoinKind.CROSS)
+    assert means(joined, "s.x") == "a.x"
+    assert means(joined, "s.s") == "s.s"
+    around = SubqueryAlias(Projection(table("a"), (Alias("f", named("x")),)), "s")
+    query = Projection(
+        around, (Alias("v", Subquery(QueryKind.SCALAR, Projection(table("s"), (named("s", "f"),)))),)
+    )
+    assert listed(query) == [("v", "s.s.")]
+
+
+def test_a_qualifier_of_a_relation_of_unknown_columns() -> None:
+    joined = Join(table("s"), SubqueryAlias(table("z"), "t"), JoinKind.CROSS)
+    assert means(joined, "t.q") == "open"
+    assert means(joined, "s.q") == "s.s."
+
+
+def test_variables_of_lambda_functions() -> None:
+    made = Lambda(("X", "v"), NamedCall(("f",), (named("x"), named("v", "g"), named("id"))))
+    assert listed(Projection(table("a"), (Alias("n", made),))) == [("n", "((variable variable. a.id))")]
+
+
+def test_a_lateral_join_sees_what_is_before_it() -> None:
+    right = SubqueryAlias(Projection(table("b"), (Alias("n", named("x")),)), "t")
+    assert means(Join(table("a"), right, JoinKind.CROSS, lateral=True), "t.n") == "^a.x"
+    assert means(Join(table("a"), right, JoinKind.CROSS), "t.n") == "unknown"
+
+
+def test_an_expression_that_reads_itself() -> None:
+    reference = NamedScan(("K",), span=CTE)
+    added = Projection(reference, (Alias("q", named("m")), Alias("r", NamedCall(("f",), ()))))
+    body = ColumnAliases(SetOperation(SetKind.UNION, (table("a"), added)), ("n", "m"))
+    made = With(reference, (("k", SubqueryAlias(body, "k")),), recursive=True)
+    assert listed(made)[0][0] == "n"
+    assert "a.x" in listed(made)[0][1], "what the second round adds"
+    assert not columns(made).open
+
+
+def test_how_many_columns_there_are() -> None:
+    assert columns(Projection(table("a"), (NamedCall(("many",), ()),))).uncounted
+    assert not columns(Projection(table("a"), (NamedCall(("f",), ()),))).uncounted
+    assert columns(Projection(table("z"), (Star(),))).uncounted
+    assert not columns(Projection(table("z"), (named("q"),))).uncounted
+    aliases = Projection(table("a"), (Aliases(("N", "m"), NamedCall(("many",), ())), named("m")))
+    assert listed(aliases) == [("n", "(())"), ("m", "(())"), ("m", "(())")]
+    assert not columns(aliases).uncounted
+    values = SubqueryAlias(InlineTable(("Col1",)), "t")
+    assert means(values, "t.col1") == "variable"
+    assert columns(TableFunction(("f",))).uncounted
+
+
+def test_operations_that_change_some_columns() -> None:
+    source = table("a")
+    made = WithColumns(source, (Alias("X", named("id")), Alias("n", named("x"))))
+    assert listed(made) == [("id", "a.id"), ("x", "a.id"), ("n", "a.x")]
+    assert listed(RenamedColumns(source, (("ID", "n"), ("n", "m"), ("none", "y")))) == [
+        ("m", "a.id"),
+        ("x", "a.x"),
+    ]
+    assert listed(DroppedColumns(source, ("X", "none"))) == [("id", "a.id")]
+    assert listed(DroppedColumns(source, (), (named("a", "id"),))) == [("x", "a.x")]
+    both = Join(source, table("b"), JoinKind.CROSS)
+    assert listed(DroppedColumns(both, (), (named("b", "id"),))) == [
+        ("id", "a.id"),
+        ("x", "a.x"),
+        ("y", "b.y"),
+    ]
+    assert listed(ChangedColumns(source, (named("id"),))) == [("id", "(a.id)"), ("x", "a.x")]
+
+
+def test_stars_of_a_relation_by_its_id() -> None:
+    source, other = table("a"), table("b")
+    items = (Star(plan_id=2), Star(plan_id=1, pattern="i."))
+    found = Projection(Join(source, other, JoinKind.CROSS), items)
+    domain = sources()
+    domain.resolver.by_plan = {1: [source], 2: [other]}
+    made = domain.resolver.relation(found, NameScope())
+    assert [one.value for one in made.columns] == ["b.id", "b.y", "a.id"]
+    assert not made.open
+    # Whoever knows no ids knows no names.
+    assert columns(found).open
 
 
 def test_conditions_of_groups() -> None:

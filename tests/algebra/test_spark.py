@@ -6,23 +6,33 @@ import pytest
 
 from gateway.algebra.nodes import (
     Aggregate,
+    Alias,
+    Aliases,
     Expression,
     Filter,
     Generate,
+    InlineTable,
     Join,
     JoinKind,
+    Lambda,
     Literal,
     NamedCall,
+    NamedColumn,
     OpaqueExpression,
     OpaqueRelation,
     Operator,
     Pass,
+    Passing,
     Projection,
     QueryKind,
     RelationNode,
+    Star,
     Subquery,
+    SubqueryAlias,
+    TableFunction,
     WindowCall,
     nodes_of,
+    words_in_lambdas,
 )
 from gateway.algebra.spark import lower_relation
 from gateway.model.reading import Reading
@@ -107,8 +117,8 @@ async def test_windows(reader: ReaderPool) -> None:
     assert isinstance(found, WindowCall)
     assert isinstance(found.function, NamedCall)
     assert (len(found.keys), len(found.bounds)) == (2, 1)
-    named = await relation_of(reader, "SELECT sum(x) OVER w FROM a WINDOW w AS (ORDER BY x)")
-    assert any(isinstance(node, OpaqueExpression) for node in nodes_of(named))
+    named = await relation_of(reader, "SELECT sum(x) OVER W FROM a WINDOW w AS (ORDER BY x)")
+    assert named == await relation_of(reader, "SELECT sum(x) OVER (ORDER BY x) FROM a")
 
 
 async def test_queries_within(reader: ReaderPool) -> None:
@@ -126,10 +136,6 @@ async def test_queries_within(reader: ReaderPool) -> None:
     "text",
     [
         "SELECT * FROM a PIVOT (max(x) FOR y IN (1, 2))",
-        "SELECT * FROM VALUES (1) AS v(x)",
-        "SELECT * FROM a, LATERAL (SELECT x)",
-        "SELECT * FROM a VERSION AS OF 3",
-        "SELECT * FROM range(5)",
         "INSERT INTO a SELECT * FROM b",
     ],
 )
@@ -137,7 +143,69 @@ async def test_relations_that_are_not_known(reader: ReaderPool, text: str) -> No
     assert any(isinstance(node, OpaqueRelation) for node in nodes_of(await relation_of(reader, text)))
 
 
-@pytest.mark.parametrize("item", ["transform(arr, v -> v + x)", "x < :y", "explode(arr) AS (k, v)"])
+@pytest.mark.parametrize("item", ["x < :y", "x IS UNKNOWN"])
 async def test_expressions_that_are_not_known(reader: ReaderPool, item: str) -> None:
     found = await relation_of(reader, f"SELECT {item} FROM a")
     assert any(isinstance(node, OpaqueExpression) for node in nodes_of(found))
+
+
+async def test_what_is_read_beside_tables(reader: ReaderPool) -> None:
+    async def read(text: str) -> RelationNode:
+        found = await relation_of(reader, f"SELECT * FROM {text}")
+        assert isinstance(found, Projection)
+        return found.input
+
+    values = await read("VALUES (1, x) AS v(k, l)")
+    assert isinstance(values, SubqueryAlias)
+    assert isinstance(values.input, InlineTable)
+    assert values.input.names == ("k", "l")
+    called = await read("range(5)")
+    assert isinstance(called, TableFunction)
+    assert called.parts == ("range",)
+    version = await read("a VERSION AS OF 3")
+    assert isinstance(version, Pass)
+    assert version.why is Passing.VERSION
+    joined = await read("a LEFT JOIN LATERAL (SELECT x) t ON t.x = y")
+    assert isinstance(joined, Join)
+    assert (joined.lateral, joined.kind, len(joined.conditions)) == (True, JoinKind.LEFT_OUTER, 1)
+
+
+async def test_functions_of_variables_and_names_of_generators(reader: ReaderPool) -> None:
+    found = await item_of(reader, "transform(arr, (v, i) -> v + x)")
+    assert isinstance(found, NamedCall)
+    assert isinstance(found.operands[1], Lambda)
+    assert found.operands[1].variables == ("v", "i")
+    assert await item_of(reader, "explode(arr) AS (k, v)") == Aliases(
+        ("k", "v"), NamedCall(("explode",), (NamedColumn(("arr",)),))
+    )
+
+
+async def test_stars(reader: ReaderPool) -> None:
+    assert await item_of(reader, "t.*") == Star(("t",))
+    star = await item_of(reader, "* EXCEPT (X, t.y)")
+    assert star == Star((), (("x",), ("t", "y")))
+    assert isinstance(star, Star)
+    assert not star.implied
+    made = await relation_of(reader, "FROM a |> EXTEND x + 1 AS n")
+    assert isinstance(made, Projection)
+    assert isinstance(made.items[0], Star)
+    assert made.items[0].implied
+    put = await relation_of(reader, "FROM a |> SET x = y")
+    assert isinstance(put, Projection)
+    assert put.items[0] == Star((), (("x",),), (Alias("x", NamedColumn(("y",))),), implied=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("SELECT transform(arr, v -> v + x), y FROM a", "x"),
+        ("SELECT transform(arr, V -> filter(v.f, w -> w > v.g + z AND x.w > 1)) FROM a", "x z"),
+        ("SELECT transform(arr, v -> v), transform(b, w -> v) FROM a", "v"),
+        ("SELECT (SELECT max(transform(arr, v -> q)) FROM b) FROM a WHERE exists(c, e -> e = p)", "p q"),
+        ("UPDATE a SET x = transform(arr, v -> v + y) WHERE exists(arr, e -> e = z)", "y z"),
+        ("MERGE INTO a USING b ON a.i = b.i WHEN MATCHED THEN UPDATE SET x = filter(b.c, v -> v = w)", "w"),
+        ("DELETE FROM a WHERE exists(arr, e -> e = z)", "z"),
+    ],
+)
+async def test_words_within_lambda_functions(reader: ReaderPool, text: str, words: str) -> None:
+    assert " ".join(sorted(words_in_lambdas(await relation_of(reader, text)))) == words

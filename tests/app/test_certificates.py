@@ -113,11 +113,11 @@ async def test_files_that_cannot_be_used_leave_the_last_certificate(served: Serv
         assert served.certificates.look() == 0
         assert served.certificates.look() == 0
     assert [one["event"] for one in logs] == ["certificate_not_reloaded"] * 2, "once for each listener"
-    assert "is not the key of" in str(logs[0]["faults"])
+    assert "does not match" in str(logs[0]["faults"])
     with structlog.testing.capture_logs() as logs:
         assert served.certificates.look(asked=True) == 0
     assert [one["event"] for one in logs] == ["certificate_not_reloaded"] * 2, "to whoever asks each time"
-    assert "is not the key of" in str(await served.certificates.report_trouble())
+    assert "does not match" in str(await served.certificates.report_trouble())
     assert (await served.shown(served.port)).split() == old.split()
     assert (await served.shown(served.connect.port)).split() == old.split()
     (served.directory / "other.pem").replace(served.directory / "k.pem")
@@ -137,7 +137,7 @@ async def test_what_is_put_back_is_no_fault_any_more(served: Served) -> None:
     good.replace(served.directory / "kept.pem")
     bad.replace(good)
     assert served.certificates.look() == 0
-    assert "holds no certificate" in str(await served.certificates.report_trouble())
+    assert "has no usable certificate" in str(await served.certificates.report_trouble())
     (served.directory / "kept.pem").replace(good)
     assert served.certificates.look() == 0
     assert await served.certificates.report_trouble() is None
@@ -180,7 +180,7 @@ async def test_when_a_certificate_ends_is_a_metric_and_a_note(served: Served) ->
         name = f'sluice_certificate_expiry_timestamp_seconds{{listener="{listener}"}} '
         (line,) = [one for one in page.splitlines() if one.startswith(name)]
         assert float(line.removeprefix(name)) == ends.timestamp()
-    assert "thrift: `c.pem` runs out on " in str(await served.certificates.report_trouble())
+    assert "thrift: `c.pem` expires on " in str(await served.certificates.report_trouble())
 
 
 async def test_settings_may_name_other_files(served: Served) -> None:

@@ -84,9 +84,9 @@ async def test_the_first_error_cancels_the_other_parts_and_is_the_one_raised() -
             cancelled.set()
 
     async def broken() -> None:
-        raise BackendUnavailable("no Spark")
+        raise BackendUnavailable("no address of Spark")
 
-    with pytest.raises(BackendUnavailable, match="no Spark"):
+    with pytest.raises(BackendUnavailable, match="no address of Spark"):
         await run_together(slow(), broken())
     assert cancelled.is_set()
 
@@ -113,7 +113,7 @@ async def test_a_thread_ends_before_its_canceller_goes_on() -> None:
 
 def test_a_directory_belongs_to_one_gateway(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger"
-    with only_one(ledger), pytest.raises(Faults, match="another gateway runs"), only_one(ledger):
+    with only_one(ledger), pytest.raises(Faults, match="another gateway already"), only_one(ledger):
         pass
     with only_one(ledger):
         pass
@@ -135,7 +135,7 @@ def test_a_certificate_that_cannot_be_used_is_a_fault(tmp_path: Path) -> None:
     assert tls_context(None) is None
     (tmp_path / "x").write_text("not a certificate")
     for path in (tmp_path / "x", tmp_path / "absent"):
-        with pytest.raises(Faults, match=r"in PEM that can be used|cannot be read"):
+        with pytest.raises(Faults, match=r"in PEM format|cannot be read"):
             tls_context(Tls(certificate=path, key=path))
 
 
@@ -285,7 +285,7 @@ catalogs: [{name: told, catalog: {type: spark, connection-params: {class: x.Y}}}
 def test_sources_do_not_lie_in_each_other(tmp_path: Path) -> None:
     text = "files: {{a: {{root: 's3a://b/lake'}}, b: {{root: '{}'}}}}"
     for root in ("s3a://b/lake", "s3://b/lake/raw", "s3a://b/"):
-        with pytest.raises(Faults, match="`a` and `b` of `files` lie in each other"):
+        with pytest.raises(Faults, match="`a` and `b` of `files` overlap"):
             parse_settings(text.format(root), "g.yaml", tmp_path)
     parse_settings(text.format("s3a://b/lakes"), "g.yaml", tmp_path)
 

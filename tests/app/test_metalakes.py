@@ -145,15 +145,15 @@ async def test_what_is_taken_and_what_is_left_out(tmp_path: Path) -> None:
         left = {found.name: found.why for found in one.state().left_out}
         told = str(await one.metalakes.report_trouble())
     assert left == {
-        "PG": "its name has capitals, which Spark distinguishes and policies do not",
-        "Default": "its name has capitals, which Spark distinguishes and policies do not",
-        "default": "its name is one that Spark keeps for itself",
+        "PG": "its name has capitals; Spark distinguishes case here and policies do not",
+        "Default": "its name has capitals; Spark distinguishes case here and policies do not",
+        "default": "its name is reserved by Spark",
         "blank": "without a provider",
-        "files": "of type FILESET, which holds no tables",
-        "ice": "provider `lakehouse-iceberg` is not known for Spark 4.3",
-        "odd": "provider `lakehouse-unheard-of` is not known",
-        "own": "its name is taken by the settings",
-        "spark_catalog": "its name is taken by the settings",
+        "files": "of type FILESET, which has no tables",
+        "ice": "unknown provider `lakehouse-iceberg` for Spark 4.3",
+        "odd": "unknown provider `lakehouse-unheard-of`",
+        "own": "its name is already used in the settings",
+        "spark_catalog": "its name is already used in the settings",
     }
     assert "odd" in told
     assert "files" not in told
@@ -178,12 +178,12 @@ async def test_names_that_spark_has_itself_are_those_that_it_has_now(tmp_path: P
         one = Running(settings(tmp_path, double))
         await one.metalakes.start(one.take, spark)
         assert one.names == ["pg"]
-        assert one.why("meta") == "its name is taken by Spark"
+        assert one.why("meta") == "its name is already used by Spark"
         # Spark is started anew, with others.
         spark.catalogs = {"pg": "org.own.Catalog"}
         await one.metalakes.look_at_spark()
         assert one.names == ["meta"]
-        assert one.metalakes.list_catalogs().refused == {"pg": "which Spark itself has now"}
+        assert one.metalakes.list_catalogs().refused == {"pg": "which is now one of Spark's own"}
         spark.away = True
         await one.metalakes.look_at_spark()
         assert one.names == ["meta"]
@@ -246,7 +246,7 @@ async def test_catalogs_come_change_and_go(tmp_path: Path) -> None:
         del double.catalogs["meta"]
         await one.metalakes.look()
         assert one.names == ["new", "pg"]
-        assert "does not have any more" in one.metalakes.list_catalogs().refused["meta"]
+        assert "no longer has" in one.metalakes.list_catalogs().refused["meta"]
         assert "spark.sql.catalog.meta" not in catalogs.of_sessions()
         # It comes back: as another one.
         double.add("meta", "hive", metastore__uris="thrift://m:9083")
@@ -273,7 +273,7 @@ async def test_a_server_that_fails_leaves_the_last_list(tmp_path: Path, mood: st
         clock.now += 60
         await one.metalakes.look()
         assert one.metalakes.list_catalogs() is before
-        assert "an older list is in force" in str(await one.metalakes.report_trouble())
+        assert "the last catalogs are in force" in str(await one.metalakes.report_trouble())
         clock.now += 1
         assert one.names == []
         refused = one.metalakes.list_catalogs().refused
@@ -463,7 +463,7 @@ async def test_of_two_metalakes_with_one_name_the_first_keeps_it(tmp_path: Path)
     second.add("pg", "hive", metastore__uris="thrift://second:9083")
     async with started(first, second), running(settings(tmp_path, first, second)) as one:
         owner = one.metalakes.list_catalogs().revisions["pg"]
-        assert one.why("pg", at=1) == "its name is taken by the metalake `lake0`"
+        assert one.why("pg", at=1) == "its name is already used by the metalake `lake0`"
         assert one.parts["the metalake `lake1`"].catalogs == {}
         # When the first lets go of it, the second has it; the first does not get it back.
         kept = first.catalogs.pop("pg")
@@ -472,7 +472,7 @@ async def test_of_two_metalakes_with_one_name_the_first_keeps_it(tmp_path: Path)
         assert one.parts["the metalake `lake1`"].catalogs == {"pg": "spark"}
         first.catalogs["pg"] = kept
         await one.metalakes.look()
-        assert one.why("pg") == "its name is taken by the metalake `lake1`"
+        assert one.why("pg") == "its name is already used by the metalake `lake1`"
         assert one.parts["the metalake `lake0`"].catalogs == {"meta": "spark"}
 
 

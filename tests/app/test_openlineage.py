@@ -77,12 +77,12 @@ async def test_a_file_that_is_not_there_is_told_at_the_start(more: str, tmp_path
     [
         ("{transport: http}", "needs a section `http`"),
         ("{http: {url: 'marquez:5000'}}", "is not an address"),
-        ("{http: {url: 'http://a:b@marquez/'}}", "leave the login out of `url`"),
-        ("{http: {url: 'http://marquez/', ca_file: x}}", "for an `https` address"),
+        ("{http: {url: 'http://a:b@marquez/'}}", "remove the login from `url`"),
+        ("{http: {url: 'http://marquez/', ca_file: x}}", "needs an `https` address"),
         ("{http: {url: 'http://marquez/', spool_bytes: 10}}", "greater than or equal to"),
-        ("{job: '{nobody}'}", "nothing in braces but `{operation}`, `{target}`, `{user}`"),
-        ("{job: '{user.__class__}'}", "nothing in braces but"),
-        ("{job: '{user:>999999999}'}", "nothing in braces but"),
+        ("{job: '{nobody}'}", "only `{operation}`, `{target}`, `{user}` in braces"),
+        ("{job: '{user.__class__}'}", "in braces"),
+        ("{job: '{user:>999999999}'}", "in braces"),
         ("{job: '{user'}", "expected '}'"),
     ],
 )

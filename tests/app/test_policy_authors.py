@@ -79,7 +79,9 @@ async def test_an_author_who_was_added_again_is_told_of(reader: ReaderPool) -> N
         await authors.look()
     (one,) = told
     assert (one["policy"], one["author"]) == (POLICY, "bob")
-    assert one["fault"] == ("its author is not who has the name now, with id `77aa00bb11cc` in the user file")
+    assert one["fault"] == (
+        "its author is not the user who has the name now, with id `77aa00bb11cc` in the user file"
+    )
 
 
 async def test_a_spark_that_is_away_changes_nothing(reader: ReaderPool) -> None:

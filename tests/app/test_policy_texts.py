@@ -78,7 +78,7 @@ async def test_a_text_is_analysed_over_no_rows_of_the_table(reader: ReaderPool) 
 async def test_a_column_that_is_not_there_is_a_fault_without_asking(reader: ReaderPool) -> None:
     spark = Spark()
     fault, _ = await said(reader, Asked("nubmer = '1'"), spark)
-    assert fault == "this filter names `nubmer`, which table spark_catalog.shop.card does not have"
+    assert fault == "this filter refers to `nubmer`, which table spark_catalog.shop.card does not have"
     assert spark.asked == []
 
 
@@ -98,10 +98,18 @@ async def test_a_filter_of_another_type_is_a_fault(reader: ReaderPool) -> None:
 @pytest.mark.parametrize(
     ("asked", "answer", "told"),
     [
-        (Asked("a = 1", service="other"), "boolean", "service `other` speaks for no catalog"),
+        (Asked("a = 1", service="other"), "boolean", "service `other` is not the service of any catalog"),
         (Asked("a = 1", sets=({**ABOUT, "table": ["crad"]},)), "boolean", "no table spark_catalog.shop.crad"),
-        (Asked("a = 1", sets=({**ABOUT, "table": ["*"]},)), "boolean", "the policy writes no table out"),
-        (Asked("a = 1", sets=({"tag": ["PII"]},)), "boolean", "the policy writes no table out"),
+        (
+            Asked("a = 1", sets=({**ABOUT, "table": ["*"]},)),
+            "boolean",
+            "the policy does not name its table without wildcards",
+        ),
+        (
+            Asked("a = 1", sets=({"tag": ["PII"]},)),
+            "boolean",
+            "the policy does not name its table without wildcards",
+        ),
         (Asked("id = 1"), BackendUnavailable("Spark is away"), "Spark is away"),
         (
             Asked("{col} || 'x'", kind="mask", sets=({**ABOUT, "column": ["nubmer"]},)),

@@ -97,7 +97,7 @@ async def test_a_filter_that_cannot_be_used_closes_its_table_and_holds_nothing_b
     (tmp_path / "more.yaml").write_text(other)
     assert await rules.reload_files()
     (state,) = rules.sources()
-    fault = "hr.yaml:8: this filter is no expression of Spark SQL: syntax error at 'broken'"
+    fault = "hr.yaml:8: this filter is not a Spark SQL expression: syntax error at 'broken'"
     assert len(state.faults) == 1
     assert fault in state.faults[0]
     assert not may_read(rules, "employee")
@@ -228,14 +228,14 @@ async def test_a_file_that_is_none_has_what_it_had_for_a_time(tmp_path: Path) ->
     assert not await rules.reload_files()
     assert rules.stale() is None
     now[0] = 60.5
-    assert rules.stale() == "a file of policies has been at fault as a whole for 60 s"
+    assert rules.stale() == "a policy file has been invalid for 60 s"
     assert rules.sources()[0].stale == rules.stale()
     page = page_of(rules)
     assert 'sluice_policy_source_stale{source="files"} 1.0' in page
     assert f'file="{file.file}",kind="whole",line="2",source="files"' in page
     told = describe_files_at_fault(rules.sources()[0].files, 60)
     assert told is not None
-    assert told.startswith("no policies can be taken from these, and nothing is cleared after 60 s: ")
+    assert told.startswith("no policy in them can be used; all statements are refused after 60 s: ")
     assert f"hr.yaml:2 since {file.since:%Y-%m-%d %H:%M:%S} UTC" in told
     (tmp_path / "hr.yaml").write_text(good)
     assert await rules.reload_files()
@@ -275,15 +275,15 @@ async def test_what_is_told_of_files_is_what_is_wrong_now(
         patch.setattr(Path, "read_text", refuse_to_read)
         assert not await rules.reload_files()
         now[0] = 60.5
-        assert rules.stale() == "a file of policies could not be read for 60 s"
+        assert rules.stale() == "a policy file could not be read for 60 s"
     assert not await rules.reload_files()
-    assert rules.stale() == "a file of policies has been at fault as a whole for 60 s"
+    assert rules.stale() == "a policy file has been invalid for 60 s"
     assert "not YAML" in rules.faults[0]
     with monkeypatch.context() as patch:
         patch.setattr(Path, "read_text", refuse_to_read)
         (tmp_path / "hr.yaml").touch()
         assert not await rules.reload_files()
-        assert rules.stale() == "a file of policies could not be read for 60 s"
+        assert rules.stale() == "a policy file could not be read for 60 s"
 
 
 ANN = Principal(user="ann", groups=frozenset({"analysts"}))
@@ -462,7 +462,7 @@ async def test_a_pack_that_disappears_is_a_change(tmp_path: Path) -> None:
 
 async def test_a_gateway_does_not_start_on_broken_rules(tmp_path: Path) -> None:
     write(tmp_path, "broken")
-    with pytest.raises(Faults, match="no expression of Spark SQL"):
+    with pytest.raises(Faults, match="not a Spark SQL expression"):
         await rules_of(tmp_path).start()
     with pytest.raises(Faults, match="does not exist"):
         await rules_of(tmp_path / "absent").start()
@@ -565,7 +565,7 @@ async def test_policies_that_could_not_be_read_for_too_long_are_stale(tmp_path: 
     assert rules.stale() is None
     now[0] = 60.5
     assert not await rules.reload_files()
-    assert rules.stale() == "a file of policies could not be read for 60 s"
+    assert rules.stale() == "a policy file could not be read for 60 s"
     (state,) = rules.sources()
     assert state.stale == rules.stale()
     (tmp_path / "away").rename(directory)
@@ -593,7 +593,7 @@ async def test_a_look_at_the_files_that_does_not_end_is_none(
     await begun.wait()
     assert rules.stale() is None
     now[0] = 60.5
-    assert rules.stale() == "a file of policies could not be read for 60 s"
+    assert rules.stale() == "a policy file could not be read for 60 s"
     watching.cancel()
 
 
@@ -654,13 +654,13 @@ async def test_a_busy_parser_closes_nothing_and_is_asked_again(
     write(tmp_path, "region = 'APAC'")
 
     async def unavailable(self: ReaderThatCounts, text: str) -> ReadingAnswer:
-        return NotRead("UNAVAILABLE", "no parser process can be asked")
+        return NotRead("UNAVAILABLE", "no parser process is available")
 
     with monkeypatch.context() as patch:
         patch.setattr(ReaderThatCounts, "read_expression", unavailable)
         assert not await rules.reload_files()
     assert rules.current is good
-    assert "the parser could not be asked about a filter" in rules.faults[0]
+    assert "the parser is not available to check a filter" in rules.faults[0]
     assert await rules.reload_files()
     assert rules.faults == ()
 
@@ -679,7 +679,7 @@ async def test_a_text_that_the_parser_never_ends_with_holds_no_revocation_back(
     async def late(self: ReaderThatCounts, text: str) -> ReadingAnswer:
         if "slow" in text and busy[0]:
             busy[0] -= 1
-            return NotRead("TIMEOUT", "the statement could not be read within 5 seconds")
+            return NotRead("TIMEOUT", "the statement could not be parsed within 5 seconds")
         return await read(self, text)
 
     monkeypatch.setattr(ReaderThatCounts, "read_expression", late)
@@ -693,7 +693,7 @@ async def test_a_text_that_the_parser_never_ends_with_holds_no_revocation_back(
     assert not may_read(rules, "payroll"), "a revocation is in force"
     assert not may_read(rules, "employee")
     assert may_read(rules, "department")
-    assert "does not finish this filter" in rules.sources()[0].faults[0]
+    assert "timed out on this filter" in rules.sources()[0].faults[0]
 
 
 class Slow(ReaderThatCounts):
@@ -746,7 +746,7 @@ async def test_a_text_that_the_parser_never_ends_with_is_asked_once_for_all_chan
     assert len([text for text in reader.asked if "slow" in text]) == asked
     write(tmp_path, "region = 'EMEA'")
     assert await rules.reload_files()
-    reader.word = "none such"
+    reader.word = "no catalog of type `iceberg`"
     write(tmp_path, "region = 'slow'")
     assert await rules.reload_files()
     assert may_read(rules, "employee"), "a text that was gone is asked about again"
@@ -765,11 +765,11 @@ async def test_texts_that_the_parser_never_ends_with_hold_a_revocation_back_for_
     assert await rules.reload_files()
     assert not may_read(rules, "department")
     assert not may_read(rules, "employee")
-    assert "was not read: " in rules.sources()[0].faults[0]
+    assert "was not checked: " in rules.sources()[0].faults[0]
     monkeypatch.setattr("gateway.pipeline.policy_reading.ALONE_S", 60.0)
     (tmp_path / "no.yaml").unlink()
     assert await rules.reload_files()
-    assert "does not finish" in rules.sources()[0].faults[0], "it is asked with the next change"
+    assert "timed out on" in rules.sources()[0].faults[0], "it is asked with the next change"
 
 
 async def test_the_parser_is_asked_once_of_a_text_that_it_never_ends_with() -> None:
@@ -787,7 +787,7 @@ async def test_the_parser_is_asked_once_of_a_text_that_it_never_ends_with() -> N
 def test_a_link_to_nothing_is_no_pack_less(tmp_path: Path) -> None:
     write(tmp_path, "true")
     (tmp_path / "gone.yaml").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(UnreadableFiles, match=r"gone\.yaml: is a link to nothing"):
+    with pytest.raises(UnreadableFiles, match=r"gone\.yaml: is a broken link"):
         rule_paths(PolicySettings(paths=(tmp_path,)))
     (tmp_path / "gone.yaml").rename(tmp_path / ".gone.yaml")
     assert [file.name for file in rule_paths(PolicySettings(paths=(tmp_path,)))[1]] == ["hr.yaml"]
@@ -797,7 +797,7 @@ def test_a_link_to_nothing_is_no_pack_less(tmp_path: Path) -> None:
 def test_a_pipe_is_no_rule_file(tmp_path: Path, listed: str) -> None:
     """Reading it would wait for somebody who writes to it, and no revocation would come into force."""
     os.mkfifo(tmp_path / "pipe.yaml")
-    with pytest.raises(UnreadableFiles, match=r"pipe\.yaml: cannot be read: it is no file"):
+    with pytest.raises(UnreadableFiles, match=r"pipe\.yaml: cannot be read: it is not a file"):
         read_rules(PolicySettings(paths=(tmp_path / listed,)))
 
 

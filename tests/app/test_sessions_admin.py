@@ -44,7 +44,7 @@ async def api(database: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[A
 
 
 async def test_they_are_listed_and_ended_in_a_gateway_that_runs(api: Api, database: str) -> None:
-    assert (await api("GET"))[0] == 503, "no gateway runs"
+    assert (await api("GET"))[0] == 503, "no running gateway"
     world, every = World(), OpenSessions()
     every.add(world.sessions)
     await open_session(world)

@@ -175,19 +175,19 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
     # -- certificates
     "no certificate": (
         all_of(pair(), file("c.pem", "not one")),
-        ":6: `{d}/c.pem` holds no certificate in PEM",
+        ":6: `{d}/c.pem` has no usable certificate in PEM",
     ),
-    "no key": (all_of(pair(), file("k.pem", "not one")), ":6: `{d}/k.pem` holds no private key in PEM"),
-    "another's key": (all_of(pair(), other_key), ":6: `{d}/k.pem` is not the key of `{d}/c.pem`"),
+    "no key": (all_of(pair(), file("k.pem", "not one")), ":6: `{d}/k.pem` has no usable private key in PEM"),
+    "another's key": (all_of(pair(), other_key), ":6: `{d}/k.pem` does not match `{d}/c.pem`"),
     "a key with a password": (
         pair(encryption=BestAvailableEncryption(b"secret")),
-        ":6: `{d}/k.pem` is encrypted, and a gateway cannot be asked",
+        ":6: `{d}/k.pem` is encrypted; a gateway cannot prompt",
     ),
-    "a certificate that ran out": (pair(days=-2, since_days=-9), ":6: `{d}/c.pem` ran out on "),
-    "a certificate of tomorrow": (pair(since_days=2), ":6: `{d}/c.pem` holds only from "),
+    "a certificate that ran out": (pair(days=-2, since_days=-9), ":6: `{d}/c.pem` expired on "),
+    "a certificate of tomorrow": (pair(since_days=2), ":6: `{d}/c.pem` is not valid before "),
     "key and certificate in one another's place": (
         pair(certificate_name="k.pem", key_name="c.pem"),
-        ":6: `{d}/c.pem` holds no certificate in PEM",
+        ":6: `{d}/c.pem` has no usable certificate in PEM",
     ),
     "no certificate file": (broken(TLS, ports=False), ":6: `{d}/c.pem` does not exist"),
     "a certificate that is a directory": (
@@ -207,7 +207,7 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
     # -- users
     "no users file": (
         lambda s: (s.directory / "users.yaml").unlink(),
-        ":1: `{d}/users.yaml` does not exist: `sluice users add NAME` makes it",
+        ":1: `{d}/users.yaml` does not exist: create it with `sluice users add NAME`",
     ),
     "users that are no YAML": (file("users.yaml", "users: [\n"), "{d}/users.yaml:2: "),
     "a user without a password": (
@@ -220,17 +220,17 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
     ),
     "a users file that is a directory": (
         directory("users.yaml"),
-        "{d}/users.yaml: cannot be read: it is no file",
+        "{d}/users.yaml: cannot be read: it is not a file",
     ),
     # -- secrets and environment
     "an unset variable for the DSN": (broken(DSN), ":3: the environment variable `SITE_DSN` is not set"),
     "a DSN without a scheme": (
         all_of(broken("ledger:\n  dsn: {file: dsn}\n"), file("dsn", "host=db user=x")),
-        ":4: the connection string does not begin with `postgresql://`",
+        ":4: the connection string must begin with `postgresql://`",
     ),
     "a DSN with a port in letters": (
         all_of(broken("ledger:\n  dsn: {file: dsn}\n"), file("dsn", "postgresql://u:p@db:port/x")),
-        ":4: the connection string's port is no number",
+        ":4: the port in the connection string is not a number",
     ),
     "an empty secret": (
         all_of(broken("ledger:\n  dsn: {file: dsn}\n"), file("dsn", "\n")),
@@ -243,14 +243,14 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
     ),
     "a key of seals that is none": (
         all_of(broken("ledger:\n  seal_key: {file: seal}\n"), file("seal", "no key")),
-        ":4: the key of seals is no Ed25519 private key",
+        ":4: the seal key is not an Ed25519 private key",
     ),
     "a token with a line break": (
         all_of(
             lambda s: setattr(s, "text", CONNECT),
             file("t", "token\n\n"),
         ),
-        ":1: `backend.connect.token`: blanks around it",
+        ":1: `backend.connect.token` has surrounding blanks",
     ),
     "an unset variable of a catalog": (
         broken(
@@ -273,7 +273,7 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
     ),
     "two listeners at one address": (
         broken("listeners:\n  thrift: {port: 45001}\n  admin: {port: 45001}\n", ports=False),
-        ":4: `listeners.admin` has the address of `listeners.thrift`, 45001",
+        ":4: `listeners.admin` uses the address of `listeners.thrift`, 45001",
     ),
     "an address of another machine": (
         broken("listeners:\n  thrift: {host: 192.0.2.1, port: 45002}\n  admin: {port: 0}\n", ports=False),
@@ -288,11 +288,11 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
     # -- directories
     "a spool that is a file": (
         all_of(broken("ledger: {directory: spool}\n"), file("spool", "")),
-        ":3: `{d}/spool` is no directory",
+        ":3: `{d}/spool` is not a directory",
     ),
     "a spool below a file": (
         all_of(broken("ledger: {directory: f/spool}\n"), file("f", "")),
-        ":3: `{d}/f/spool` cannot be made: `{d}/f` is no directory",
+        ":3: `{d}/f/spool` cannot be created: `{d}/f` is not a directory",
     ),
     "a cache of Ranger that is a file": (
         all_of(
@@ -302,7 +302,7 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
             ),
             file("cache", ""),
         ),
-        ":4: `{d}/cache` is no directory",
+        ":4: `{d}/cache` is not a directory",
     ),
     # -- files and programs
     "no packs": (broken("policies: {paths: [packs]}\n"), ":3: `{d}/packs` does not exist"),
@@ -312,7 +312,7 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
     ),
     "a Java that is none": (
         all_of(broken("reader: {java: java}\n"), file("java", "#!/bin/false\n", 0o700)),
-        "the extra `java` brings one",
+        "install the extra `java`",
     ),
     # -- found by a second look
     "a key that is too short": (
@@ -328,34 +328,34 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
             "backend:\n  thrift: {host: localhost, port: 45004}\n"
             "listeners: {thrift: {port: 45004}, admin: {port: 0}}\n"
         ),
-        ":2: `backend.thrift` is `listeners.thrift` of this gateway, localhost:45004",
+        ":2: `backend.thrift` points to `listeners.thrift` of this gateway, localhost:45004",
     ),
     "a backend that is a gateway everywhere": (
         settings_of(
             "backend:\n  thrift: {host: 127.0.0.2, port: 45004}\n"
             "listeners: {thrift: {host: 0.0.0.0, port: 45004}, admin: {port: 0}}\n"
         ),
-        ":2: `backend.thrift` is `listeners.thrift` of this gateway, 127.0.0.2:45004",
+        ":2: `backend.thrift` points to `listeners.thrift` of this gateway, 127.0.0.2:45004",
     ),
     "a listener within one that is everywhere": (
         broken("listeners:\n  thrift: {host: 0.0.0.0, port: 45005}\n  admin: {port: 45005}\n", ports=False),
-        ":4: `listeners.admin` has the address of `listeners.thrift`, 45005",
+        ":4: `listeners.admin` uses the address of `listeners.thrift`, 45005",
     ),
     "two names of one address": (
         broken("listeners:\n  thrift: {host: localhost, port: 45005}\n  admin: {port: 45005}\n", ports=False),
-        ":4: `listeners.admin` has the address of `listeners.thrift`, 45005",
+        ":4: `listeners.admin` uses the address of `listeners.thrift`, 45005",
     ),
     "an embedded Spark at a listener's address": (
         settings_of(
             "backend:\n  embedded: {connect_port: 45006}\n"
             "listeners: {thrift: {port: 45006}, admin: {port: 0}}\n"
         ),
-        ":2: `backend.embedded.connect_port` has the address of `listeners.thrift`, 45006",
+        ":2: `backend.embedded.connect_port` uses the address of `listeners.thrift`, 45006",
     ),
     "an embedded Spark at a taken port": (of_embedded_spark, ":1: cannot listen on 127.0.0.1:"),
     "one directory for two": (
         broken("ledger:\n  directory: run\n  embedded: {directory: ./run/}\n"),
-        ":5: `{d}/run` is the directory of `ledger.directory` as well",
+        ":5: `{d}/run` is also the directory of `ledger.directory`",
     ),
     "a variable with blanks": (
         all_of(broken(DSN), variable("SITE_DSN", "  ")),
@@ -363,11 +363,11 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
     ),
     "a DSN with a mode that there is not": (
         dsn("postgresql://u:p@db/x?sslmode=requires"),
-        ":4: the connection string has an `sslmode` that is none of disable, allow, prefer, require, ",
+        ":4: `sslmode` in the connection string must be one of disable, allow, prefer, require, ",
     ),
     "a DSN with authorities that are not there": (
         dsn("postgresql://u:p@db/x?sslmode=verify-full&sslrootcert=/no/ca.pem"),
-        ":4: the connection string's `sslrootcert` names a file that does not exist",
+        ":4: `sslrootcert` in the connection string names a file that does not exist",
     ),
     "a home of Spark without jars": (
         all_of(broken("reader:\n  spark_home: sh\n"), made_directory("sh/jars")),
@@ -375,7 +375,7 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
     ),
     "a Spark that is not known": (
         broken('reader:\n  spark_version: "2.4"\n'),
-        ":4: Spark 2.4 is not supported; this gateway knows Spark 3.5, ",
+        ":4: Spark 2.4 is not supported; this gateway supports Spark 3.5, ",
     ),
     "a Spark whose jars are not here": (
         broken('reader:\n  spark_jars: none\n  spark_version: "3.5"\n'),
@@ -383,11 +383,11 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
     ),
     "a directory of jars without any": (
         all_of(broken("reader:\n  extension_jars:\n    - ext\n"), made_directory("ext")),
-        ":5: `{d}/ext` holds no `*.jar`",
+        ":5: `{d}/ext` has no `*.jar`",
     ),
     "a jar that is none": (
         all_of(broken("reader: {extension_jars: [a.jar]}\n"), file("a.jar", "none")),
-        ":3: `{d}/a.jar` is no jar",
+        ":3: `{d}/a.jar` is not a jar",
     ),
     "a Java that is too old": (
         all_of(
@@ -399,40 +399,40 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
     "no directory for temporary files": (no_temporary_files, "there is no directory for temporary files"),
 }
 WARNINGS: dict[str, tuple[Breaking, str]] = {
-    "a certificate that runs out soon": (pair(days=29), ":6: `{d}/c.pem` runs out on "),
-    "a certificate that names no host": (pair(names=()), ":6: `{d}/c.pem` names no host as `subjectAltName`"),
+    "a certificate that runs out soon": (pair(days=29), ":6: `{d}/c.pem` expires on "),
+    "a certificate that names no host": (pair(names=()), ":6: `{d}/c.pem` has no host in `subjectAltName`"),
     "two certificates that are no chain": (
         all_of(
             pair(),
             two_certificates,
         ),
-        ":6: `{d}/c.pem` is no chain",
+        ":6: `{d}/c.pem` is not a chain",
     ),
     "a key that everybody may read": (
         all_of(pair(), lambda s: (s.directory / "k.pem").chmod(0o644)),
-        ":7: `{d}/k.pem` may be read or changed by others (mode 0644)",
+        ":7: `{d}/k.pem` is accessible to other users (mode 0644)",
     ),
     "a DSN that everybody may read": (
         all_of(broken("ledger:\n  dsn: {file: dsn}\n"), file("dsn", "postgresql://u:p@127.0.0.1:1/x", 0o604)),
-        ":4: `{d}/dsn` may be read or changed by others (mode 0604)",
+        ":4: `{d}/dsn` is accessible to other users (mode 0604)",
     ),
     "a DSN with a blank": (
         all_of(broken("ledger:\n  dsn: {file: dsn}\n"), file("dsn", "postgresql://u:p@127.0.0.1:1/x \n")),
-        ":4: the secret in `{d}/dsn` has blanks or line breaks around it",
+        ":4: the secret in `{d}/dsn` has surrounding blanks or line breaks",
     ),
     "users that everybody may read": (
         lambda s: (s.directory / "users.yaml").chmod(0o644),
-        ":1: `{d}/users.yaml` may be read or changed by others",
+        ":1: `{d}/users.yaml` is accessible to other users",
     ),
     "nobody who can log in": (file("users.yaml", "users: {}\n"), ":1: `{d}/users.yaml` has no users"),
     # -- found by a second look
     "a certificate for clients": (
         pair(uses=(ExtendedKeyUsageOID.CLIENT_AUTH,)),
-        ":6: `{d}/c.pem` is not for servers (`extendedKeyUsage`)",
+        ":6: `{d}/c.pem` is not for server authentication (`extendedKeyUsage`)",
     ),
     "a directory of packs without any": (
         all_of(broken("policies:\n  paths:\n    - packs\n"), made_directory("packs")),
-        ":5: `{d}/packs` holds no policies",
+        ":5: `{d}/packs` has no policies",
     ),
     "a service of Ranger that speaks for nothing": (
         broken("policies:\n  ranger:\n    - {service: h, urls: ['https://r']}\n"),
@@ -443,33 +443,33 @@ WARNINGS: dict[str, tuple[Breaking, str]] = {
             broken(RANGER + "  certificate: c.pem, key: k.pem}]}\n"),
             lambda s: make_pair(s.directory, days=-1, since_days=-3),
         ),
-        ":4: `{d}/c.pem` ran out on ",
+        ":4: `{d}/c.pem` expired on ",
     ),
     "authorities that ran out": (
         all_of(
             broken(RANGER + "  ca_file: c.pem}]}\n"),
             lambda s: make_pair(s.directory, days=-1, since_days=-3),
         ),
-        ":4: `{d}/c.pem` ran out on ",
+        ":4: `{d}/c.pem` expired on ",
     ),
     "administrators that are no users": (
         settings_of(
             SPARK + "listeners:\n  thrift: {port: 0}\n"
             "  admin: {port: 0, sessions: {administrators: [nobody], administrator_groups: [b]}}\n"
         ),
-        ":4: `listeners.admin.sessions`: none of its administrators is in `{d}/users.yaml`",
+        ":4: `listeners.admin.sessions`: none of the administrators is in `{d}/users.yaml`",
     ),
     "a heap beyond all memory": (
         broken("reader:\n  heap: 900000g\n"),
-        ":4: `reader.heap` wants 900000.0 GiB of ",
+        ":4: `reader.heap` needs 900000.0 GiB of ",
     ),
     "a source of files that is not there": (
         broken("files:\n  raw:\n    root: 'file:///no/where'\n"),
-        ":5: `file:/no/where` is no directory on this machine",
+        ":5: `file:/no/where` is not a directory on this machine",
     ),
     "a spool that everybody may change": (
         all_of(broken("ledger: {directory: spool}\n"), lambda s: (s.directory / "spool").mkdir(mode=0o777)),
-        ":3: `{d}/spool` may be changed by others",
+        ":3: `{d}/spool` is writable by other users",
     ),
 }
 
@@ -561,7 +561,7 @@ async def test_faults_of_policies_are_told_beside_files_that_are_not_there(site:
     report = await checked(site)
     for part in ("c.pem` does not exist", "gone.yaml` does not exist", "pack.yaml:3: unknown key `nonsense`"):
         assert any(part in fault for fault in report.faults), (part, report.faults)
-    assert any("mend first" in one for one in report.not_asked), report.not_asked
+    assert any("first fix" in one for one in report.not_asked), report.not_asked
 
 
 async def test_all_faults_of_a_site_are_told_at_once(site: Site) -> None:
@@ -570,7 +570,7 @@ async def test_all_faults_of_a_site_are_told_at_once(site: Site) -> None:
     site.write("f", "")
     site.write("users.yaml", "users: [\n")
     report = await checked(site)
-    for part in ("c.pem` ran out", "`SITE_DSN` is not set", "/f` is no directory", "users.yaml:2:"):
+    for part in ("c.pem` expired", "`SITE_DSN` is not set", "/f` is not a directory", "users.yaml:2:"):
         assert any(part in fault for fault in report.faults), (part, report.faults)
 
 
@@ -610,7 +610,7 @@ def test_memory_is_what_a_container_may_have(tmp_path: Path, monkeypatch: pytest
 
 def test_few_descriptors_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
-    assert "4096 descriptors, and its settings want" in str(few_descriptors(Settings()))
+    assert "4096 file descriptors, and its settings need" in str(few_descriptors(Settings()))
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, resource.RLIM_INFINITY))
     assert few_descriptors(Settings()) is None
 
@@ -628,10 +628,10 @@ async def test_a_gateway_that_runs_has_its_ports(site: Site) -> None:
     with gateway_module.only_one(site.directory / "run" / "ledger"):
         report = await checked(site)
         assert report.faults == ()
-        assert any("a gateway runs with" in one for one in report.not_asked)
+        assert any("a running gateway uses" in one for one in report.not_asked)
         second = check_site(load_settings(site.config), site.config, starting=True)
         assert len(second.faults) == 1
-        assert "another gateway runs with" in second.faults[0]
+        assert "another gateway already uses" in second.faults[0]
     assert any("cannot listen on" in fault for fault in (await checked(site)).faults)
 
 
@@ -640,8 +640,10 @@ def test_a_directory_that_others_own_cannot_be_written(
 ) -> None:
     assert unwritable(tmp_path / "a" / "b") is None
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert f"`{tmp_path}/a` cannot be made: `{tmp_path}` cannot be written" in str(unwritable(tmp_path / "a"))
-    assert f"`{tmp_path}` cannot be written by user id" in str(unwritable(tmp_path))
+    assert f"`{tmp_path}/a` cannot be created: `{tmp_path}` is not writable" in str(
+        unwritable(tmp_path / "a")
+    )
+    assert f"`{tmp_path}` is not writable by user id" in str(unwritable(tmp_path))
 
 
 async def says_no(

@@ -59,7 +59,7 @@ def test_nothing_is_left_of_what_could_not_be_fetched(index: Path, tmp_path: Pat
     with pytest.raises(NotFetched, match=r"pip could not download pyspark 4\.2: Could not find a version"):
         fetch(Minor(4, 2), into)
     publish(index, "4.2.1", "pyspark/jars/other.jar")
-    with pytest.raises(NotFetched, match="has no jars of Spark"):
+    with pytest.raises(NotFetched, match="contains no Spark jars"):
         fetch(Minor(4, 2), into)
     assert [path.name for path in into.iterdir() if not path.name.endswith(".lock")] == []
 
@@ -155,7 +155,9 @@ def test_nothing_is_left_of_a_format_that_is_not_whole(
     )
     left = [path for path in (into / "formats").rglob("*") if path.is_file()]
     assert [path.name for path in left] == [".delta.lock"]
-    with pytest.raises(UnsupportedFormat, match=r"no paimon for Spark 4\.1; there is one for Spark 3\.5"):
+    with pytest.raises(
+        UnsupportedFormat, match=r"paimon does not support Spark 4\.1; it supports Spark 3\.5"
+    ):
         fetch_format(PAIMON, Minor(4, 1), into)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(NotFetched, match="is not on the PATH"):
@@ -166,7 +168,7 @@ def test_servers_of_catalogs_are_fetched_once_and_whole(
     repository: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     into = tmp_path / "kept"
-    with pytest.raises(NotFetched, match="Maven could not download servers of catalogs: cp: "):
+    with pytest.raises(NotFetched, match="Maven could not download catalog servers: cp: "):
         fetch_catalog_servers(into)
     assert not (into / SERVERS).exists()
     (repository / "server.jar").touch()
@@ -191,4 +193,4 @@ def test_the_command_for_formats(
         f"iceberg for Spark 4.1: {tmp_path}/kept/formats/4.1/iceberg/{iceberg.file}\n"
     )
     assert main(["spark-jars", "4.1", "--formats", "hudi", *into]) == exit_codes.ERROR
-    assert "`hudi` is no table format that is known; iceberg, delta, paimon are" in capsys.readouterr().err
+    assert "unknown table format `hudi`; the formats are iceberg, delta, paimon" in capsys.readouterr().err

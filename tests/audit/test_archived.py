@@ -60,7 +60,7 @@ class Day:
 async def test_a_run_that_was_cut_off_is_told_and_is_no_change(archived: Day) -> None:
     aside = archived.directory / REPLACED / f"day={DAY:%Y-%m-%d}"
     aside.mkdir(parents=True)
-    with pytest.raises(LedgerUnavailable, match="a run of `archive` was cut off"):
+    with pytest.raises(LedgerUnavailable, match="a run of `archive` was interrupted"):
         await archived.looked_at()
     aside.rmdir()
     assert (await archived.looked_at()).holds
@@ -175,7 +175,7 @@ async def test_a_day_without_files_is_missing_and_an_archive_that_is_not_there_i
     found = [(one.kind, one.where) for one in (await archived.looked_at()).findings]
     assert (Kind.MISSING, f"`day={DAY.date()}` of the archive") in found
     shutil.rmtree(archived.directory)
-    with pytest.raises(LedgerUnavailable, match="the archive is not there"):
+    with pytest.raises(LedgerUnavailable, match="the archive does not exist"):
         await archived.looked_at()
 
 
@@ -257,14 +257,14 @@ async def test_events_in_files_of_another_hour_are_told(archived: Day) -> None:
     archived.file.rename(elsewhere)
     found = await archived.looked_at()
     assert {one.kind for one in found.findings} == {Kind.CHANGED}
-    assert f"lies in `day={DAY.date()}/hour=17` of the archive, and is of" in found.findings[0].where
+    assert f"is in `day={DAY.date()}/hour=17` of the archive, but belongs to" in found.findings[0].where
 
 
 async def test_what_is_no_file_is_not_waited_for(archived: Day) -> None:
     os.mkfifo(archived.file.parent / "z.parquet")
     found = [(one.kind, one.where) for one in (await archived.looked_at()).findings]
     assert {kind for kind, _ in found} == {Kind.UNREADABLE}
-    assert found[0][1].endswith("z.parquet` of the archive is no file")
+    assert found[0][1].endswith("z.parquet` of the archive is not a file")
 
 
 async def test_the_archive_knows_of_a_cut_tail(archived: Day) -> None:
@@ -306,8 +306,8 @@ async def test_events_of_the_archive_that_no_chain_has_are_told(archived: Day, w
     parquet.write_table(ADDED[what](archived.rows), archived.file)
     found = [(one.kind, one.where) for one in (await archived.looked_at()).findings]
     assert found == [
-        (Kind.ADDED, f"1 events in `day={DAY.date()}` of the archive where no chain has a place"),
-        (Kind.ADDED, f"`day={DAY.date()}` of the archive has 43 events, of 42"),
+        (Kind.ADDED, f"1 events in `day={DAY.date()}` of the archive are outside every chain"),
+        (Kind.ADDED, f"`day={DAY.date()}` of the archive has 43 events instead of 42"),
     ]
 
 
@@ -316,7 +316,7 @@ async def test_files_where_no_run_puts_any_are_told(archived: Day) -> None:
     shutil.copy(archived.file, day / "x.parquet")
     (day / "hour=00" / "_SUCCESS").touch()
     found = [(one.kind, one.where) for one in (await archived.looked_at()).findings]
-    assert found == [(Kind.ADDED, f"`{day / 'x.parquet'}` of the archive, which no run has put there")]
+    assert found == [(Kind.ADDED, f"`{day / 'x.parquet'}` of the archive was not written by any run")]
     since = DAY + timedelta(days=3)
     assert (await verify(archived.connection, since=since, archive=Archive(archived.directory))).holds
 

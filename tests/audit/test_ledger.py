@@ -87,7 +87,7 @@ async def test_a_statement_is_decided_once(tmp_path: Path) -> None:
     async with running(tmp_path, None) as ledger:
         event = cleared()
         await ledger.record_decided(event)
-        with pytest.raises(LedgerUnavailable, match="decided before"):
+        with pytest.raises(LedgerUnavailable, match="already decided"):
             await ledger.record_decided(cleared(statement_id=event.statement_id))
 
 

@@ -95,7 +95,7 @@ async def test_an_event_is_found_by_its_own_id_too_and_nonsense_is_told(
         assert [found.event for found in await search(None, quoted, spool=tmp_path)] == [event]
         await shipped(ledger)
         assert [found.event for found in await search(database, quoted)] == [event]
-    with pytest.raises(Faults, match="`42` is no statement id"):
+    with pytest.raises(Faults, match="`42` is not a statement id"):
         await search(database, EventQuery(statement_id="42"))
 
 

@@ -227,7 +227,7 @@ async def test_without_postgresql_statements_go_on_and_the_backlog_rises(tmp_pat
         await ledger.record_decided(event)
         await ledger.record(completed(event))
         await until(lambda: ledger.metrics().database_error)
-        assert "waits on the disk" in ledger.metrics().trouble
+        assert "are kept on disk" in ledger.metrics().trouble
         before = ledger.metrics().backlog_bytes
         assert before > 0
         await ledger.record_decided(cleared())

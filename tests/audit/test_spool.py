@@ -120,7 +120,7 @@ async def test_segments_roll_by_age_also_when_nobody_writes(tmp_path: Path) -> N
 
 async def test_a_directory_serves_one_spool(tmp_path: Path) -> None:
     async with opened(tmp_path):
-        with pytest.raises(LedgerUnavailable, match="another gateway uses"):
+        with pytest.raises(LedgerUnavailable, match="another gateway already uses"):
             Spool(tmp_path).open()
     async with opened(tmp_path):
         pass
@@ -256,9 +256,9 @@ async def test_the_queue_has_a_bound(tmp_path: Path) -> None:
     async with opened(tmp_path, disk=disk, limits=limits) as spool:
         waiting = [asyncio.ensure_future(spool.append(entry(n, 250))) for n in range(3)]
         await asyncio.sleep(0)
-        with pytest.raises(LedgerUnavailable, match="wait for the disk"):
+        with pytest.raises(LedgerUnavailable, match="are waiting to be written to disk"):
             await spool.append(entry(3, 250))
-        with pytest.raises(LedgerUnavailable, match="wait for the disk"):
+        with pytest.raises(LedgerUnavailable, match="are waiting to be written to disk"):
             spool.append_soon(entry(3, 250))
         disk.gate.set()
         await asyncio.gather(*waiting)
@@ -268,7 +268,7 @@ async def test_the_queue_has_a_bound(tmp_path: Path) -> None:
 async def test_a_backlog_beyond_its_bound_refuses_beginnings_and_takes_ends(tmp_path: Path) -> None:
     async with opened(tmp_path, limits=SpoolLimits(max_spool_bytes=500)) as spool:
         await spool.append(entry(1, 1000))
-        with pytest.raises(LedgerUnavailable, match="wait for the audit database"):
+        with pytest.raises(LedgerUnavailable, match="are waiting for the audit database"):
             await spool.append(entry(2))
         await spool.append(entry(3), closes=True)
         spool.append_soon(entry(4))

@@ -560,9 +560,9 @@ async def test_what_no_gateway_can_have_written_is_told_and_stops_nobody(record:
         (
             "ALTER TABLE sluice.audit_event RENAME TO there;"
             "CREATE VIEW sluice.audit_event AS SELECT * FROM sluice.there",
-            "`sluice.audit_event` is no table",
+            "`sluice.audit_event` is not a table",
         ),
-        ("DROP TABLE sluice.audit_erasure", "no gateway"),
+        ("DROP TABLE sluice.audit_erasure", "no running gateway"),
     ],
 )
 async def test_tables_that_no_gateway_has_made_are_no_record(
@@ -587,7 +587,7 @@ async def test_a_partition_that_lies_elsewhere_is_no_record(record: Any) -> None
         "CREATE FOREIGN TABLE sluice.audit_event_old PARTITION OF sluice.audit_event"
         " FOR VALUES FROM ('2020-01-01') TO ('2020-01-02') SERVER elsewhere"
     )
-    with pytest.raises(LedgerUnavailable, match=r"`sluice\.audit_event_old` is no table"):
+    with pytest.raises(LedgerUnavailable, match=r"`sluice\.audit_event_old` is not a table"):
         await looked_at(record)
 
 
@@ -667,7 +667,7 @@ async def test_days_that_no_calendar_has_stop_nobody(record: Any) -> None:
 async def test_no_seal_is_made_of_what_is_no_end_of_a_chain(record: Any, change: str) -> None:
     """Nobody could read such a seal, and none could follow it."""
     await record.execute(f"UPDATE sluice.audit_chain SET {change} WHERE gateway LIKE 'gate0%'")
-    with pytest.raises(NotASeal, match="no end of the chain of `gate0"):
+    with pytest.raises(NotASeal, match="no chain head of `gate0"):
         await make_seal(record, KEY, DAY + timedelta(days=5))
     assert len(await seals(record)) == 2
 

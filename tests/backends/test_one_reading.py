@@ -151,7 +151,7 @@ async def test_a_parser_that_came_without_the_setting_is_seen_on_the_stack(
     endpoint: Endpoint, strange: str, at: int
 ) -> None:
     endpoint.spark.parsers.insert(at, strange)
-    assert f"Spark reads texts with `{strange}`" in await endpoint.refusal()
+    assert f"Spark parses with `{strange}`" in await endpoint.refusal()
 
 
 @pytest.mark.parametrize(
@@ -161,13 +161,13 @@ async def test_a_spark_that_does_not_tell_its_parsers_is_refused(
     endpoint: Endpoint, parsers: list[str]
 ) -> None:
     endpoint.spark.parsers[:] = parsers
-    assert "does not report which classes parse its texts" in await endpoint.refusal()
+    assert "does not report its parser classes" in await endpoint.refusal()
 
 
 @pytest.mark.parametrize("version", ["4.2.0", "5.3.0", "", "4.30.0"])
 async def test_another_minor_version_is_refused(endpoint: Endpoint, version: str) -> None:
     endpoint.spark.version = version
-    assert f"Spark is version {version or 'unknown'}, but the parser is 4.3.0" in await endpoint.refusal()
+    assert f"Spark has version {version or 'unknown'}, but the parser 4.3.0" in await endpoint.refusal()
 
 
 async def test_all_that_is_wrong_is_told_together(endpoint: Endpoint) -> None:

@@ -322,7 +322,7 @@ async def test_an_upload_that_spark_refuses_half_way_says_why() -> None:
         # Which of the two depends on whether the write or the status is seen first.
         assert (caught.value.code, caught.value.message) in {
             (3, "[BAD] artifact"),
-            (13, "Spark ended the upload before it was whole"),
+            (13, "Spark ended the upload before it was complete"),
         }
 
 

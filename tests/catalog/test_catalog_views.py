@@ -140,7 +140,7 @@ async def test_a_view_that_changes_between_the_answers_is_not_judged() -> None:
         return await query(sql)
 
     catalog = LiveCatalog(refuse_json, refusal=Refused)
-    with pytest.raises(BackendUnavailable, match="replaced at this moment"):
+    with pytest.raises(BackendUnavailable, match="replaced at the moment"):
         await catalog.look_up([VIEW])
     told[:] = [described(), described()]
     found = (await catalog.look_up([VIEW])).table(VIEW)

@@ -170,7 +170,7 @@ async def test_a_tag_whose_objects_are_not_shown_is_told() -> None:
     double = filled()
     double.hidden = {"pii": 404}
     async with running(double):
-        with pytest.raises(CatalogUnavailable, match="does not show what has the tag `pii`"):
+        with pytest.raises(CatalogUnavailable, match="does not list the objects with the tag `pii`"):
             await asked(double)
         double.after["/objects"] = lambda: double.tags.pop("pii", None)
         assert [tag.name for tag in (await asked(double)).tags] == ["odd"]

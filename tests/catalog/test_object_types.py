@@ -112,14 +112,14 @@ def test_a_metric_view_is_a_view_of_its_definition() -> None:
 @pytest.mark.parametrize(
     ("more", "why"),
     [
-        ({"view_text": METRICS + "joins: []\n"}, "`joins` is not a key"),
-        ({"view_text": METRICS, "table_properties": {"metric_view.from.type": "SQL"}}, "otherwise"),
+        ({"view_text": METRICS + "joins: []\n"}, "unknown key `joins`"),
+        ({"view_text": METRICS, "table_properties": {"metric_view.from.type": "SQL"}}, "differently"),
         (
             {
                 "view_text": METRICS,
                 "view_creation_spark_configuration": {"spark.sql.ansi.doubleQuotedIdentifiers": "true"},
             },
-            "reads texts otherwise|read texts otherwise",
+            "parses texts differently|parsed texts differently",
         ),
     ],
 )
@@ -139,7 +139,7 @@ def test_a_metric_view_without_json_is_not_governed() -> None:
 def test_an_object_without_a_type_is_not_governed() -> None:
     (table,) = [table_from_rows([row for row in ROWS if row[0] != "Type"], EMP)]
     assert table.kind is TableKind.UNGOVERNED
-    assert explain_ungoverned(table) == f"Spark does not say what kind of object {table.name} is"
+    assert explain_ungoverned(table) == f"Spark does not report what kind of object {table.name} is"
 
 
 def test_types_are_compared_in_any_letters() -> None:

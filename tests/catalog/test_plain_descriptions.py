@@ -94,7 +94,7 @@ async def test_settings_that_are_as_the_parser_has_them() -> None:
 
 
 async def test_a_view_that_is_replaced_between_two_answers() -> None:
-    with pytest.raises(BackendUnavailable, match="replaced at this moment"):
+    with pytest.raises(BackendUnavailable, match="replaced at the moment"):
         await Spark35(KEPT, replaced_by="SELECT ssn, b FROM t").look_up()
 
 

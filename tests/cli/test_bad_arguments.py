@@ -15,7 +15,7 @@ from gateway.errors import Faults
 
 @pytest.mark.parametrize("text", ["999999d", "0001-01-01T00:00+05:00", "9999-12-31T23:59-05:00", "never", ""])
 def test_a_time_that_there_is_not(text: str) -> None:
-    with pytest.raises(Faults, match="is no time"):
+    with pytest.raises(Faults, match="is not a time"):
         moment(text)
 
 
@@ -32,7 +32,7 @@ def test_a_period_that_ends_before_it_begins() -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("user", ""), "needs the user's name"),
+        (("user", ""), "needs a user name"),
         (("latency", "--group", "analysts"), "takes no `--group`"),
         (("latency", "--table", "hr"), "takes no `--table`"),
         (("latency", "--user", "bob"), "takes no `--user`"),
@@ -97,7 +97,7 @@ def test_a_report_says_that_its_days_are_whole(tmp_path: Path, capsys: pytest.Ca
 def test_so_many_rows_cannot_be_shown(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(list(words))
-    assert "is no number from 1 to" in capsys.readouterr().err
+    assert "is not a number from 1 to" in capsys.readouterr().err
 
 
 def test_what_users_wrote_moves_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

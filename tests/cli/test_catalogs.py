@@ -123,7 +123,7 @@ def test_a_minor_without_a_build_and_a_spark_that_is_not_there_are_told(
         file.write('reader: {spark_version: "4.1", spark_jars: nowhere}')
     code, out = asked(config, capsys, "spark-conf")
     assert code == 0
-    assert "# which jars Spark needs is not known" in out
+    assert "# it is not known which jars Spark needs" in out
 
 
 def test_what_a_metalake_needs_at_sparks_start_is_told(
@@ -186,10 +186,10 @@ def test_what_a_metalakes_catalog_has_is_shown_at_its_server(
         ]
         assert asked(config, capsys, "test", "hive") == (0, "hive: answers, with 1 databases\n")
         code, out = asked(config, capsys, "show", "odd.sales")
-        assert (code, "what types mean of provider `unheard-of` is not known" in out) == (FAULTS, True)
+        assert (code, "the types of provider `unheard-of` are not known" in out) == (FAULTS, True)
         for unknown in ("files", "laek"):
             code, out = asked(config, capsys, "show", unknown)
-            assert (code, f"there is no catalog `{unknown}`" in out) == (FAULTS, True)
+            assert (code, f"`catalogs` has no catalog `{unknown}`" in out) == (FAULTS, True)
         text = METALAKE.replace("metalake: lake", "metalake: lake, connectors: gravitino")
         Path(config).write_text(text.format(uri=double.url))
         code, out = asked(config, capsys, "spark-conf", "hive", "odd")
@@ -217,7 +217,7 @@ def test_catalogs_are_listed_shown_and_tested(config: str, capsys: pytest.Captur
     assert "no answer" in out
     code, out = asked(config, capsys, "show", "laek")
     assert code == FAULTS
-    assert "there is no catalog `laek`" in out
+    assert "`catalogs` has no catalog `laek`" in out
 
 
 IN_USE = """\
@@ -286,7 +286,7 @@ def test_a_metalake_is_listed_by_its_file_and_tested_at_its_server(
         (told,) = json.loads(out)
         assert told["said"] == "answers, with 2 catalogs, 1 of them for Spark"
         assert told["catalogs"] == [
-            {"name": "odd", "provider": "unheard-of", "left_out": "provider `unheard-of` is not known"},
+            {"name": "odd", "provider": "unheard-of", "left_out": "unknown provider `unheard-of`"},
             {"name": "pg", "provider": "jdbc", "left_out": ""},
         ]
         # Nothing is kept by a command; the gateway has not run yet.

@@ -46,7 +46,7 @@ def test_all_faults_of_all_files_come_together(tmp_path: Path, capsys: pytest.Ca
     for wanted in (
         f"{tmp_path}/a.yaml:5: unknown key `alow`",
         f"{tmp_path}/b.yaml:6:",
-        f"{tmp_path}/c.yaml:1: neither settings nor a pack nor a service definition (did you",
+        f"{tmp_path}/c.yaml:1: neither a settings file, a policy pack nor a service definition (did you",
         f"{tmp_path}/d.yaml:2: not YAML",
         f"{tmp_path}/e.yaml:1: the file is empty",
         f"{absent}: does not exist",
@@ -67,7 +67,7 @@ def test_files_that_hold_no_key_of_seals_are_told_together(
     arguments = ["check", "--no-site", "--no-parser", "--no-backend", "--json", str(file)]
     assert main(arguments) == exit_codes.FAULTS
     private_told, unreadable = json.loads(capsys.readouterr().out)["faults"]
-    assert private_told.startswith(f"{tmp_path}/a.pem: the public key is no Ed25519 public key in PEM")
+    assert private_told.startswith(f"{tmp_path}/a.pem: the public key is not an Ed25519 public key in PEM")
     assert unreadable.startswith(f"{tmp_path}/c.pem: cannot be read: ")
     file.write_text("ledger: {older_seal_keys: [b.pem, d.pem]}\n")
     assert main(arguments) == exit_codes.FAULTS
@@ -125,7 +125,7 @@ def test_rangers_json_is_checked_with_file_and_line(
     out = capsys.readouterr().out
     assert f"{tmp_path}/hive.json:{line}: policy 2 `policy 2`: unknown access type `selct`" in out
     assert f"{tmp_path}/half.json:" in out
-    assert f"{tmp_path}/other.json:1: this holds neither" in out
+    assert f"{tmp_path}/other.json:1: not Ranger policies" in out
 
     (tmp_path / "half.json").unlink()
     (tmp_path / "other.json").unlink()
@@ -140,7 +140,7 @@ def test_warnings_are_told_and_are_no_faults(tmp_path: Path, capsys: pytest.Capt
     assert main(["check", "--no-site", "--no-parser", "--json", str(tmp_path)]) == exit_codes.OK
     told = json.loads(capsys.readouterr().out)
     assert told["faults"] == []
-    assert any("2 policies with the id 7" in warning for warning in told["warnings"])
+    assert any("2 policies have the id 7" in warning for warning in told["warnings"])
     assert main(["check", "--no-site", "--no-parser", str(tmp_path)]) == exit_codes.OK
     out = capsys.readouterr().out
     assert "(warning)" in out
@@ -175,7 +175,7 @@ def test_what_is_no_yaml_is_told_before_a_parser_is_started(
         assert main(["check", *map(str, paths)]) == exit_codes.FAULTS
         out = capsys.readouterr().out
         assert "gateway.yaml:2: not YAML" in out
-        assert "mend first what cannot be read" in out
+        assert "first fix what cannot be read" in out
 
 
 def test_a_missing_java_is_one_fault_among_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,11 +189,11 @@ def test_a_missing_java_is_one_fault_among_others(tmp_path: Path, capsys: pytest
     assert code == exit_codes.FAULTS
     faults = json.loads(capsys.readouterr().out)["faults"]
     assert any("unknown access type `selct`" in fault for fault in faults)
-    (java,) = [fault for fault in faults if "Java 17 or later is needed" in fault]
-    assert "the extra `java` brings one" in java
+    (java,) = [fault for fault in faults if "Java 17 or later was not found" in fault]
+    assert "install the extra `java`" in java
     (tmp_path / "hr.yaml").write_text(PACK)
     assert main(["check", "--no-backend", "--no-site", str(tmp_path / "gateway.yaml")]) == exit_codes.FAULTS
-    assert "the parser cannot be started: Java 17 or later is needed" in capsys.readouterr().out
+    assert "the parser cannot be started: Java 17 or later was not found" in capsys.readouterr().out
 
 
 def test_a_group_of_errors_is_told_by_its_members(
@@ -218,9 +218,9 @@ def test_a_group_of_errors_is_told_by_its_members(
 @pytest.mark.parametrize(
     ("name", "secret", "code", "says"),
     [
-        ("bob", "bob secret", exit_codes.OK, "lets in by the password"),
-        ("bob", "wrong", exit_codes.FAULTS, "has the user with another password"),
-        ("eva", "bob secret", exit_codes.FAULTS, "has no user of this name"),
+        ("bob", "bob secret", exit_codes.OK, "accepts the password"),
+        ("bob", "wrong", exit_codes.FAULTS, "rejects the password"),
+        ("eva", "bob secret", exit_codes.FAULTS, "does not know the user"),
     ],
 )
 def test_a_login_is_tried_in_every_way(
@@ -241,7 +241,7 @@ def test_a_login_is_tried_in_every_way(
         assert main(["check", *form, "--login", name, str(config)]) == code
         out = capsys.readouterr().out
         assert says in out
-        assert "not asked: this is no JSON Web Token" in out
+        assert "skipped: not a JSON Web Token" in out
         assert secret not in out
 
 

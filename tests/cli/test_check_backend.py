@@ -63,7 +63,7 @@ def test_a_parser_without_the_setting_is_a_fault(
 ) -> None:
     spark.parsers.insert(0, "other.Parser")
     assert main(["check", "--no-site", "--no-parser", str(settings)]) == exit_codes.FAULTS
-    assert f"{settings}: Spark reads texts with `other.Parser`" in capsys.readouterr().out
+    assert f"{settings}: Spark parses with `other.Parser`" in capsys.readouterr().out
 
 
 def test_catalogs_that_nobody_speaks_for_are_told(
@@ -73,8 +73,8 @@ def test_catalogs_that_nobody_speaks_for_are_told(
     spark.settings["spark.sql.catalog.Pai"] = "x.Catalog"
     assert main(["check", "--no-site", "--no-parser", str(settings)]) == exit_codes.OK
     out = capsys.readouterr().out
-    assert "catalog `ice` (some.Catalog), which `policies.catalogs` does not name: nobody reaches its" in out
-    assert "nobody reaches its tables; none with capitals can be named" in out
+    assert "catalog `ice` (some.Catalog), which is not in `policies.catalogs`: nobody can access its" in out
+    assert "nobody can access its tables; names with capitals are not supported" in out
     assert "hunter2" not in out
 
 
@@ -90,7 +90,7 @@ def test_a_spark_that_is_away_is_a_warning(tmp_path: Path, capsys: pytest.Captur
     file = write(tmp_path, 1)
     assert main(["check", "--no-site", "--no-parser", str(file)]) == exit_codes.OK
     out = capsys.readouterr().out
-    assert "Spark was not asked how it parses texts: Spark cannot be reached: `127.0.0.1:1`: " in out
+    assert "could not compare how Spark parses: Spark cannot be reached: `127.0.0.1:1`: " in out
     assert "refused" in out.lower()
 
 
@@ -107,5 +107,5 @@ def test_it_says_where_spark_was_not_asked_for_what_policies_name(
 ) -> None:
     file = write(tmp_path, 1)
     assert main(["check", "--no-site", *arguments, str(file)]) == exit_codes.OK
-    told = f"Spark was not asked for the tables and columns of policies: {why}"
+    told = f"tables and columns of policies were not checked against Spark: {why}"
     assert told in capsys.readouterr().out

@@ -77,10 +77,10 @@ def test_texts_that_no_table_fits(tmp_path: Path, capsys: pytest.CaptureFixture[
     """With Spark's own parser, which says what columns a text names."""
     found = warnings(tmp_path, capsys)
     assert [warning for warning in found if warning not in NAMES] == [
-        "13: policy `custom`: this mask does not fit spark_catalog.hr.employee: there is no column `regon`"
-        " (did you mean `region`?)",
-        "18: policy `rows`: this filter does not fit spark_catalog.hr.employee, spark_catalog.hr.office, "
-        "spark_catalog.sales.orders: there is no column `city` or `region`",
+        "13: policy `custom`: this mask does not match the columns of spark_catalog.hr.employee: there is no "
+        "column `regon` (did you mean `region`?)",
+        "18: policy `rows`: this filter does not match the columns of spark_catalog.hr.employee, "
+        "spark_catalog.hr.office, spark_catalog.sales.orders: there is no column `city` or `region`",
     ]
 
 
@@ -104,9 +104,14 @@ def test_masks_that_mean_nothing_for_their_columns(
     employee = "spark_catalog.hr.employee"
     assert [one.removeprefix(f"{tmp_path}/p.yaml:") for one in found] == [
         f"6: tags `PII`: there is no column `nmae` in {employee} (did you mean `name`?)",
-        f"4: policy `digests`: `MASK_HASH` means nothing for {employee}.id of type int: it shows NULL",
-        f"4: policy `digests`: `MASK_HASH` means nothing for {employee}.salary of type decimal(10,2): it "
-        "shows NULL",
+        (
+            f"4: policy `digests`: mask type `MASK_HASH` is not defined for {employee}.id of type int: "
+            "it shows NULL"
+        ),
+        (
+            f"4: policy `digests`: mask type `MASK_HASH` is not defined for {employee}.salary of type "
+            "decimal(10,2): it shows NULL"
+        ),
     ]
 
 
@@ -124,7 +129,11 @@ def test_hashes_of_collated_columns_lose_equality(tmp_path: Path, capsys: pytest
         )
         main(["check", str(tmp_path / "p.yaml"), "--tables", str(tmp_path / "t.yaml"), "--json"])
         found = json.loads(capsys.readouterr().out)["warnings"]
-        told = [one for one in found if f"employee.name of type {type_}: texts that its collation" in one]
+        told = [
+            one
+            for one in found
+            if f"employee.name of type {type_}: strings that are equal under its collation" in one
+        ]
         assert bool(told) == warned
         assert len(found) == len(told)
 
@@ -158,11 +167,12 @@ def test_texts_of_policies_on_tags_are_held_against_what_carries_the_tags(
     main(["check", str(tmp_path / "p.yaml"), "--tables", str(tmp_path / "t.yaml"), "--json"])
     found = json.loads(capsys.readouterr().out)["warnings"]
     assert [one.removeprefix(f"{tmp_path}/p.yaml:") for one in found if "policy" in one] == [
-        "8: policy `custom`: this mask does not fit spark_catalog.hr.employee: there is no column `regon` "
-        "(did you mean `region`?)",
-        "11: policy `rows`: this filter does not fit spark_catalog.hr.office: there is no column `region`",
-        "14: policy `below`: this filter does not fit spark_catalog.sales.orders: there is no column `amunt` "
-        "(did you mean `amount`?)",
+        "8: policy `custom`: this mask does not match the columns of spark_catalog.hr.employee: there is no "
+        "column `regon` (did you mean `region`?)",
+        "11: policy `rows`: this filter does not match the columns of spark_catalog.hr.office: there is no "
+        "column `region`",
+        "14: policy `below`: this filter does not match the columns of spark_catalog.sales.orders: there is "
+        "no column `amunt` (did you mean `amount`?)",
     ]
 
 

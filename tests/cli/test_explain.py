@@ -67,7 +67,7 @@ def test_a_refused_statement_says_what_is_missing(
 
 def test_an_unknown_user_needs_groups(files: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", *files, "--as", "mallory", "SELECT 1"]) == exit_codes.FAULTS
-    assert "there is no user `mallory`; name the groups to look at with --groups" in capsys.readouterr().err
+    assert "user `mallory` does not exist; set the groups with --groups" in capsys.readouterr().err
 
 
 def test_without_a_running_spark_it_says_what_to_do(

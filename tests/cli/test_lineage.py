@@ -141,7 +141,7 @@ def test_scripts_become_one_graph_whatever_their_order(ask: Ask, tmp_path: Path)
     assert (code, err) == (exit_codes.OK, "")
     assert "a_totals.sql, statement 4: not read: " in out
     assert out.endswith(
-        "5 statements: 3 new in the graph, 1 without rows, 0 known by tables only, 1 not read\n"
+        "5 statements: 3 new in the graph, 1 without lineage, 0 with table-level lineage only, 1 not parsed\n"
     )
     (up,) = json.loads(ask("mart.report.*", "--up", "--json")[1])
     carried = {one["column"].removeprefix("spark_catalog."): one["carries"] for one in up["reached"]}

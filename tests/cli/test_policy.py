@@ -117,7 +117,7 @@ def test_a_name_that_begins_with_no_catalog_is_told(
     asked = ("-c", str(config), "--as", "bob", "--groups", "analysts")
     assert run("explain", *asked, "use", "hr.employee") == exit_codes.FAULTS
     told = capsys.readouterr().err
-    assert "`hr` is none of the catalogs (`spark_catalog`, `lake`)" in told
+    assert "`hr` is not one of the catalogs (`spark_catalog`, `lake`)" in told
     assert "`spark_catalog.hr.employee`" in told
     assert run("explain", *asked, "use", "LAKE.hr") == exit_codes.REFUSED
     assert run("explain", *asked, "set", "setting:spark.sql.ansi.enabled") in (
@@ -156,14 +156,14 @@ def test_circumstances_and_kinds_of_resources(
         (("slect", "spark_catalog.d"), "no access type `slect` (did you mean `select`?)"),
         (
             ("select", "a.b.c.d.e"),
-            "`a.b.c.d.e` has 5 parts; it is written as `catalog.database.table.column`",
+            "`a.b.c.d.e` has 5 parts; write `catalog.database.table.column`",
         ),
-        (("select", "colum:a.b.c.d"), "there is no level `colum` (did you mean `column`?)"),
-        (("select", "table:a.b"), "`a.b` has 2 parts; it is written as `catalog.database.table`"),
-        (("select", "a..b"), "`a..b` is no name"),
-        (("--service", "sprk", "select", "a"), "there is no service `sprk` (did you mean `spark`?)"),
-        (("--attribute", "region", "select", "a"), "`region` is no attribute; write name=value"),
-        (("--at", "noon", "select", "a"), "`noon` is no time"),
+        (("select", "colum:a.b.c.d"), "unknown level `colum` (did you mean `column`?)"),
+        (("select", "table:a.b"), "`a.b` has 2 parts; write `catalog.database.table`"),
+        (("select", "a..b"), "`a..b` is not a name"),
+        (("--service", "sprk", "select", "a"), "service `sprk` does not exist (did you mean `spark`?)"),
+        (("--attribute", "region", "select", "a"), "`region` is not an attribute; write name=value"),
+        (("--at", "noon", "select", "a"), "`noon` is not a time"),
     ],
 )
 def test_wrong_questions_are_sentences(
@@ -339,7 +339,7 @@ def test_a_service_without_policies_is_said_to_be_missing(
     )
     asked = ("explain", "-c", str(tmp_path / "gateway.yaml"), "--as", "x", "--groups", "g")
     assert run(*asked, "select", "lake.hr.employee") == exit_codes.FAULTS
-    assert "service `dev_hive` is a Ranger Admin's" in capsys.readouterr().err
+    assert "service `dev_hive` comes from a Ranger Admin" in capsys.readouterr().err
 
 
 # -- diff ----------------------------------------------------------------------------------------------------
@@ -384,7 +384,7 @@ def test_the_codes_are_those_of_diff(
     assert run("diff", str(tmp_path / "broken.yaml"), str(tmp_path / "other.yaml")) == 2
     err = capsys.readouterr().err
     assert "broken.yaml:5: unknown access type `selct`" in err
-    assert "other.yaml:4: there is no level `catlog`" in err
+    assert "other.yaml:4: unknown level `catlog`" in err
     assert run("diff", "--json", str(tmp_path / "absent"), sides[0]) == 2
     assert "does not exist" in json.loads(capsys.readouterr().out)["messages"][0]
 
@@ -444,7 +444,7 @@ def test_a_record_and_lists_exclude_each_other(
     config.write_text("{}\n")
     code = run("diff", *sides, "-c", str(config), "--since", "7d", "--resource", "a")
     assert code == exit_codes.DIFF_TROUBLE
-    assert "take people and resources from the record" in capsys.readouterr().err
+    assert "take users and resources from the record" in capsys.readouterr().err
 
 
 # -- recorded statements -------------------------------------------------------------------------------------
@@ -492,7 +492,7 @@ def test_recorded_statements_are_decided_again(sides: tuple[str, str]) -> None:
         ("lost", ("bob",)): (["spark_catalog.d.t.id", "spark_catalog.d.t.pay"], 2),
         ("mask", ("ann", "bob")): (["spark_catalog.d.t.pay"], 3),
     }
-    assert report.notes == ("1 recorded accesses name resources that neither side knows",)
+    assert report.notes == ("1 recorded accesses are of resources that neither side has",)
 
 
 def test_recorded_plans_are_decided_again_by_what_they_asked_for(sides: tuple[str, str]) -> None:

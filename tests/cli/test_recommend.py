@@ -22,7 +22,7 @@ INSERT INTO sluice.recommendation (kind, subject, title, state, change, basis, e
 SELECT 'unused-grant', 'a', 'a', 'proposed', '{"edits": [], "cases": []}', '', '{}', id, now() FROM run"""
 
 
-@pytest.mark.parametrize("what", ["taken back", "not written", "applied"])
+@pytest.mark.parametrize("what", ["rolled back", "not written", "applied"])
 def test_a_pack_is_written_and_said_to_be_so_or_neither(
     database: str,
     tmp_path: Path,
@@ -51,7 +51,7 @@ def test_a_pack_is_written_and_said_to_be_so_or_neither(
     made = Edited()
 
     def edit(*_: Any) -> Edited:
-        if what == "taken back":
+        if what == "rolled back":
             asyncio.run(ask("DELETE FROM sluice.recommendation"))
         return made
 
@@ -63,7 +63,7 @@ def test_a_pack_is_written_and_said_to_be_so_or_neither(
     code = main(["recommend", "apply", "1", "--pack", "p.yaml", "--write", "-c", str(config)])
     assert (code == exit_codes.OK) is (what == "applied"), capsys.readouterr().err
     assert made.written is (what == "applied")
-    state = {"taken back": None, "not written": "proposed", "applied": "applied"}[what]
+    state = {"rolled back": None, "not written": "proposed", "applied": "applied"}[what]
     assert asyncio.run(ask()) == state
 
 
@@ -77,8 +77,11 @@ _DAY = "INSERT INTO sluice.recommend_day (day, source, rows) VALUES (current_dat
 @pytest.mark.parametrize(
     ("texts", "said"),
     [
-        ((), ["`sluice jobs run recommend` looks at"]),
-        ((_RUN,), ["run 1 looked at the use of policies until 2026-11-29 10:00 UTC", "there is no use yet"]),
+        ((), ["`sluice jobs run recommend` evaluates"]),
+        (
+            (_RUN,),
+            ["run 1 evaluated the use of policies until 2026-11-29 10:00 UTC", "there is no usage yet"],
+        ),
         ((_RUN, _DAY), ["run 1 looked", "the roll-ups begin on", "the roll-ups end at", "after 90 days"]),
     ],
 )

@@ -66,7 +66,7 @@ async def test_they_are_listed_and_ended(
     config: Path, database: str, gate: Gate, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await run("sessions", "list", "-c", str(config))
-    assert "no gateway runs" in capsys.readouterr().err
+    assert "no running gateway" in capsys.readouterr().err
     async with answering(database, "gate-1", gate):
         gate.answer = {"sessions": [SESSION]}
         assert await run("sessions", "list", "-c", str(config)) == exit_codes.OK
@@ -79,7 +79,7 @@ async def test_they_are_listed_and_ended(
         assert capsys.readouterr().out == "2 sessions of dana are ended\n"
         assert gate.asked[-1]["user"] == "dana"
         assert gate.asked[-1]["by"]
-        gate.answer = {"error": "this version does not know the request"}
+        gate.answer = {"error": "this version does not support the request"}
         assert await run("sessions", "end", "dana", "-c", str(config)) == exit_codes.ERROR
         assert "gate-1: this version" in capsys.readouterr().err
 
@@ -97,7 +97,7 @@ async def test_a_change_of_users_says_whether_gateways_have_taken_it(
 ) -> None:
     monkeypatch.setattr("gateway.cli.users._password", lambda *_: "long enough")
     assert await run("users", "add", "dana", "-c", str(config)) == exit_codes.OK
-    assert "no gateway runs" in capsys.readouterr().out
+    assert "no running gateway" in capsys.readouterr().out
     async with answering(database, "gate-1", gate):
         gate.answer = {"user": "another", "faults": ["users.yaml:3: a fault"]}
         assert await run("users", "passwd", "dana", "-c", str(config)) == exit_codes.ERROR

@@ -95,7 +95,9 @@ def test_one_is_shown_with_its_statements_and_history(sluice: Run) -> None:
     assert "  accepted 2" in out
     assert json.loads(sluice("tags", "show", "1", "--json")[1])["id"] == 1
     assert [one["id"] for one in json.loads(sluice("tags", "show", "1", "2", "--json")[1])] == [1, 2]
-    assert json.loads(sluice("tags", "show", "1", "9", "--json")[1])["messages"] == ["there is no proposal 9"]
+    assert json.loads(sluice("tags", "show", "1", "9", "--json")[1])["messages"] == [
+        "proposal 9 does not exist"
+    ]
 
 
 def test_decisions_that_cannot_be_are_told(sluice: Run) -> None:
@@ -104,9 +106,9 @@ def test_decisions_that_cannot_be_are_told(sluice: Run) -> None:
     assert code == exit_codes.FAULTS
     assert "proposal 1 (`PII` on `spark_catalog.lab.copy.id`) was rejected by" in err
     assert sluice("tags", "accept", "1", "--again")[0] == exit_codes.OK
-    assert "no number of a proposal" in sluice("tags", "accept", "copy.id")[2]
-    assert "there is no proposal 9" in sluice("tags", "show", "9")[2]
-    assert "by their ids, or `--all`" in sluice("tags", "accept")[2]
+    assert "not a proposal number" in sluice("tags", "accept", "copy.id")[2]
+    assert "proposal 9 does not exist" in sluice("tags", "show", "9")[2]
+    assert "by their ids, or pass `--all`" in sluice("tags", "accept")[2]
     assert "takes one column" in sluice("tags", "list", "a", "b")[2]
     assert sluice("tags", "accept", "--all", "--tag", "GEO")[1] == "0 accepted\n"
     assert sluice("tags", "reject", "--all")[1].endswith("rejected PII on spark_catalog.lab.top.four\n")
@@ -122,7 +124,7 @@ def test_laundering_is_gone_once_the_tag_is_accepted(sluice: Run) -> None:
         "│  (someone in analysts): there MASK_NULL (policy `personal data is masked`); here no mask"
         " (policy `analysts read`)\n"
         + out[out.index("└─") : out.index("2 weaker")]
-        + "2 weaker copies of 1 protected columns whose values flow on, for 2 people\n"
+        + "2 weaker copies of 1 protected columns with descendants, for 2 people\n"
     )
     assert sluice("lineage", "laundering", "copy.id")[0] == exit_codes.OK
     assert sluice("lineage", "laundering", "raw.ssn")[0] == exit_codes.LAUNDERED
@@ -162,7 +164,7 @@ def test_check_tells_faults_of_the_rules(
     assert main(["check", "--no-site", "--no-parser", str(rules)]) == exit_codes.FAULTS
     out = capsys.readouterr().out
     assert (
-        "flows.yaml:1: `IDENTITY` is one of `carry`, `ask`, `drop`, not `cary` (did you mean `carry`?)" in out
+        "flows.yaml:1: `IDENTITY` must be `carry`, `ask` or `drop`, not `cary` (did you mean `carry`?)" in out
     )
     config = tmp_path / "gateway.yaml"
     config.write_text(config.read_text() + "tag_propagation: {rules: flows.yaml}\n")
@@ -209,16 +211,16 @@ def test_the_officers_page_has_what_somebody_has_to_look_at(sluice: Run, databas
     parts = {part["title"].partition(",")[0]: part for part in json.loads(out)}
     counts = {title.split()[0]: part["count"] for title, part in parts.items()}
     assert counts == {"copies": 2, "proposals": 2, "statements": 1, "days": 0, "policies": 0}
-    (copy, *_) = parts["copies that are read more freely than what they are of"]["found"]
+    (copy, *_) = parts["copies with weaker protection than their source"]["found"]
     assert (copy["column"], copy["copy"]) == ("spark_catalog.lab.raw.ssn", "spark_catalog.lab.copy.id")
-    (peak,) = parts["days on which somebody was refused far more often than before"]["found"]
+    (peak,) = parts["days with far more refusals of a user than before"]["found"]
     assert (peak["user"], peak["attempts"], peak["usual"], peak["mostly"]) == (
         "ann",
         40,
         2.0,
         "ACCESS_DENIED",
     )
-    (unsealed,) = parts["days that have ended"]["missing"]
+    (unsealed,) = parts["past days"]["missing"]
     assert "`ledger.seal_key` is not set" in unsealed
     assert "--no-spark" in parts["policies that name missing tables or columns"]["missing"][0]
     code, out, _ = sluice("report", "officer", "--since", "30d", "--limit", "1")
@@ -227,6 +229,6 @@ def test_the_officers_page_has_what_somebody_has_to_look_at(sluice: Run, databas
     assert "… and 1 more; --limit takes more" in out
     assert "sluice lineage laundering" in out
     code, _, err = sluice("report", "officer", "--until", "1d")
-    assert (code, "no `--until`" in err) == (exit_codes.FAULTS, True)
+    assert (code, "not `--until`" in err) == (exit_codes.FAULTS, True)
     code, _, err = sluice("report", "slow", "--no-spark")
     assert (code, "takes no `--no-spark`" in err) == (exit_codes.FAULTS, True)

@@ -53,12 +53,12 @@ def test_a_user_is_added_listed_changed_and_removed(
 @pytest.mark.parametrize(
     ("arguments", "password", "message"),
     [
-        (("add", "dana"), "", "a password has at least 8 characters"),
-        (("add", "dana"), "short", "a password has at least 8 characters"),
-        (("add", "dana", "--attribute", "region"), "long enough", "`region` is no attribute"),
-        (("add", "known"), "long enough", "user `known` exists"),
-        (("passwd", "nobody"), "long enough", "there is no user `nobody`"),
-        (("remove", "nobody"), "", "there is no user `nobody`"),
+        (("add", "dana"), "", "a password must have at least 8 characters"),
+        (("add", "dana"), "short", "a password must have at least 8 characters"),
+        (("add", "dana", "--attribute", "region"), "long enough", "`region` is not an attribute"),
+        (("add", "known"), "long enough", "user `known` already exists"),
+        (("passwd", "nobody"), "long enough", "user `nobody` does not exist"),
+        (("remove", "nobody"), "", "user `nobody` does not exist"),
         (("add",), "long enough", "needs a user name"),
     ],
 )
@@ -109,13 +109,13 @@ def test_a_token_is_printed_once_listed_and_revoked(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("token", "nobody"), "there is no user `nobody`"),
-        (("token", "known", "--expires", "soon"), "`soon` is no time"),
-        (("token", "known", "--expires", "2020-01-01"), "`2020-01-01` is over"),
+        (("token", "nobody"), "user `nobody` does not exist"),
+        (("token", "known", "--expires", "soon"), "`soon` is not a time"),
+        (("token", "known", "--expires", "2020-01-01"), "`2020-01-01` is in the past"),
         (("token", "known", "--label", "a\nb"), "printable"),
         (("token", "known", "--label", "x" * 101), "at most 100"),
-        (("tokens", "nobody"), "there is no user `nobody`"),
-        (("revoke", "known"), "needs the id of a token"),
+        (("tokens", "nobody"), "user `nobody` does not exist"),
+        (("revoke", "known"), "needs a token id"),
         (("revoke", "known", "00000000"), "user `known` has no token `00000000`"),
         (("remove", "known", "00000000"), "takes one name"),
     ],

@@ -256,7 +256,7 @@ def test_someone_elses_directory_for_the_socket_is_refused(directory: Path) -> N
     found = server.dsn.partition("host=")[2].replace("%2F", "/")
     Path(found).mkdir(mode=0o777)
     try:
-        with pytest.raises(Faults, match="belongs to someone else"):
+        with pytest.raises(Faults, match="belongs to another user"):
             server.start()
     finally:
         Path(found).rmdir()
@@ -265,7 +265,7 @@ def test_someone_elses_directory_for_the_socket_is_refused(directory: Path) -> N
 def test_what_is_no_database_is_left_alone(directory: Path) -> None:
     (directory / "data").mkdir()
     (directory / "data" / "thesis.tex").write_text("10 years")
-    with pytest.raises(Faults, match="no PostgreSQL data"):
+    with pytest.raises(Faults, match="not a PostgreSQL data"):
         EmbeddedPostgres(directory / "data").start()
     assert (directory / "data" / "thesis.tex").read_text() == "10 years"
 
@@ -273,7 +273,7 @@ def test_what_is_no_database_is_left_alone(directory: Path) -> None:
 def test_data_of_a_version_that_is_not_installed_is_told(directory: Path) -> None:
     (directory / "data").mkdir()
     (directory / "data" / "PG_VERSION").write_text("9\n")
-    with pytest.raises(Faults, match="made by PostgreSQL 9"):
+    with pytest.raises(Faults, match="created by PostgreSQL 9"):
         EmbeddedPostgres(directory / "data").start()
 
 
@@ -290,7 +290,7 @@ def test_where_postgresql_is_looked_for() -> None:
     assert named[0].directory == found[-1].directory
     assert find_binaries({"PG_BIN": "/nonexistent"}) == found
     assert choose(found, major=None) == found[0]
-    with pytest.raises(Faults, match=r"no PostgreSQL was found") as told:
+    with pytest.raises(Faults, match=r"PostgreSQL was not found") as told:
         choose([], major=None)
     named = re.findall(r"`(\w+\.\w+)`", str(told.value))
     assert named

@@ -103,7 +103,7 @@ def test_an_accepted_classification_masks_a_column(spark: Spark, open_directory:
         spark.query("DROP TABLE shop.visit", user="loader")
         ran = sluice("jobs", "run", "classify")
         assert "shop.buyer: 3 columns" in ran.stderr
-        assert "shop.visit: is gone: 1 tags withdrawn" in ran.stderr
+        assert "shop.visit: dropped: 1 tags withdrawn" in ran.stderr
         assert json.loads(sluice("tags", "drift", "--json").stdout) == []
         assert proposed().keys() == {accepted, open_}
 

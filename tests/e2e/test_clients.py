@@ -33,7 +33,7 @@ ORDERS = (
 JAVA = "SELECT reflect('java.lang.System', 'getenv', 'PATH')"
 
 DENIED = "[SLUICE_ACCESS_DENIED]"
-NO_SUCH_COLUMN = "A column that may not be selected cannot be resolved either."
+NO_SUCH_COLUMN = "Columns that you may not select cannot be resolved."
 NOT_GOVERNABLE = "[SLUICE_NOT_GOVERNABLE]"
 
 TOUR: list[tuple[str, str, Rows | str]] = [
@@ -228,5 +228,5 @@ def test_beeline_with_a_wrong_password_is_told_so(
 ) -> None:
     monkeypatch.setitem(PASSWORDS, "bob", "wrong")
     done = beeline(gateway, "bob", "SELECT 1", http=http)
-    assert ("HTTP Response code: 401" if http else "wrong user name or password") in done.stderr
+    assert ("HTTP Response code: 401" if http else "invalid user name or password") in done.stderr
     assert "TTransportException" in done.stdout if http else not done.stdout.strip()  # the driver's log

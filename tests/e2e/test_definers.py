@@ -149,7 +149,7 @@ def test_a_denial_closes_the_view_for_everybody(ask: Any, place: Place, endpoint
     refusal(ann, "SELECT * FROM t_rev")
     for session in (hal, ray, ask("connect", "ray")):
         told = refusal(session, "SELECT * FROM dv.v_rev")
-        assert "is closed, because user ann" in told
+        assert "is closed, because its definer ann" in told
         assert "dv.free" not in told
     # Who has the access defines it anew, and it is open to everybody who may select from the view.
     hal("ALTER VIEW dv.v_rev AS SELECT id FROM dv.free WHERE id = 1")
@@ -216,7 +216,7 @@ AUTHORED = """
     on: {catalog: spark_catalog, database: dv, table: free, column: "*"}
     allow: [{users: [ray], access: [select]}]
 """
-CLOSED = "is closed, because who wrote it may not select all"
+CLOSED = "is closed, because its author lacks select on"
 
 
 def test_a_text_closes_in_open_sessions_with_its_author(ask: Any, place: Place) -> None:
@@ -320,8 +320,8 @@ def test_views_over_views_have_each_their_own_definer(ask: Any, place: Place, en
         PACK + "\n  - name: hal has left\n    on: {catalog: spark_catalog, database: dv, table: people, "
         "column: '*'}\n    deny: [{users: [hal], access: [all]}]\n"
     )
-    assert "is closed, because user hal" in refusal(ann, "SELECT * FROM dv.v_top")
-    assert "is closed, because user hal" in refusal(ray, "SELECT * FROM dv.v_top")
+    assert "is closed, because its definer hal" in refusal(ann, "SELECT * FROM dv.v_top")
+    assert "is closed, because its definer hal" in refusal(ray, "SELECT * FROM dv.v_top")
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
@@ -355,7 +355,7 @@ def test_a_hidden_column_is_not_found_elsewhere(ask: Any, endpoint: str) -> None
         told = [refusal(ann, text.format(c=c)).replace(c, "?") for c in ("pin", "nope")]
         told = [re.sub(r"[0-9a-f-]{36}", "", one) for one in told]
         assert told[0] == told[1]
-        assert "`?` could be a column that may not be selected" in told[0]
+        assert "`?` could be resolved to a column" in told[0]
         if answer is not None:
             assert hal(text.format(c="pin")) == answer
     natural = "SELECT s.id FROM dv.secret s NATURAL JOIN (SELECT 1 AS id, 'other' AS pin) o"
@@ -379,7 +379,7 @@ def test_nor_in_dataframes(place: Place) -> None:
     with place.gateway.session("ann", PASSWORD) as session:
         for column in ("pin", "nope"):
             for frame in frames(session, column):
-                with pytest.raises(PySparkException, match=f"`{column}` could be a column"):
+                with pytest.raises(PySparkException, match=f"`{column}` could be resolved to a column"):
                     frame.collect()
 
 
@@ -390,7 +390,7 @@ def test_nobody_writes_a_definer(ask: Any, spark: Spark, endpoint: str) -> None:
     shown = dict(spark.query("SHOW TBLPROPERTIES dv.v_forged"))
     assert shown["meta.a"] == "b"
     (key,) = [name for name in shown if name.startswith("sluice.definer.")]
-    assert bytes.fromhex(shown[key]) == b"hal"
+    assert bytes.fromhex(shown[key]).split()[-1] == b"hal"
     for text in (
         f"ALTER VIEW dv.v_forged SET TBLPROPERTIES ('{key}' = '72617a')",
         f"ALTER VIEW dv.v_forged SET TBLPROPERTIES ('{key.upper()}' = '72617a')",
@@ -439,15 +439,17 @@ def test_definers_are_who_they_are_now(ask: Any, place: Place) -> None:
     zoe("CREATE OR REPLACE VIEW dv.v_moved AS SELECT id FROM dv.free")
     assert ray("SELECT * FROM dv.v_moved") == [(1,), (2,)]
     place.users(lambda file: set_user(file, "zoe", groups=["nobody"]))
-    assert "is closed, because user zoe" in refusal(ray, "SELECT * FROM dv.v_moved")
+    assert "is closed, because its definer zoe" in refusal(ray, "SELECT * FROM dv.v_moved")
     refusal(zoe, "SELECT * FROM dv.v_moved")
     place.users(lambda file: set_user(file, "zoe", groups=["movers"]))
     assert ray("SELECT * FROM dv.v_moved") == [(1,), (2,)]
     kept = (place.directory / "users.yaml").read_text()
     place.users(lambda file: remove_user(file, "zoe"))
-    assert "is closed, because user zoe" in refusal(ray, "SELECT * FROM dv.v_moved")
+    assert "is closed, because its definer zoe" in refusal(ray, "SELECT * FROM dv.v_moved")
     place.users(lambda file: set_user(file, "zoe", password=PASSWORD, groups=["movers"]))
-    assert "is closed, because user zoe" in refusal(ray, "SELECT * FROM dv.v_moved"), "she is somebody else"
+    assert "is closed, because its definer zoe" in refusal(ray, "SELECT * FROM dv.v_moved"), (
+        "she is somebody else"
+    )
     place.users(lambda file: file.write_text(kept))
     assert ray("SELECT * FROM dv.v_moved") == [(1,), (2,)]
 
@@ -468,7 +470,7 @@ def test_a_definer_outlives_the_gateway(place: Place) -> None:
     assert rows("ray") == ANALYSTS
     place.policies(PACK + DENIED)
     place.restart()
-    with pytest.raises(hive.OperationalError, match="is closed, because user ann"):
+    with pytest.raises(hive.OperationalError, match="is closed, because its definer ann"):
         rows("ray")
 
 

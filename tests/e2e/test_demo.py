@@ -133,7 +133,7 @@ def test_a_spark_that_dies_ends_the_demo_with_a_reason(directory: Path) -> None:
     assert pid is not None
     os.kill(int(pid[1]), signal.SIGKILL)
     assert demo.end() == 5
-    assert "the embedded Spark ended by itself" in demo.output
+    assert "the embedded Spark exited" in demo.output
     assert demo.left_running() == []
 
 

@@ -90,7 +90,7 @@ def test_what_a_removed_user_has_open_ends(gateway: RunningGateway, zoe: str) ->
         assert sessions_of(gateway, zoe) == []
         assert "TSocket read 0 bytes" in refused(lambda: jdbc.cursor().execute("SELECT 1"))
         refused(lambda: connect(gateway.host, gateway.port, zoe, PASSWORD))
-        assert "wrong user name" in refused(lambda: spark.sql("SELECT 1").collect())
+        assert "invalid user name" in refused(lambda: spark.sql("SELECT 1").collect())
 
 
 @pytest.mark.in_turn(4, place=3)

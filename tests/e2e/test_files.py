@@ -274,6 +274,7 @@ def test_two_at_once_are_both_answered(files: RunningGateway) -> None:
         assert list(pool.map(count, ENDPOINTS * 2)) == [[(5,)]] * 4
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize(
     ("name", "rows"),
     [
@@ -339,28 +340,29 @@ def test_directories_of_values_are_read_as_partitions(
     assert ask(files, endpoint, "bob", text) == [(1, "a", 1), (2, "b", 2)]
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("raw.delta", "table of Delta"),
-        ("mixed", "several formats: `a.csv` is csv, `b.json` is json"),
-        ("mixed_packed", "several formats: `b.csv.gz` is csv, `a.json.gz` is json"),
-        ("mixed_lines", "`a.json` has lines that are none"),
+        ("raw.delta", "table of format Delta"),
+        ("mixed", "different formats: `a.csv` is csv, `b.json` is json"),
+        ("mixed_packed", "different formats: `b.csv.gz` is csv, `a.json.gz` is json"),
+        ("mixed_lines", "`a.json` has lines that are not JSON"),
         ("mixed_documents", "`a.json` has several JSON documents"),
         ("other_separators", "`a.csv` has `,` between fields, `b.csv` has `;` between fields"),
-        ("never_closed", "`a.csv` has a field with a quote before it and none behind it"),
+        ("never_closed", "`a.csv` has a field with an opening quote and no closing one"),
         ("empty", "only empty ones"),
-        ("bare", "no files in it"),
-        ("nothing_else", "no files in it"),
+        ("bare", "no files"),
+        ("nothing_else", "no files"),
         ("polish", "none of parquet"),
         ("unreadable", "cannot be read"),
-        ("tables_below", "it contains tables of a format"),
+        ("tables_below", "it contains tables of a table format"),
         ("dirs_and_days", "cannot list its files"),
         ("linked", "a link"),
         ("outside", "a link"),
         ("raw.absent", "TABLE_OR_VIEW_NOT_FOUND"),
         ("`..`.etc", "leads out"),
-        ("`raw/events`", "signs that paths cannot have"),
+        ("`raw/events`", "characters that are not allowed in paths"),
     ],
 )
 def test_what_cannot_become_a_table_is_told(files: RunningGateway, name: str, why: str) -> None:
@@ -393,7 +395,7 @@ def test_neither_what_is_in_a_dataset_nor_what_it_is_in_is_another(files: Runnin
 @pytest.mark.parametrize("name", ["wh.hidden", "wh", "far.in", "far"])
 def test_tables_of_the_session_catalog_have_no_other_name(files: RunningGateway, name: str) -> None:
     why = told(files, "alice", f"SELECT * FROM testlake.{name}")
-    assert "shares files with another table or database" in why or "no files in it" in why
+    assert "shares files with another table or database" in why or "no files" in why
     assert "testwarehouse" not in why
 
 
@@ -404,7 +406,7 @@ def test_masks_and_filters_of_other_names_are_not_escaped(files: RunningGateway,
 
 def test_what_lies_in_a_table_of_a_format_is_no_table(files: RunningGateway, root: Path) -> None:
     name = f"testlake.raw.delta.`{part_of(root / 'raw' / 'delta')}`"
-    assert "lies in a table of Delta" in told(files, "alice", f"SELECT * FROM {name}")
+    assert "is inside a table of format Delta" in told(files, "alice", f"SELECT * FROM {name}")
 
 
 ALTER = "ALTER TABLE testlake.{} {} METADATA"
@@ -438,7 +440,7 @@ def test_who_may_promote_may_have_files_looked_at_again(
         assert alice(f"SELECT * FROM testlake.{directory} WHERE id = 'x'") == [("x", "c")]
         assert alice(ALTER.format(directory, "FORGET")) == []
     again = refused(files, endpoint, "alice", ALTER.format(directory, "FORGET"))
-    assert "no table that was made of files" in again
+    assert "not a table made of files" in again
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
@@ -460,8 +462,8 @@ def test_a_source_that_learns_gives_its_tables_other_columns(
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
 def test_what_is_no_dataset_has_no_metadata_to_forget(files: RunningGateway, endpoint: str) -> None:
     for name, why in (
-        ("testlake.never.named", "no table that was made of files"),
-        ("testwarehouse.hidden", "take the name of a table made of files"),
+        ("testlake.never.named", "not a table made of files"),
+        ("testwarehouse.hidden", "need the name of a table made of files"),
     ):
         for action in ("REFRESH", "FORGET"):
             text = f"ALTER TABLE {name} {action} METADATA"
@@ -482,7 +484,7 @@ def test_files_become_a_table_only_when_that_is_asked_for(
     assert "ACCESS_DENIED" in refused(files, endpoint, "bob", text)
     assert "ACCESS_DENIED" in refused(files, endpoint, "bob", promote)
     absent = "ALTER TABLE testasked.absent PROMOTE METADATA"
-    assert "there are no files that" in refused(files, endpoint, "alice", absent)
+    assert "there are no files to" in refused(files, endpoint, "alice", absent)
     assert "PROMOTE METADATA" in refused(files, endpoint, "alice", text), "another statement made it a table"
     with session(files, endpoint, "alice") as alice:
         assert alice(promote) == []
@@ -496,7 +498,7 @@ def test_operators_promote_by_the_privileges_of_a_user(files: RunningGateway, op
     what = "testasked/by_command"
     for arguments, why in (
         ((what,), "`--user`"),
-        ((what, "--user", "bob"), "may not make a table"),
+        ((what, "--user", "bob"), "may not create a table"),
         (("testasked/absent", "--user", "alice"), "there are no files at"),
         (("nowhere/x", "--user", "alice"), "no source `nowhere`"),
         (("testasked/../x", "--user", "alice"), "leads out of its source"),
@@ -685,11 +687,11 @@ def test_gateways_that_promote_and_forget_at_once_agree(
     assert [(1, "a")] in read
     assert [] in forgot, [one if one == [] else str(one)[-200:] for one in forgot]
     gone = (
-        *("TABLE_OR_VIEW_NOT_FOUND", "was changed while Spark took it up; run it again"),
-        "the tables change faster than they can be looked up",
+        *("TABLE_OR_VIEW_NOT_FOUND", "was changed while Spark started it; run it again"),
+        "the tables change too fast to look them up",
     )
     assert not [one for one in read if one != [(1, "a")] and not any(why in one for why in gone)]
-    assert not [one for one in forgot if one != [] and "no table that was made of files" not in one]
+    assert not [one for one in forgot if one != [] and "not a table made of files" not in one]
     for gateway in (files, other):
         assert ask(gateway, "thrift", "alice", text) == [(1, "a")]
     assert run_datasets(files, "list").stdout.count("testlake/stormed\n") == 1
@@ -861,7 +863,7 @@ def test_a_link_that_comes_later_is_not_followed(
                 for one, read in (*asked, (alice, "SELECT * FROM kept")):
                     with pytest.raises(
                         Exception,
-                        match=r"there is a link|VIEW_ENDED|select on table spark_catalog.default.kept",
+                        match=r"it contains a link|VIEW_ENDED|select on table spark_catalog.default.kept",
                     ):
                         one(read)
         for one, read in asked[:3]:
@@ -931,7 +933,7 @@ def test_who_holds_a_frame_or_a_view_reads_what_was_promoted_anew(
 def test_operators_look_again_and_forget(files: RunningGateway, root: Path, open_directory: Path) -> None:
     write(root / "kept" / "a.csv", "id,name\n1,a\n")
     assert ask(files, "thrift", "alice", "SELECT * FROM testlake.kept") == [(1, "a")]
-    assert "is as it was" in run_datasets(files, "refresh", "testlake/kept").stdout
+    assert "is unchanged" in run_datasets(files, "refresh", "testlake/kept").stdout
     write(root / "kept" / "b.csv", "id,name\nx,b\n")
     drifted = run_datasets(files, "refresh", "testlake/kept")
     assert (drifted.returncode, "1 → 2 files" in drifted.stdout) == (1, True), drifted

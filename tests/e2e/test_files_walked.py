@@ -133,7 +133,7 @@ def test_roots_of_sources_are_tested(walked: RunningGateway, root: Path) -> None
     assert done.returncode == exit_codes.UNAVAILABLE
     assert "testabsent: " in done.stdout
     assert "its root is missing" in done.stdout
-    assert "its root is no directory" in done.stdout
+    assert "its root is not a directory" in done.stdout
     assert walked.sluice("catalogs", "test", "nothing").returncode == exit_codes.FAULTS
 
 

@@ -128,18 +128,18 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
     "sql": lambda s, v: s.sql(f"SELECT region, measure(total) FROM {v} GROUP BY region"),
 }
 REFUSED = {
-    "SELECT * FROM {v}": "name its columns",
-    "SELECT region FROM {v}": "is read by MEASURE",
-    "SELECT DISTINCT region FROM {v}": "is read by MEASURE",
-    "SELECT sum(total) FROM {v}": "is read by MEASURE",
+    "SELECT * FROM {v}": "list its columns",
+    "SELECT region FROM {v}": "read it with MEASURE",
+    "SELECT DISTINCT region FROM {v}": "read it with MEASURE",
+    "SELECT sum(total) FROM {v}": "read it with MEASURE",
     "SELECT measure(total) FILTER (WHERE region = 'EU') FROM {v}": "without DISTINCT or FILTER",
     "SELECT region, measure(total) FROM {v} GROUP BY CUBE (region)": "grouping sets",
-    "SELECT measure(total) FROM {v} a JOIN lab.paidfree b ON true": "not read by itself",
-    "SELECT measure(total) + 1 FROM {v}": "a name by AS",
-    "SELECT `#__0` FROM {v} GROUP BY 1": "gateway's own",
-    "SELECT measure(total) FROM {v} GROUP BY transform(array(1), x -> `#__0`)": "gateway's own",
-    "SELECT measure(total) FROM {v} WHERE exists(array(1), x -> `#__0` > 7)": "gateway's own",
-    "SELECT measure(total) OVER () AS w FROM {v}": "has no window",
+    "SELECT measure(total) FROM {v} a JOIN lab.paidfree b ON true": "with masks, filters or hidden columns",
+    "SELECT measure(total) + 1 FROM {v}": "an alias with AS",
+    "SELECT `#__0` FROM {v} GROUP BY 1": "reserved for the gateway",
+    "SELECT measure(total) FROM {v} GROUP BY transform(array(1), x -> `#__0`)": "reserved for the gateway",
+    "SELECT measure(total) FROM {v} WHERE exists(array(1), x -> `#__0` > 7)": "reserved for the gateway",
+    "SELECT measure(total) OVER () AS w FROM {v}": "cannot have a window",
 }
 
 

@@ -112,7 +112,7 @@ def test_nobody_makes_a_function_with_the_name_of_a_built_in(gateway: RunningGat
         assert "creating functions is not supported" in gateway.refusal("bob", statement)
         if not takes_plans():
             continue
-        with gateway.session("bob") as session, pytest.raises(Exception, match="function of Spark's own"):
+        with gateway.session("bob") as session, pytest.raises(Exception, match="built-in function of Spark"):
             session.udf.register(name, lambda value: value)
 
 
@@ -125,5 +125,5 @@ def test_a_plan_of_a_newer_spark_is_refused_with_the_version(gateway: RunningGat
         zipped = request.plan.root.zip
         zipped.left.range.end = zipped.right.range.end = 3
         zipped.left.range.step = zipped.right.range.step = 1
-        with pytest.raises(SparkConnectGrpcException, match=r"Relation\.zip came with Spark 4\.3"):
+        with pytest.raises(SparkConnectGrpcException, match=r"Relation\.zip needs Spark 4\.3"):
             session.client._execute_and_fetch(request, {}, None)

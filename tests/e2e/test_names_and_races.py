@@ -135,14 +135,14 @@ def test_behind_a_pipe_nothing_is_taken_for_a_hidden_column(
         for text in BEHIND_PIPES:
             statement = text.format(c=name, t=table)
             for told in (over_thrift(thrift, statement), over_connect(rows_of, connect, statement)):
-                assert f"`{name}` could be a column" in told, statement
+                assert f"`{name}` could be resolved to a column" in told, statement
         for text in NOT_REFUSED:
             statement = text.format(c=name, t=table)
             assert over_thrift(thrift, statement) == over_connect(rows_of, connect, statement) == ""
         frame = connect.table(f"lab.{table}").withColumns(
             {name: F.concat("id", F.lit("x")), "q": F.concat(F.col(name), F.lit("y"))}
         )
-        assert f"`{name}` could be a column" in over_connect(frame.select("q").collect)
+        assert f"`{name}` could be resolved to a column" in over_connect(frame.select("q").collect)
 
 
 FRAMES: list[Callable[[Any, str], Any]] = [
@@ -222,7 +222,9 @@ def test_a_table_that_appeared_meanwhile_is_not_reached(
     told = over_thrift(thrift, statement) if door == "thrift" else over_connect(rows_of, connect, statement)
     # Had the machine been so slow that what was learnt is too old, policies refuse it, or guard what is kept.
     if told or " AS SELECT" not in text:
-        assert "TABLE_OR_VIEW_NOT_FOUND" in told or "hidden from or masked" in told, told
+        assert "TABLE_OR_VIEW_NOT_FOUND" in told or "a row filter, column mask or hidden column of" in told, (
+            told
+        )
     else:
         kept = f"SELECT * FROM {text.split(' AS ')[0].split()[-1]}"
         assert (over_thrift(thrift, kept) if door == "thrift" else over_connect(rows_of, connect, kept)) == ""

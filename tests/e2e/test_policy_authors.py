@@ -10,7 +10,7 @@ from pyspark.errors.exceptions.connect import SparkConnectException
 from tests.e2e.lab import CANARY, PASSWORD
 from tests.e2e.running import RunningGateway, Spark, query, until
 
-CLOSED = "is closed, because who wrote it may not select all"
+CLOSED = "is closed, because its author lacks select on"
 OPEN = ("open", "plain", "called")
 SHUT = ("closed", "view", "mask", "calling", "lent")
 FUNCTION = "CREATE FUNCTION lab.authored_{}(n INT) RETURNS INT RETURN {}"
@@ -47,7 +47,7 @@ def test_what_its_author_may_not_select_closes_in_sql(lab_gateway: RunningGatewa
         assert ask(name) == [(1,)]
     for name in SHUT:
         with pytest.raises(
-            Exception, match=r"SLUICE_NOT_GOVERNABLE.*is closed, because who wrote it"
+            Exception, match=r"SLUICE_NOT_GOVERNABLE.*is closed, because its author"
         ) as refused:
             ask(name)
         assert CANARY not in str(refused.value)

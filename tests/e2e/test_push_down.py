@@ -136,7 +136,7 @@ PRUNED = {
         "SELECT count(*) FROM (SELECT * FROM fact_named) WHERE day = '2024-01-03'",
         r"PartitionFilters: \[isnotnull\(day#\d+\), \(day#\d+ = 2024-01-03\)\]",
     ),
-    "an instant": (
+    "a date or time literal": (
         "SELECT name FROM dim WHERE at >= TIMESTAMP'2024-01-04 00:00:00'",
         r"PushedFilters: \[.*GreaterThanOrEqual\(at,2024-01-04T00:00:00Z\)",
     ),

@@ -127,12 +127,17 @@ def texts_are_held_against_spark(ranger: RangerClient) -> None:
     every = CUSTOMER | {"table": {"values": ["*"]}}
     for kind, text, resources, told in (
         ("filter", "frobnicate(id) = 1", CUSTOMER, "[UNRESOLVED_ROUTINE]"),
-        ("filter", "regoin = 'EMEA'", CUSTOMER, "names `regoin`, which table spark_catalog.sales.customer"),
+        (
+            "filter",
+            "regoin = 'EMEA'",
+            CUSTOMER,
+            "refers to `regoin`, which table spark_catalog.sales.customer",
+        ),
         ("filter", "region = DATE'foo'", CUSTOMER, "INVALID_TYPED_LITERAL"),
         ("filter", "concat(region, 'x')", CUSTOMER, "of type string"),
         ("filter", "frobnicate(id) = 1", every, "[UNRESOLVED_ROUTINE]"),
         ("mask", "frobnicate({col})", name, "[UNRESOLVED_ROUTINE]"),
-        ("mask", "{col} || nmae", name, "names `nmae`"),
+        ("mask", "{col} || nmae", name, "refers to `nmae`"),
         ("mask", "name + array(1)", name, "[DATATYPE_MISMATCH"),
     ):
         with pytest.raises(RangerServiceException) as refused:

@@ -82,13 +82,19 @@ def test_a_pack_with_a_case_that_fails_hides_and_shows_nothing_new(gateway: Runn
 def test_a_broken_pack_changes_nothing_and_is_told_of(gateway: RunningGateway) -> None:
     before = version_in_force(gateway)
     with changed(gateway.config.parent / "policies" / "sales.yaml", "\ncases:", "\ncases: ["):
-        until(lambda: "older policies are in force" in gateway.admin("/readyz")[1], "the note")
+        until(
+            lambda: "the last valid policies, or closed ones, are in force" in gateway.admin("/readyz")[1],
+            "the note",
+        )
         assert gateway.admin("/readyz")[0] == 200
         assert version_in_force(gateway) == before
         assert count_of_regions(gateway)[0][0] == "EMEA"  # type: ignore[index]
         told = next(r for r in reversed(gateway.records) if r["event"] == "rules_not_loaded")
         assert "not YAML" in told["first"]
-    until(lambda: "older policies are in force" not in gateway.admin("/readyz")[1], "mended")
+    until(
+        lambda: "the last valid policies, or closed ones, are in force" not in gateway.admin("/readyz")[1],
+        "mended",
+    )
 
 
 def test_a_filter_that_does_not_parse_closes_its_table_until_it_is_mended(gateway: RunningGateway) -> None:
@@ -97,7 +103,7 @@ def test_a_filter_that_does_not_parse_closes_its_table_until_it_is_mended(gatewa
         assert gateway.admin("/readyz")[0] == 200
         assert "SLUICE_ACCESS_DENIED" in gateway.refusal("bob", REGIONS)
         told = next(r for r in reversed(gateway.records) if r["event"] == "policy_closed")
-        assert "no expression of Spark SQL" in told["fault"]
+        assert "not a Spark SQL expression" in told["fault"]
     until(lambda: "closed ones" not in gateway.admin("/readyz")[1], "mended")
     assert count_of_regions(gateway)[0][0] == "EMEA"  # type: ignore[index]
 
@@ -189,7 +195,7 @@ def test_the_audit_commands_find_what_happened(gateway: RunningGateway) -> None:
 def test_a_second_gateway_on_the_same_ledger_is_refused(gateway: RunningGateway) -> None:
     second = gateway.sluice("serve")
     assert second.returncode == exit_codes.FAULTS
-    assert "another gateway runs with" in second.stderr
+    assert "another gateway already uses" in second.stderr
     assert gateway.query("alice", "SELECT 1") == [(1,)]
 
 

@@ -107,7 +107,7 @@ def ask(request: pytest.FixtureRequest, gateway: RunningGateway) -> Iterator[Ask
 
 @contextlib.contextmanager
 def refused(key: str) -> Iterator[None]:
-    with pytest.raises((hive.OperationalError, PySparkException), match=f"RESET {key} first"):
+    with pytest.raises((hive.OperationalError, PySparkException), match=f"run RESET {key}"):
         yield
 
 
@@ -164,7 +164,8 @@ def test_a_table_that_lacks_a_column_of_a_mask_is_closed_until_it_is_mended(
     ask: Ask, gateway: RunningGateway
 ) -> None:
     told = (
-        "policy `numbers of cards` names column `crad`, which table spark_catalog.zoned.cards does not have"
+        "policy `numbers of cards` refers to column `crad`, which table spark_catalog.zoned.cards does not "
+        "have"
     )
     for text in ("SELECT card FROM zoned.cards", "SELECT count(*) FROM zoned.cards"):
         with pytest.raises((hive.OperationalError, PySparkException), match=told):
@@ -218,7 +219,7 @@ def test_the_command_asks_spark_for_what_policies_name(gateway: RunningGateway) 
     finally:
         file.unlink()
     told = json.loads(done.stdout)
-    assert [what for what in told["not_asked"] if not what.startswith("ports were not tried")] == []
+    assert [what for what in told["not_asked"] if not what.startswith("ports were not checked")] == []
     found = sorted(fault.partition("/zoned/")[2] for fault in told["faults"])
     lines = MISSPELT.splitlines()
 
@@ -234,7 +235,7 @@ def test_the_command_asks_spark_for_what_policies_name(gateway: RunningGateway) 
         " (did you mean `days`?)",
         f"{at('frobnicate')}: policy `no such function`: Spark refuses this filter for {days}: "
         "[UNRESOLVED_ROUTINE] ",
-        f"{at('abs(id)')}: policy `no truth`: this filter is of type int for {days}",
+        f"{at('abs(id)')}: policy `no truth`: this filter has type int for {days}",
         f"{at('no_such_function')}: policy `on a tag`: Spark refuses this filter for "
         "spark_catalog.zoned.regions: [UNRESOLVED_ROUTINE] ",
         f"{at('array(1)')}: policy `other types`: Spark refuses this mask for {days}: [DATATYPE_MISMATCH",

@@ -163,7 +163,7 @@ def test_what_does_not_parse_fails_where_it_fails_in_spark(pair: Pair, text: str
     ("state", "sqlstate", "how"),
     [
         (TOperationState.CANCELED, "HY008", "canceled"),
-        (TOperationState.TIMEDOUT, "HYT00", "ran into its timeout"),
+        (TOperationState.TIMEDOUT, "HYT00", "timed out"),
         (TOperationState.ERROR, "42703", "UNRESOLVED_COLUMN"),
     ],
     ids=["canceled", "timed out", "failed"],

@@ -152,7 +152,7 @@ def test_formats_are_told_from_first_lines(lines: list[bytes], format_: Format) 
     ],
 )
 def test_json_of_which_spark_would_read_a_part_is_refused(lines: list[bytes]) -> None:
-    with pytest.raises(NotKnown, match=r"several JSON documents|too long to tell"):
+    with pytest.raises(NotKnown, match=r"several JSON documents|too long to check"):
         told(lines, FORMATS)
 
 
@@ -195,21 +195,21 @@ def test_files_that_say_that_they_are_utf_16_are_read_so(encoding: str) -> None:
 @pytest.mark.parametrize(
     ("one", "other", "why"),
     [
-        (b"PAR1", b"id,name\n1,x", "several formats: `a` is parquet, `b` is csv"),
-        (b'{"a": 1}', b"id,name\n1,x", "several formats: `a` is json, `b` is csv"),
+        (b"PAR1", b"id,name\n1,x", "different formats: `a` is parquet, `b` is csv"),
+        (b'{"a": 1}', b"id,name\n1,x", "different formats: `a` is json, `b` is csv"),
         (b"id,name\n1,x", b"id;name\n1;x", "`a` has `,` between fields, `b` has `;` between fields"),
         (
             b"id,name\n1,x",
             b"2,x\n3,y",
-            "`a` begins with the names of its columns, `b` with other names or none",
+            "`a` begins with a header, `b` with another header or none",
         ),
-        (b"id,name\n1,x", b"2,x", "with other names or none"),
-        (b"id,name\n1,x", b"id,title\n1,x", "with other names or none"),
+        (b"id,name\n1,x", b"2,x", "with another header or none"),
+        (b"id,name\n1,x", b"id,title\n1,x", "with another header or none"),
         (b"1,x\n2,y", b"1,x,y\n2,y,z", "`a` has 2 columns, `b` has 3 columns"),
         (b"id,n\n1,'a,b'", b'id,n\n1,"a,b"', "`a` has fields in apostrophes, `b` has fields in quotes"),
         (b'id,n\n1,"a ""b"" c"', b'id,n\n1,"a \\"b\\" c"', "`a` has doubled quotes, `b` has backslashes"),
         ("id,n\n1,ß".encode(), b"id,n\n1,\xdf", "`a` is in UTF-8, `b` is in ISO-8859-1"),
-        (b'{"a": 1}\n{"a": 2}', b'{\n"a": 1}', "`a` has a document in each line, `b` is one document"),
+        (b'{"a": 1}\n{"a": 2}', b'{\n"a": 1}', "`a` has one JSON document per line, `b` is one document"),
     ],
 )
 def test_files_that_differ_are_told_by_two_names(one: bytes, other: bytes, why: str) -> None:
@@ -258,7 +258,7 @@ def test_what_all_lines_tell_of_quotes_is_heeded() -> None:
     # Escaped otherwise, what looks as if it went on does not.
     assert answer("b", opens=(True, False)) == Format("csv", {**CSV, "escape": "\\"})
     assert answer("b", file=slashed).options["escape"] == "\\"
-    with pytest.raises(NotKnown, match="`c` has a field with a quote before it and none behind it"):
+    with pytest.raises(NotKnown, match="`c` has a field with an opening quote and no closing one"):
         answer(opens=(True, True), unclosed="c")
     with pytest.raises(NotKnown, match="`b` has the former, `d` the latter"):
         answer("b", "d")
@@ -274,7 +274,7 @@ def test_what_all_lines_are_asked_depends_on_the_format() -> None:
     assert lines is not None
     assert documents is not None
     assert "lag(" in documents
-    with pytest.raises(NotKnown, match="`a` has lines that are none"):
+    with pytest.raises(NotKnown, match="`a` has lines that are not JSON"):
         choose_whole_format(Format("json"), ["a"], [], lambda path: f"`{path}`")
     assert choose_whole_format(Format("json"), [None], [], str) == Format("json")
 

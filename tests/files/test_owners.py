@@ -68,5 +68,5 @@ async def test_it_is_not_of_who_has_its_promoters_name_by_now(database: str, the
     assert await promotion.promote(EVENTS, first, decide, not_escaped) is None
     assert await owner(database, TABLE, second) not in (ALICE.user, None)
     assert await owner(database, TABLE, first) == await owner(database, TABLE) == ALICE.user
-    assert "whoever promoted it" in str(await promotion.maintain_dataset("forget", EVENTS, second))
+    assert "only the user who promoted" in str(await promotion.maintain_dataset("forget", EVENTS, second))
     assert await promotion.maintain_dataset("forget", EVENTS, first) is None

@@ -31,7 +31,7 @@ def test_a_place_has_one_spelling(url: str, expected: Place) -> None:
 
 @pytest.mark.parametrize("url", ["", "x/y", "file:x", "s3a:x"])
 def test_nobody_knows_where_a_relative_path_begins(url: str) -> None:
-    with pytest.raises(ValueError, match="no absolute path"):
+    with pytest.raises(ValueError, match="not an absolute path"):
         parse_place(url)
 
 

@@ -107,14 +107,17 @@ async def test_nothing_is_asked_for_who_may_not(lacking: str) -> None:
         (PlayedSpark(columns=3), "3 columns"),
         (PlayedSpark(kinds=(("parquet", 10, 1, "", "s3a://b/raw/events/a"),)), "9 files"),
         (PlayedSpark(kinds=()), "no files"),
-        (PlayedSpark(head=b"hello"), "none of parquet, csv"),
-        (PlayedSpark(marks=("s3a://b/raw/events/_delta_log",)), "it is a table of Delta"),
-        (PlayedSpark(marks=("s3a://b/raw/_delta_log",)), "lies in a table of Delta"),
-        (PlayedSpark(marks=("s3a://b/metadata",)), "lies in a table of Iceberg"),
-        (PlayedSpark(marks=("s3a://b/.hoodie",)), "lies in a table of Hudi"),
-        (PlayedSpark(marks=("s3a://b/raw/snapshot", "s3a://b/raw/schema")), "lies in a table of Paimon"),
+        (PlayedSpark(head=b"hello"), "none of these formats: parquet, csv"),
+        (PlayedSpark(marks=("s3a://b/raw/events/_delta_log",)), "it is a table of format Delta"),
+        (PlayedSpark(marks=("s3a://b/raw/_delta_log",)), "is inside a table of format Delta"),
+        (PlayedSpark(marks=("s3a://b/metadata",)), "is inside a table of format Iceberg"),
+        (PlayedSpark(marks=("s3a://b/.hoodie",)), "is inside a table of format Hudi"),
+        (
+            PlayedSpark(marks=("s3a://b/raw/snapshot", "s3a://b/raw/schema")),
+            "is inside a table of format Paimon",
+        ),
         (PlayedSpark(kinds=(("parquet", 1, 1, "", "s3a://b/raw/events/`x`"),)), "safely"),
-        (PlayedSpark(kinds=tuple((str(n), 1, 1, "", "") for n in range(17))), "many kinds"),
+        (PlayedSpark(kinds=tuple((str(n), 1, 1, "", "") for n in range(17))), "different kinds"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -349,7 +352,7 @@ async def test_a_table_that_no_promotion_made_is_made_anew_where_that_is_asked_f
     assert not await mine.is_unfinished(EVENTS)
     assert await mine.promote(EVENTS, ALICE, decide, not_escaped) is None
     assert await kept(database) == [], "nobody asked for it"
-    assert "no table that was made of files" in str(await mine.maintain_dataset("promote", EVENTS, ALICE))
+    assert "was not created from files" in str(await mine.maintain_dataset("promote", EVENTS, ALICE))
     assert await mine.promote(EVENTS, ALICE, decide, not_escaped, asked=True) is None
     assert await kept(database) == [("lake", "raw/events", "alice")]
     assert (spark.made, await mine.maintain_dataset("promote", EVENTS, ALICE)) == (2, None)
@@ -358,8 +361,11 @@ async def test_a_table_that_no_promotion_made_is_made_anew_where_that_is_asked_f
 @pytest.mark.parametrize(
     ("told", "why"),
     [
-        ("Type: EXTERNAL\nComment: x\nLocation: s3a://b/else", "it is one of `s3a://b/else`"),
-        ("Type: MANAGED\nComment: x\nType: EXTERNAL\nLocation: s3a://b/raw/events", "deletes with it"),
+        ("Type: EXTERNAL\nComment: x\nLocation: s3a://b/else", "it is a table at `s3a://b/else`"),
+        (
+            "Type: MANAGED\nComment: x\nType: EXTERNAL\nLocation: s3a://b/raw/events",
+            "Spark deletes its files",
+        ),
         ("Type: VIEW\nView Text: SELECT 1", "it is a view"),
     ],
 )
@@ -435,7 +441,7 @@ async def test_a_promotion_that_was_cut_gives_way_to_somebody_elses_table(databa
         mine.maintain_dataset("forget", EVENTS, ALICE),
     ):
         await store.begin(connection, "lake", "raw/events", EVENTS, "s3a://b/raw/events", "bob")
-        assert "deletes with it" in str(await one)
+        assert "Spark deletes its files" in str(await one)
         assert await store.list_unfinished_promotions(connection) == []
     assert not any(sql.startswith("DROP TABLE") for sql in spark.asked)
     await connection.close()
@@ -447,7 +453,7 @@ async def test_lines_are_looked_through_before_a_table_is_made_of_them(database:
     spark = PlayedSpark(kinds=kinds, head=b"id,name\n1,x", lines=broken)
     refused = await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped)
     assert refused is not None
-    assert "`b c.csv` has a field with a quote before it" in refused.message
+    assert "`b c.csv` has a field with an opening quote" in refused.message
     spark.lines = (None, None, True, None, False, None)
     assert await promoter(spark, database).promote(EVENTS, ALICE, decide, not_escaped) is None
     (made,) = (sql for sql in spark.asked if sql.startswith("CREATE TABLE"))
@@ -498,7 +504,7 @@ def test_links_lead_out_wherever_they_stand(tmp_path: Path) -> None:
     for path in (("a",), ("a", "b"), ("way",), ("way", "file")):
         with pytest.raises(LeadsOut, match="link"):
             require_no_links(str(tmp_path), path, 9)
-    with pytest.raises(LeadsOut, match="nothing"):
+    with pytest.raises(LeadsOut, match="does not exist"):
         require_no_links(str(tmp_path), ("absent",), 9)
 
 
@@ -535,7 +541,7 @@ def test_a_deep_tree_is_told_and_keeps_nothing_open(tmp_path: Path) -> None:
             below = next_
     finally:
         os.close(below)
-    with pytest.raises(LeadsOut, match=f"more than {DEEPEST} directories in each other"):
+    with pytest.raises(LeadsOut, match=f"nested more than {DEEPEST} directories"):
         require_no_links(str(tmp_path), ("d",), 1)
     assert len(list(Path("/proc/self/fd").iterdir())) == opened
     subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)
@@ -553,7 +559,7 @@ def test_a_file_system_that_does_not_tell_cases_apart_has_one_name_for_each_file
     monkeypatch.setattr("gateway.files.links.os.open", open_any_case)
     require_no_links(str(tmp_path), ("raw", "events"), 9)
     for path in (("Raw", "events"), ("raw", "Events")):
-        with pytest.raises(LeadsOut, match="nothing"):
+        with pytest.raises(LeadsOut, match="does not exist"):
             require_no_links(str(tmp_path), path, 9)
 
 
@@ -563,7 +569,7 @@ async def test_a_hundred_thousand_files_are_a_row_and_one_more_is_too_many(datab
     mine = promoter(spark, database, many)
     refused = await mine.promote(EVENTS, ALICE, decide, not_escaped)
     assert refused is not None
-    assert "more than the 100000 files" in refused.message
+    assert "more than 100000 files" in refused.message
     spark.kinds = (("parquet", 100_000, 1, "AB", "s3a://b/raw/events/a.parquet"),)
     assert await mine.promote(EVENTS, ALICE, decide, not_escaped) is None
 
@@ -589,7 +595,7 @@ async def test_files_are_listed_once_where_one_has_the_columns_of_all(
 
 @pytest.mark.parametrize(
     ("step", "why"),
-    [("USING binaryFile", "cannot list its files"), ("USING text", "vanished"), ("CREATE TABLE", "columns")],
+    [("USING binaryFile", "cannot list its files"), ("USING text", "is gone"), ("CREATE TABLE", "columns")],
 )
 async def test_files_that_vanish_meanwhile_leave_nothing(step: str, why: str, database: str) -> None:
     spark = PlayedSpark()

@@ -91,7 +91,7 @@ async def test_what_was_found_goes_when_it_is_so_no_more(database: str, connecti
     kinds, spark.kinds = spark.kinds, ()
     await pass_time(connection, 100, EVENTS.table)
     assert await mine.look()
-    assert "no table any more" in (await findings(connection))[EVENTS.table]
+    assert "no longer be a table" in (await findings(connection))[EVENTS.table]
     spark.kinds = kinds
     await pass_time(connection, 100, EVENTS.table)
     assert await mine.look()

@@ -136,7 +136,7 @@ def test_a_link_is_no_directory_even_when_it_takes_the_place_of_one(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("root", "why"),
-    [("absent", "is missing"), ("file", "is no directory"), ("closed", "cannot be read")],
+    [("absent", "is missing"), ("file", "is not a directory"), ("closed", "cannot be read")],
 )
 async def test_a_root_that_cannot_be_walked_is_told(
     tmp_path: Path, root: str, why: str, monkeypatch: Any

@@ -86,7 +86,7 @@ async def test_passwords_that_are_never_right(password: str) -> None:
     here = gateway()
     here.users["empty"] = user("empty", "")
     for name in ("bob", "empty"):
-        with pytest.raises(AuthenticationFailed, match="wrong user name or password"):
+        with pytest.raises(AuthenticationFailed, match="invalid user name or password"):
             await here.authenticator.login(Password(name, password), HERE)
 
 

@@ -72,5 +72,5 @@ async def test_beeline_reads_rows_errors_and_metadata(tmp_path: Path) -> None:
 async def test_beeline_is_told_that_the_password_is_wrong() -> None:
     async with listening() as gateway:
         out = await beeline(gateway, "-e", "SELECT 1", password="wrong")
-        assert "Error validating the login: wrong user name or password" in out
+        assert "Error validating the login: invalid user name or password" in out
         assert gateway.world.backend.sessions == []

@@ -117,12 +117,12 @@ async def test_the_ways_to_log_in() -> None:
 async def test_wrong_logins_are_told_apart_from_refusals_and_tell_what_to_do() -> None:
     async with connect_listening(logins=LoginLimits(failures=100)) as here:
         for metadata, text in (
-            ((), "no token was sent; connect with `sc://HOST:PORT/;token=TOKEN`"),
+            ((), "no token in the request; connect with `sc://HOST:PORT/;token=TOKEN`"),
             ((("authorization", "Bearer nonsense"),), "the token is unknown or was revoked"),
-            ((("authorization", "Bearer bob:wrong"),), "wrong user name or password"),
-            ((("authorization", "Bearer bob:"),), "wrong user name or password"),
-            ((("authorization", "Bearer nobody:secret"),), "wrong user name or password"),
-            ((("authorization", "Bearer :secret"),), "no user name before the colon"),
+            ((("authorization", "Bearer bob:wrong"),), "invalid user name or password"),
+            ((("authorization", "Bearer bob:"),), "invalid user name or password"),
+            ((("authorization", "Bearer nobody:secret"),), "invalid user name or password"),
+            ((("authorization", "Bearer :secret"),), "the user name before the colon is empty"),
             ((("authorization", "Bearer"),), "neither Bearer nor Basic"),
             ((("authorization", "Digest x"),), "neither Bearer nor Basic"),
             ((("authorization", "Basic !!!"),), "not base64"),
@@ -176,14 +176,14 @@ async def test_a_wrong_login_that_is_repeated_at_once_is_one() -> None:
     wrong = (("authorization", "Bearer bob:wrong"),)
     async with connect_listening(ConnectLimits(refusal_s=5), LoginLimits(failures=3)) as here:
         for _ in range(6):
-            with ends_with(Code.UNAUTHENTICATED, "wrong user name or password"):
+            with ends_with(Code.UNAUTHENTICATED, "invalid user name or password"):
                 await here.call(metadata=wrong)
         assert len(here.world.ledger.of("login")) == 1
         # Other guesses count, and so does the same one later.
         with ends_with(Code.UNAUTHENTICATED):
             await here.call(metadata=(("authorization", "Bearer bob:wrong2"),))
         here.now += 5
-        for text in ("wrong user name", "wrong user name"):
+        for text in ("invalid user name", "invalid user name"):
             with ends_with(Code.UNAUTHENTICATED, text):
                 await here.call(metadata=wrong)
         with ends_with(Code.UNAUTHENTICATED, "too many failed logins"):
@@ -248,7 +248,7 @@ async def test_a_call_without_a_request_is_an_error_and_not_a_wait() -> None:
     async with connect_listening() as here:
         call = here.channel().stream_stream(METHODS["Config"].path)(metadata=here.bearer)
         await call.done_writing()
-        with ends_with(Code.INVALID_ARGUMENT, "without a request"):
+        with ends_with(Code.INVALID_ARGUMENT, "before sending a request"):
             await call.read()
 
 
@@ -256,7 +256,7 @@ async def test_a_call_whose_request_does_not_come_is_ended() -> None:
     async with connect_listening(ConnectLimits(request_timeout_s=0.05)) as here:
         for method in ("Config", "ExecutePlan", "AddArtifacts"):
             call = here.channel().stream_stream(METHODS[method].path)(metadata=here.bearer)
-            with ends_with(Code.INVALID_ARGUMENT, "no whole request came"):
+            with ends_with(Code.INVALID_ARGUMENT, "no complete request arrived"):
                 await call.read()
 
 

@@ -110,24 +110,24 @@ async def test_a_token_says_who_somebody_is() -> None:
         (lambda: token(aud=None), "has no `aud`"),
         (lambda: token(exp=None), "has no `exp`"),
         (lambda: token(iss=None), "has no `iss`"),
-        (lambda: token(iss="https://login.example/realms/other"), "of another issuer"),
-        (lambda: token(OTHER), "does not fit a key"),
-        (lambda: token(OTHER, kid=None), "does not fit a key"),
-        (lambda: token(kid="unknown"), "does not fit a key"),
-        (lambda: token(kid="curve"), "does not fit a key"),
-        (lambda: token(CURVE, kid="one", alg="ES256"), "does not fit a key"),
+        (lambda: token(iss="https://login.example/realms/other"), "from another issuer"),
+        (lambda: token(OTHER), "does not match any key"),
+        (lambda: token(OTHER, kid=None), "does not match any key"),
+        (lambda: token(kid="unknown"), "does not match any key"),
+        (lambda: token(kid="curve"), "does not match any key"),
+        (lambda: token(CURVE, kid="one", alg="ES256"), "does not match any key"),
         (lambda: token(alg="RS512"), "algorithm is not allowed"),
         (lambda: token("secret" * 10, alg="HS256"), "algorithm is not allowed"),
         (lambda: token(None, alg="none"), "algorithm is not allowed"),
-        (lambda: token(headers={"crit": ["b64"], "b64": True}), "no JSON Web Token"),
+        (lambda: token(headers={"crit": ["b64"], "b64": True}), "not a JSON Web Token"),
         (lambda: token(preferred_username=None), "no user name in `preferred_username`"),
         (lambda: token(preferred_username=" eva"), "no user name"),
         (lambda: token(preferred_username=["eva"]), "no user name"),
         (lambda: token(preferred_username="e\nva"), "no user name"),
         (lambda: token(groups=["a", 7]), "not a list of names"),
-        (lambda: token()[:-20], "no JSON Web Token"),
-        (lambda: token().replace(".", ".e30.", 1), "no JSON Web Token"),
-        (lambda: "eyJ.e30.x", "no JSON Web Token"),
+        (lambda: token()[:-20], "not a JSON Web Token"),
+        (lambda: token().replace(".", ".e30.", 1), "not a JSON Web Token"),
+        (lambda: "eyJ.e30.x", "not a JSON Web Token"),
         (lambda: "eyJ" + "x" * 70_000 + ".a.b", "too long"),
     ],
 )
@@ -140,7 +140,7 @@ async def test_claims_that_are_changed_do_not_fit_the_signature() -> None:
     head, body, signature = token().split(".")
     claims = json.loads(base64.urlsafe_b64decode(body + "=="))
     changed = base64.urlsafe_b64encode(json.dumps({**claims, "preferred_username": "admin"}).encode())
-    with pytest.raises(TokenRefused, match="does not fit"):
+    with pytest.raises(TokenRefused, match="does not match"):
         await Issuer().logins().check(f"{head}.{changed.decode().rstrip('=')}.{signature}")
 
 
@@ -218,7 +218,7 @@ async def test_the_discovery_document_has_to_be_the_issuers(document: Any) -> No
 
 
 async def test_an_issuer_that_cannot_be_reached_is_unavailable() -> None:
-    with pytest.raises(IssuerUnavailable, match="cannot be asked"):
+    with pytest.raises(IssuerUnavailable, match="cannot be reached"):
         await fetch_json("http://127.0.0.1:1/keys")
 
 
@@ -258,10 +258,10 @@ async def test_a_token_logs_in_as_bearer_and_in_the_place_of_a_password() -> Non
 @pytest.mark.parametrize(
     ("show", "why"),
     [
-        (lambda: Password("bob", token()), "another user's"),
+        (lambda: Password("bob", token()), "another user"),
         (lambda: Bearer(token(preferred_username="bob")), "in the user file"),
-        (lambda: Bearer(token(OTHER)), "does not fit"),
-        (lambda: Password("Eva", "secret"), "wrong user name or password"),
+        (lambda: Bearer(token(OTHER)), "does not match"),
+        (lambda: Password("Eva", "secret"), "invalid user name or password"),
     ],
 )
 async def test_a_token_is_nobody_elses_and_nobody_of_the_file(
@@ -285,7 +285,7 @@ async def test_bad_tokens_block_their_address_and_an_issuer_that_is_away_blocks_
     endpoint.issuer.now += 31
     await endpoint.login(Bearer(token()))
     for _ in range(10):
-        with pytest.raises(AuthenticationFailed, match="does not fit"):
+        with pytest.raises(AuthenticationFailed, match="does not match"):
             await endpoint.login(Bearer(token(OTHER)))
     with pytest.raises(AuthenticationFailed, match="too many failed logins"):
         await endpoint.login(Bearer(token(OTHER)))

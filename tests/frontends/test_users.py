@@ -63,8 +63,8 @@ def test_nobody(text: str) -> None:
         (GOOD.replace("[analysts, eu]", "analysts"), "users.yaml:4: groups must be a list"),
         (GOOD.replace("[analysts, eu]", "[[a]]"), "users.yaml:4: a group must be a text"),
         (GOOD.replace("bob:", "' bob':"), "users.yaml:3: the user name ` bob`"),
-        (GOOD.replace("m=8", "m=4194304"), "users.yaml:3: the password hash of `bob` takes more than"),
-        (GOOD + "    id: 12\n", "users.yaml:6: `id` is of 8 to 32 digits and letters up to `f`"),
+        (GOOD.replace("m=8", "m=4194304"), "users.yaml:3: the password hash of `bob` needs more than"),
+        (GOOD + "    id: 12\n", "users.yaml:6: `id` must be 8 to 32 digits and letters from `a` to `f`"),
         ("users: {bob: {\n", "users.yaml:2: "),
         ("users: !!python/object:os.system {}\n", "users.yaml:1: "),
     ],
@@ -232,7 +232,7 @@ def test_nobody_logs_in_by_a_file_that_could_not_be_read_for_too_long(tmp_path: 
     path.write_text("- bob\n")
     users.look()
     assert users.users == {}, "whoever was removed meanwhile is not let in again by a broken file"
-    assert users.stale() == "the user file has been at fault for 60 s"
+    assert users.stale() == "the user file has been invalid for 60 s"
     path.unlink()
     users.look()
     assert users.stale() == "the user file could not be read for 60 s"
@@ -308,7 +308,7 @@ def test_a_file_with_faults_keeps_nobody_in_for_ever(tmp_path: Path) -> None:
     assert users.stale() is None
     now[0] = 60.5
     assert users.users == {}
-    assert users.stale() == "the user file has been at fault for 60 s"
+    assert users.stale() == "the user file has been invalid for 60 s"
     path.write_text(good)
     assert users.look()
     assert set(users.users) == {"ann", "bob"}
@@ -413,9 +413,9 @@ async def test_nobody_is_removed_by_a_file_that_is_still_written_to(
 def test_a_pipe_is_no_file_and_nesting_has_an_end(tmp_path: Path) -> None:
     path = tmp_path / "users.yaml"
     os.mkfifo(path)
-    with pytest.raises(UnreadableFiles, match="it is no file"):
+    with pytest.raises(UnreadableFiles, match="it is not a file"):
         read_users(path)
-    with pytest.raises(Faults, match="nested too deeply"):
+    with pytest.raises(Faults, match="nested too deep"):
         parse_users("[" * 10_000)
 
 
@@ -454,12 +454,12 @@ def test_a_user_may_have_tokens_only() -> None:
     [
         ("x", "tokens must be a list"),
         ("[x]", "a token must be a mapping"),
-        ("[{id: 0a1b2c3d}]", "a token has an `id` and a `hash`"),
-        ("[{id: 0a1b2c3d, hash: secret}]", "a token has an `id` and a `hash`"),
-        (f"[{{id: x, hash: '{TOKEN_HASH}'}}]", "a token has an `id` and a `hash`"),
+        ("[{id: 0a1b2c3d}]", "a token needs an `id` and a `hash`"),
+        ("[{id: 0a1b2c3d, hash: secret}]", "a token needs an `id` and a `hash`"),
+        (f"[{{id: x, hash: '{TOKEN_HASH}'}}]", "a token needs an `id` and a `hash`"),
         (f"[{{id: 0a1b2c3d, hash: '{TOKEN_HASH}', expire: x}}]", "unknown key `expire`"),
-        (f"[{{id: 0a1b2c3d, hash: '{TOKEN_HASH}', expires: soon}}]", "`expires: soon` is no time"),
-        (f"[{{id: 0a1b2c3d, hash: '{TOKEN_HASH}', expires: 2030-01-01}}]", "is no time"),
+        (f"[{{id: 0a1b2c3d, hash: '{TOKEN_HASH}', expires: soon}}]", "`expires: soon` is not a time"),
+        (f"[{{id: 0a1b2c3d, hash: '{TOKEN_HASH}', expires: 2030-01-01}}]", "is not a time"),
         ("[" + f"{{id: 0a1b2c3d, hash: '{TOKEN_HASH}'}}," * 101 + "]", "at most 100 tokens"),
     ],
 )
@@ -470,7 +470,7 @@ def test_a_token_that_is_not_understood_is_a_fault(tokens: str, fault: str) -> N
 
 def test_a_token_has_one_owner() -> None:
     tokens = f"{{tokens: [{{id: 0a1b2c3d, hash: '{TOKEN_HASH}'}}]}}"
-    with pytest.raises(Faults, match="token `0a1b2c3d` stands with `bob` and `eve`"):
+    with pytest.raises(Faults, match="token `0a1b2c3d` is both of `bob` and `eve`"):
         parse_users(f"users:\n  bob: {tokens}\n  eve: {tokens}\n")
 
 

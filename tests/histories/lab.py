@@ -94,7 +94,7 @@ class Lab:
             assert not faults, faults[-1]
             return self._told("rules_in_force") > before
 
-        until(in_force, "policies are in force")
+        until(in_force, "policies, or closed ones, are in force")
 
     def group(self, user: str, groups: frozenset[str]) -> None:
         """Give a user other groups."""

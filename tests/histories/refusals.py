@@ -25,13 +25,17 @@ class Rule:
 
 
 RULES = (
-    Rule("what varies is not cached", KEEPING, "Spark would go on showing its cached rows"),
+    Rule("what varies is not cached", KEEPING, "Spark would show its cached rows"),
     Rule(
         "what was made under other policies ended",
         (*QUERIES, *KEEPING, "temp_view", "table", "insert", "drop_temp", "uncache"),
-        "ended because the policies changed|because the policies changed",
+        "ended because the policies",
     ),
-    Rule("commands see raw rows", ("cache", "refresh"), "hidden from or masked|masks or filters"),
+    Rule(
+        "commands see raw rows",
+        ("cache", "refresh"),
+        "row filter, column mask or hidden column|masks or filters",
+    ),
     Rule("no collation reaches a policy", ("temp_view", "table"), "DEFAULT COLLATION"),
     Rule("a stream goes on with its own checkpoint", ("stream",), "CHECKPOINT|checkpoint"),
     Rule("what another view may read is not dropped", ("drop_temp",), "VIEW_IN_USE"),

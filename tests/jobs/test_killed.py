@@ -82,11 +82,13 @@ async def place(database: str, tmp_path: Path, worker: Worker) -> AsyncIterator[
 
 async def test_the_archive(place: Place) -> None:
     await fill(place.dsn, day_of_events(count=16))
-    await place.kill_at_each(archive_of, {}, "read from PostgreSQL", "written", "in its place", ": archived")
+    await place.kill_at_each(
+        archive_of, {}, "read from PostgreSQL", "written", "moved into place", ": archived"
+    )
     before = await place.worker.rows(place.lake / "audit_event", "SELECT * FROM lake ORDER BY event_id")
     # Late events: the day has files that must not be lost.
     await fill(place.dsn, day_of_events(count=4, number=3))
-    await place.kill_at_each(archive_of, {}, "in its place")
+    await place.kill_at_each(archive_of, {}, "moved into place")
     after = await place.worker.rows(place.lake / "audit_event", "SELECT * FROM lake ORDER BY event_id")
     events = await place.connection.fetch("SELECT event_id FROM sluice.audit_event")
     assert [row["event_id"] for row in after] == sorted(str(row["event_id"]) for row in events)
@@ -101,7 +103,7 @@ async def test_roll_ups(place: Place, tmp_path: Path) -> None:
     await place.run(rollups_of, chosen)
     before = await place.rows(names)
     await fill(place.dsn, day_of_events(count=10, number=2))
-    await place.kill_at_each(rollups_of, chosen, "rows written", "in its place")
+    await place.kill_at_each(rollups_of, chosen, "rows written", "moved into place")
     after = await place.rows(names), await place.kept(*names)
     assert after[0] != before
     await place.connection.execute("DELETE FROM sluice.job_watermark")
@@ -112,7 +114,7 @@ async def test_roll_ups(place: Place, tmp_path: Path) -> None:
 async def test_the_closure(place: Place, tmp_path: Path) -> None:
     names = TABLES["closure"]
     await draw(place.connection, 1, tables=4, edges=10)
-    await place.kill_at_each(closure_of, CLOSURE, "edges read", "rows of closure_tag", "in its place")
+    await place.kill_at_each(closure_of, CLOSURE, "edges read", "rows of closure_tag", "moved into place")
     after = await place.rows(names), await place.kept("closure_finding")
     assert all(after[0])
     await place.connection.execute("DELETE FROM sluice.closure_state")
@@ -127,7 +129,7 @@ async def test_recommendations(place: Place, tmp_path: Path) -> None:
 
     await fill(place.dsn, record())
     await place.run(rollups_of, {"parsed": False})
-    await place.kill_at_each(recommend_of, CHOSEN, "in its place", "held against the policies")
+    await place.kill_at_each(recommend_of, CHOSEN, "moved into place", "with the policies")
     after = await place.rows(TABLES["recommend"]), await recommended()
     assert after[1]
     another = tmp_path / "another"

@@ -192,7 +192,9 @@ PACK = "service: spark\npolicies: []\n"
     ],
     ids=["verify", "replay"],
 )
-@pytest.mark.parametrize("error", [BackendUnavailable("no Spark"), asyncio.CancelledError()], ids=repr)
+@pytest.mark.parametrize(
+    "error", [BackendUnavailable("no address of Spark"), asyncio.CancelledError()], ids=repr
+)
 async def test_texts_that_a_run_has_read_go_with_it_though_it_fails(
     database: str,
     tmp_path: Path,
@@ -260,5 +262,5 @@ async def test_the_archive_removes_what_killed_runs_have_read_and_nothing_of_tho
         await archived()
         assert left.exists()
         await other.execute("SELECT pg_advisory_unlock_all()")
-    assert "`_verify`: what a killed run had read of the record is removed" in await archived()
+    assert "`_verify`: removed what a killed run had left there" in await archived()
     assert not left.exists()

@@ -130,7 +130,7 @@ def test_it_stops_nothing_but_what_it_has_started() -> None:
     words = (*build_pacing_command(0.25), sys.executable, "-c", "")
     ran = subprocess.run(words, capture_output=True, text=True, check=False)
     assert ran.returncode != 0
-    assert "leads no session" in ran.stderr
+    assert "does not lead its session" in ran.stderr
 
 
 def test_without_a_share_there_is_nothing_between() -> None:

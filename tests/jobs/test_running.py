@@ -146,7 +146,7 @@ async def test_two_at_once_exclude_each_other_and_the_second_says_who(database: 
 
     first = asyncio.create_task(start(database, tmp_path, job(waits)))
     await running.wait()
-    with pytest.raises(JobBusy, match=f"process {os.getpid()}, runs `sample`, since 2"):
+    with pytest.raises(JobBusy, match=f"process {os.getpid()}, has been running `sample` since 2"):
         await start(database, tmp_path, job(nothing))
     go.set()
     await first
@@ -163,7 +163,9 @@ async def test_who_needs_a_job_to_stand_still_is_told_and_no_run_that_was_killed
     )
     await connection.execute("SET application_name = 'sluice-job-other'")
     await connection.execute("SELECT pg_advisory_lock($1, hashtext('sample'))", LOCKS)
-    with pytest.raises(JobBusy, match=r"^host, process 7, runs `other`, since 2.*; `sample` can run when"):
+    with pytest.raises(
+        JobBusy, match=r"^host, process 7, has been running `other` since 2.*; run `sample` when"
+    ):
         await start(database, tmp_path, job(nothing))
 
 
@@ -228,7 +230,7 @@ async def forges(work: Work) -> Outcome:
 
 
 async def breaks(work: Work) -> Outcome:
-    raise BackendUnavailable("no Spark")
+    raise BackendUnavailable("no address of Spark")
 
 
 async def test_a_run_of_a_part_says_nothing_of_the_whole_but_what_it_finds(
@@ -352,7 +354,7 @@ async def test_a_process_that_was_killed_leaves_nothing_behind_and_the_next_ends
 ) -> None:
     """By SIGKILL, where files are in their place and PostgreSQL does not know; test_killed has all points."""
     await fill(database, day_of_events(count=30))
-    assert await killed_at(config, "in its place")
+    assert await killed_at(config, "moved into place")
     code, out, err = await ended(config, "run", "archive", "--json")
     assert code == exit_codes.OK, err
     events = await connection.fetchval("SELECT count(*) FROM sluice.audit_event")
@@ -372,14 +374,14 @@ async def test_the_command_says_who_runs_it_and_what_there_is(
     await fill(database, ())
     await connection.execute("SELECT pg_advisory_lock($1, hashtext('archive'))", 0x736C756A)
     code, _, err = await ended(config, "run", "archive")
-    assert (code, "somebody else is about to run `archive`" in err) == (exit_codes.BUSY, True)
+    assert (code, "another process is about to run `archive`" in err) == (exit_codes.BUSY, True)
     assert (await ended(config, "run", "nonsense"))[0] == exit_codes.FAULTS
     assert (await ended(config, "run"))[0] == exit_codes.FAULTS
     await connection.execute("SELECT pg_advisory_unlock_all()")
     await connection.execute(f"SET application_name = '{VERIFYING}'")
     await keep_archive(connection, lambda _: None)
     code, _, err = await ended(config, "run", "archive")
-    assert (code, "`sluice audit verify` reads the archive" in err) == (exit_codes.BUSY, True)
+    assert (code, "`sluice audit verify` is reading the archive" in err) == (exit_codes.BUSY, True)
     await connection.execute("SELECT pg_advisory_unlock_all()")
     (config.parent / "lake").write_text("something else")
     code, _, err = await ended(config, "run", "archive")

@@ -124,7 +124,7 @@ async def test_a_parser_that_stays_away_fails_the_run(
     monkeypatch.setattr(rollup_texts, "PAUSES_S", (0.0,))
 
     async def fingerprint(text: str) -> NotRead:
-        return NotRead("UNAVAILABLE", "the reader is restarting; try again")
+        return NotRead("UNAVAILABLE", "the parser service is restarting; try again")
 
     with pytest.raises(BackendUnavailable, match="restarting"):
         await write_fingerprints(rows("a"), tmp_path, fingerprint)

@@ -53,7 +53,7 @@ async def test_the_wheel_is_the_application(database: str, tmp_path: Path) -> No
     finally:
         await connection.close()
     refused = await submitted(tmp_path, *submit, "archive", "--master", "local[1]", "--config", str(config))
-    assert "`spark-submit` has said where Spark runs" in refused
+    assert "`spark-submit` already determines where Spark runs" in refused
 
 
 def wheels(directory: Path) -> list[Path]:

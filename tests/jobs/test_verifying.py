@@ -260,9 +260,9 @@ async def test_what_was_done_to_the_archive_s_copies_is_found(place: Place) -> N
     assert await place.here() == [], "the record is in PostgreSQL"
     found = [(kind, where.partition("`, ")[2]) for kind, where in await place.found()]
     assert sorted(found) == [
-        ("added", "is in the archive, and not in PostgreSQL, which has its day"),
-        ("changed", "is another in the archive than in PostgreSQL"),
-        ("changed", "lies in the archive's files of another hour"),
+        ("added", "is in the archive but not in PostgreSQL, which has its day"),
+        ("changed", "differs between the archive and PostgreSQL"),
+        ("changed", "is in the archive's files of another hour"),
         ("missing", "is not in the archive, which has its day"),
         ("repeated", "is in the archive twice"),
     ]
@@ -306,7 +306,7 @@ async def test_days_that_nobody_archived_and_days_that_are_gone_are_found(place:
     table = place.lake / TABLE
     (table / f"day={SECOND}").rename(table / "day=2026-12-24")
     found = await place.found()
-    assert ("added", "`day=2026-12-24` of the archive, which no run has put there") in found
+    assert ("added", "`day=2026-12-24` of the archive was not written by any run") in found
     assert ("missing", f"`day={SECOND}` of the archive") in found
 
 
@@ -337,7 +337,7 @@ async def test_the_command_tells_it_as_without_spark(place: Place, tmp_path: Pat
 async def test_a_killed_run_leaves_nothing_and_the_archive_waits_for_the_next(place: Place) -> None:
     chosen = {"key": KEY.public_key().public_bytes_raw()}
     where: dict[str, Any] = {"dsn": place.dsn, "lake": place.lake, "now": NOW}
-    for line in ("read from PostgreSQL", "parts of chains walked"):
+    for line in ("read from PostgreSQL", "parts of chains checked"):
         killed, told = await place.worker.killed_at(line, verify_of, dict(chosen), **where)
         assert killed, told
     assert (await place.run()).rows_in > 0

@@ -314,7 +314,7 @@ def replay_of(chosen: dict[str, Any]) -> Job:
     @asynccontextmanager
     async def look_up() -> AsyncIterator[Any]:
         if now is None:
-            raise BackendUnavailable("no Spark")
+            raise BackendUnavailable("no address of Spark")
         yield StaticCatalog(now).look_up
 
     return replay(ReplayOptions(proposal=proposal, look_up=look_up, parts=4, **chosen))
@@ -363,7 +363,7 @@ def breaking(what: str) -> Iterator[None]:
         "no mask": (Viewing, "masks", lambda self: {}),
         "no filter": (Viewing, "rows", lambda self, remembered: None),
         "no hash": (masks, "_hash", lambda c, type_, b: c),
-        "no definer": (seeing, "seen_by", _seen_by_readers),
+        "no definer": (seeing, "combine_views", _seen_by_readers),
     }
     obligations._plain_mask.cache_clear()
     with pytest.MonkeyPatch.context() as patch:

@@ -331,7 +331,7 @@ async def test_of_two_who_decide_at_once_the_second_learns_of_the_first(world: W
     assert (await world.one("a.id")).decided_by == "ann"
     await decide(other, [1], REJECTED, "bob", again=True)
     assert (await world.one("a.id")).state == REJECTED
-    with pytest.raises(Faults, match="there is no proposal 99"):
+    with pytest.raises(Faults, match="proposal 99 does not exist"):
         await decide(other, [1, 99], ACCEPTED, "bob", again=True)
     assert (await world.one("a.id")).state == REJECTED
     await other.close()

@@ -21,7 +21,7 @@ from tests.plan.frames import sql, table
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 READ = "SELECT id FROM sales.fit"
-CLOSED = "a policy for spark_catalog.sales.fit is closed, because who wrote it may not select all"
+CLOSED = "a policy for spark_catalog.sales.fit is closed, because its author lacks select on something"
 BEYOND = "a policy for spark_catalog.sales.fit calls spark_catalog.hr."
 """What nobody can tell of a function closes, whoever wrote the policy."""
 DEPARTMENT = "fit.id IN (SELECT d.id FROM spark_catalog.hr.department d WHERE d.name = 'x')"
@@ -116,7 +116,7 @@ async def test_a_verdict_does_not_outlive_who_wrote_what_it_rests_on(reader: Rea
 async def test_a_misspelt_column_in_a_lambda_function_closes(reader: ReaderPool, text: str) -> None:
     """Spark would look for it around the guard, where the user may have a column of that name."""
     asked = "SELECT (SELECT max(id) FROM sales.fit) FROM VALUES (1) AS o(crad)"
-    assert "does not fit its columns" in why(await world("ann", text).judge(asked, reader, user="bob"))
+    assert "does not match its columns" in why(await world("ann", text).judge(asked, reader, user="bob"))
 
 
 def is_closed(verdict: Verdict) -> bool:
@@ -253,11 +253,9 @@ async def test_a_metric_view_in_a_text_means_the_same_in_each_session(
             why(await made.judge_plan(execute(table("sales.fit")), reader, user="bob")),
         ]
         for each in told:
-            assert (each == "") if is_open else "without its catalog" in each or CLOSED in each, each
+            assert (each == "") if is_open else "without a catalog" in each or CLOSED in each, each
     if not is_open:
-        assert "without its catalog" in why(
-            await measured("ann", text, source).judge(READ, reader, user="bob")
-        )
+        assert "without a catalog" in why(await measured("ann", text, source).judge(READ, reader, user="bob"))
 
 
 @pytest.mark.parametrize(

@@ -239,7 +239,7 @@ PLANS: dict[str, tuple[Callable[[], Frame], int, list[str]]] = {
         1,
         ["id", "day"],
     ),
-    "a view twice": (lambda: table("v").where("id = 7").union(table("v")), 2, []),
+    "a view twice": (lambda: table("v").where("id = 7").union(table("v")), 2, ["id"]),
     "one of two views": (lambda: table("v").where("id = 7").join(table("v"), "day"), 2, ["id"]),
     "a view beside a table": (
         lambda: (t := table("t")).join(table("v"), "day").where((t.n == 7) & (1 / t.n > 0)),
@@ -255,7 +255,7 @@ PLANS: dict[str, tuple[Callable[[], Frame], int, list[str]]] = {
     "what a view makes": (lambda: table("w").where("next = 7 AND id = 5"), 1, ["id"]),
     "a sample": (lambda: table("t").sample(0.5, seed=1).where("id = 7"), 1, []),
     "a generator": (lambda: table("t").select(F.explode("tags"), "id").where("id = 7"), 1, []),
-    "a set": (lambda: table("t").union(table("t")), 2, []),
+    "a set": (lambda: table("t").union(table("t")), 0, []),
     # By its name it would be who asks.
     "a column that is called as a word is": (lambda: (t := table("t")).where(t.user == t.id), 1, []),
     "it, behind what hides it": (

@@ -107,7 +107,7 @@ async def test_a_name_means_what_the_document_says(
 async def test_a_catalog_is_no_database_of_its_name(reader: ReaderPool) -> None:
     refused = await judged(reader, "SELECT * FROM hive1.t")
     assert isinstance(refused, Refused)
-    assert "names the catalog `hive1` and no database in it" in refused.message
+    assert "refers to the catalog `hive1` without a database" in refused.message
 
 
 async def test_use_goes_to_a_catalog_and_its_database(reader: ReaderPool) -> None:

@@ -87,14 +87,20 @@ async def test_what_a_function_in_a_policy_reads_is_looked_at_once_a_period(read
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("(SELECT max(id) FROM department)", "which names `department` without its catalog"),
-        ("(SELECT max(id) FROM hr.department)", "which names `hr.department` without its catalog"),
-        ("(SELECT max(id) FROM spark_catalog.hr.department JOIN d)", "which names `d` without its catalog"),
-        ("elsewhere()", "which names `elsewhere` without its catalog"),
-        ("hr.nowhere()", "calls spark_catalog.hr.nowhere, and Spark does not tell all that it does"),
-        ("current_user()", "which asks who the user is, or for what a session says"),
-        ("current_database() = 'hr'", "which asks who the user is, or for what a session says"),
-        ("(SELECT", "whose body cannot be read"),
+        ("(SELECT max(id) FROM department)", "which refers to `department` without a catalog"),
+        ("(SELECT max(id) FROM hr.department)", "which refers to `hr.department` without a catalog"),
+        ("(SELECT max(id) FROM spark_catalog.hr.department JOIN d)", "which refers to `d` without a catalog"),
+        ("elsewhere()", "which refers to `elsewhere` without a catalog"),
+        ("hr.nowhere()", "calls spark_catalog.hr.nowhere, whose behavior Spark does not report completely"),
+        (
+            "current_user()",
+            "which depends on current_user() or on the session's catalog, database or time zone",
+        ),
+        (
+            "current_database() = 'hr'",
+            "which depends on current_user() or on the session's catalog, database or time zone",
+        ),
+        ("(SELECT", "whose body cannot be parsed"),
         ("(WITH d AS (SELECT id FROM spark_catalog.hr.department) SELECT max(id) FROM d)", ""),
         ("1 + length('x')", ""),
     ],
@@ -120,7 +126,7 @@ async def test_a_function_in_a_policy_means_the_same_in_each_session(
 async def test_a_policy_calls_functions_by_their_whole_names(reader: ReaderPool, called: str) -> None:
     verdict = await world("1", f"id <> {called}()").judge("SELECT id FROM sales.fit", reader, user="bob")
     assert not isinstance(verdict, Cleared)
-    assert "calls a function without its catalog and database" in verdict.message
+    assert "calls a function without catalog and database" in verdict.message
 
 
 VIEW = TableName("spark_catalog", "hr", "units")
@@ -129,11 +135,11 @@ VIEW = TableName("spark_catalog", "hr", "units")
 @pytest.mark.parametrize(
     ("body", "source", "why"),
     [
-        ("(SELECT max(id) FROM department)", "employee", "which names `department` without its catalog"),
+        ("(SELECT max(id) FROM department)", "employee", "which refers to `department` without a catalog"),
         (
             "(SELECT max(id) FROM hr.department)",
             "employee",
-            "which names `hr.department` without its catalog",
+            "which refers to `hr.department` without a catalog",
         ),
         ("(SELECT max(id) FROM spark_catalog.hr.department)", "employee", ""),
         ("length(current_user())", "employee", ""),

@@ -199,7 +199,7 @@ async def test_a_hidden_column_called_user_is_not_the_user_that_spark_runs_as(
     """It would be the user's name; whoever means that writes the brackets."""
     frame = message(sql("SELECT id FROM profile WHERE user = 'x'"))
     request = PlanRequest(kind="execute", message=frame.SerializeToString(deterministic=True))
-    assert "could be a column" in str(await world.judge_plan(request, reader, user="bob"))
+    assert "could be resolved to a column" in str(await world.judge_plan(request, reader, user="bob"))
     visible = await world.judge_plan(request, reader, user="bob", rules=Rules(star="visible"))
     assert isinstance(visible, Cleared)
     assert parse(pb.Plan, visible.forwarded_plan).root.sql.query.endswith("WHERE 'bob' = 'x'")
@@ -312,7 +312,7 @@ async def test_a_hidden_column_is_not_found_elsewhere(text: str, world: World, r
     for name in ("salary", NOBODYS):
         verdict = await world.judge(text.format(c=name), reader, user="bob")
         assert isinstance(verdict, Refused), verdict
-        assert f"`{name}` could be a column" in verdict.message
+        assert f"`{name}` could be resolved to a column" in verdict.message
         told.append(seen(verdict, name))
     assert told[0] == told[1]
     for user, rules in (("ann", Rules()), ("bob", Rules(star="visible"))):
@@ -454,7 +454,7 @@ async def test_a_hidden_column_is_not_found_elsewhere_in_dataframes(
         plan = message(frame(name)).SerializeToString(deterministic=True)
         verdict = await world.judge_plan(PlanRequest(kind="execute", message=plan), reader, user="bob")
         assert isinstance(verdict, Refused), verdict
-        assert f"`{name}` could be a column" in verdict.message
+        assert f"`{name}` could be resolved to a column" in verdict.message
         told.append(seen(verdict, name))
         whole = await world.judge_plan(PlanRequest(kind="execute", message=plan), reader, user="ann")
         assert name == NOBODYS or isinstance(whole, Cleared), whole

@@ -367,4 +367,4 @@ async def test_a_policy_that_a_session_or_a_statement_could_change_holds_for_non
         await over_connect(world, reader, execute(table(name))),
     ):
         assert isinstance(verdict, Refused), verdict
-        assert "a session or a statement" in verdict.message
+        assert "the session or on parameters of the statement" in verdict.message

@@ -108,7 +108,7 @@ async def test_a_session_that_was_told_of_it_uses_it(reader: ReaderPool, text: s
 @pytest.mark.parametrize(
     ("listed", "told", "why"),
     [
-        (NOW, {}, "came after this session began"),
+        (NOW, {}, "was added after this session began"),
         (NOW, {"grav": 6}, "has changed since this session began"),
         (GONE, {"grav": 7}, "which is no more"),
         (GONE, {}, "which is no more"),
@@ -161,4 +161,4 @@ async def test_plans_are_held_to_it_as_well(reader: ReaderPool) -> None:
     assert isinstance(told, Cleared)
     other = await world.judge_plan(plan, reader, user="ann")
     assert isinstance(other, Refused)
-    assert "came after this session began" in other.message
+    assert "was added after this session began" in other.message

@@ -115,13 +115,13 @@ async def test_a_policy_that_calls_by_a_name_that_spark_does_not_have(reader: Re
     assert isinstance(await judged(reader, "4.2.1", "SELECT x FROM b"), Cleared)
     refused = await judged(reader, "4.1.4", "SELECT x FROM b")
     assert isinstance(refused, Refused)
-    assert "calls `system.builtin.upper`, and Spark 4.1.4 has no such name" in refused.message
+    assert "calls `system.builtin.upper`, a name that Spark 4.1.4 does not support" in refused.message
 
 
 async def test_a_policy_that_calls_what_came_later(reader: ReaderPool) -> None:
     refused = await judged(reader, "4.2.1", "SELECT x FROM c")
     assert isinstance(refused, Refused)
-    assert "calls `hmac`, which came with Spark 4.3; this is Spark 4.2.1" in refused.message
+    assert "calls `hmac`, which needs Spark 4.3; this is Spark 4.2.1" in refused.message
 
 
 async def test_who_the_user_is_stands_in_a_policy_as_a_literal(reader: ReaderPool) -> None:

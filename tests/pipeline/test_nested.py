@@ -150,7 +150,7 @@ async def test_a_view_s_text_is_read_in_the_namespace_that_it_was_written_in(rea
     assert TableName("lake", "a.b", "person") in verdict.names
     past = await judged(reader, "SELECT * FROM spark_catalog.hr.past")
     assert isinstance(past, Refused)
-    assert "named below the table lake.x.t" in past.message
+    assert "below the table lake.x.t" in past.message
 
 
 BELOW = (
@@ -177,7 +177,7 @@ BELOW = (
 async def test_what_is_named_below_a_table_is_refused(reader: ReaderPool, text: str) -> None:
     verdict = await judged(reader, text)
     assert isinstance(verdict, Refused)
-    assert "named below the table lake.x." in verdict.message
+    assert "below the table lake.x." in verdict.message
 
 
 VERSIONS = ("branch_b", "BRANCH_b", "tag_x", "snapshot_id_7", "at_timestamp_7", "changes", "rewrite", "files")
@@ -210,7 +210,7 @@ async def test_so_it_is_in_plans(reader: ReaderPool) -> None:
     for text in BELOW[:4]:
         verdict = await World(DATA).judge_plan(execute(sql(text)), reader, user="ann")
         assert isinstance(verdict, Refused)
-        assert "named below the table lake.x." in verdict.message
+        assert "below the table lake.x." in verdict.message
 
 
 async def test_who_may_not_know_of_the_table_is_not_told_of_it(reader: ReaderPool) -> None:
@@ -229,7 +229,7 @@ async def test_who_may_not_know_of_the_table_is_not_told_of_it(reader: ReaderPoo
         reader,
     )
     assert isinstance(told, Refused)
-    assert "named below the table lake.a.b.t" in told.message
+    assert "below the table lake.a.b.t" in told.message
 
 
 async def test_the_table_that_there_must_not_be_is_held(reader: ReaderPool) -> None:

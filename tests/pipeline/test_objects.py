@@ -50,7 +50,7 @@ async def test_the_refusal_says_what_it_is(reader: ReaderPool) -> None:
     for object_type, said in {
         "METRIC_VIEW": "spark_catalog.hr.employee is a metric view that cannot be governed: so it is",
         "DYNAMIC_TABLE": "spark_catalog.hr.employee is a DYNAMIC_TABLE, a kind of object that",
-        "": "Spark does not say what kind of object spark_catalog.hr.employee is",
+        "": "Spark does not report what kind of object spark_catalog.hr.employee is",
     }.items():
         verdict = await world_with(object_type).judge("SELECT id FROM employee", reader, user="bob")
         assert isinstance(verdict, Refused)

@@ -121,13 +121,13 @@ async def test_what_was_not_written_as_judged_is_not_forwarded(world: World, rea
     with patch("gateway.sql.guard.apply", lambda text, splices: text):
         verdict = await world.judge("SELECT name FROM employee", reader, user="bob")
     assert isinstance(verdict, Refused), verdict
-    assert "could not be proved" in verdict.message
+    assert "could not prove" in verdict.message
 
 
 async def test_a_parser_that_cannot_prove_now_is_not_the_statement_s_fault(
     world: World, reader: ReaderPool
 ) -> None:
-    busy = NotRead("UNAVAILABLE", "the reader is busy with other statements; try again")
+    busy = NotRead("UNAVAILABLE", "the parser service is busy with other statements; try again")
 
     async def prove(*_: object, **__: object) -> Proof:
         return Proof(holds=False, why=busy.message, not_read=busy)
@@ -144,7 +144,7 @@ async def test_a_name_that_no_pass_has_judged_is_not_forwarded(world: World, rea
     with patch("gateway.sql.guard.pin_targets", lambda reading, required, names: ((), frozenset())):
         verdict = await world.judge(sql, reader, user="bob")
     assert isinstance(verdict, Refused), verdict
-    assert "not accounted for" in verdict.message
+    assert "not authorized with the statement" in verdict.message
 
 
 @pytest.mark.parametrize("name", ["employee", "hr.employee", "spark_catalog.hr.employee"])
@@ -155,4 +155,4 @@ async def test_a_scan_that_is_lost_on_the_way_is_no_temporary_view(
         for text in (f"SELECT name FROM {name}", f"SELECT current_user(), name FROM {name}"):
             verdict = await world.judge(text, reader, user="bob")
             assert isinstance(verdict, Refused)
-            assert "accounted for" in verdict.message
+            assert "authorized with the statement" in verdict.message

@@ -229,7 +229,7 @@ async def test_names_that_references_bind_are_left_alone(world: World, reader: R
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (f"CREATE TEMP VIEW w AS SELECT * FROM {BOUND}", "binds to a name"),
+        (f"CREATE TEMP VIEW w AS SELECT * FROM {BOUND}", "bound to a name"),
         (f"CREATE VIEW w AS SELECT * FROM {BOUND}", "temporary view"),
         (f"EXPLAIN SELECT * FROM {BOUND}", "temporary view"),
     ],
@@ -244,7 +244,7 @@ async def test_bound_names_are_neither_kept_nor_explained(
 async def test_bound_names_do_not_hide_temporary_views(world: World, reader: ReaderPool) -> None:
     frame = sql(f"SELECT * FROM {BOUND}", views={BOUND: table("employee").select("name")})
     verdict = await world.judge_plan(execute(frame), reader, user="bob", temp_views=frozenset({BOUND}))
-    refused(verdict, "NOT_GOVERNABLE", "is a temporary view of the session too")
+    refused(verdict, "NOT_GOVERNABLE", "is also a temporary view of the session")
 
 
 async def test_temporary_views_of_the_session_stay_names_of_one_part(
@@ -265,7 +265,7 @@ async def test_temporary_views_of_the_session_stay_names_of_one_part(
     ("frame", "words"),
     [
         (lambda: table("global_temp.v"), "global temporary view"),
-        (lambda: table("parquet.`/etc/x`"), "signs that paths"),
+        (lambda: table("parquet.`/etc/x`"), "characters of paths"),
         (lambda: table("system.x.y"), "reserved"),
         (lambda: table("employee").select(F.input_file_name()), "input_file_name"),
         (lambda: table("employee").select(F.call_function("reflect", F.lit("a"))), "reflect"),
@@ -317,7 +317,7 @@ async def test_what_spark_cannot_resolve_either_is_refused_in_its_words(
 async def test_what_the_parser_can_read_is_no_name(world: World, reader: ReaderPool) -> None:
     for name in ("employee;", "employee -- e"):
         verdict = await world.judge_plan(execute(table(name)), reader, user="ann")
-        refused(verdict, "NOT_GOVERNABLE", "cannot be read")
+        refused(verdict, "NOT_GOVERNABLE", "cannot be parsed")
 
 
 async def test_functions_of_plans_alone_pass(world: World, reader: ReaderPool) -> None:
@@ -473,7 +473,7 @@ async def test_writes_to_columns_that_one_may_not_see_are_by_position(
     appended: Any = "MODE_APPEND"
     by_name = pb.WriteOperationV2(input=rows, table_name="hr.ledger", mode=appended)
     verdict = await world.judge_plan(run(write_operation_v2=by_name), reader, user="bob")
-    refused(verdict, "ACCESS_DENIED", "by position and not by name")
+    refused(verdict, "ACCESS_DENIED", "by position, not by name")
     verdict = await world.judge_plan(run(write_operation_v2=by_name), reader, user="ann")
     assert isinstance(verdict, Cleared), verdict
     assert not verdict.hides_target
@@ -505,7 +505,9 @@ async def test_handles_are_those_of_the_session(world: World, reader: ReaderPool
     request = PlanRequest(
         kind="execute", message=pb.Plan(root=relation).SerializeToString(deterministic=True)
     )
-    refused(await world.judge_plan(request, reader, user="ann"), "NOT_GOVERNABLE", "not of this session")
+    refused(
+        await world.judge_plan(request, reader, user="ann"), "NOT_GOVERNABLE", "not belong to this session"
+    )
     known = await world.judge_plan(
         request, reader, user="ann", handles=frozenset({SparkHandle("relation", "r1")})
     )
@@ -603,7 +605,7 @@ async def test_lists_and_details_of_the_catalog(world: World, reader: ReaderPool
     created = await world.judge_plan(
         catalog("get_create_table_string", table_name="sales.flags"), reader, user="bob"
     )
-    refused(created, "ACCESS_DENIED", "hidden from or masked for user bob")
+    refused(created, "ACCESS_DENIED", "applies to user bob")
 
 
 async def test_what_may_not_be_known_does_not_exist_and_spark_is_not_asked(
@@ -739,7 +741,7 @@ async def test_a_policy_calls_no_function_that_a_session_could_register(
 """
     own = World({**world.data, "pack": world.data["pack"] + policy.removeprefix("\n")})
     verdict = await own.judge_plan(execute(table("department")), reader, user="bob")
-    refused(verdict, "NOT_GOVERNABLE", "without its catalog and database")
+    refused(verdict, "NOT_GOVERNABLE", "without catalog and database")
 
 
 async def test_a_table_that_is_not_there_is_told_of_as_spark_writes_its_name(
@@ -775,7 +777,7 @@ async def test_what_may_only_be_shown_is_not_kept(world: World, reader: ReaderPo
     assert isinstance(await world.judge_plan(execute(frame), reader, user="bob"), Cleared)
     view = pb.CreateDataFrameViewCommand(input=message(frame).root, name="pins")
     verdict = await world.judge_plan(run(create_dataframe_view=view), reader, user="bob")
-    refused(verdict, "ACCESS_DENIED", "may only be shown, not be read through a view")
+    refused(verdict, "ACCESS_DENIED", "may only be shown, not read through a view")
 
 
 async def test_where_the_rows_of_a_temporary_view_are_stored_is_not_told(
@@ -790,7 +792,7 @@ async def test_a_temporary_view_has_no_changes(world: World, reader: ReaderPool)
     relation = pb.Relation(relation_changes=pb.RelationChanges(unparsed_identifier="v"))
     request = PlanRequest(kind="execute", message=pb.Plan(root=relation).SerializeToString())
     verdict = await world.judge_plan(request, reader, user="ann", temp_views=frozenset({"v"}))
-    refused(verdict, "NOT_GOVERNABLE", "neither changes nor options")
+    refused(verdict, "NOT_GOVERNABLE", "which has no change feed and takes no options")
 
 
 async def test_a_view_over_guarded_tables_is_not_read_as_a_stream(world: World, reader: ReaderPool) -> None:
@@ -833,7 +835,7 @@ async def test_a_plan_that_is_not_what_was_judged_is_not_forwarded(world: World,
     for made_of in (table("employee").select("name"), sql("SELECT name FROM employee")):
         with patch("gateway.pipeline.rewrite_plans.Edits.undo", lambda edits: None):
             verdict = await world.judge_plan(execute(made_of), reader, user="bob")
-        refused(verdict, "NOT_GOVERNABLE", "could not be proved equal")
+        refused(verdict, "NOT_GOVERNABLE", "could not prove that the rewritten")
 
 
 async def test_a_guard_that_reads_more_than_its_table_is_not_written(
@@ -841,7 +843,7 @@ async def test_a_guard_that_reads_more_than_its_table_is_not_written(
 ) -> None:
     with patch("gateway.sql.guard.table_query", lambda *_, **__: "SELECT * FROM spark_catalog.hr.inbox"):
         verdict = await world.judge_plan(execute(table("employee").select("name")), reader, user="bob")
-    refused(verdict, "NOT_GOVERNABLE", "could not be proved to read nothing else")
+    refused(verdict, "NOT_GOVERNABLE", "could not prove that the row filters and masks of")
 
 
 class _OddReader:
@@ -863,4 +865,4 @@ class _OddReader:
 async def test_what_guards_a_read_holds_nothing_that_the_reader_does_not_know(reader: ReaderPool) -> None:
     odd: Any = _OddReader(reader)
     verdict = await World().judge_plan(execute(table("employee").select("id")), odd, user="bob")
-    refused(verdict, "NOT_GOVERNABLE", "could not be proved to read nothing else")
+    refused(verdict, "NOT_GOVERNABLE", "could not prove that the row filters and masks of")

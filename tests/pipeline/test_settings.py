@@ -142,7 +142,7 @@ async def test_a_text_that_could_mean_something_else_refuses_its_table(
         verdict = await judged(world, reader, text, key)
         assert isinstance(verdict, Refused), text
         assert verdict.code == "NOT_GOVERNABLE"
-        assert f"under this session's `{key}`; RESET {key} first" in verdict.message
+        assert f"under this session's `{key}`; run RESET {key}" in verdict.message
     assert isinstance(await judged(world, reader, f"SELECT id FROM {name}"), Cleared)
 
 

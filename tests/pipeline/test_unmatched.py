@@ -82,7 +82,7 @@ async def test_who_reads_the_table_is_told_the_policy_and_the_column(
     world: World, reader: ReaderPool, table: str, names: str, user: str
 ) -> None:
     told = await refusal(world, reader, f"SELECT id FROM hr.{table}", user)
-    assert f"{names} names column `crad`, which table spark_catalog.hr.{table} does not have" in told
+    assert f"{names} refers to column `crad`, which table spark_catalog.hr.{table} does not have" in told
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ async def test_whatever_reads_it_is_refused(world: World, reader: ReaderPool, sq
     "sql", ["UPDATE hr.masked SET id = 1", "ALTER TABLE hr.masked RENAME COLUMN card TO crad"]
 )
 async def test_commands_that_read_it_are_told_why(world: World, reader: ReaderPool, sql: str) -> None:
-    assert "policy `cards` names column `crad`" in await refusal(world, reader, sql)
+    assert "policy `cards` refers to column `crad`" in await refusal(world, reader, sql)
 
 
 async def test_a_frame_of_it_is_refused(world: World, reader: ReaderPool) -> None:
@@ -119,12 +119,12 @@ async def test_a_frame_of_it_is_refused(world: World, reader: ReaderPool) -> Non
 
 async def test_a_view_that_an_operator_made_is_closed_with_it(world: World, reader: ReaderPool) -> None:
     told = await refusal(world, reader, "SELECT card FROM hr.over")
-    assert "a view that the statement reads is closed" in told
+    assert "the statement reads a view that is closed" in told
     assert "masked" not in told
 
 
 async def test_a_filter_over_a_column_that_is_not_there_says_which(world: World, reader: ReaderPool) -> None:
-    assert "`some rows` names `crad`" in await refusal(world, reader, "SELECT id FROM hr.filtered")
+    assert "`some rows` refers to `crad`" in await refusal(world, reader, "SELECT id FROM hr.filtered")
 
 
 @pytest.mark.parametrize("table", ["fine", "wide"])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,14 +12,13 @@ from pyspark.sql.connect import plan as plans
 from pyspark.sql.connect.window import Window
 
 from gateway.model.catalog import Column, TableName
+from gateway.model.reading import Reading, RelationRole
 from gateway.model.statement import PlanRequest
-from gateway.plan.analyse import TextUse, _ColumnUsageWalk, analyse_plan
-from gateway.plan.analyse_relations import INPUTS
-from gateway.plan.analyse_scope import ColumnUsage
+from gateway.plan.analyse import TextUse, analyse_plan
 from gateway.plan.reading import PlanReading, TableRead
 from gateway.plan.walk import read_plan
+from gateway.reader.pool import ReaderPool
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
-from gateway.sql.analyse_scope import Unclear
 from gateway.wire import connect
 from tests.plan import frames
 from tests.plan.frames import Frame, command, message, sql, table
@@ -35,12 +34,14 @@ SCANNED = {
     for name, columns in TABLES.items()
 } | {"temp": ScannedTable(parts=("temp",), name=None)}
 
-t, u = table("t"), table("u")
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+t, u, temp = table("t"), table("u"), table("temp")
 
 
-def in_sql(text: str) -> Usage | Silent:
-    read = [scan for name, scan in SCANNED.items() if re.search(rf"\b{name}\b(?!\.)", text)]
-    return analyse(text, read)
+async def in_sql(reader: ReaderPool, text: str) -> Usage | Silent:
+    use = await use_of(reader, text, statement=True)
+    return analyse(text, use.reading, use.scans)
 
 
 def reading_of(plan: Any) -> PlanReading:
@@ -51,18 +52,32 @@ def reading_of(plan: Any) -> PlanReading:
     return reading
 
 
-def of_plan(plan: Any, expressions: TextUse | None = None) -> Usage | Silent:
-    reading = reading_of(plan)
+async def use_of(reader: ReaderPool, text: str, *, statement: bool) -> TextUse:
+    """Return what is known of a text, as the pipeline has it."""
+    read = await (reader.read(text) if statement else reader.read_expression(text))
+    assert isinstance(read, Reading), read
+    scans = [
+        replace(SCANNED.get(one.parts[-1], SCANNED["temp"]), parts=one.parts, span=one.span)
+        for one in read.relations
+        if one.role is RelationRole.SCAN
+    ]
+    return TextUse(text=text, reading=read, scans=scans)
+
+
+async def of_plan(reader: ReaderPool, plan: Any) -> Usage | Silent:
+    found = reading_of(plan)
+    texts = [await use_of(reader, one.text, statement=True) for one in found.texts]
+    expressions = [await use_of(reader, one.text, statement=False) for one in found.expressions]
     return analyse_plan(
-        reading,
-        {i: SCANNED[read.parts[-1]] for i, read in enumerate(reading.tables)},
-        {i: TextUse(usage=in_sql(text.text)) for i, text in enumerate(reading.texts)},
-        {i: expressions or TextUse() for i, _ in enumerate(reading.expressions)},
+        found,
+        {i: SCANNED[read.parts[-1]] for i, read in enumerate(found.tables)},
+        dict(enumerate(texts)),
+        dict(enumerate(expressions)),
     )
 
 
-def of(frame: Frame) -> Usage | Silent:
-    return of_plan(message(frame))
+async def of(reader: ReaderPool, frame: Frame) -> Usage | Silent:
+    return await of_plan(reader, message(frame))
 
 
 def columns(usage: Usage | Silent, table: str = "t") -> tuple[str, str, str]:
@@ -154,129 +169,131 @@ SAME: dict[str, Callable[[], Frame]] = {
 
 
 @pytest.mark.parametrize("text", SAME)
-def test_a_question_is_counted_the_same_in_both_spellings(text: str) -> None:
-    expected, found = in_sql(text), of(SAME[text]())
+async def test_a_question_is_counted_the_same_in_both_spellings(reader: ReaderPool, text: str) -> None:
+    expected, found = await in_sql(reader, text), await of(reader, SAME[text]())
     assert isinstance(expected, Usage), expected
     assert isinstance(found, Usage), found
     assert found.columns == expected.columns
     assert found.named == expected.named
     assert found.computed == expected.computed
     assert found.stars == expected.stars
-    assert [o.origins for o in found.outputs] == [o.origins for o in expected.outputs]
 
 
-def test_what_is_only_passed_on_is_not_used() -> None:
+async def test_what_is_only_passed_on_is_not_used(reader: ReaderPool) -> None:
     """A table's columns are not a star of anybody's: only those that reach the end or all of whom count."""
-    assert columns(of(t.withColumn("x", F.lit(1)).filter("a > 1").select("b"))) == ("a b", "a b", "a")
-    assert columns(of(t.withColumnRenamed("a", "x").select("x"))) == ("a", "a", "")
-    assert columns(of(t.alias("y").limit(3).select("y.c"))) == ("c", "c", "")
-    assert columns(of(t.distinct().select("c"))) == ("a b c s", "c", "a b c s")
-    assert columns(of(t.select("*").select("c"))) == ("a b c s", "c", "")
-    assert columns(of(t.drop("a", "s").dropDuplicates(["b"]))) == ("b c", "b", "b")
+    assert columns(await of(reader, t.withColumn("x", F.lit(1)).filter("a > 1").select("b"))) == (
+        "a b",
+        "a b",
+        "a",
+    )
+    assert columns(await of(reader, t.withColumnRenamed("a", "x").select("x"))) == ("a", "a", "")
+    assert columns(await of(reader, t.alias("y").limit(3).select("y.c"))) == ("c", "c", "")
+    assert columns(await of(reader, t.distinct().select("c"))) == ("a b c s", "c", "a b c s")
+    assert columns(await of(reader, t.select("*").select("c"))) == ("a b c s", "c", "")
+    assert columns(await of(reader, t.drop("a", "s").dropDuplicates(["b"]))) == ("b c", "b", "b")
 
 
-def test_operations_on_names() -> None:
-    assert columns(of(t.dropna(subset=["a"]).select("b"))) == ("a b", "a b", "a")
-    assert columns(of(t.describe("a"))) == ("a", "a", "a")
-    assert columns(of(t.summary())) == ("a b c s", "", "a b c s")
-    assert columns(of(t.fillna(0).select("b"))) == ("a b c s", "", "a b c s")
-    assert columns(of(t.replace(1, 2, ["c"]).select("c"))) == ("c", "c", "c")
+async def test_what_is_dropped_by_another_relation_stays(reader: ReaderPool) -> None:
+    """Spark drops the column of that relation, and not one that has its name."""
+    joined = t.join(u, t.a == u.a)
+    assert columns(await of(reader, joined.drop(u.a).select("a")), "u")[0] == "a"
+    assert columns(await of(reader, t.join(u.select("id"), F.col("id") == 1).drop(u.a)))[0] == "a b c s"
+    assert columns(await of(reader, t.alias("x").drop(t.a)))[0] == "b c s"
+
+
+async def test_operations_on_names(reader: ReaderPool) -> None:
+    assert columns(await of(reader, t.dropna(subset=["a"]).select("b"))) == ("a b", "a b", "a")
+    assert columns(await of(reader, t.describe("a"))) == ("a", "a", "a")
+    assert columns(await of(reader, t.summary())) == ("a b c s", "", "a b c s")
+    assert columns(await of(reader, t.fillna(0).select("b"))) == ("a b c s", "", "a b c s")
+    assert columns(await of(reader, t.replace(1, 2, ["c"]).select("c"))) == ("c", "c", "c")
     for statistic in (plans.StatCov, plans.StatCrosstab):
-        assert columns(of(frames.made(statistic(t._plan, "a", "b")))) == ("a b", "a b", "a b")
-    assert columns(of(t.sampleBy("a", {1: 0.5}).select("b"))) == ("a b", "a b", "a")
-    assert columns(of(t.toDF("x", "b", "z", "a").select("z"))) == ("c", "c", "")
-    assert columns(of(t.select(t.colRegex("`[ab]`")))) == ("a b", "", "")
-    assert columns(of(t.unpivot(["a"], ["b", "c"], "k", "v")))[0] == "a b c s"
-    assert columns(of(t.repartition(3, "a").hint("rebalance").select("b"))) == ("a b", "a b", "a")
-    assert columns(of(t.groupBy("a").pivot("b", [1]).agg(F.sum("c")))) == ("a b c", "a b c", "a b c")
+        assert columns(await of(reader, frames.made(statistic(t._plan, "a", "b")))) == ("a b", "a b", "a b")
+    assert columns(await of(reader, t.sampleBy("a", {1: 0.5}).select("b"))) == ("a b", "a b", "a")
+    assert columns(await of(reader, t.toDF("x", "b", "z", "a").select("z"))) == ("c", "c", "")
+    assert columns(await of(reader, t.select(t.colRegex("`[ab]`")))) == ("a b", "", "")
+    assert columns(await of(reader, t.unpivot(["a"], ["b", "c"], "k", "v")))[0] == "a b c s"
+    assert columns(await of(reader, t.repartition(3, "a").hint("rebalance").select("b"))) == (
+        "a b",
+        "a b",
+        "a",
+    )
+    assert columns(await of(reader, t.groupBy("a").pivot("b", [1]).agg(F.sum("c")))) == (
+        "a b c",
+        "a b c",
+        "a b c",
+    )
 
 
-def test_what_becomes_of_a_masked_column_is_followed() -> None:
+async def test_what_becomes_of_a_masked_column_is_followed(reader: ReaderPool) -> None:
     """A column that may only be shown is noticed under every name that it gets."""
     renamed = t.withColumnRenamed("a", "x").toDF("p", "q", "r", "z").alias("n")
-    assert columns(of(renamed.filter("n.p = 1").select("q")))[2] == "a"
-    assert columns(of(t.select(F.col("a").alias("x")).union(u.select("id")).filter("x = 1")))[2] == "a"
-    assert columns(of(t.withColumn("x", F.col("a")).groupBy("x").count()))[2] == "a"
-    assert columns(of(t.join(u, "a").filter(F.col("a") > 1)), "u")[2] == "a"
-    assert columns(of(sql("SELECT a AS x FROM t").orderBy("x")))[2] == "a"
-    assert columns(of(t.select("a").withColumn("a", F.upper("a"))))[2] == "a"
+    assert columns(await of(reader, renamed.filter("n.p = 1").select("q")))[2] == "a"
+    assert (
+        columns(await of(reader, t.select(F.col("a").alias("x")).union(u.select("id")).filter("x = 1")))[2]
+        == "a"
+    )
+    assert columns(await of(reader, t.withColumn("x", F.col("a")).groupBy("x").count()))[2] == "a"
+    assert columns(await of(reader, t.join(u, "a").filter(F.col("a") > 1)), "u")[2] == "a"
+    assert columns(await of(reader, sql("SELECT a AS x FROM t").orderBy("x")))[2] == "a"
+    assert columns(await of(reader, t.select("a").withColumn("a", F.upper("a"))))[2] == "a"
 
 
-def test_texts_that_name_dataframes_of_the_plan() -> None:
+async def test_texts_that_name_dataframes_of_the_plan(reader: ReaderPool) -> None:
     view = t.select(F.col("a").alias("x"), F.col("b").alias("y"))
-    assert columns(of_text("SELECT x FROM {v} WHERE y > 1", view)) == ("a b", "a b", "b")
-    assert columns(of_text("SELECT a FROM {v}", t)) == ("a", "a", "")
-    assert columns(of_text("SELECT * FROM {v}", t.drop("s"))) == ("a b c", "", "")
+    assert columns(await of_text(reader, "SELECT x FROM {v} WHERE y > 1", view)) == ("a b", "a b", "b")
+    assert columns(await of_text(reader, "SELECT a FROM {v}", t)) == ("a", "a", "")
+    assert columns(await of_text(reader, "SELECT * FROM {v}", t.drop("s"))) == ("a b c", "", "")
 
 
-def of_text(text: str, view: Frame) -> Usage | Silent:
+async def of_text(reader: ReaderPool, text: str, view: Frame) -> Usage | Silent:
     name = "_pyspark_connect_temp_view_0123456789abcdef0123456789abcdef"
-    reading = reading_of(message(sql(text.format(v=name), views={name: view})))
-    tables = {i: SCANNED[read.parts[-1]] for i, read in enumerate(reading.tables)}
-    return analyse_plan(reading, tables, {0: TextUse()})
+    return await of_plan(reader, message(sql(text.format(v=name), views={name: view})))
 
 
-def test_expressions_with_subqueries() -> None:
-    use = TextUse(scans=[SCANNED["u"]])
-    usage = of_plan(message(t.filter("a IN (SELECT id FROM u WHERE u.d = t.b)").select("c")), use)
+async def test_expressions_with_subqueries(reader: ReaderPool) -> None:
+    usage = await of(reader, t.filter("a IN (SELECT id FROM u WHERE u.d = t.b)").select("c"))
     assert columns(usage) == ("a b c", "a b c", "a b")
     assert columns(usage, "u") == ("d id", "d id", "d id")
 
 
-def test_commands_and_analyses_use_what_they_read() -> None:
+async def test_commands_and_analyses_use_what_they_read(reader: ReaderPool) -> None:
     view = plans.CreateView(t.select("a")._plan, "v", is_global=False, replace=True)
-    assert columns(of_plan(command(view))) == ("a", "a", "")
+    assert columns(await of_plan(reader, command(view))) == ("a", "a", "")
     write = plans.WriteOperation(t.select("a", "b").filter("b > 1")._plan)
     write.table_name, write.table_save_method = "d.x", "save_as_table"
-    assert columns(of_plan(command(write))) == ("a b", "a b", "b")
+    assert columns(await of_plan(reader, command(write))) == ("a b", "a b", "b")
     schema = pb.AnalyzePlanRequest.Schema(plan=message(t))
-    assert columns(of_plan(pb.AnalyzePlanRequest(schema=schema))) == ("a b c s", "", "")
+    assert columns(await of_plan(reader, pb.AnalyzePlanRequest(schema=schema))) == ("a b c s", "", "")
 
 
 SILENT: dict[str, Callable[[], Frame]] = {
-    "is in no relation in scope": lambda: t.select("nothing"),
-    "is not in the relation that it is of": lambda: t.select(t["nothing"]),
-    "is of a relation that is not in the plan": lambda: t.select(u["id"]),
-    "is in 2 relations": lambda: t.join(u).select("a"),
+    "`nothing` is not in any relation in scope": lambda: t.select("nothing"),
+    "`none` is not in any relation in scope": lambda: t.select(t["none"]),
+    "refers to a relation that is not in the plan": lambda: t.select(u["id"]),
     "cannot be matched": lambda: t.union(table("temp")),
     "nothing is read": lambda: frames.made(plans.Range(0, 9, 1)),
-    "a pattern of columns": lambda: t.select(t.colRegex("`(a|b)+`")),
+    "the join column `b` is in 0 known relations": lambda: t.join(u, "b"),
+    "does not understand an expression": lambda: t.select(t.colRegex("`(a|b)+`")),
+    "a pattern of columns": lambda: temp.select(temp.colRegex("`a.`")),
 }
 
 
 @pytest.mark.parametrize("why", SILENT)
-def test_it_keeps_silent_about_what_is_not_sure(why: str) -> None:
-    answer = of(SILENT[why]())
+async def test_it_keeps_silent_about_what_is_not_sure(reader: ReaderPool, why: str) -> None:
+    answer = await of(reader, SILENT[why]())
     assert isinstance(answer, Silent)
     assert why in answer.reason
 
 
-def understood(case: str) -> bool:
-    walk = _ColumnUsageWalk(reading_of(message(t)), {}, {}, {}, ColumnUsage())
-    try:
-        walk._leaf(pb.Relation(), case)
-    except Unclear as unclear:
-        return "does not understand" not in unclear.why
-    return True
-
-
-def test_every_relation_is_understood_or_known_not_to_be() -> None:
-    cases = {f.name for f in pb.Relation.DESCRIPTOR.oneofs_by_name["rel_type"].fields}
-    assert {case for case in cases - INPUTS.keys() if not understood(case)} == {
-        "common_inline_user_defined_data_source",
-        "extension",
-        "ml_relation",
-        "unknown",
-    }
-
-
-def test_relations_of_unknown_columns_are_no_fault() -> None:
+async def test_relations_of_unknown_columns_are_no_fault(reader: ReaderPool) -> None:
     local = pb.Plan()
+    local.root.project.input.join.join_type = 1
     local.root.project.input.join.left.local_relation.data = b"arrow"
     local.root.project.input.join.right.read.named_table.unparsed_identifier = "t"
     for name in ("whatever", "a"):
         local.root.project.expressions.add().unresolved_attribute.unparsed_identifier = name
-    assert columns(of_plan(local)) == ("a", "a", "")
+    assert columns(await of_plan(reader, local)) == ("a", "a", "")
 
 
 def nested(count: int) -> Any:
@@ -295,8 +312,8 @@ def nested(count: int) -> Any:
     return plan
 
 
-def test_deep_plans_and_deep_expressions_are_walked_without_recursion() -> None:
-    assert columns(of_plan(nested(1_000))) == ("a b c s", "a b", "a b")
+async def test_deep_plans_and_deep_expressions_are_walked_without_recursion(reader: ReaderPool) -> None:
+    assert columns(await of_plan(reader, nested(1_000))) == ("a b c s", "a b", "a b")
     plan = pb.Plan()
     plan.root.filter.input.read.named_table.unparsed_identifier = "t"
     condition = plan.root.filter.condition
@@ -304,7 +321,7 @@ def test_deep_plans_and_deep_expressions_are_walked_without_recursion() -> None:
         condition.unresolved_function.function_name = "not"
         condition = condition.unresolved_function.arguments.add()
     condition.unresolved_attribute.unparsed_identifier = "a"
-    assert columns(of_plan(plan)) == ("a b c s", "a", "a")
+    assert columns(await of_plan(reader, plan)) == ("a b c s", "a", "a")
 
 
 def subquery(depth: int) -> Any:
@@ -336,7 +353,7 @@ def _refers_to(level: int) -> Any:
     return condition
 
 
-def test_subqueries_cannot_make_it_walk_without_end() -> None:
+async def test_subqueries_cannot_make_it_walk_without_end() -> None:
     plan = subquery(15)
     reading = PlanReading(message=plan, root="")
     answer = analyse_plan(reading, _reads(reading, plan), {}, {})
@@ -349,7 +366,7 @@ def test_subqueries_cannot_make_it_walk_without_end() -> None:
         place.filter.input.range.end = 1
         place.filter.condition.subquery_expression.plan_id = 1
     answer = analyse_plan(PlanReading(message=itself, root=""), {}, {}, {})
-    assert answer == Silent("the plan has too many subqueries within subqueries for column analysis")
+    assert answer == Silent("the plan has too many nested subqueries for column analysis")
 
 
 def _reads(reading: PlanReading, plan: Any) -> dict[int, ScannedTable]:

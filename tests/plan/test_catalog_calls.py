@@ -169,19 +169,19 @@ def test_calls_want_what_the_same_sql_wants(
 @pytest.mark.parametrize(
     ("operation", "fields", "words"),
     [
-        ("get_table", {"table_name": "a.t", "db_name": "b"}, "given another one"),
-        ("get_table", {"table_name": "parquet.`/x`"}, "signs that paths"),
+        ("get_table", {"table_name": "a.t", "db_name": "b"}, "another one is given"),
+        ("get_table", {"table_name": "parquet.`/x`"}, "characters of paths"),
         ("get_table", {"table_name": "global_temp.x"}, "global temporary view"),
         ("list_tables", {"db_name": "global_temp"}, "reserved namespace"),
         ("set_current_database", {"db_name": "a.b"}, "requires a single-part namespace"),
         ("set_current_database", {"db_name": "lake.b"}, "is set within its catalog"),
         ("set_current_database", {"db_name": "lake"}, "is a catalog"),
         ("set_current_catalog", {"catalog_name": "nope"}, "CATALOG_NOT_FOUND"),
-        ("create_table", {"table_name": "t", "source": "jdbc"}, "reach other systems"),
+        ("create_table", {"table_name": "t", "source": "jdbc"}, "access other systems"),
         ("create_table", {"table_name": "t", "options": {"url": "x"}}, "the option"),
         ("create_database", {"db_name": "d", "properties": {"x": "y"}}, "the property"),
         ("drop_global_temp_view", {"view_name": "x"}, "global temporary views"),
-        ("table_exists", {"table_name": "a b c"}, "not a name that can be read"),
+        ("table_exists", {"table_name": "a b c"}, "cannot be parsed as a name"),
     ],
 )
 def test_calls_that_are_refused(operation: str, fields: dict[str, Any], words: str) -> None:

@@ -80,12 +80,15 @@ def test_what_the_session_registered_wants_execute_by_its_kind(*, table_valued: 
 
 def test_a_data_source_is_one_that_the_session_registered() -> None:
     use = CodeUse(
-        name="Mine", access="execute", what="a data source", handle=SparkHandle("data_source", "mine")
+        name="Mine",
+        access="execute",
+        what="a built-in data source",
+        handle=SparkHandle("data_source", "mine"),
     )
     reading = PlanReading(message=pb.Plan(), root="", code=[use])
     refused = facts_of(reading, NAMES)
     assert isinstance(refused, Unsupported)
-    assert "`Mine` can reach other systems" in refused.why
+    assert "`Mine` can access other systems" in refused.why
     found = facts_of(reading, names_with(SparkHandle("data_source", "mine")))
     assert isinstance(found, PlanFacts)
     assert found.code == ("execute system.session.Mine",)

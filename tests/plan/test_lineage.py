@@ -478,7 +478,7 @@ async def test_kept_relations_are_what_their_plans_read(reader: ReaderPool) -> N
     assert decides(found) == ["WHERE: a.z", "WHERE: a.y"]
     assert [short(dataset) for dataset in found.inputs] == ["a"]
     unknown = await of_plan(reader, plan)
-    assert unknown.table_level == "a relation that Spark has kept, and whose lineage is not known"
+    assert unknown.table_level == "a relation cached in the session, whose lineage is not known"
 
 
 async def test_temporary_views_are_what_made_them_read(reader: ReaderPool) -> None:
@@ -498,11 +498,11 @@ async def test_temporary_views_are_what_made_them_read(reader: ReaderPool) -> No
 @pytest.mark.parametrize(
     ("run", "why"),
     [
-        (lambda: a.select("nothing"), "`nothing` is in no relation in scope"),
+        (lambda: a.select("nothing"), "`nothing` is not in any relation in scope"),
         (lambda: a.select(a.colRegex("`(x|y)+`")), "a pattern of columns"),
-        (lambda: a.select(F.expr("x +")), "SQL within the plan that Spark's parser does not read"),
+        (lambda: a.select(F.expr("x +")), "SQL in the plan that Spark's parser rejects"),
         (lambda: a.union(table("c")), "the columns of a set operation cannot be matched"),
-        (lambda: a.select(F.expr("(SELECT max(ghost) FROM c)")), "`ghost` is in no relation in scope"),
+        (lambda: a.select(F.expr("(SELECT max(ghost) FROM c)")), "`ghost` is not in any relation in scope"),
     ],
 )
 async def test_what_is_not_understood_has_table_level_lineage(reader: ReaderPool, run: Any, why: str) -> None:
@@ -585,7 +585,7 @@ async def test_queries_that_refer_to_one_another_end(reader: ReaderPool) -> None
             inner = condition.arguments.add().subquery_expression
             inner.plan_id, inner.subquery_type = 1, 2
     found = await of_plan(reader, plan)
-    assert found.table_level == "the plan has too many queries within queries"
+    assert found.table_level == "the plan has too many nested queries"
 
 
 def _filled(top: Any) -> None:

@@ -47,7 +47,7 @@ def test_a_relation_of_a_newer_spark_is_refused_with_its_version(minor: Minor) -
     assert isinstance(read_plan(plan, NEWEST), PlanReading)
     refused = read_plan(plan, minor)
     assert isinstance(refused, Unsupported)
-    assert refused.why == f"Relation.zip came with Spark 4.3, and this is Spark {minor}"
+    assert refused.why == f"Relation.zip needs Spark 4.3; this is Spark {minor}"
 
 
 @pytest.mark.parametrize("minor", OLDER, ids=str)
@@ -58,7 +58,7 @@ def test_a_field_of_a_newer_spark_within_a_plan_is_refused(minor: Minor) -> None
     plan = PlanRequest(kind="execute", message=serialize(pb.Plan(root=relation)))
     refused = read_plan(plan, minor)
     assert isinstance(refused, Unsupported)
-    assert "came with Spark 4.3" in refused.why
+    assert "needs Spark 4.3" in refused.why
 
 
 @pytest.mark.parametrize("minor", OLDER, ids=str)

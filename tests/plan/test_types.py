@@ -11,11 +11,11 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from gateway.plan import (
     analyse,
-    analyse_expressions,
-    analyse_relations,
     catalog_calls,
     commands,
     guard,
+    lowering,
+    lowering_expressions,
     prove,
     rendering,
     rendering_expressions,
@@ -35,7 +35,8 @@ ANALYSIS = descriptor_of(pb.AnalyzePlanRequest)
 TABLES: Mapping[str, tuple[Descriptor, Mapping[str, Callable[..., object]]]] = {
     "commands": (COMMAND, commands.COMMANDS),
     "catalog calls": (CATALOG, catalog_calls.CALLS),
-    "columns of relations": (RELATION, analyse_relations._CASES),
+    "lowered relations": (RELATION, lowering.RELATIONS),
+    "lowered expressions": (EXPRESSION, {k: r.make for k, r in lowering_expressions.EXPRESSIONS.items()}),
     "rendered expressions": (EXPRESSION, rendering_expressions._CASES),
 }
 """What is called with the message of a case: whose cases, and the functions by them."""
@@ -116,9 +117,7 @@ def test_checks_of_the_proof_take_the_type_that_they_are_for() -> None:
 def named_fields() -> Iterator[tuple[Descriptor, str]]:
     """Yield the fields that tables of this room name as text, with the message that must have them."""
     for cases, table in (
-        (RELATION, analyse_relations.INPUTS),
-        (EXPRESSION, analyse_expressions._ONE),
-        (EXPRESSION, analyse_expressions._MANY),
+        (RELATION, lowering.INPUTS),
         (COMMAND, {case: (name,) for case, name in analyse._COMMANDS.items()}),
         (ANALYSIS, analyse._ANALYSES),
         (ANALYSIS, walk._PLANS),
@@ -127,6 +126,13 @@ def named_fields() -> Iterator[tuple[Descriptor, str]]:
             inner = field_of(cases, case).message_type
             assert inner is not None
             yield from ((inner, name) for name in names)
+    for case, row in lowering_expressions.EXPRESSIONS.items():
+        for path in row.fields:
+            inner = field_of(EXPRESSION, case).message_type
+            for name in path.split("."):
+                assert inner is not None
+                yield inner, name
+                inner = field_of(inner, name).message_type
     for full_name, names in guard._OUTPUTS.items():
         yield from ((TYPES[short_name(full_name)], name) for name in names)
     for full_name, (_, name) in prove._SENSITIVE.items():

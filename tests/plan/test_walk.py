@@ -576,7 +576,7 @@ def test_a_function_for_every_row_of_a_stream_is_code() -> None:
     stream.foreach_writer.python_function.command = b"x"
     stream.foreach_writer.python_function.output_type.string.SetInParent()
     assert (
-        CodeUse(name="foreach", access="execute", what="a function that is called for every row of a stream")
+        CodeUse(name="foreach", access="execute", what="a function called for every row of a stream")
         in read(plan.SerializeToString()).code
     )
 
@@ -654,7 +654,7 @@ def test_a_schema_is_read_wherever_it_comes_as_text(spark: Any) -> None:
 def test_a_relation_of_no_kind_is_refused() -> None:
     plan = pb.Plan()
     plan.root.limit.input.SetInParent()
-    assert "of no kind" in refusal(serialize(plan))
+    assert "of an unknown kind" in refusal(serialize(plan))
 
 
 # Code
@@ -722,7 +722,7 @@ def test_the_plan_of_an_analysis_is_read(case: str) -> None:
     assert (reading.analysis, reading.root) == (case, "Limit")
     assert [table.parts for table in reading.tables] == [("t",)]
     getattr(request, case).plan.command.get_resources_command.SetInParent()
-    assert "cannot be analysed" in refusal(request, "analyze")
+    assert "only relations can be analyzed" in refusal(request, "analyze")
 
 
 def test_both_plans_of_a_comparison_are_read() -> None:
@@ -734,7 +734,7 @@ def test_both_plans_of_a_comparison_are_read() -> None:
     request.same_semantics.ClearField("other_plan")
     assert len(read(serialize(request), "analyze").tables) == 1
     request.same_semantics.other_plan.SetInParent()
-    assert "no kind" in refusal(request, "analyze")
+    assert "unknown kind" in refusal(request, "analyze")
 
 
 @pytest.mark.parametrize("case", ["persist", "unpersist", "get_storage_level"])
@@ -755,8 +755,8 @@ def test_questions_without_a_plan_pass() -> None:
 
 
 def test_an_analysis_of_nothing_is_refused() -> None:
-    assert "no kind" in refusal(pb.AnalyzePlanRequest(), "analyze")
-    assert "no kind" in refusal(pb.Plan())
+    assert "unknown kind" in refusal(pb.AnalyzePlanRequest(), "analyze")
+    assert "unknown kind" in refusal(pb.Plan())
 
 
 # Limits and accidents

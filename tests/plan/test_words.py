@@ -127,7 +127,7 @@ async def test_what_is_not_certain_is_refused(world: World, reader: ReaderPool) 
     ):
         verdict = await judged(world, reader, frame, **views)
         assert isinstance(verdict, Refused), verdict.statement.text
-        assert "may be a column or the function" in verdict.message, verdict.message
+        assert "may be a column or a function" in verdict.message, verdict.message
 
 
 async def test_an_alias_before_the_column_helps(world: World, reader: ReaderPool) -> None:

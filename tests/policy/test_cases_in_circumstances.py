@@ -101,9 +101,9 @@ def test_cases_that_hold(case: str) -> None:
         (f"as: ann, {A}, tags: [{{name: x}}], expect: deny", "unknown key `name` in a tag"),
         (
             f"as: ann, {A}, {OFFICE}, expect: {{explanation: because I say so}}",
-            "the explanation does not say `because I say so`; it says: ",
+            "the explanation does not contain `because I say so`: ",
         ),
-        (f"as: ann, {A}, expect: {{explanation: [1]}}", "`explanation` must hold texts"),
+        (f"as: ann, {A}, expect: {{explanation: [1]}}", "`explanation` must contain texts"),
         (f"as: ann, wants: _admn, {A}, expect: deny", "(did you mean `_admin`?)"),
     ],
 )

@@ -174,7 +174,7 @@ def test_a_service_without_catalogs_speaks_for_chosen_catalogs_only() -> None:
     engine = Engine(found)
     chosen, other = (Resource.table(name, "hr", "t").child("column", "c") for name in ("Chosen", "other"))
     assert engine.decide(ask(ANN, chosen)).allowed
-    assert engine.decide(ask(ANN, other)).reason == "no service was chosen to speak for catalog other"
+    assert engine.decide(ask(ANN, other)).reason == "catalog other has no service"
     assert not engine.visible(ANN, other)
 
 

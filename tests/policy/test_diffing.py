@@ -211,7 +211,7 @@ def test_services_belong_together_by_name_or_by_definition() -> None:
     assert groups_of(old, new) == []
     gone = groups_of(old, PolicySet(version=3))
     assert [g.cause.kind for g in gone] == ["lost"]
-    assert gone[0].cause.after.says == "denied: there is no such service"
+    assert gone[0].cause.after.says == "denied: the service does not exist"
 
 
 def test_access_types_that_nobody_tells_apart_are_asked_once() -> None:

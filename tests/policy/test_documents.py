@@ -99,7 +99,7 @@ def test_every_repeated_key_is_told() -> None:
         ("a: !!python/object/apply:os.system [id]", "p.yaml:1: tags such as"),
         ("a: !secret x", "p.yaml:1: tags such as `!secret`"),
         ("a: &x {b: 1}\nc:\n  <<: *x\n", "p.yaml:3: merge keys"),
-        ("a: 1\n---\nb: 2\n", "p.yaml:2: a file holds one document"),
+        ("a: 1\n---\nb: 2\n", "p.yaml:2: a file must contain one document"),
         ("a: *b", "p.yaml:1: "),
         ("a: &b [1, *b]", "p.yaml:1: anchor `&b` contains itself"),
         ("? [1, 2]\n: x", "p.yaml:1: a key must be text"),

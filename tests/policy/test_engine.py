@@ -355,7 +355,7 @@ def test_the_service_is_the_catalogs_or_the_one_that_is_named() -> None:
     assert engine.decide(ask(ANN, table, "insert")).allowed  # hive calls it `update`
     assert engine.decide(ask(ANN, SALARY, "update")).reason == "no policy allows it"
     assert engine.decide(ask(ANN, Resource(SALARY.elements[1:]), "update", service="dev_hive")).allowed
-    assert "no service `x`" in engine.decide(ask(ANN, SALARY, service="x")).reason
+    assert "service `x` does not exist" in engine.decide(ask(ANN, SALARY, service="x")).reason
     assert engine.table_view(ANN, table, COLUMNS, "insert").hidden == frozenset()
 
 
@@ -475,10 +475,10 @@ def test_an_explanation_says_why_each_policy_did_not_settle_it() -> None:
     secret = policy(31, {"tag": ResourceValues(values=("SECRET",))}, deny=(item(("ann",)),))
     policies = {
         10: (policy(10, hr, allow=who, enabled=False), "it is disabled"),
-        11: (policy(11, hr, allow=who, schedules=(january,)), "it is out of its schedule"),
+        11: (policy(11, hr, allow=who, schedules=(january,)), "it is outside of its validity schedule"),
         12: (
             policy(12, hr, allow=who, zone="vault"),
-            "it is of zone `vault`, and asked are policies of no zone",
+            "it belongs to zone `vault`, and the policies of no zone apply",
         ),
         13: (
             policy(13, on("c", "shop", "*", "*"), allow=who),
@@ -486,7 +486,7 @@ def test_an_explanation_says_why_each_policy_did_not_settle_it() -> None:
         ),
         14: (
             policy(14, on("c", "hr"), allow=who),
-            "its resources do not match: it speaks of the database itself, not of what is in it",
+            "its resources do not match: it covers the database itself, not what is in it",
         ),
         15: (policy(15, hr, allow=who, conditions=IN_OFFICE), "its condition `ip-range` is false"),
         16: (
@@ -511,7 +511,7 @@ def test_an_explanation_says_why_each_policy_did_not_settle_it() -> None:
         ),
         27: (
             policy(27, {"setting": ResourceValues(values=("f",))}, allow=who),
-            "its resources do not match: it speaks of settings, not of columns",
+            "its resources do not match: it covers settings, not columns",
         ),
     }
     found = tagged_set(deny_bob, secret)
@@ -547,7 +547,7 @@ def test_an_explanation_of_a_denial_says_that_denials_win() -> None:
     assert why == {
         1: "a denial wins, that of policy `p2`",
         2: "its `deny[0]` denies it",
-        3: "its `mask[0]` holds",
+        3: "its `mask[0]` matches",
         4: "policy `a` came earlier and decided",
     }
     assert told.mask is not None

@@ -71,10 +71,10 @@ def test_it_serves_findings() -> None:
     [
         ("", ["1: not JSON: it is empty"]),
         (" \n ", ["2: not JSON: it is empty"]),
-        ('{"a": 1,\n"b"', ["2: not JSON: it ends in the middle: it was cut off"]),
-        ('{"a": [1,\n2', ["2: not JSON: it ends in the middle: it was cut off"]),
-        ('{"a": [{"b": "x', ["1: not JSON: it ends in the middle: it was cut off"]),
-        ('{"policies": [\n{"id": 1},\n{"id": 2', ["3: not JSON: it ends in the middle: it was cut off"]),
+        ('{"a": 1,\n"b"', ["2: not JSON: the file is truncated"]),
+        ('{"a": [1,\n2', ["2: not JSON: the file is truncated"]),
+        ('{"a": [{"b": "x', ["1: not JSON: the file is truncated"]),
+        ('{"policies": [\n{"id": 1},\n{"id": 2', ["3: not JSON: the file is truncated"]),
         ('{"a": 1}\n}', ["2: not JSON: unexpected content after document"]),
         ('{"a":\ntru}', ["2: not JSON: invalid literal, expected 'true'"]),
         ("{a: 1}", ["1: not JSON: unexpected character, expected a string key"]),
@@ -97,7 +97,7 @@ def test_it_serves_findings() -> None:
         ("[" * 100_000, ["1: nested deeper than 254 levels"]),
         ('[{"a":' * 140 + "1" + "}]" * 140, ["1: nested deeper than 254 levels"]),
         (b'{"a":\n"\xff"}', ["2: not JSON: it is not UTF-8"]),
-        (b'{"a": "\xc3', ["1: not JSON: it is not UTF-8, or ends in the middle of a letter"]),
+        (b'{"a": "\xc3', ["1: not JSON: it is not UTF-8, or ends in the middle of a character"]),
     ],
 )
 def test_what_is_refused(text: str | bytes, faults: list[str]) -> None:
@@ -200,7 +200,7 @@ def test_half_a_file_is_never_taken(cut: int, size: int) -> None:
 
 @pytest.mark.parametrize("content", [b"[]", b'"x"', b"1"])
 def test_what_is_no_object_is_none(content: bytes) -> None:
-    with pytest.raises(Faults, match="is no JSON object"):
+    with pytest.raises(Faults, match="is not a JSON object"):
         parse_object(content, "p.json")
 
 

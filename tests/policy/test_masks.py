@@ -109,7 +109,7 @@ def test_other_texts_are_no_hive_masking(text: str) -> None:
     ("text", "expected"),
     [
         ("substring({col}, 1, 2", None),
-        ("substring({col}, 1, 2) -- x", "a transformer may not hold comments"),
+        ("substring({col}, 1, 2) -- x", "a transformer must not contain comments"),
         ("{column}", "unknown token `{column}`"),
         ("concat({col}, ${x})", "`$`"),
         ("concat('a', mask_hash({col}))", "`mask_hash` is not understood"),

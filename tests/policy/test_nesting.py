@@ -97,7 +97,7 @@ def test_what_is_denied_above_is_denied_below(resources: Any) -> None:
     assert allows(made, "ab")
     decision = made.decide(ask(ANN, column("a.b")))
     assert decision.policy.id == 2
-    assert "namespace that this lies in" in decision.reason
+    assert "enclosing namespace" in decision.reason
 
 
 def test_whom_it_does_not_deny_above_it_does_not_deny_below() -> None:

@@ -57,12 +57,12 @@ def test_faults_are_told_together_with_their_lines() -> None:
         + "tags:\n  PII: carry\n  GEO: {flow: {}}\n"
     )
     assert faults(text) == [
-        "rules.yaml:1: `flows` does not say what becomes of tags in `TABLE`",
-        "rules.yaml:11: there is no flow `IDENTIY` (did you mean `IDENTITY`?)",
-        "rules.yaml:13: there is no aggregate function `cuont` (did you mean `count`?)",
-        "rules.yaml:14: `max` is one of `carry`, `ask`, `drop`, not `yes please`",
-        "rules.yaml:15: unknown key `tag` in the rules of tag propagation (did you mean `tags`?)",
-        "rules.yaml:17: the rules of a tag are a mapping with `flows` or `aggregates`",
+        "rules.yaml:1: `flows` has no rule for tags in `TABLE`",
+        "rules.yaml:11: unknown flow `IDENTIY` (did you mean `IDENTITY`?)",
+        "rules.yaml:13: unknown aggregate function `cuont` (did you mean `count`?)",
+        "rules.yaml:14: `max` must be `carry`, `ask` or `drop`, not `yes please`",
+        "rules.yaml:15: unknown key `tag` in the tag propagation rules (did you mean `tags`?)",
+        "rules.yaml:17: the rules of a tag must be a mapping with `flows` or `aggregates`",
         "rules.yaml:18: unknown key `flow` in the rules of a tag (did you mean `flows`?)",
     ]
 

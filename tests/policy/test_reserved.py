@@ -111,7 +111,7 @@ def test_a_place_on_a_server_with_more_names() -> None:
     ],
 )
 def test_what_is_no_directory_of_its_own(url: str) -> None:
-    with pytest.raises(ValueError, match="is not the URL of a directory"):
+    with pytest.raises(ValueError, match="must be the URL of a directory"):
         parse_reserved_place(url)
 
 

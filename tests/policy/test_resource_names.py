@@ -41,7 +41,7 @@ def test_the_service_of_the_catalog_is_asked(
 
 
 def test_a_service_that_is_not_there_is_not_another_one() -> None:
-    with pytest.raises(NotAResource, match="service `elsewhere` speaks for the catalog of `gone"):
+    with pytest.raises(NotAResource, match="service `elsewhere` covers the catalog of `gone"):
         service_of("gone.hr", POLICIES)
 
 

@@ -311,17 +311,32 @@ def test_the_hour_that_comes_twice_is_not_after_its_own_end() -> None:
         (schedule(recurrences=(recurring("0", "0", "1", "", "1", "", minutes=1),)), "needs `year`"),
         (schedule(recurrences=(recurring("0", "0", "1", "", minutes=0),)), "at least a minute"),
         (schedule(recurrences=(recurring("0", "0", "1", "", minutes=-5),)), "at least a minute"),
-        (schedule(recurrences=(recurring("60", "0", "1", "", minutes=1),)), "`minute` goes from 0 to 59"),
-        (schedule(recurrences=(recurring("0-9", "0", "1", "", minutes=1),)), "`minute` takes no ranges"),
-        (schedule(recurrences=(recurring("0", "24", "1", "", minutes=1),)), "`hour` goes from 0 to 23"),
-        (schedule(recurrences=(recurring("0", "0", "0", "", minutes=1),)), "`dayOfMonth` goes from 1 to 31"),
-        (schedule(recurrences=(recurring("0", "0", "1", "8", minutes=1),)), "`dayOfWeek` goes from 1 to 7"),
-        (schedule(recurrences=(recurring("0", "0", "1", "", "0", minutes=1),)), "`month` goes from 1 to 12"),
+        (schedule(recurrences=(recurring("60", "0", "1", "", minutes=1),)), "`minute` must be from 0 to 59"),
+        (
+            schedule(recurrences=(recurring("0-9", "0", "1", "", minutes=1),)),
+            "`minute` does not support ranges",
+        ),
+        (schedule(recurrences=(recurring("0", "24", "1", "", minutes=1),)), "`hour` must be from 0 to 23"),
+        (
+            schedule(recurrences=(recurring("0", "0", "0", "", minutes=1),)),
+            "`dayOfMonth` must be from 1 to 31",
+        ),
+        (
+            schedule(recurrences=(recurring("0", "0", "1", "8", minutes=1),)),
+            "`dayOfWeek` must be from 1 to 7",
+        ),
+        (
+            schedule(recurrences=(recurring("0", "0", "1", "", "0", minutes=1),)),
+            "`month` must be from 1 to 12",
+        ),
         (schedule(recurrences=(recurring("0", "0", "1", "", "1", "2016", minutes=1),)), "2017 to 2100"),
-        (schedule(recurrences=(recurring("0", "5-2", "1", "", minutes=1),)), "`5-2` does not fit"),
+        (schedule(recurrences=(recurring("0", "5-2", "1", "", minutes=1),)), "not `5-2`"),
         (schedule(recurrences=(recurring("0", "noon", "1", "", minutes=1),)), "not `noon`"),
         (schedule(recurrences=(recurring("0", "1,,2", "1", "", minutes=1),)), "not `1,,2`"),
-        (schedule(recurrences=(recurring("٣", "1", "1", "", minutes=1),)), "is `*` or a list of numbers"),
+        (
+            schedule(recurrences=(recurring("٣", "1", "1", "", minutes=1),)),
+            "must be `*` or a list of numbers",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_schedule_is_told(found: ValiditySchedule, expected: str) -> None:

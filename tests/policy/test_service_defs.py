@@ -182,7 +182,7 @@ def test_faults_of_json_have_lines_too() -> None:
     with pytest.raises(Faults) as caught:
         parse_service_def(text, "x.json")
     assert caught.value.faults == ("x.json:4: `a` has no parent `b`",)
-    with pytest.raises(Faults, match=r"x\.json:2: not JSON: it ends in the middle"):
+    with pytest.raises(Faults, match=r"x\.json:2: not JSON: the file is truncated"):
         parse_service_def('{"name":\n"x"', "x.json")
 
 

@@ -71,8 +71,8 @@ def test_an_explanation_names_dataset_and_project() -> None:
         AccessRequest(principal=Principal(user="bob"), resource=resource, access="select", service="dev")
     )
     why = {found.policy.id: (found.settled, found.why) for found in told.considered}
-    assert why[3001] == (True, "project `p1` holds the resource; it grants access")
-    assert why[2001] == (False, "dataset `d1` holds the resource; it does not grant `select` to user bob")
+    assert why[3001] == (True, "project `p1` covers the resource; it grants access")
+    assert why[2001] == (False, "dataset `d1` covers the resource; it does not grant `select` to user bob")
 
 
 def test_a_mask_that_is_taken_away_is_gone() -> None:
@@ -188,7 +188,7 @@ def test_a_cache_file_belongs_to_its_service() -> None:
 @pytest.mark.parametrize(
     ("gds", "fault"),
     [
-        ({"isDelta": True}, "these are changes of the data sharing"),
+        ({"isDelta": True}, "these are deltas of the data sharing"),
         ({"dataShares": [{"name": "x"}]}, "`id` is missing"),
         ({"dataShares": [{"id": 1}, {"id": 1}]}, "has the id 1 a second time"),
         ({"dataShares": [{"id": 1, "conditionExpr": "function() {}"}]}, "gdsInfo"),
@@ -197,7 +197,7 @@ def test_a_cache_file_belongs_to_its_service() -> None:
                 "dataShares": [{"id": 1}],
                 "resources": [{"id": 1, "dataShareId": 1, "resource": {"db": {"values": ["x"]}}}],
             },
-            "there is no level `db`",
+            "unknown level `db`",
         ),
         (
             {
@@ -211,7 +211,7 @@ def test_a_cache_file_belongs_to_its_service() -> None:
                     }
                 ],
             },
-            "a row filter may not hold a semicolon",
+            "a row filter must not contain a semicolon",
         ),
     ],
 )

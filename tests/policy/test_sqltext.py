@@ -124,21 +124,21 @@ def test_an_empty_text_is_a_value_and_no_value_is_none() -> None:
         ("a = ${{foo}}", "in `${{…}}`: script: `foo` is not a name that scripts know"),
         ("a = '${{eval(1)}}'", "is not a name that scripts know"),
         ("a = ${{}}", "a script is empty"),
-        ("a = ${{USER.a", "may not hold `${`"),
-        ("a = ${{USER.a\n}}", "may not hold `${`"),
-        ("a = ${USER.a}", "may not hold `$`"),
-        ("a = '${USER.a}'", "may not hold `${`"),
-        ("a = '${{'${x}'}}'", "may not hold `${`"),
+        ("a = ${{USER.a", "must not contain `${`"),
+        ("a = ${{USER.a\n}}", "must not contain `${`"),
+        ("a = ${USER.a}", "must not contain `$`"),
+        ("a = '${USER.a}'", "must not contain `${`"),
+        ("a = '${{'${x}'}}'", "must not contain `${`"),
         ("`${{USER.a}}` = 1", "inside a quoted name"),
-        ("a = 'x\\n${{USER.a}}'", "may not hold a backslash"),
+        ("a = 'x\\n${{USER.a}}'", "must not contain a backslash"),
         ("a = '{USER}${{USER.a}}'", "token `{USER}` is inside quotes"),
-        ("a = 'it''${{USER.a}}'", "would join the two"),
-        ("a = '${{USER.a}}' 'x'", "would join the two"),
-        ("a = ${{USER.a}}'x'", "would join the two"),
-        ("a = r'${{USER.a}}'", "directly next to a name"),
-        ("a = ${{USER.a}}x", "directly next to a name"),
-        ("a = t.${{USER.a}}", "directly next to a name"),
-        ("a = X'${{USER.a}}'", "directly next to a name"),
+        ("a = 'it''${{USER.a}}'", "would concatenate the two"),
+        ("a = '${{USER.a}}' 'x'", "would concatenate the two"),
+        ("a = ${{USER.a}}'x'", "would concatenate the two"),
+        ("a = r'${{USER.a}}'", "adjacent to a name"),
+        ("a = ${{USER.a}}x", "adjacent to a name"),
+        ("a = t.${{USER.a}}", "adjacent to a name"),
+        ("a = X'${{USER.a}}'", "adjacent to a name"),
     ],
 )
 def test_what_is_refused(text: str, expected: str) -> None:
@@ -151,7 +151,7 @@ def test_masks_know_the_column_and_its_type() -> None:
     names = {"col": "`c`", "type": "STRING"}
     assert bind(text, FACTS, names) == "concat(`c`, 'hr', CAST('ann' AS STRING), '{x')"
     assert bind(text, FACTS) is None
-    assert "means something in a custom mask only" in faults_of("{col} = 1", "filter")[0]
+    assert "is allowed in a custom mask only" in faults_of("{col} = 1", "filter")[0]
 
 
 @pytest.mark.parametrize(

@@ -73,13 +73,13 @@ def test_valid_queries_are_governed(judging: Judge) -> None:
     def check(query: Query) -> None:
         verdict = judging.verdict(query.over())
         outcomes[type(verdict).__name__] += 1
-        if isinstance(verdict, Refused) and "could be a column" in verdict.message:
+        if isinstance(verdict, Refused) and "could be resolved to a column" in verdict.message:
             assert "|>" in query.over()
             outcomes["not followed"] += 1
             return
         if isinstance(verdict, Refused):
             assert verdict.code == "NOT_GOVERNABLE"
-            assert "is one of several relations called" in verdict.message
+            assert "several relations have the alias" in verdict.message
             return
         assert isinstance(verdict, Cleared), verdict
         outcomes["disagree"] += verdict.readers_agree is False

@@ -82,7 +82,7 @@ async def test_functions_of_extensions_are_known_by_name(chain: ReaderPool) -> N
     ("query", "why"),
     [
         ("SELECT ' CLUSTER BY (x) ' AS a, ssn FROM d.people", ""),
-        (r"SELECT r'\', ' CLUSTER BY (x) ', ssn FROM d.people --'", "in two ways"),
+        (r"SELECT r'\', ' CLUSTER BY (x) ', ssn FROM d.people --'", "is ambiguous"),
     ],
 )
 async def test_a_forwarded_text_is_asked_of_both_as_well(chain: ReaderPool, query: str, why: str) -> None:
@@ -148,6 +148,8 @@ async def test_a_jar_of_another_minor_is_told_in_one_line() -> None:
     home = find_spark_of(MINOR, KEPT)
     jars = find_cached_jars(DELTA, Minor(3, 5), KEPT)
     pool = ReaderPool(home, extensions=[DELTA.extension], jars=jars)
-    with pytest.raises(BackendUnavailable, match=r"the reader of Spark 4\.1\.4 does not start") as caught:
+    with pytest.raises(
+        BackendUnavailable, match=r"the parser service of Spark 4\.1\.4 does not start"
+    ) as caught:
         await pool.start()
     assert "\n" not in caught.value.message

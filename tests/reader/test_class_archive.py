@@ -68,9 +68,7 @@ def test_other_jars_have_another_archive(home: Path) -> None:
 
 
 def test_what_ends_early_or_cannot_be_written_leaves_nothing(home: Path) -> None:
-    with pytest.raises(
-        NotArchived, match="no archive of classes was written: Error: Unable to access jarfile"
-    ):
+    with pytest.raises(NotArchived, match="no class archive was written: Error: Unable to access jarfile"):
         store_archive(find_java(), home, [str(find_java()), "-jar", "none.jar"], ENVIRONMENT)
     assert [file.name for file in home.iterdir()] == ["jars"]
     with pytest.raises(NotArchived, match="cannot be written"):

@@ -51,7 +51,7 @@ def test_jars_that_are_named(tmp_path: Path) -> None:
 
 
 def test_a_jar_that_is_missing_or_of_another_minor(tmp_path: Path) -> None:
-    with pytest.raises(JavaNotFound, match=r"`sluice spark-jars 4\.1 --formats delta` fetches them"):
+    with pytest.raises(JavaNotFound, match=r"download them with `sluice spark-jars 4\.1 --formats delta`"):
         find(tmp_path, DELTA)
     touch(places_of(DELTA, MINOR, tmp_path / "kept")[0])  # but not what it stands on
     with pytest.raises(JavaNotFound, match=r"are not on this machine"):
@@ -66,7 +66,7 @@ def test_a_jar_that_is_missing_or_of_another_minor(tmp_path: Path) -> None:
 
 def test_formats_that_exclude_each_other() -> None:
     assert formats_of((DELTA.extension, ICEBERG.extension)) == (DELTA, ICEBERG)
-    with pytest.raises(UnsupportedFormat, match="Iceberg and Paimon at once"):
+    with pytest.raises(UnsupportedFormat, match="Iceberg and Paimon together"):
         formats_of((ICEBERG.extension, PAIMON.extension))
     with pytest.raises(UnsupportedFormat, match=r"`x\.Y`, which the parser cannot run"):
         formats_of(("x.Y",))

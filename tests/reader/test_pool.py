@@ -238,7 +238,7 @@ async def test_who_waits_too_long_for_a_turn_is_told_so_and_nothing_is_killed(po
         assert isinstance(answer, NotRead)
         assert (answer.code, answer.message) == (
             "UNAVAILABLE",
-            "the reader is busy with other statements; try again",
+            "the parser service is busy with other statements; try again",
         )
         proof = await pool.prove("SELECT 7", "SELECT 7", [], [])
         assert proof.not_read is not None
@@ -353,12 +353,14 @@ async def test_start_tells_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "jars").mkdir()
     jar = tmp_path / "jars" / "spark-catalyst_2.13-9.9.0.jar"
     jar.write_bytes(b"not a jar")
-    with pytest.raises(UnsupportedSpark, match=r"Spark 9\.9\.0 is not supported; this gateway knows Spark 3"):
+    with pytest.raises(
+        UnsupportedSpark, match=r"Spark 9\.9\.0 is not supported; this gateway supports Spark 3"
+    ):
         await ReaderPool(spark_home=tmp_path).start()
     jar.rename(jar.with_name("spark-catalyst_2.13-4.3.0.jar"))
     with pytest.raises(BackendUnavailable) as told:
         await ReaderPool(spark_home=tmp_path).start()
-    assert told.value.message.startswith("the reader of Spark 4.3.0 does not start: ")
+    assert told.value.message.startswith("the parser service of Spark 4.3.0 does not start: ")
     assert "ClassNotFoundException" in told.value.message
     assert re.findall(r"\n| \| |\tat ", told.value.message) == []
 

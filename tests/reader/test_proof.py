@@ -192,7 +192,7 @@ TAMPERED = [
     ("a dropped filter", "SELECT a FROM t", "(SELECT * FROM gov.db.g) AS `t` --", None),
     ("a comment that swallows", "SELECT a FROM t WHERE b = 1", "(SELECT * FROM gov.db.g) AS `t` /*", "parse"),
     ("another query", "SELECT a FROM t", "(SELECT a FROM gov.db.g) AS `t`", "another plan"),
-    ("the bare name", "SELECT a FROM t", "t", "not judged"),
+    ("the plain name", "SELECT a FROM t", "t", "not judged"),
     ("text that is not SQL", "SELECT a FROM t", "((", "parse"),
 ]
 
@@ -225,7 +225,9 @@ async def test_text_changed_outside_the_splices(reader: ReaderPool, text: str, o
     splices = guard_all(text, await reading(reader, text))
     changed = rewrite(text, splices).replace(old, new)
     found = await proof(reader, text, splices, rewritten=changed)
-    assert found == Proof(holds=False, why="the rewritten statement is not the original with its splices")
+    assert found == Proof(
+        holds=False, why="the rewritten statement does not equal the original with its splices"
+    )
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ REMOVALS = (
     ),
     Removal(
         "description-end",
-        "what follows the details of a description is none of them",
+        "what follows the details of a description is not them",
         Never(),
         "session.test_answers",
     ),

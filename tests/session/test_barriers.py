@@ -87,9 +87,9 @@ def test_what_is_refused_for_the_table_of_an_ended_views_name_says_so() -> None:
     assert isinstance(told, Refused)
     assert (told.code, told.sqlstate, told.parameters) == ("VIEW_ENDED", "42P01", ())
     assert told.message == (
-        "the temporary view `V` ended because the policies changed, or what it was made of, and its "
-        "statement is refused now ([SLUICE_ACCESS_DENIED] no); create it again, or write the table's name "
-        "with its database"
+        "the temporary view `V` ended because the policies or its sources changed, and its statement is "
+        "refused now ([SLUICE_ACCESS_DENIED] no); create it again, or write the table's name with its "
+        "database"
     )
     other = replace(asked, parameters=(("relationName", "`lab`.`v`"),))
     assert refuse_ended_views(ended("v"), other) is other
@@ -113,7 +113,7 @@ def test_what_is_denied_on_the_table_of_an_ended_views_name_says_so() -> None:
     assert isinstance(told, Refused)
     assert told.code == "ACCESS_DENIED"
     assert told.message == (
-        "user ann needs select (the temporary view `w` ended because `v` did, which it reads)"
+        "user ann needs select (the temporary view `w` ended because `v`, which it reads, ended)"
     )
     for other in (denied("lab"), denied("default", allowed=True), replace(denied("default"), code="PARSE")):
         assert refuse_ended_views(ended("w"), other) is other
@@ -264,5 +264,5 @@ async def test_a_text_is_not_changed_when_its_definer_cannot_be_recorded() -> No
     asked = statement("ALTER VIEW v AS")
     endpoint = FakeEndpoint(looking.judge, run)
     verdict = await endpoint.judge_with_fresh_tables(session, asked)
-    with pytest.raises(BackendUnavailable, match="who defines a view"):
+    with pytest.raises(BackendUnavailable, match="the definer of a view"):
         await endpoint.run_before(session, asked, verdict)

@@ -309,7 +309,7 @@ async def test_a_disconnected_client_stops_what_runs_and_ends_its_waiting_call()
     assert world.backend.sessions[0].closed
     (event,) = world.ledger.of("completed")
     assert event.body["outcome"] == "canceled"
-    assert event.body["error"] == "the client went away"
+    assert event.body["error"] == "the client disconnected"
 
 
 async def test_a_client_that_vanishes_while_spark_takes_the_statement() -> None:
@@ -409,7 +409,7 @@ async def test_while_a_gateway_stops_what_runs_goes_on_and_nothing_begins() -> N
     await sessions.close_disconnected([handle])
     assert sessions.busy() == 0
     (event,) = world.ledger.of("completed")
-    assert event.body["error"] == "the client went away", "its own doing, while the gateway waits for it"
+    assert event.body["error"] == "the client disconnected", "its own doing, while the gateway waits for it"
 
 
 async def test_what_a_gateway_cuts_is_not_its_clients_doing() -> None:
@@ -850,7 +850,7 @@ async def test_a_view_that_is_refused_now_ends_and_its_name_does_not_become_a_ta
         ScanRecord(table=TableName("spark_catalog", "default", "v"), access="select", columns=None),
     )
     world.judge.scans["SELECT * FROM default.v"] = world.judge.scans["SELECT * FROM V"]
-    with pytest.raises(StatementRefused, match="ended because the policies changed"):
+    with pytest.raises(StatementRefused, match="ended because the policies"):
         await run(world, handle, "SELECT * FROM V")
     assert world.judge.judged[-1].context.temp_views == frozenset()
     assert "SELECT * FROM V" not in world.backend.received

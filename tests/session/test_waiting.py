@@ -165,7 +165,7 @@ async def test_its_client_may_read_what_it_waits_for_and_metrics_tell_too() -> N
         assert isinstance(batch, Batch)
         return list(batch.rows)
 
-    assert "waiting for Spark, which has 1 statements" in (await log())[0][0]
+    assert "waiting for Spark, which is running 1 statements" in (await log())[0][0]
     assert await log() == []
     world.backend.sessions[0].operations[0].end()
     await world.sessions.close()
@@ -267,7 +267,9 @@ async def test_no_more_wait_than_may() -> None:
     await begun(world, session, "SELECT 1")
     read = world.sessions.metrics.registry.get_sample_value
     await soon(lambda: read("sluice_statements_waiting") == 1)
-    with pytest.raises(LimitExceeded, match="Spark has 1 statements, and 1 others wait; try again later"):
+    with pytest.raises(
+        LimitExceeded, match="Spark is running 1 statements, and 1 others are waiting; try again later"
+    ):
         await begun(world, await opened(world), "SELECT 2")
     await world.sessions.close()
 
@@ -390,7 +392,7 @@ async def test_a_slot_that_does_not_come_in_time_is_waited_for_no_longer() -> No
 async def test_a_deadline_ends_the_wait_and_says_why() -> None:
     world, session = await full(spark_wait_s=0.01)
     error = await ends_in(world, await begun(world, session, "SELECT 1"), ERROR)
-    assert error.text.startswith("[SLUICE_LIMIT_EXCEEDED] Spark has as many statements as it may at once, 1")
+    assert error.text.startswith("[SLUICE_LIMIT_EXCEEDED] Spark is running 1 statements, its limit")
     assert world.ledger.outcomes() == ["not_forwarded"]
     world.backend.sessions[0].operations[0].end()
     await ends_in(world, await begun(world, session, "SELECT 2"), FINISHED)  # the session goes on
@@ -400,7 +402,7 @@ async def test_a_deadline_ends_the_wait_and_says_why() -> None:
 async def test_the_clients_timeout_counts_while_it_waits() -> None:
     world, session = await full()
     error = await ends_in(world, await begun(world, session, "SELECT 1", timeout_s=1), TIMEDOUT)
-    assert (error.sqlstate, error.message) == ("HYT00", "the statement ran into its timeout")
+    assert (error.sqlstate, error.message) == ("HYT00", "the statement timed out")
     assert world.ledger.outcomes() == ["timed_out"]
     await world.sessions.close()
 

@@ -22,13 +22,10 @@ NOT_FOUND = (
     "table or view `spark_catalog`.`db`.`gone` cannot be found. SQLSTATE: 42P01; line 1 pos 14;\n"
 )
 GUARD = (
-    "'Project [*]\n"
-    "+- 'SubqueryAlias gone\n"
-    "   +- 'Project [unresolvedalias(null)]\n"
-    "      +- 'Filter isnull(raise_error(USER_RAISED_EXCEPTION, map(errorMessage, the table did not exist "
-    "when the statement was judged; run the statement again), NullType))\n"
-    "         +- 'SubqueryAlias gone\n"
-    "            +- 'UnresolvedRelation [spark_catalog, db, gone], [], false\n"
+    "'Project [*]\n+- 'SubqueryAlias gone\n   +- 'Project [unresolvedalias(null)]\n      +- 'Filter "
+    "isnull(raise_error(USER_RAISED_EXCEPTION, map(errorMessage, the table did not exist when the "
+    "statement was authorized; run the statement again), NullType))\n         +- 'SubqueryAlias gone\n "
+    "           +- 'UnresolvedRelation [spark_catalog, db, gone], [], false\n"
 )
 
 

@@ -56,14 +56,16 @@ catalogs:
         parse_settings(text, "g.yaml", Path("/conf"))
     assert list(told.value.faults) == [
         "g.yaml:3: type `iceberg` with `type: rest` needs the parameter `uri`",
-        "g.yaml:8: `hive.metastore.uris` is one or more addresses of a metastore, with commas between them "
-        "and no blanks: `thrift://host1:9083,thrift://host2:9083`",
-        "g.yaml:9: `class` is the name of a class",
+        (
+            "g.yaml:8: `hive.metastore.uris` must be one or more metastore addresses, separated by commas "
+            "without blanks: `thrift://host1:9083,thrift://host2:9083`"
+        ),
+        "g.yaml:9: `class` must be the name of a class",
         "g.yaml:14: `url` is empty",
-        "g.yaml:16: `fetchSize` is a whole number",
-        "g.yaml:17: `pushDownLimit` is true or false",
-        "g.yaml:19: `type` is rest, hadoop, hive, jdbc, nessie, glue, bigquery (did you mean `hadoop`?)",
-        "g.yaml:21: `uri` is an address such as `jdbc:postgresql://host:5432/database`",
+        "g.yaml:16: `fetchSize` must be a whole number",
+        "g.yaml:17: `pushDownLimit` must be true or false",
+        "g.yaml:19: `type` must be rest, hadoop, hive, jdbc, nessie, glue, bigquery (did you mean `hadoop`?)",
+        "g.yaml:21: `uri` must be an address such as `jdbc:postgresql://host:5432/database`",
         "g.yaml:21: type `paimon` with `metastore: jdbc` needs the parameter `warehouse`",
     ]
 
@@ -214,11 +216,11 @@ def test_a_secret_is_a_reference(kind: str, key: str) -> None:
 )
 def test_a_password_in_an_address_is_told_and_not_repeated(value: str) -> None:
     (told,) = faults("jdbc", **{**JDBC, "url": value})
-    assert told.startswith("`url` holds a password")
+    assert told.startswith("`url` contains a password")
     assert "hunter2" not in told
 
 
 @pytest.mark.parametrize("value", ["Bearer hunter2", "eyJhbGci.eyJzdWIi.hunter2", "https://hunter2@h/x"])
 def test_a_login_under_a_plain_name_is_told(value: str) -> None:
     (told,) = faults("iceberg", **{**ICEBERG, "prefix": value})
-    assert told.startswith("`prefix` holds a password")
+    assert told.startswith("`prefix` contains a password")

@@ -61,7 +61,7 @@ def test_a_service_speaks_for_its_catalog() -> None:
     told = faults_of(
         f"policies: {{catalogs: {{pg: other}}}}\ncatalogs: [{{name: pg, policies: lake, catalog: {pg}}}]"
     )
-    assert told == ["g.yaml:1: `policies.catalogs` gives `pg` to `other`, and `catalogs` to `lake`"]
+    assert told == ["g.yaml:1: `policies.catalogs` assigns `pg` to service `other`, and `catalogs` to `lake`"]
 
 
 def test_a_source_of_files_may_stand_among_the_catalogs() -> None:
@@ -123,17 +123,17 @@ catalogs:
   - name: mine
     catalog: {type: files, connection-params: [root]}
 """) == [
-        "g.yaml:3: `files` has a source `Lake` as well",
-        "g.yaml:7: `default-db`: tables of files are in `database`, a parameter",
+        "g.yaml:3: `files` also has a source `Lake`",
+        "g.yaml:7: `default-db`: set the parameter `database` for tables of files",
         "g.yaml:7: a catalog of type `files` cannot be the default",
         "g.yaml:7: type `files` needs the parameter `root`",
         "g.yaml:14: unknown key `depht` (did you mean `depth`?)",
-        "g.yaml:16: key `depth` is repeated here, as `Depth` before",
-        "g.yaml:18: tables of files are in `spark_catalog`, for which `spark` speaks, and not `other`",
+        "g.yaml:16: key `depth` is repeated here, first as `Depth`",
+        "g.yaml:18: tables of files are in `spark_catalog`, whose service is `spark`, not `other`",
         "g.yaml:23: `catalogs.3.catalog.connection-params.depth`: input should be less than or equal to 16",
         "g.yaml:26: `catalogs.3.catalog.connection-params.formats.1`: input should be 'parquet', 'orc', "
         "'avro', 'json', 'csv' or 'delta'",
-        "g.yaml:28: `connection-params` is a mapping",
+        "g.yaml:28: `connection-params` must be a mapping",
     ]
 
 
@@ -167,24 +167,26 @@ catalogs:
     polices: x
 """)
     assert told == [
-        f"g.yaml:3: unknown type `hvie` (did you mean `hive`?); there are {', '.join(KINDS)}",
-        "g.yaml:4: `A` has capitals, which Spark distinguishes and policies do not: write `a`",
-        "g.yaml:4: a second default catalog: line 2 has one; name exactly one",
+        f"g.yaml:3: unknown type `hvie` (did you mean `hive`?); the types are {', '.join(KINDS)}",
+        "g.yaml:4: `A` has capitals; Spark distinguishes case here and policies do not: write `a`",
+        "g.yaml:4: a second default catalog: line 2 has the first; set exactly one",
         "g.yaml:4: catalog `A` is repeated here (line 2)",
         "g.yaml:7: unknown key `type-x` (did you mean `type`?)",
         "g.yaml:9: type `jdbc` needs the parameter `driver`",
-        "g.yaml:10: `url` holds a password: write all of it as `{env: NAME}`, or give the password the "
-        "parameter that it has",
-        "g.yaml:11: parameter `URL` is repeated here, as `url` before",
+        (
+            "g.yaml:10: `url` contains a password: write the whole value as `{env: NAME}`, or use the "
+            "parameter for passwords"
+        ),
+        "g.yaml:11: parameter `URL` is repeated here, first as `url`",
         "g.yaml:12: type `jdbc` has no parameter `driverr` (did you mean `driver`?)",
         "g.yaml:13: `password` is a secret: write `{env: NAME}` or `{file: PATH}`",
-        "g.yaml:14: `1b` cannot name a catalog: letters, digits and `_`, and no digit first",
-        "g.yaml:15: key `default_db` is repeated here, as `Default-db` before",
+        "g.yaml:14: `1b` is not a valid catalog name: use letters, digits and `_`, without a digit first",
+        "g.yaml:15: key `default_db` is repeated here, first as `Default-db`",
         "g.yaml:15: type `iceberg` needs the parameter `type` or `catalog-impl`",
-        "g.yaml:16: `is-default` is true or false",
+        "g.yaml:16: `is-default` must be true or false",
         "g.yaml:16: key `name` is missing",
         "g.yaml:18: type `delta` is for the catalog `spark_catalog` alone",
-        "g.yaml:19: `system` is a name that Spark keeps for itself",
+        "g.yaml:19: `system` is a name reserved by Spark",
         "g.yaml:19: key `catalog` is missing",
         "g.yaml:20: unknown key `polices` (did you mean `policies`?)",
     ]
@@ -203,10 +205,12 @@ catalogs:
   - name: SPARK_CATALOG
     catalog: {type: delta}
 """) == [
-        "g.yaml:4: `Other` has capitals, which Spark distinguishes and policies do not: write `other`",
-        "g.yaml:6: `Lake` has capitals, which Spark distinguishes and policies do not: write `lake`",
-        "g.yaml:8: `SPARK_CATALOG` has capitals, which Spark distinguishes and policies do not: write "
-        "`spark_catalog`",
+        "g.yaml:4: `Other` has capitals; Spark distinguishes case here and policies do not: write `other`",
+        "g.yaml:6: `Lake` has capitals; Spark distinguishes case here and policies do not: write `lake`",
+        (
+            "g.yaml:8: `SPARK_CATALOG` has capitals; Spark distinguishes case here and policies do not: "
+            "write `spark_catalog`"
+        ),
     ]
     # Spark has none of these names.
     read("catalogs: [{name: Mem, catalog: {type: memory}}]\nfiles: {Raw: {root: 's3a://b/x'}}")
@@ -217,10 +221,10 @@ def test_a_list_of_catalogs_has_no_database() -> None:
     told = faults_of(
         f"catalogs: [{{name: l, catalog: {{type: gravitino, default-db: x, connection-params: {lake}}}}}]"
     )
-    assert told == ["g.yaml:1: `default-db`: a list of catalogs has no databases itself"]
+    assert told == ["g.yaml:1: `default-db`: a list of catalogs has no databases of its own"]
 
 
 def test_nobody_speaks_for_what_spark_does_not_have() -> None:
     assert faults_of("catalogs: [{name: m, policies: spark, catalog: {type: memory}}]") == [
-        "g.yaml:1: `policies`: nothing in a catalog of type `memory` is asked about: Spark does not have it"
+        "g.yaml:1: `policies`: Spark does not see a catalog of type `memory`, so policies do not apply to it"
     ]

@@ -51,7 +51,7 @@ sessions:
         "gateway.yaml:4: `listeners.thrift.host`: input should be a valid string",
         "gateway.yaml:6: `backend.thrift.port`: input should be less than or equal to 65535",
         "gateway.yaml:6: key `backend.thrift.host` is missing",
-        "gateway.yaml:8: `ledger.dsn`: a secret is either `env: NAME` or `file: PATH`",
+        "gateway.yaml:8: `ledger.dsn`: a secret must be either `env: NAME` or `file: PATH`",
         "gateway.yaml:10: `sessions.idle_s`: input should be greater than 0",
     )
 
@@ -59,23 +59,23 @@ sessions:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("backend: {}", "`backend`: name one of `thrift` and `embedded`"),
+        ("backend: {}", "`backend`: set either `thrift` or `embedded`"),
         (
             "backend: {thrift: {host: a}, embedded: {}}",
-            "`backend`: name one of `thrift` and `embedded`, not both",
+            "`backend`: set either `thrift` or `embedded`, not both",
         ),
         ("reader: {heap: lots}", "`reader.heap`: string should match pattern"),
         ("jobs: {remote: nonsense}", "`jobs.remote`: string should match pattern '^sc://"),
-        ("jobs: {schedule: {rollups: {cron: '*/60 * * * *'}}}", "`*/60` is no minute from 0 to 59"),
+        ("jobs: {schedule: {rollups: {cron: '*/60 * * * *'}}}", "`*/60` is not a minute from 0 to 59"),
         ("listeners: {thrift: {port: true}}", "`listeners.thrift.port`: input should be a valid integer"),
         ("listeners: {thrift: {port: '1'}}", "`listeners.thrift.port`: input should be a valid integer"),
         ("policies: {star: shrug}", "`policies.star`: input should be 'refuse' or 'visible'"),
-        ("sessions: {checkpoints: /srv/ck}", "`/srv/ck` is not the URL of a directory below the top"),
+        ("sessions: {checkpoints: /srv/ck}", "`/srv/ck` must be the URL of a directory below the root"),
         (
             "sessions: {checkpoints: 's3://bucket'}",
-            "`s3://bucket` is not the URL of a directory below the top",
+            "`s3://bucket` must be the URL of a directory below the root",
         ),
-        ("[]", "settings are a mapping of sections, such as `listeners:`"),
+        ("[]", "settings must be a mapping of sections, such as `listeners:`"),
         ("listenrs: {}", "unknown key `listenrs` (did you mean `listeners`?)"),
         ("a: 1\na: 2", "key `a` is repeated here"),
         ("listeners: {admin: {host: ''}}", "`listeners.admin.host`: string should have at least 1 character"),
@@ -103,23 +103,23 @@ def test_there_is_a_door_for_spark_connect_where_it_is_named() -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("backend: {connect: {host: s}}", "`backend.connect` needs a `listeners.connect`"),
+        ("backend: {connect: {host: s}}", "`backend.connect` needs `listeners.connect`"),
         (
             "listeners: {connect: {}}\nbackend: {thrift: {host: s}}",
-            "`listeners.connect` needs a `backend.connect`",
+            "`listeners.connect` needs `backend.connect`",
         ),
         (
             "listeners: {connect: {}}\nbackend: {connect: {host: s}}\ncatalogs: [{name: pg, catalog: {type: "
             "jdbc, is-default: true, connection-params: {url: 'jdbc:x', driver: D}}}]",
-            "one of type `jdbc` cannot be the default beside `listeners.connect`",
+            "one of type `jdbc` cannot be the default with `listeners.connect`",
         ),
         (
             "listeners: {connect: {}, thrift: {}}\nbackend: {connect: {host: s}}",
-            "`listeners.thrift` needs a `backend.thrift`",
+            "`listeners.thrift` needs `backend.thrift`",
         ),
         (
             "listeners: {connect: {}}\nbackend: {connect: {host: s}, embedded: {}}",
-            "`backend`: name one of `connect` and `embedded`, not both",
+            "`backend`: set either `connect` or `embedded`, not both",
         ),
         (
             "listeners: {connect: {tls: {certificate: c, key: k, minimum_version: '1.3'}}}",
@@ -127,7 +127,7 @@ def test_there_is_a_door_for_spark_connect_where_it_is_named() -> None:
         ),
         (
             "listeners: {connect: {}}\nbackend: {connect: {host: s, ca_file: ca.pem}}",
-            "`backend.connect`: `ca_file` is for `tls: true`",
+            "`backend.connect`: `ca_file` needs `tls: true`",
         ),
         (
             "listeners: {connect: {}}\nbackend: {connect: {host: s, token: hunter2}}",
@@ -262,9 +262,9 @@ policies:
         ("{service: a, urls: [ranger:6080]}", "`ranger:6080` is not an address such as"),
         ("{service: a, urls: ['http://x:99999']}", "`policies.ranger.0`: port out of range"),
         ("{service: a, urls: ['http://u:p@x']}", "leave them out of `urls`"),
-        ("{service: a, urls: ['http://x'], user: u}", "`user` and `password` come together"),
-        ("{service: a, urls: ['http://x'], key: k}", "`certificate` and `key` come together"),
-        ("{service: a, urls: ['http://x'], user: 'a:b', password: {env: X}}", "must not hold a colon"),
+        ("{service: a, urls: ['http://x'], user: u}", "set both `user` and `password`"),
+        ("{service: a, urls: ['http://x'], key: k}", "set both `certificate` and `key`"),
+        ("{service: a, urls: ['http://x'], user: 'a:b', password: {env: X}}", "must not contain a colon"),
     ],
 )
 def test_faults_of_a_ranger_admin_are_explained(entry: str, fault: str) -> None:

@@ -86,7 +86,7 @@ def test_a_file_that_everybody_may_write_is_not_read(tmp_path: Path) -> None:
     cache = Cache(tmp_path, "sluice", "dev")
     cache.write(DownloadKind.POLICIES, {"a": 1})
     cache.path(DownloadKind.POLICIES).chmod(0o666)
-    with pytest.raises(CacheTrouble, match="everybody may write it"):
+    with pytest.raises(CacheTrouble, match="is writable by everybody"):
         cache.read(DownloadKind.POLICIES)
 
 

@@ -130,7 +130,7 @@ async def test_what_was_never_answered_is_not_in_force(world: World) -> None:
     await source.start(world.offer)
     assert world.offered == []
     assert source.age_s is None
-    assert "never" in str(source.stale())
+    assert "not been read yet" in str(source.stale())
     assert not world.path.exists()
 
 
@@ -220,11 +220,11 @@ async def test_a_file_that_is_not_whole_is_not_used(world: World, spoil: Callabl
 async def test_what_cannot_be_put_in_force_confirms_nothing(world: World) -> None:
     source = world.source()
     await source.start(world.offer)
-    world.refuse = Faults(["there is no service `x`"])
+    world.refuse = Faults(["service `x` does not exist"])
     world.answer = Metalake()
     world.now += 50
     assert not await source.look()
-    assert (source.trouble, source.age_s, source.held) == ("there is no service `x`", 50, FULL)
+    assert (source.trouble, source.age_s, source.held) == ("service `x` does not exist", 50, FULL)
     assert json.loads(world.path.read_text())["catalogs"]
     world.now += 60
     assert source.stale() is not None
@@ -247,7 +247,7 @@ async def test_no_error_ends_the_task_or_tells_a_secret(world: World) -> None:
     world.answer = RuntimeError("hush")
     source = world.source()
     await source.start(world.offer)
-    assert source.trouble == "what it answers cannot be used (RuntimeError)"
+    assert source.trouble == "its response cannot be used (RuntimeError)"
 
 
 async def test_a_command_beside_the_gateway_reads_and_does_not_ask(world: World) -> None:
@@ -276,4 +276,4 @@ async def test_a_start_does_not_wait_for_a_server_that_dribbles(world: World) ->
     world.offered.clear()
     await slow.start(world.offer)
     assert world.offered == [without_secrets(FULL, is_secret)]
-    assert slow.trouble == "not all was answered within 0.01 s"
+    assert slow.trouble == "the server did not finish answering within 0.01 s"

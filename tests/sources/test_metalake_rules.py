@@ -286,7 +286,7 @@ def test_a_service_without_catalogs_takes_no_privileges() -> None:
 
     found = rules(lake(on("pg", *USES)), service="hive")
     base = Part(name="b", services={"hive": Service(name="hive", definition=DEFINITIONS["hive"])})
-    with pytest.raises(Faults, match="does not know catalogs"):
+    with pytest.raises(Faults, match="has no catalogs"):
         combine((base, Part(name="m", services={}, policies=found.policies)), 1, {})
 
 

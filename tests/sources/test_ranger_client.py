@@ -111,9 +111,9 @@ async def test_answers_without_a_body(status: int, answer: object) -> None:
         ),
         (web.Response(status=503), "answers with status 503"),
         (web.Response(status=500, text="x" * 5000), "x…"),
-        (web.Response(status=401), "refuses the login of nobody (401)"),
-        (web.Response(status=403), "refuses the login of nobody (403)"),
-        (web.Response(status=302, headers={"Location": "/login.jsp"}), "sends us elsewhere (302)"),
+        (web.Response(status=401), "rejects the login of nobody (401)"),
+        (web.Response(status=403), "rejects the login of nobody (403)"),
+        (web.Response(status=302, headers={"Location": "/login.jsp"}), "redirects to another address (302)"),
     ],
     ids=["400", "503", "long", "401", "403", "302"],
 )
@@ -131,7 +131,7 @@ async def test_everything_else_is_no_answer(response: web.Response, words: str) 
 async def test_a_body_that_breaks_off_is_no_answer() -> None:
     async with running(full()) as admin, client_of(admin.url) as client:
         admin.next(DownloadKind.POLICIES, "truncated")
-        with pytest.raises(NoAnswer, match="broke off its answer"):
+        with pytest.raises(NoAnswer, match="aborted its response"):
             await client.ask(DownloadKind.POLICIES, -1)
 
 
@@ -140,7 +140,7 @@ async def test_an_answer_has_a_size_limit_whether_it_tells_its_size_or_not() -> 
         admin.next(DownloadKind.POLICIES, "endless")
         admin.next(DownloadKind.POLICIES, web.Response(body=b" " * 100_001))
         for _ in range(2):
-            with pytest.raises(NoAnswer, match="answers with more than 100000 bytes"):
+            with pytest.raises(NoAnswer, match="returns more than 100000 bytes"):
                 await client.ask(DownloadKind.POLICIES, -1)
 
 
@@ -149,7 +149,7 @@ async def test_an_answer_is_measured_after_it_was_unpacked() -> None:
         bomb = web.Response(body=b" " * 50_000_000)
         bomb.enable_compression()
         admin.next(DownloadKind.POLICIES, bomb)
-        with pytest.raises(NoAnswer, match="answers with more than 1000000 bytes"):
+        with pytest.raises(NoAnswer, match="returns more than 1000000 bytes"):
             await client.ask(DownloadKind.POLICIES, -1)
 
 
@@ -193,7 +193,7 @@ async def test_what_speaks_no_http_is_no_answer() -> None:
     server = await asyncio.start_server(babble, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with server, client_of(f"http://127.0.0.1:{port}") as client:
-        with pytest.raises(NoAnswer, match="speaks no proper HTTP"):
+        with pytest.raises(NoAnswer, match="does not speak valid HTTP"):
             await client.ask(DownloadKind.POLICIES, -1)
 
 

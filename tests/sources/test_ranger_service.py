@@ -164,7 +164,9 @@ async def test_nothing_newer_than_nothing_does_not_mean_that_there_is_none(statu
         assert one.service.stale() == (
             "roles of service `dev_hive` have never been loaded from a Ranger Admin"
         )
-        assert any("nothing is newer than nothing" in trouble for trouble in one.service.troubles)
+        assert any(
+            "304 (not modified) without an earlier download" in trouble for trouble in one.service.troubles
+        )
         assert await one.later(30)
         assert [asked.query["lastKnownRoleVersion"] for asked in admin.questions(DownloadKind.ROLES)] == [
             "-1",
@@ -280,7 +282,7 @@ async def test_tags_that_are_gone_are_kept() -> None:
         del admin.content[DownloadKind.TAGS]
         await one.later(60)
         assert one.service.held.service.tagged
-        assert "no longer (404)" in one.service.troubles[0]
+        assert "no longer has them (404)" in one.service.troubles[0]
 
 
 # -- what is wrong stays out ---------------------------------------------------------------------------------
@@ -291,9 +293,9 @@ async def test_tags_that_are_gone_are_kept() -> None:
     [
         (b'{"serviceName": "dev_hive", "policies": [', "not JSON"),
         (b"<html>login</html>", "dev_hive (policies):1: not JSON"),
-        (b"[]", "is no JSON object"),
-        (b'{"policies": []}', "the answer is about service `None`"),
-        (b'{"serviceName": "prod_hive", "policyVersion": 8, "policies": []}', "about service `prod_hive`"),
+        (b"[]", "is not a JSON object"),
+        (b'{"policies": []}', "the response is for service `None`"),
+        (b'{"serviceName": "prod_hive", "policyVersion": 8, "policies": []}', "for service `prod_hive`"),
         (b'{"serviceName": "dev_hive", "policyVersion": "8"}', "`policyVersion` is not a whole number"),
         (b'{"serviceName": "dev_hive", "policyVersion": 8, "policies": {}}', "policies"),
     ],
@@ -319,9 +321,9 @@ async def test_policies_with_faults_change_nothing_and_confirm_nothing() -> None
         )
         assert not await one.later(30)
         assert one.tables == {"orders"}
-        assert "says what to take away" in one.service.troubles[0]
+        assert "is a deletion" in one.service.troubles[0]
         await one.later(DAY)
-        assert "and 86400 is the limit" in str(one.service.stale())
+        assert "the limit is 86400" in str(one.service.stale())
 
 
 async def test_a_policy_with_faults_is_taken_as_a_broken_one_with_all_the_rest() -> None:
@@ -388,7 +390,7 @@ async def test_a_bug_met_on_the_way_ends_nothing(monkeypatch: pytest.MonkeyPatch
 
         monkeypatch.setattr("gateway.sources.ranger_service.read_answer", breaks)
         await one.service.start()
-        assert "reading it failed" in one.service.troubles[0]
+        assert "loading it failed" in one.service.troubles[0]
         monkeypatch.undo()
         assert await one.later(2)
 
@@ -406,8 +408,8 @@ async def test_an_admin_that_dies_is_lived_without_until_the_limit() -> None:
         assert "cannot be reached" in one.service.troubles[0]
         one.clocks.pass_(1)
         assert one.service.stale() == (
-            "the policies of service `dev_hive` were last confirmed by a Ranger Admin 86401 seconds ago, "
-            "and 86400 is the limit"
+            "the policies of service `dev_hive` were last confirmed by a Ranger Admin 86401 seconds ago; "
+            "the limit is 86400"
         )
 
 
@@ -503,7 +505,7 @@ async def test_a_service_that_is_gone_allows_nothing_and_is_forgotten(tmp_path: 
         assert one.service.held.service.version == -1
         assert one.service.stale() is None  # the Admin has spoken
         (trouble,) = one.service.troubles
-        assert trouble == "the Ranger Admin knows no service `dev_hive` (404)"
+        assert trouble == "the Ranger Admin has no service `dev_hive` (404)"
         stamp = "20251009085350"
         assert names(tmp_path) == [
             f"sluice_dev_hive.contact_{stamp}",
@@ -597,7 +599,7 @@ async def test_a_cache_of_another_service_is_not_used(tmp_path: Path) -> None:
         async with bench(admin.url, cache=tmp_path) as one:
             await one.service.start()
             assert one.taker.taken == []
-            assert "about service `prod_hive`" in one.service.troubles[-1]
+            assert "for service `prod_hive`" in one.service.troubles[-1]
 
 
 async def test_a_cache_with_faults_is_not_used_and_the_admin_mends_it(tmp_path: Path) -> None:
@@ -795,7 +797,7 @@ async def test_what_was_shared_stays_while_the_admin_says_otherwise_and_grows_st
         del admin.content[DownloadKind.SHARING]
         await one.later()
         assert shared(one) == {"campaign"}
-        assert "no longer (404)" in one.service.troubles[0]
+        assert "no longer has them (404)" in one.service.troubles[0]
         await one.later(400)
         assert one.service.stale() is not None
 

@@ -34,11 +34,12 @@ async def test_the_analyst_is_not_silent(reader: ReaderPool, query: str) -> None
             parts=relation.parts,
             name=TableName("spark_catalog", "tpch", relation.parts[0]),
             columns=tuple(Column(name=n, type=t) for n, t in TABLES[relation.parts[0]].items()),
+            span=relation.span,
         )
         for relation in reading.relations
         if relation.role is RelationRole.SCAN
     ]
-    found = analyse(QUERIES[query], scans, reading.columns)
+    found = analyse(QUERIES[query], reading, scans)
     assert isinstance(found, Usage), found
     assert found.stars == frozenset()
     if query in EXPECTED:

@@ -44,7 +44,7 @@ async def test_what_is_on_no_list_is_refused(reader: ReaderPool) -> None:
 
 async def test_a_command_that_was_not_read_is_refused(reader: ReaderPool) -> None:
     reading = await read(reader, "CLEAR CACHE")
-    assert why(replace(reading, commands=())) == "ClearCacheCommand could not be read"
+    assert why(replace(reading, commands=())) == "ClearCacheCommand could not be parsed"
 
 
 async def test_a_target_that_no_command_has_judged_is_refused(reader: ReaderPool) -> None:
@@ -54,7 +54,7 @@ async def test_a_target_that_no_command_has_judged_is_refused(reader: ReaderPool
     assert not isinstance(pin_targets(reading, required, NAMES), Unsupported)
     found = pin_targets(reading, replace(required, pins=()), NAMES)
     assert isinstance(found, Unsupported)
-    assert "not accounted for" in found.why
+    assert "not authorized with the statement" in found.why
 
 
 async def test_a_clause_of_a_table_that_is_not_known_is_refused() -> None:

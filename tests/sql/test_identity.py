@@ -106,7 +106,7 @@ async def test_a_column_comes_first(reader: ReaderPool) -> None:
     ],
 )
 async def test_unclear(reader: ReaderPool, text: str, tables: tuple[Table | None, ...]) -> None:
-    assert "may be a column or the function; write `user()`" in await bound(reader, text, *tables)
+    assert "may be a column or a function; write `user()`" in await bound(reader, text, *tables)
 
 
 async def test_tables_left_out_are_unknown(reader: ReaderPool) -> None:
@@ -130,7 +130,7 @@ async def test_words_without_brackets_can_be_left(reader: ReaderPool) -> None:
 
 @pytest.mark.parametrize("text", ["SELECT user() OVER () FROM t", "SELECT user() FILTER (WHERE true) FROM t"])
 async def test_not_in_one_piece(reader: ReaderPool, text: str) -> None:
-    assert "cannot be bound" in await bound(reader, text, PLAIN)
+    assert "cannot be replaced" in await bound(reader, text, PLAIN)
 
 
 async def test_a_name_that_is_no_text(reader: ReaderPool) -> None:

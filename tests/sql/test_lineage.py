@@ -105,9 +105,9 @@ async def test_a_column_may_flow_both_ways(reader: ReaderPool) -> None:
     ("sql", "why"),
     [
         ("SELECT TRANSFORM(x) USING 'cat' AS (n string) FROM a", "does not understand"),
-        ("SELECT x FROM a JOIN IDENTIFIER('b' || '')", "not written literally"),
-        ("SELECT nothing FROM a", "in no relation"),
-        ("INSERT INTO c SELECT x, y, z FROM a", "2 columns, the query 3"),
+        ("SELECT x FROM a JOIN IDENTIFIER('b' || '')", "a name is not literal"),
+        ("SELECT nothing FROM a", "is not in any relation"),
+        ("INSERT INTO c SELECT x, y, z FROM a", "2 columns, but the query 3"),
         ("SELECT * FROM a NATURAL JOIN unknown1", "unknown columns"),
     ],
 )

@@ -42,18 +42,18 @@ def test_a_source_that_is_no_plain_name_is_a_query(source: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (VIEW + "joins: []\n", "`joins` is not a key"),
-        (VIEW.replace("    expr:", "    format: x\n    expr:"), "other keys"),
+        (VIEW + "joins: []\n", "unknown key `joins`"),
+        (VIEW.replace("    expr:", "    format: x\n    expr:"), "has keys other"),
         (VIEW.replace("version: 0.1", "version: 1.1"), "version"),
         (VIEW.replace("version: 0.1\n", ""), "`version`"),
         (VIEW + "source: lab.other\n", "`source` twice"),
         (VIEW.replace("lab.pay", "&a lab.pay").replace("id > 0", "*a"), "aliases"),
         (VIEW.replace("lab.pay", "!!str lab.pay"), "tags"),
-        (VIEW.replace("id > 0", "~"), "`filter` is not a text"),
-        (VIEW.replace("upper(region)", "[a]"), "`expr` is not a text"),
+        (VIEW.replace("id > 0", "~"), "`filter` must be a text"),
+        (VIEW.replace("upper(region)", "[a]"), "`expr` must be a text"),
         (VIEW.replace("dimensions:", "dimensions: a\nmeasures_:"), "measures_"),
         (VIEW + "---\nversion: 0.1\n", "not YAML"),
-        ("- a", "not a mapping"),
+        ("- a", "must be a mapping"),
         ("{" * 5000, "not YAML"),
         ("version: 0.1\nsource: ' '\n", "no source"),
         (" " * (MAX_YAML_CHARS + 1), "too long"),
@@ -80,5 +80,5 @@ def test_columns_are_dimensions_and_measures(names: tuple[str, ...]) -> None:
     ],
 )
 def test_spark_has_to_say_the_same(told: dict[str, str]) -> None:
-    with pytest.raises(UnreadMetrics, match="otherwise"):
+    with pytest.raises(UnreadMetrics, match="differently"):
         metric_view(VIEW, NAMES, TOLD | told)

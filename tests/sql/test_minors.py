@@ -25,8 +25,14 @@ WORLD = World()
         ("INSERT INTO sales.plain REPLACE WHERE id = 1 SELECT 1", "needs insert on table"),
         # Which rows are gone afterwards tells what the condition found in them.
         ("INSERT INTO hr.chest REPLACE WHERE pin = '1' SELECT 1, '1'", "needs select on"),
-        ("INSERT INTO sales.tmp_own REPLACE WHERE region = 'x' SELECT 1, 'x'", "hidden from or masked"),
-        ("INSERT INTO sales.tmp_card REPLACE WHERE number = 'x' SELECT 1, 'x'", "hidden from or masked"),
+        (
+            "INSERT INTO sales.tmp_own REPLACE WHERE region = 'x' SELECT 1, 'x'",
+            "a row filter, column mask or hidden column of",
+        ),
+        (
+            "INSERT INTO sales.tmp_card REPLACE WHERE number = 'x' SELECT 1, 'x'",
+            "a row filter, column mask or hidden column of",
+        ),
         ("INSERT INTO sales.tmp_x REPLACE WHERE id IN (SELECT id FROM hr.chest) SELECT 1", "needs select on"),
         (
             "INSERT INTO sales.tmp_x REPLACE WHERE reflect('java.lang.System', 'getenv', 'x') = id SELECT 1",

@@ -44,14 +44,14 @@ def test_two_parts_of_which_the_first_is_a_catalog_are_no_table_of_its_namesake(
     for catalog in ("spark_catalog", "lake"):
         found = names(catalog).table(("shop", "t"))
         assert isinstance(found, Ungovernable)
-        assert "no database in it" in found.why
+        assert "without a database" in found.why
 
 
 def test_a_catalog_in_capitals_is_none_to_spark_but_its_own() -> None:
     """Which would look for a database of the current catalog, and make it the current one."""
     for meant in (names().namespace(("LAKE",)), names("lake").namespace(("LAKE", "shop"))):
         assert isinstance(meant, Ungovernable)
-        assert "is in the catalog `lake`, whose name Spark does not know in capitals" in meant.why
+        assert "is in the catalog `lake`, whose name Spark knows in lower case only" in meant.why
     assert not names().is_catalog("LAKE")
     assert names("lake").namespace(("Spark_Catalog", "shop")) == ("Spark_Catalog", "shop")
 

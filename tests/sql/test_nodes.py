@@ -66,8 +66,8 @@ async def test_expressions_of_unknown_meaning_are_refused(
 
 
 async def test_an_unknown_class_is_refused() -> None:
-    assert node_refusal("NodeOfSpark5") == "`NodeOfSpark5` is not a known part of a query"
-    assert expression_refusal("ExpressionOfSpark5") == "`ExpressionOfSpark5` is not a known expression"
+    assert node_refusal("NodeOfSpark5") == "`NodeOfSpark5` is not supported in queries"
+    assert expression_refusal("ExpressionOfSpark5") == "`ExpressionOfSpark5` is not a supported expression"
 
 
 async def test_nothing_is_on_two_lists() -> None:

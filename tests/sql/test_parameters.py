@@ -55,7 +55,7 @@ REFUSED = [
     ("DROP TABLE IDENTIFIER(:t)", "IDENTIFIER"),
     ("SELECT * FROM db.IDENTIFIER(:t)", "IDENTIFIER"),
     ("EXECUTE IMMEDIATE :text", "EXECUTE IMMEDIATE"),
-    ("CALL p(:x)", "only in queries"),
+    ("CALL p(:x)", "only allowed in queries"),
     ("SELECT a -? FROM t", "spaces"),
     ("SELECT a -? , '\n FROM secret --' FROM t", "spaces"),
     ("SELECT a FROM t WHERE a LIKE:x", "spaces"),
@@ -93,4 +93,4 @@ async def test_what_a_marker_must_be_is_not_left_to_the_parser(reader: ReaderPoo
     assert parameter_refusal(replace(reading, parameters=(replace(marker, value=False),))) == MISPLACED
     view = await reader.read("CREATE TEMPORARY VIEW v AS SELECT 1 AS a")
     assert isinstance(view, Reading)
-    assert "only in queries" in str(parameter_refusal(replace(view, parameters=reading.parameters)))
+    assert "only allowed in queries" in str(parameter_refusal(replace(view, parameters=reading.parameters)))

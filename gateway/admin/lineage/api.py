@@ -95,10 +95,10 @@ class _Asked:
         unknown = sorted(set(given) - set(names))
         if unknown:
             known = ", ".join(f"`{name}`" for name in names) or "none"
-            raise BadRequest(f"parameter `{_short(unknown[0])}` is not known here; there are {known}")
+            raise BadRequest(f"unknown parameter `{_short(unknown[0])}`; the parameters are {known}")
         for name in given:
             if len(given.getall(name)) > 1:
-                raise BadRequest(f"parameter `{name}` is there more than once")
+                raise BadRequest(f"parameter `{name}` is given more than once")
 
     def text(self, name: str, default: str | None = None) -> str:
         """Return a parameter. Raises BadRequest when it is missing and has no default."""
@@ -108,20 +108,20 @@ class _Asked:
         if len(value) > MAX_CHARS:
             raise BadRequest(f"parameter `{name}` has more than {MAX_CHARS:,} characters")
         if storable(value) != value:
-            raise BadRequest(f"parameter `{name}` holds a character that no name has")
+            raise BadRequest(f"parameter `{name}` contains a character that names cannot have")
         return value
 
     def number(self, name: str, default: int, most: int) -> int:
         found = number_in(self.text(name, str(default)), most)
         if found is None:
-            raise BadRequest(f"parameter `{name}` is not a number from 1 to {most:,}")
+            raise BadRequest(f"parameter `{name}` must be a number from 1 to {most:,}")
         return found
 
     def choice(self, name: str, *choices: str) -> str:
         """Return a parameter that is one of a few words; the first is the default."""
         text = self.text(name, choices[0])
         if text not in choices:
-            raise BadRequest(f"parameter `{name}` is none of {', '.join(f'`{one}`' for one in choices)}")
+            raise BadRequest(f"parameter `{name}` must be one of {', '.join(f'`{one}`' for one in choices)}")
         return text
 
     async def columns(self, name: str) -> tuple[GraphColumn, ...]:
@@ -206,7 +206,7 @@ def _after(text: str) -> GraphColumn | None:
                     return GraphColumn(dataset, name)
     except orjson.JSONDecodeError:
         pass
-    raise BadRequest("parameter `after` is not what an earlier answer has as `next`")
+    raise BadRequest("parameter `after` must be the `next` of an earlier response")
 
 
 def _build_walk_handler(direction: Direction) -> Callable[[_Asked], Awaitable[web.Response]]:
@@ -243,14 +243,14 @@ async def _paths(asked: _Asked) -> web.Response:
     shape = asked.choice("format", "json", "mermaid", "dot")
     sources, targets = await asked.columns("from"), await asked.columns("to")
     if len(sources) * len(targets) > MAX_ENDS:
-        raise BadRequest(f"that is more than {MAX_ENDS} pairs of columns; name columns, not tables")
+        raise BadRequest(f"more than {MAX_ENDS} pairs of columns; name columns instead of tables")
     found = Ways()
     for source, target in product(sources, targets):
         some = await find_paths(asked.connection, source, target, asked.knows, depth=depth, most=most)
         found.found += some.found
         found.cut_off = found.cut_off or some.cut_off
         if len(found.found) > most:
-            found.cut_off = f"there are more than {most} ways"
+            found.cut_off = f"there are more than {most} paths"
             break
     found.found = sorted(found.found, key=len)[:most]
     if shape != "json":
@@ -269,11 +269,11 @@ async def _statement(asked: _Asked) -> web.Response:
     try:
         statement_id = UUID(text)
     except ValueError:
-        raise BadRequest(f"`{_short(text)}` is not the id of a statement") from None
+        raise BadRequest(f"`{_short(text)}` is not a statement id") from None
     found = await statement(asked.connection, statement_id, asked.knows)
     whole = asked.sight is None
     if found is None or not (whole or found.user == asked.principal.user):
-        raise NotFound("the lineage graph has no such statement, or you may not know of it")
+        raise NotFound("the lineage graph has no such statement, or you may not see it")
     return json_answer(statement_as_json(found, await asked.filter_visible(found.edges), whole=whole))
 
 
@@ -310,15 +310,15 @@ def _answer(request: web.Request, error: Exception) -> web.Response:
 def _build_error_response(error: Exception) -> tuple[int, str]:
     match error:
         case web.HTTPMethodNotAllowed():
-            return 405, "only GET is allowed here"
+            return 405, "only GET is allowed"
         case web.HTTPNotFound():
-            return 404, "there is nothing at this path"
+            return 404, "not found"
         case PoliciesStale():
             return 503, error.message
         case asyncpg.QueryCanceledError() | TimeoutError():
-            return 503, "the question took too long; ask for less depth, or for one column"
+            return 503, "the query took too long; ask for a smaller depth, or for one column"
         case _:
-            return status_of(error, "lineage", "the database of the lineage graph")
+            return status_of(error, "lineage", "the database of lineage")
 
 
 # -- What the lineage API answers: JSON, Mermaid and DOT -----------------------------------------------

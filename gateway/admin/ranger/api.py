@@ -113,19 +113,19 @@ def as_rest_error(error: Exception) -> RangerError:
         case Conflict():
             return RangerError(
                 409,
-                f"the object was changed meanwhile: version {error.stored} is stored, the body has version"
-                f" {error.given}; read it again and repeat the change",
+                f"the object was changed meanwhile: the stored version is {error.stored}, the body has "
+                f"version {error.given}; read it again and repeat the change",
             )
         case web.HTTPNotFound():
             return not_found()
         case BadParameter() | NotMergeable():
             return bad_request(str(error))
         case asyncpg.UniqueViolationError():
-            return bad_request("an object with this name, guid or these resources exists already")
+            return bad_request("an object with this name, guid or these resources already exists")
         case asyncpg.ProgramLimitExceededError():
-            return bad_request("a name or guid is too long to be stored")
+            return bad_request("a name or guid is too long to store")
         case asyncpg.DataError() | UnicodeError() | json.JSONDecodeError():
-            return bad_request("the request holds a value that cannot be stored")
+            return bad_request("the request has a value that cannot be stored")
         case _:
             return RangerError(*status_of(error, "ranger", "the database of policies"))
 

@@ -123,7 +123,7 @@ class ApiCall:
     def require_administrator(self, what: str) -> None:
         """Raise RangerError 403 unless the caller is an administrator; `what` says what only they may do."""
         if not self.access.is_administrator(self.principal):
-            raise forbidden(f"user `{self.user}` is no administrator and may not {what}")
+            raise forbidden(f"user `{self.user}` is not an administrator and may not {what}")
 
     async def change(self, work: Callable[[WriteTransaction, Access], Awaitable[T]]) -> T:
         """Make a change of policies in one transaction, and return what `work` does.
@@ -148,7 +148,7 @@ class ApiCall:
             else:
                 self.unchecked.update((found.unchecked, None) for found in texts.values() if found.unchecked)
                 return made
-        raise RangerError(409, "the policies were changed again and again meanwhile; repeat the change")
+        raise RangerError(409, "the policies kept changing while the request ran; repeat it")
 
     def path(self, name: str) -> str:
         """Return a part of the path, decoded."""
@@ -206,7 +206,7 @@ class ApiCall:
 def parse(raw: bytes, most_values: int | None = None) -> Any:
     """Return a JSON document that PostgreSQL and we can hold. Raises RangerError 400 otherwise."""
     if most_values is not None and raw.count(b"{") + raw.count(b"[") > most_values:
-        raise bad_request(f"the body holds more than {most_values} values")
+        raise bad_request(f"the body has more than {most_values} values")
     try:
         # Of a key that stands twice another program may take the first: who reads the body, and who checks it
         # on the way, could see two policies.
@@ -311,7 +311,7 @@ def _require_holdable(document: Any, most_values: int | None) -> None:
         depth += 1
         count += len(level)
         if most_values is not None and count > most_values:
-            raise bad_request(f"the body holds more than {most_values} values")
+            raise bad_request(f"the body has more than {most_values} values")
         if depth > MAX_DEPTH:
             raise bad_request(f"the body is nested deeper than {MAX_DEPTH} levels")
         below: list[Any] = []
@@ -322,7 +322,7 @@ def _require_holdable(document: Any, most_values: int | None) -> None:
             elif isinstance(value, list):
                 below.extend(value)
             elif isinstance(value, str) and "\0" in value:
-                raise bad_request("the body holds the character NUL")
+                raise bad_request("the body contains the character NUL")
         level = below
 
 

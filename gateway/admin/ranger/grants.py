@@ -30,7 +30,7 @@ def _route(*, grants: bool) -> Callable[[ApiCall], Any]:
         async def change(writing: WriteTransaction, access: Access) -> None:
             service = await writing.find_named(ObjectKind.SERVICE, call.path("service"))
             if service is None:
-                raise not_found(f"there is no service `{call.path('service')}`")
+                raise not_found(f"service `{call.path('service')}` does not exist")
             grantor = await _grantor(call, writing, service, request)
             definition = ServiceType(await writing.find_named(ObjectKind.SERVICE_DEF, service["type"]) or {})
             body = await _body(writing, service, definition, request)

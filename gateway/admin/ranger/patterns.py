@@ -65,7 +65,7 @@ def _compile(text: str) -> Any:
     try:
         return re2.compile(_for_re2(text), options)
     except (re2.error, UnicodeEncodeError) as error:
-        raise NotTaken(f"it cannot be read: {error}") from None
+        raise NotTaken(f"cannot parse it: {error}") from None
 
 
 def _for_re2(text: str) -> str:
@@ -75,11 +75,11 @@ def _for_re2(text: str) -> str:
     while at < len(text):
         found = (_INSIDE if in_set else _OUTSIDE).match(text, at)
         if found is None:
-            raise NotTaken(f"what begins with `{text[at : at + 3]}` is not taken")
+            raise NotTaken(f"`{text[at : at + 3]}` is not supported here")
         at = found.end()
         if found["kind"]:
             if in_set and written[-1] == "-" and not _NO_LOW_END.match(written[-2]):
-                raise NotTaken("a range in a class ends with a class")
+                raise NotTaken("a range in a character class ends with a class")
             written.append(_posix(found["kind"], in_set=in_set))
         elif in_set:
             in_set = found[0] != "]"
@@ -90,7 +90,7 @@ def _for_re2(text: str) -> str:
             in_set = bool(found["set"])
             depth += found[0].startswith("(") - (found[0] == ")")
             if depth > _MAX_DEPTH:
-                raise NotTaken("its groups are nested too deeply")
+                raise NotTaken("its groups are nested too deep")
             written.append(found[0])
     return "".join(written)
 

@@ -70,7 +70,7 @@ async def _set_log_level(call: ApiCall) -> web.Response:
     if not name or level not in _LEVELS:
         raise bad_request(f"a logger needs `loggerName` and `logLevel`, one of {', '.join(sorted(_LEVELS))}")
     _log.info("log_level_request_passed_over", level=level)
-    return answer(f"log level of `{name}` stays: this server has no loggers of that kind")
+    return answer(f"the log level of `{name}` does not change: this server has no loggers of that kind")
 
 
 ROUTES = (

@@ -78,14 +78,14 @@ async def _page_of_service(call: ApiCall) -> web.StreamResponse:
 async def _require_service(call: ApiCall, name: str) -> None:
     async with call.store.reading() as reading:
         if await reading.find_named(ObjectKind.SERVICE, name) is None:
-            raise not_found(f"there is no service `{name}`")
+            raise not_found(f"service `{name}` does not exist")
 
 
 async def _for_resource(call: ApiCall) -> web.Response:
     definition, resource = call.path("definition"), resource_of(call.parameters())
     async with call.store.reading() as reading:
         if await reading.find_named(ObjectKind.SERVICE_DEF, definition) is None:
-            raise not_found(f"there is no service definition `{definition}`")
+            raise not_found(f"service definition `{definition}` does not exist")
         service = call.parameter("serviceName")
         return answer(await policies_for_resource(call, reading, definition, service, resource))
 
@@ -125,12 +125,12 @@ async def _update(call: ApiCall) -> web.Response:
         before = await _find_policy(call, writing)
         match call.request.match_info:
             case {"service": name} if body.get("service") not in (None, "", name):
-                raise bad_request("service name mismatch: the path and the body name two services")
+                raise bad_request("service name mismatch: the path and the body name different services")
             case {"service": _}:
                 # By name the path says which policy it is; an id that a body brings from elsewhere does not.
                 pass
             case _ if body.get("id") not in (None, before["id"]):
-                raise bad_request("policyID mismatch: the path and the body name two policies")
+                raise bad_request("policyID mismatch: the path and the body name different policies")
         after = {**body, "service": body.get("service") or before["service"]}
         return await update_policy(writing, access, call.principal, before, after)
 
@@ -166,7 +166,7 @@ async def _delete_many(call: ApiCall) -> web.Response:
         raise bad_request("deleting policies in bulk needs `serviceName`")
     async with call.store.writing(call.user) as writing:
         if await writing.find_named(ObjectKind.SERVICE, parameters["serviceName"]) is None:
-            raise not_found(f"there is no service `{parameters['serviceName']}`")
+            raise not_found(f"service `{parameters['serviceName']}` does not exist")
         portions = find_matching_policies(writing, parameters, await load_lookups(writing))
         found = [policy async for portion in portions for policy in portion]
         for policy in found:
@@ -191,7 +191,7 @@ async def _history(call: ApiCall) -> web.Response:
             raise not_found()
         service = await reading.find_named(ObjectKind.SERVICE, policy["service"])
         if service is None:
-            call.require_administrator("read policies of a service that is gone")
+            call.require_administrator("read policies of a deleted service")
         elif not await call.access.readable(reading, call.principal, service, [policy]):
             raise forbidden(f"user `{call.user}` may not read policy {policy['id']}")
         return answer(policy)

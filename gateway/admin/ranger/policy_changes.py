@@ -53,7 +53,7 @@ async def service_of(reading: ReadTransaction, name: object) -> Body:
     """Return the service that a policy names. Raises RangerError 400 with Ranger's code if there is none."""
     service = await reading.find_named(ObjectKind.SERVICE, name) if isinstance(name, str) and name else None
     if service is None:
-        refuse([Failure(3007, f"there is no service `{name}`", "service")])
+        refuse([Failure(3007, f"service `{name}` does not exist", "service")])
         raise AssertionError  # refuse() does not return
     return service
 
@@ -376,9 +376,9 @@ def _text_failures(
                 continue
             yield Failure(
                 REACHES,
-                f"this {kind} {found.reach}, and `{delegate.user}` may write policies on some resources"
-                " alone: a text that needs more than its row takes somebody who may select all of that, or"
-                " an administrator",
+                f"this {kind} {found.reach}, and `{delegate.user}` has delegated admin on some resources "
+                "only; saving it needs somebody with select on everything that it reads, or an "
+                "administrator",
                 items,
                 field,
             )
@@ -405,14 +405,14 @@ async def _require_right(
 ) -> None:
     if not await access.may_change(writing, principal, service, policy):
         raise forbidden(
-            f"user `{principal.user}` has no delegated-admin privilege on the resources of the policy in"
-            f" service `{service['name']}`"
+            f"user `{principal.user}` has no delegated admin on the resources of the policy in service "
+            f"`{service['name']}`"
         )
     if not await access.may_override(writing, principal, service, policy):
         raise forbidden(
-            f"user `{principal.user}` has delegated-admin privilege alone in service `{service['name']}`, and"
-            " a policy with `policyPriority` 1 overrides those of others: that takes an administrator of the"
-            " service or of the zone"
+            f"user `{principal.user}` only has delegated admin in service `{service['name']}`, and a "
+            "policy with `policyPriority` 1 overrides the policies of others; this needs an administrator "
+            "of the service or of the zone"
         )
 
 
@@ -456,7 +456,8 @@ async def _require_own(
         if taken:
             what = "mask" if type_ == MASK else "row filter"
             raise forbidden(
-                f"user `{principal.user}` has delegated-admin privilege alone in service `{service['name']}`,"
-                f" and this takes the place of the {what} `{taken[0]}`, which others wrote: that takes an"
-                " administrator of the service or of the zone, or an item with `delegateAdmin` in that policy"
+                f"user `{principal.user}` only has delegated admin in service `{service['name']}`, and "
+                f"this would take precedence over the {what} `{taken[0]}` of others; this needs an "
+                "administrator of the service or of the zone, or an item with `delegateAdmin` in that "
+                "policy"
             )

@@ -78,7 +78,7 @@ async def _update(call: ApiCall) -> web.Response:
     async with call.store.writing(call.user) as writing:
         stored = await find_named(call, writing, ObjectKind.ROLE)
         if body.get("id") not in (None, stored["id"]):
-            raise bad_request("roleID mismatch: the path and the body name two roles")
+            raise bad_request("roleID mismatch: the path and the body name different roles")
         return answer(await replace_role(writing, stored, body))
 
 
@@ -113,11 +113,11 @@ async def _refuse_used(writing: WriteTransaction, name: str, what: str) -> None:
             raise bad_request(f"role `{name}` cannot be {what}: role `{role['name']}` contains it")
     for zone in await writing.all(ObjectKind.ZONE):
         if name in [*(zone.get("adminRoles") or ()), *(zone.get("auditRoles") or ())]:
-            raise bad_request(f"role `{name}` cannot be {what}: zone `{zone['name']}` names it")
+            raise bad_request(f"role `{name}` cannot be {what}: zone `{zone['name']}` uses it")
     policy = await asyncio.to_thread(_list_policies_naming, name, await writing.all(ObjectKind.POLICY))
     if policy is not None:
         where = f"policy `{policy['name']}` of service `{policy['service']}`"
-        raise bad_request(f"role `{name}` cannot be {what}: {where} names it")
+        raise bad_request(f"role `{name}` cannot be {what}: {where} uses it")
 
 
 def _list_policies_naming(role: str, policies: Iterable[Body]) -> Body | None:
@@ -174,7 +174,7 @@ async def _require_trust(call: ApiCall, reading: ReadTransaction, service_name: 
         return
     service = await reading.find_named(ObjectKind.SERVICE, service_name) if service_name else None
     if service is None or not call.access.administers_service(call.principal, service):
-        raise forbidden(f"user `{call.user}` may not ask or act for user `{user}`")
+        raise forbidden(f"user `{call.user}` may not make this request for user `{user}`")
 
 
 def _members_route(change: Callable[..., Body], *, admin: bool = False) -> Callable[[ApiCall], Any]:
@@ -205,7 +205,7 @@ def _require_keeper(
         else user in call.access.rights.administrators
     )
     if not administrator and role["name"] not in roles_of(roles, user, groups, admin=True):
-        raise forbidden(f"user `{user}` is no administrator of role `{role['name']}`")
+        raise forbidden(f"user `{user}` is not an administrator of role `{role['name']}`")
 
 
 def _grant_route(*, grants: bool) -> Callable[[ApiCall], Any]:
@@ -223,7 +223,7 @@ async def _grant(
     call: ApiCall, writing: WriteTransaction, request: Mapping[str, Any], *, grants: bool
 ) -> None:
     if await writing.find_named(ObjectKind.SERVICE, call.path("service")) is None:
-        raise not_found(f"there is no service `{call.path('service')}`")
+        raise not_found(f"service `{call.path('service')}` does not exist")
     grantor = request.get("grantor") or call.user
     groups: Iterable[str] = call.principal.groups
     if grantor != call.user:
@@ -235,11 +235,11 @@ async def _grant(
     targets = list(dict.fromkeys(filter(None, request["targetRoles"])))
     members = {kind: [name for name in request[kind] if name] for kind in KINDS}
     if not targets or not any(members.values()):
-        raise bad_request("a grant needs target roles, and users, groups or roles to put into them")
+        raise bad_request("a grant needs target roles, and users, groups or roles to add to them")
     for name in targets:
         stored = await writing.find_named(ObjectKind.ROLE, name)
         if stored is None:
-            raise bad_request(f"there is no role `{name}`")
+            raise bad_request(f"role `{name}` does not exist")
         _require_keeper(call, stored, grantor, groups, await writing.all(ObjectKind.ROLE))
         changed = (
             _grant_members(stored, members, request) if grants else _revoke_members(stored, members, request)
@@ -310,22 +310,22 @@ def _failures(
 ) -> Iterator[Failure]:
     name = role.get("name")
     if updating and stored is None:
-        yield Failure(4006, f"there is no role with id {role.get('id')}", "id")
+        yield Failure(4006, f"role with id {role.get('id')} does not exist", "id")
     if not name or not name.strip():
         yield Failure(4003, "a role needs a name", "name", type=MISSING)
     elif name in others:
-        yield Failure(4005, f"there is a role `{name}`", "name")
+        yield Failure(4005, f"role `{name}` already exists", "name")
     for kind in KINDS:
         names = [member.get("name") for member in role[kind]]
         if any(not member or not member.strip() for member in names):
-            yield Failure(4002, f"`{kind}` hold a member without name", kind, "name", MISSING)
+            yield Failure(4002, f"`{kind}` has a member without a name", kind, "name", MISSING)
         twice = [member for member, count in Counter(names).items() if count > 1 and member]
         if twice:
-            yield Failure(3056, f"`{kind}` hold `{twice[0]}` twice", kind)
+            yield Failure(3056, f"`{kind}` lists `{twice[0]}` twice", kind)
     for member in role["roles"]:
         inner = member.get("name")
         if inner and inner != name and inner not in others:
-            yield Failure(4007, f"there is no role `{inner}`", "roles", inner)
+            yield Failure(4007, f"role `{inner}` does not exist", "roles", inner)
     if name:
         way = cycle(name, role, others)
         if way:

@@ -71,7 +71,7 @@ def _number(name: str, text: str) -> int:
 
 def _flag(name: str, text: str) -> bool:
     if text.strip().lower() not in ("true", "false"):
-        raise BadParameter(f"parameter `{name}` is neither true nor false")
+        raise BadParameter(f"parameter `{name}` must be true or false")
     return text.strip().lower() == "true"
 
 
@@ -360,7 +360,7 @@ def page(found: Sequence[_Body], parameters: Mapping[str, str], kind: str, *, si
         raise BadParameter(f"parameter `sortBy` cannot be `{sort_by}`; known: {', '.join(sorts)}")
     sort_type = (parameters.get("sortType") or "asc").lower()
     if sort_type not in ("asc", "desc"):
-        raise BadParameter("parameter `sortType` is neither asc nor desc")
+        raise BadParameter("parameter `sortType` must be asc or desc")
     key = sorts.get(sort_by, "id")
     ordered = sorted(found, key=lambda body: (_order(body.get(key)), body.get("id") or 0))
     if sort_type == "desc":

@@ -14,7 +14,7 @@ _MAX_DAYS = 36_500
 
 
 async def _purge_changes(call: ApiCall) -> web.Response:
-    call.require_administrator("drop notes of differences")
+    call.require_administrator("delete recorded policy changes")
     days = _days(call, "days", 7)
     async with call.store.writing(call.user) as writing:
         await writing.purge_changes(days)
@@ -38,7 +38,7 @@ async def _purge_records(call: ApiCall) -> web.Response:
     if type_ in _NOT_KEPT:
         return answer([_build_purge_result(type_, 0, 0)])
     if type_ != _HISTORY:
-        raise bad_request(f"`{type_}` is no type of records; known: {', '.join((_HISTORY, *_NOT_KEPT))}")
+        raise bad_request(f"unknown type of records `{type_}`; known: {', '.join((_HISTORY, *_NOT_KEPT))}")
     async with call.store.writing(call.user) as writing:
         total, gone = await writing.purge_history(days)
     return answer([_build_purge_result(type_, total, gone)])
@@ -51,7 +51,7 @@ def _build_purge_result(type_: str, total: int, gone: int) -> dict[str, object]:
 def _days(call: ApiCall, name: str, default: int) -> int:
     days = call.number(name, default)
     if not 1 <= days <= _MAX_DAYS:
-        raise bad_request(f"`{name}` is a number of days, 1 or more")
+        raise bad_request(f"`{name}` must be a number of days, at least 1")
     return days
 
 

@@ -63,7 +63,9 @@ async def _update(call: ApiCall) -> web.Response:
     async with call.store.writing(call.user) as writing:
         stored = await find_named(call, writing, ObjectKind.SERVICE_DEF)
         if body.get("id") not in (None, stored["id"]):
-            raise bad_request("serviceDefID mismatch: the path and the body name two service definitions")
+            raise bad_request(
+                "serviceDefID mismatch: the path and the body name different service definitions"
+            )
         body["id"] = stored["id"]
         others = [one for one in await writing.all(ObjectKind.SERVICE_DEF) if one["id"] != stored["id"]]
         refuse(service_def_failures(body, others=others, stored=stored, updating=True))

@@ -97,7 +97,7 @@ async def _update(call: ApiCall) -> web.Response:
     async with call.store.writing(call.user) as writing:
         stored = await find_named(call, writing, ObjectKind.SERVICE)
         if body.get("id") not in (None, stored["id"]):
-            raise bad_request("serviceID mismatch: the path and the body name two services")
+            raise bad_request("serviceID mismatch: the path and the body name different services")
         body["id"] = stored["id"]
         made = await _replace(writing, stored, body)
         return answer(filter_service(call, made, await writing.versions()))
@@ -150,7 +150,7 @@ async def remove_service(writing: WriteTransaction, service: Body) -> None:
 async def _refuse_zoned(reading: ReadTransaction, service: str, what: str) -> None:
     for zone in await reading.all(ObjectKind.ZONE):
         if service in (zone.get("services") or {}) or service in (zone.get("tagServices") or ()):
-            raise bad_request(f"service `{service}` cannot be {what}: zone `{zone['name']}` holds it")
+            raise bad_request(f"service `{service}` cannot be {what}: it belongs to zone `{zone['name']}`")
 
 
 async def _definition(reading: ReadTransaction, body: Mapping[str, Any]) -> ServiceType | None:

@@ -29,9 +29,9 @@ def tag_failures(given: Mapping[str, Any], service: str, definition: ServiceType
 def _failures(given: Mapping[str, Any], service: str, definition: ServiceType) -> Iterator[Failure]:
     op = (given.get("op") or "").lower()
     if op not in OPERATIONS:
-        yield Failure(UNKNOWN_OPERATION, f"`{op}` is no operation; known: {', '.join(OPERATIONS)}", "op")
+        yield Failure(UNKNOWN_OPERATION, f"unknown operation `{op}`; known: {', '.join(OPERATIONS)}", "op")
     if given.get("serviceName") not in (None, service):
-        yield Failure(UNKNOWN_OPERATION, f"the tags are of `{given['serviceName']}`", "serviceName")
+        yield Failure(UNKNOWN_OPERATION, f"the tags belong to `{given['serviceName']}`", "serviceName")
     for key, tag_def in given["tagDefinitions"].items():
         if not tag_def.get("name") and op != "delete":
             yield Failure(BAD_TAG, "a tag definition needs a name", "tagDefinitions", key, MISSING)
@@ -49,11 +49,11 @@ def _failures(given: Mapping[str, Any], service: str, definition: ServiceType) -
     ids = {str(r["id"]) for r in given["serviceResources"] if r.get("id") is not None}
     for resource_id, tags in given["resourceToTagIds"].items():
         if resource_id not in ids:
-            reason = f"there is no resource `{resource_id}` to put tags on"
+            reason = f"resource `{resource_id}`, to be tagged, does not exist"
             yield Failure(UNKNOWN_TAG, reason, "resourceToTagIds", resource_id)
         for tag_id in tags:
             if str(tag_id) not in given["tags"]:
-                yield Failure(UNKNOWN_TAG, f"there is no tag `{tag_id}`", "resourceToTagIds", resource_id)
+                yield Failure(UNKNOWN_TAG, f"tag `{tag_id}` does not exist", "resourceToTagIds", resource_id)
 
 
 def apply_import(stored: Mapping[str, Any] | None, given: Mapping[str, Any], service: str) -> Object:

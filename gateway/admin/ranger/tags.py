@@ -55,7 +55,9 @@ async def _put(call: ApiCall) -> web.Response:
         service = await _service(call, writing)
         name = service["name"]
         if service["type"] == "tag":
-            raise bad_request(f"`{name}` is a tag service; tags belong to the service that has the resources")
+            raise bad_request(
+                f"`{name}` is a tag service; tags belong to the service of the tagged resources"
+            )
         definition = ServiceType(await writing.find_named(ObjectKind.SERVICE_DEF, service["type"]) or {})
         refuse(await asyncio.to_thread(tag_failures, given, name, definition))
         stored = await writing.find_named(ObjectKind.TAGS, name)
@@ -77,7 +79,7 @@ async def _service(call: ApiCall, reading: ReadTransaction) -> Body:
     """Return the service of the path. Raises RangerError 404, and 403 for who does not administer it."""
     service = await reading.find_named(ObjectKind.SERVICE, call.path("service"))
     if service is None:
-        raise not_found(f"there is no service `{call.path('service')}`")
+        raise not_found(f"service `{call.path('service')}` does not exist")
     if not call.access.administers_service(call.principal, service):
         raise forbidden(f"user `{call.user}` does not administer service `{service['name']}`")
     return service

@@ -87,7 +87,9 @@ async def _import_policies(call: ApiCall) -> web.Response:
     async def put(writing: WriteTransaction, access: Access) -> None:
         taken = await _select_policies(call, writing, place_policies(policies, mapped))
         if not taken:
-            raise bad_request("no policy of the file goes to a service that is here: nothing was imported")
+            raise bad_request(
+                "nothing was imported: none of the policies in the file is for a service that exists here"
+            )
         if call.flag("isOverride"):
             await _make_room(call, writing, taken)
         await _put(call, writing, access, taken)
@@ -140,7 +142,7 @@ async def _import_roles(call: ApiCall) -> web.Response:
     roles, failures = roles_of(files.get("file"))
     refuse(failures)
     if not roles:
-        raise bad_request("the file holds no roles")
+        raise bad_request("the file has no roles")
     async with call.store.writing(call.user) as writing:
         for role in _inner_first(roles):
             fresh = {**role, "id": None, "guid": None, "version": None}
@@ -150,7 +152,9 @@ async def _import_roles(call: ApiCall) -> web.Response:
             elif call.flag("updateIfExists"):
                 await replace_role(writing, stored, fresh, check_version=False)
             else:
-                raise bad_request(f"there is a role `{stored['name']}`; `updateIfExists=true` overwrites it")
+                raise bad_request(
+                    f"role `{stored['name']}` already exists; `updateIfExists=true` overwrites it"
+                )
     return no_content()
 
 
@@ -167,7 +171,7 @@ def _inner_first(roles: Sequence[Body]) -> list[Body]:
 async def _files(call: ApiCall) -> dict[str, Any]:
     """Return the documents of a multipart body by field. Raises RangerError 400 or 413."""
     if not call.request.content_type.startswith("multipart/"):
-        raise bad_request("an import is a multipart form with a field `file`")
+        raise bad_request("an import must be a multipart form with a field `file`")
     found: dict[str, Any] = {}
     try:
         reader = await call.request.multipart()
@@ -175,12 +179,12 @@ async def _files(call: ApiCall) -> dict[str, Any]:
             if not isinstance(part, BodyPartReader) or part.name is None:
                 raise bad_request("a part of the form has no name")
             if part.name in found:
-                raise bad_request(f"the form holds `{part.name}` twice")
+                raise bad_request(f"the form has `{part.name}` twice")
             if part.name in ("file", *_MAPS):
                 limit = MAX_FILE_BYTES if part.name == "file" else _MAX_MAP_BYTES
                 found[part.name] = await asyncio.to_thread(parse, await _bytes(part, limit), _MAX_FILE_VALUES)
     except (ValueError, AssertionError, HttpProcessingError, ClientPayloadError):
-        raise bad_request("the multipart body cannot be read") from None
+        raise bad_request("the multipart body cannot be parsed") from None
     if "file" not in found:
         raise bad_request("the form has no field `file`")
     return found
@@ -194,7 +198,7 @@ async def _bytes(part: BodyPartReader, limit: int) -> bytes:
         "8bit",
         "binary",
     ):
-        raise bad_request(f"`{part.name}` is encoded; send it as it is")
+        raise bad_request(f"`{part.name}` is encoded; send it unencoded")
     chunks, size = [], 0
     while chunk := await part.read_chunk(256 * 1024):
         size += len(chunk)
@@ -260,7 +264,7 @@ def read_mapping(document: object, what: str) -> tuple[dict[str, str], list[Fail
         isinstance(k, str) and isinstance(v, str) and (v or what == "zoneMapJson")
         for k, v in document.items()
     ):
-        return {}, [Failure(WRONG_MAP, f"`{what}` must hold names by names", what)]
+        return {}, [Failure(WRONG_MAP, f"`{what}` must map names to names", what)]
     return dict(document), []
 
 
@@ -277,9 +281,9 @@ def roles_of(document: object) -> tuple[list[Object], list[Failure]]:
 def _items(document: object, name: str, shape: Any) -> tuple[list[Object], list[Failure]]:
     listed = document.get(name) if isinstance(document, Mapping) else document
     if not isinstance(listed, list):
-        return [], [Failure(WRONG_FILE, f"the file holds no list of {name}", name)]
+        return [], [Failure(WRONG_FILE, f"the file has no list of {name}", name)]
     if len(listed) > MAX_POLICIES:
-        return [], [Failure(WRONG_FILE, f"the file holds more than {MAX_POLICIES} {name}", name)]
+        return [], [Failure(WRONG_FILE, f"the file has more than {MAX_POLICIES} {name}", name)]
     items: list[Object] = []
     faults: list[str] = []
     for i, one in enumerate(listed):

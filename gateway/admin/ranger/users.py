@@ -113,7 +113,7 @@ def _create(kind: ObjectKind) -> Callable[[ApiCall], Any]:
         body = _check_body(kind, given)
         async with call.store.writing(call.user) as writing:
             if await writing.find_named(kind, body["name"]) is not None:
-                raise bad_request(f"there is a {kind} `{body['name']}`")
+                raise bad_request(f"{kind} `{body['name']}` already exists")
             made = await writing.create(kind, _strip_body(body))
             if kind is ObjectKind.USER:
                 await _join(writing, made, given, body)
@@ -131,9 +131,9 @@ def _update(kind: ObjectKind) -> Callable[[ApiCall], Any]:
         async with call.store.writing(call.user) as writing:
             stored = await find_named(call, writing, kind)
             if body.get("id") not in (None, stored["id"]):
-                raise bad_request(f"{kind} id mismatch: the path and the body name two")
+                raise bad_request(f"{kind} id mismatch: the path and the body name different ones")
             if body["name"] != stored["name"]:
-                raise bad_request(f"{kind} `{stored['name']}` cannot be renamed: policies name it")
+                raise bad_request(f"{kind} `{stored['name']}` cannot be renamed: policies use it")
             made = await writing.update(kind, stored, _strip_body(body), check_version=False)
             if kind is ObjectKind.USER:
                 await _join(writing, made, given, body)
@@ -154,7 +154,7 @@ def _delete(kind: ObjectKind) -> Callable[[ApiCall], Any]:
             else:
                 user = await used_by(writing, list_name, stored["name"])
                 if user is not None:
-                    raise bad_request(f"{kind} `{stored['name']}` cannot be deleted: {user} names it")
+                    raise bad_request(f"{kind} `{stored['name']}` cannot be deleted: {user} uses it")
             for member in await writing.all(ObjectKind.GROUP_USER):
                 if member["userId" if kind is ObjectKind.USER else "parentGroupId"] == stored["id"]:
                     await writing.delete(ObjectKind.GROUP_USER, member, name=_key(member))
@@ -205,7 +205,7 @@ async def _join(writing: WriteTransaction, user: Body, given: Body, body: Body) 
 
 async def _group(writing: WriteTransaction, found: Body | None, wanted: object) -> Body:
     if found is None:
-        raise bad_request(f"there is no group `{wanted}`")
+        raise bad_request(f"group `{wanted}` does not exist")
     return found
 
 
@@ -220,7 +220,7 @@ def _key(member: Mapping[str, Any]) -> str:
 
 
 async def _create_member(call: ApiCall) -> web.Response:
-    call.require_administrator("put users into groups")
+    call.require_administrator("add users to groups")
     body = await call.parse_object(GROUP_USER)
     async with call.store.writing(call.user) as writing:
         group, user = await _ends(writing, body)
@@ -235,12 +235,12 @@ async def _create_member(call: ApiCall) -> web.Response:
 
 
 async def _update_member(call: ApiCall) -> web.Response:
-    call.require_administrator("put users into groups")
+    call.require_administrator("add users to groups")
     body = await call.parse_object(GROUP_USER)
     async with call.store.writing(call.user) as writing:
         stored = await writing.get(ObjectKind.GROUP_USER, body.get("id") or 0)
         if stored is None:
-            raise bad_request(f"there is no membership with id {body.get('id')}")
+            raise bad_request(f"membership with id {body.get('id')} does not exist")
         group, user = await _ends(writing, body)
         changed = {"name": group["name"], "parentGroupId": group["id"], "userId": user["id"]}
         made = await writing.update(
@@ -263,7 +263,7 @@ async def _ends(writing: WriteTransaction, body: Body) -> tuple[Body, Body]:
 
 
 async def _delete_member(call: ApiCall) -> web.Response:
-    call.require_administrator("take users out of groups")
+    call.require_administrator("remove users from groups")
     async with call.store.writing(call.user) as writing:
         stored = await writing.get(ObjectKind.GROUP_USER, call.path_id())
         if stored is None:

@@ -68,7 +68,7 @@ def policy_failures(policy: Mapping[str, Any], around: Surroundings) -> list[Fai
         return failures
     type_ = policy["policyType"]
     if type_ not in _TYPES:
-        failures.append(Failure(UNKNOWN_TYPE, f"there is no policy type {type_}", "policyType"))
+        failures.append(Failure(UNKNOWN_TYPE, f"unknown policy type {type_}", "policyType"))
         return failures
     failures += _resources(policy, around, around.definition)
     failures += _items(policy, around.definition)
@@ -119,15 +119,15 @@ def _identity(policy: Mapping[str, Any], around: Surroundings) -> Iterator[Failu
         yield Failure(3002, "a policy needs a name", "name", type=MISSING)
     elif around.same_name is not None:
         other = around.same_name.get("id")
-        yield Failure(3006, f"policy {other} of service `{service}` has the name `{name}`", "name")
+        yield Failure(3006, f"policy {other} of service `{service}` already has the name `{name}`", "name")
     if around.updating and policy.get("id") is None:
         yield Failure(3002, "an update needs the policy's id", "id", type=MISSING)
     elif around.updating and stored is None:
-        yield Failure(3004, f"there is no policy with id {policy.get('id')}", "id")
+        yield Failure(3004, f"policy with id {policy.get('id')} does not exist", "id")
     if not service:
         yield Failure(3002, "a policy needs a service", "service", type=MISSING)
     elif around.service is None:
-        yield Failure(3007, f"there is no service `{service}`", "service")
+        yield Failure(3007, f"service `{service}` does not exist", "service")
     elif around.definition is None:
         yield Failure(3009, f"the definition of service `{service}` is not stored", "service")
     elif policy.get("serviceType") and policy["serviceType"] != around.definition.name:
@@ -135,12 +135,14 @@ def _identity(policy: Mapping[str, Any], around: Surroundings) -> Iterator[Failu
         yield Failure(4009, reason, "serviceType")
     if stored is not None:
         if service and stored.get("service") != service:
-            reason = f"policy {stored.get('id')} cannot move from `{stored.get('service')}` to `{service}`"
+            reason = (
+                f"policy {stored.get('id')} cannot be moved from `{stored.get('service')}` to `{service}`"
+            )
             yield Failure(3027, reason, "service")
         if (stored.get("policyType") or 0) != policy["policyType"]:
-            yield Failure(3028, f"the type of policy {stored.get('id')} cannot change", "policyType")
+            yield Failure(3028, f"the type of policy {stored.get('id')} cannot be changed", "policyType")
         if (stored.get("zoneName") or "") != policy["zoneName"]:
-            yield Failure(3032, f"the zone of policy {stored.get('id')} cannot change", "zoneName")
+            yield Failure(3032, f"the zone of policy {stored.get('id')} cannot be changed", "zoneName")
     yield from _zone(policy, around)
 
 
@@ -149,7 +151,7 @@ def _zone(policy: Mapping[str, Any], around: Surroundings) -> Iterator[Failure]:
     if not zone:
         return
     if around.zone is None:
-        yield Failure(3033, f"there is no zone `{zone}`", "zoneName")
+        yield Failure(3033, f"zone `{zone}` does not exist", "zoneName")
     elif service not in (around.zone.get("services") or {}) and service not in (
         around.zone.get("tagServices") or []
     ):
@@ -209,9 +211,9 @@ def _pattern(name: str, pattern: str, values: Sequence[str]) -> Iterator[Failure
         try:
             if matches(pattern, value):
                 continue
-            reason = f"`{value}` is no valid value of resource `{name}`"
+            reason = f"`{value}` is not a valid value of resource `{name}`"
         except NotTaken as found:
-            reason = f"values of resource `{name}` cannot be checked: in its expression, {found}"
+            reason = f"values of resource `{name}` cannot be validated: {found} in its expression"
         yield Failure(3018, reason, "resources", name)
 
 
@@ -228,7 +230,7 @@ def _items(policy: Mapping[str, Any], definition: ServiceType) -> Iterator[Failu
     type_ = policy["policyType"]
     given = [name for name in ALL_ITEM_LISTS if policy.get(name)]
     if not given and not policy["isAuditEnabled"]:
-        yield Failure(3008, "a policy without items needs audit", "policyItems", type=MISSING)
+        yield Failure(3008, "a policy without items needs audit logging", "policyItems", type=MISSING)
     for name in given:
         if name not in _LISTS_OF[type_]:
             yield Failure(UNENFORCED, f"a {_TYPES[type_]} policy does not use `{name}`", name)
@@ -242,7 +244,7 @@ def _items(policy: Mapping[str, Any], definition: ServiceType) -> Iterator[Failu
                 UNENFORCED, f"a {_TYPES[type_]} policy does not use `isDenyAllElse`", "isDenyAllElse"
             )
         if policy["denyPolicyItems"] or policy["denyExceptions"]:
-            reason = "a policy that denies all else takes no deny items and no deny exceptions"
+            reason = "a policy with `isDenyAllElse` cannot have deny items or deny exceptions"
             yield Failure(3049, reason, "policy items")
 
 
@@ -251,9 +253,9 @@ def _item(item: Mapping[str, Any], where: str, type_: int, definition: ServiceTy
         yield Failure(3020, "an item needs users, groups or roles", where, "users/groups/roles", MISSING)
     for kind, code in (("users", 3053), ("groups", 3054), ("roles", 3055)):
         if any(name is None or not name.strip() for name in item[kind]):
-            yield Failure(code, f"{kind} of an item hold an empty name", where, kind)
+            yield Failure(code, f"{kind} of an item contain an empty name", where, kind)
         if any(count > 1 for count in Counter(item[kind]).values()):
-            yield Failure(3056, f"{kind} of an item hold a name twice", where, kind)
+            yield Failure(3056, f"{kind} of an item contain a name twice", where, kind)
     known = definition.accesses(type_)
     if not item["accesses"] and not item["delegateAdmin"]:
         yield Failure(4010, "an item needs accesses", where, "accesses", MISSING)
@@ -262,10 +264,10 @@ def _item(item: Mapping[str, Any], where: str, type_: int, definition: ServiceTy
         if not name:
             yield Failure(4010, "an access needs a type", where, "access type", MISSING)
         elif name.lower() not in known:
-            reason = f"`{name}` is no access type; known: {', '.join(known.values())}"
+            reason = f"unknown access type `{name}`; known: {', '.join(known.values())}"
             yield Failure(3022, reason, where, "access type")
         if access and not access["isAllowed"]:
-            reason = "an access cannot be switched off; use a deny item"
+            reason = "an access cannot have `isAllowed: false`; use a deny item"
             yield Failure(3023, reason, where, "access type allowed")
     yield from _conditions(item["conditions"], definition, where)
     if "dataMaskInfo" in item and type_ == MASK:
@@ -281,7 +283,7 @@ def _mask(info: Mapping[str, Any] | None, where: str, definition: ServiceType) -
     if not name:
         yield Failure(UNKNOWN_MASK, "a mask item needs a mask type", where, "dataMaskType", MISSING)
     elif name not in definition.masks:
-        reason = f"`{name}` is no mask type; known: {', '.join(sorted(definition.masks))}"
+        reason = f"unknown mask type `{name}`; known: {', '.join(sorted(definition.masks))}"
         yield Failure(UNKNOWN_MASK, reason, where, "dataMaskType")
 
 
@@ -294,5 +296,5 @@ def _conditions(
             yield Failure(UNKNOWN_CONDITION, "a condition needs a type", where, "conditions", MISSING)
         elif name not in definition.conditions:
             known = ", ".join(definition.conditions) or "none"
-            reason = f"`{name}` is no condition of `{definition.name}`; known: {known}"
+            reason = f"`{definition.name}` has no condition `{name}`; known: {known}"
             yield Failure(UNKNOWN_CONDITION, reason, where, "conditions")

@@ -44,7 +44,7 @@ def _service_id(
     if updating and service.get("id") is None:
         yield Failure(1002, "an update needs the service's id", "id", type=MISSING)
     elif updating and stored is None:
-        yield Failure(1005, f"there is no service with id {service.get('id')}", "id")
+        yield Failure(1005, f"service with id {service.get('id')} does not exist", "id")
 
 
 def _service_names(service: Mapping[str, Any], others: list[Mapping[str, Any]]) -> Iterator[Failure]:
@@ -52,17 +52,22 @@ def _service_names(service: Mapping[str, Any], others: list[Mapping[str, Any]]) 
     if not name or not name.strip():
         yield Failure(1006, "a service needs a name", "name", type=MISSING)
     elif not _NAME.match(name):
-        reason = f"`{name}` is no service name: letters, digits, underscores and hyphens, 255 at most"
+        reason = (
+            f"`{name}` is not a valid service name: use letters, digits, underscores and hyphens, at most 255"
+        )
         yield Failure(3031, reason, "name")
     elif any(other.get("name") == name for other in others):
-        yield Failure(1007, f"there is a service `{name}`", "name")
+        yield Failure(1007, f"service `{name}` already exists", "name")
     if display:
         if not _DISPLAY_NAME.match(display):
-            reason = f"`{display}` is no display name: letters, digits, underscores, hyphens and spaces"
+            reason = (
+                f"`{display}` is not a valid display name: use letters, digits, underscores, hyphens "
+                "and spaces"
+            )
             yield Failure(3050, reason, "displayName")
         same = next((o for o in others if (o.get("displayName") or o.get("name")) == display), None)
         if same is not None:
-            yield Failure(3051, f"service `{same.get('name')}` has that display name", "displayName")
+            yield Failure(3051, f"service `{same.get('name')}` already has that display name", "displayName")
 
 
 def _service_definition(
@@ -73,10 +78,10 @@ def _service_definition(
         yield Failure(1009, "a service needs a type", "type", type=MISSING)
         return
     if definition is None:
-        yield Failure(1010, f"there is no service definition `{type_}`", "type")
+        yield Failure(1010, f"service definition `{type_}` does not exist", "type")
         return
     if stored is not None and stored.get("type") != type_:
-        yield Failure(1010, f"the type of service `{stored.get('name')}` cannot change", "type")
+        yield Failure(1010, f"the type of service `{stored.get('name')}` cannot be changed", "type")
     configs = service.get("configs") or {}
     wanted = [c.get("name") for c in definition.body.get("configs") or [] if c.get("mandatory")]
     absent = [str(name) for name in wanted if not configs.get(name)]
@@ -90,9 +95,9 @@ def _service_links(service: Mapping[str, Any], others: list[Mapping[str, Any]]) 
     if tags:
         found = next((other for other in others if other.get("name") == tags), None)
         if found is None or found.get("type") != "tag":
-            yield Failure(BAD_TAG_SERVICE, f"`{tags}` is no tag service", "tagService")
+            yield Failure(BAD_TAG_SERVICE, f"`{tags}` is not a tag service", "tagService")
         elif service.get("type") == "tag":
-            yield Failure(BAD_TAG_SERVICE, "a tag service has no tag service", "tagService")
+            yield Failure(BAD_TAG_SERVICE, "a tag service cannot have a tag service", "tagService")
 
 
 def service_def_failures(
@@ -122,15 +127,19 @@ def _def_identity(
     if updating and given.get("id") is None:
         yield Failure(2002, "an update needs the definition's id", "id", type=MISSING)
     elif updating and stored is None:
-        yield Failure(2005, f"there is no service definition with id {given.get('id')}", "id")
+        yield Failure(2005, f"service definition with id {given.get('id')} does not exist", "id")
     if not name or not _DEF_NAME.match(name):
-        yield Failure(2006, f"`{name or ''}` is no name of a service definition", "name", type=MISSING)
+        yield Failure(
+            2006, f"`{name or ''}` is not a valid name of a service definition", "name", type=MISSING
+        )
     elif any(other.get("name") == name for other in others):
-        yield Failure(2007, f"there is a service definition `{name}`", "name")
+        yield Failure(2007, f"service definition `{name}` already exists", "name")
     elif stored is not None and stored.get("name") != name:
         yield Failure(2006, f"service definition `{stored.get('name')}` cannot be renamed", "name")
     if display and any(other.get("displayName") == display for other in others):
-        yield Failure(2025, f"another service definition has the display name `{display}`", "displayName")
+        yield Failure(
+            2025, f"another service definition already has the display name `{display}`", "displayName"
+        )
     for part in ("accessTypes", "resources"):
         if not given.get(part):
             yield Failure(2002, f"a service definition needs `{part}`", part, type=MISSING)
@@ -142,7 +151,7 @@ def _names(entries: Iterable[Mapping[str, Any]], what: str) -> Iterator[Failure]
         if not name:
             yield Failure(2002, f"an entry of `{what}` has no name", what, "name", MISSING)
         elif count > 1:
-            yield Failure(2002, f"`{name}` stands twice in `{what}`", what, name)
+            yield Failure(2002, f"`{name}` appears twice in `{what}`", what, name)
 
 
 def _def_accesses(given: Mapping[str, Any]) -> Iterator[Failure]:
@@ -151,7 +160,7 @@ def _def_accesses(given: Mapping[str, Any]) -> Iterator[Failure]:
         if name in {str(grant).lower() for grant in entry.get("impliedGrants") or []}:
             yield Failure(2010, f"`{name}` implies itself", "accessTypes", "impliedGrants")
         if name.startswith("_"):
-            reason = f"`{name}`: names that begin with an underscore are computed"
+            reason = f"`{name}`: names that begin with an underscore are reserved for computed values"
             yield Failure(2006, reason, "accessTypes", "name")
 
 
@@ -159,19 +168,19 @@ def _def_resources(given: Mapping[str, Any]) -> Iterator[Failure]:
     levels = ServiceType(given).levels()
     for name, level in levels.items():
         if not _LEVEL_NAME.match(name):
-            reason = f"`{name}` is no resource name: lower-case letters, hyphens and underscores"
+            reason = f"`{name}` is not a valid resource name: use lower-case letters, hyphens and underscores"
             yield Failure(2022, reason, "resources", "name")
         parent = levels.get(level.parent or "")
         if parent is not None and parent.level >= level.level:
             yield Failure(
-                2021, f"the level of `{name}` is not below that of its parent", "resources", "level"
+                2021, f"the level of `{name}` must be greater than that of its parent", "resources", "level"
             )
         if parent is not None and level.mandatory and not parent.mandatory:
-            reason = f"`{name}` is mandatory and its parent `{parent.name}` is not"
+            reason = f"`{name}` is mandatory, but its parent `{parent.name}` is not"
             yield Failure(2023, reason, "resources", "mandatory")
         fault = fault_of(level.pattern) if level.pattern else None
         if fault is not None:
-            reason = f"the expression for values of `{name}` is not taken: {fault}"
+            reason = f"unsupported expression for values of `{name}`: {fault}"
             yield Failure(BAD_PATTERN, reason, "resources", "validationRegEx")
 
 

@@ -51,7 +51,9 @@ def from_v2(zone: Mapping[str, Any]) -> tuple[Object, list[Failure]]:
         for principal in zone.get(side) or []:
             suffix = _LISTS.get(str((principal or {}).get("type") or "").upper())
             if suffix is None:
-                failures.append(Failure(UNFIT, f"`{(principal or {}).get('type')}` is no principal", side))
+                failures.append(
+                    Failure(UNFIT, f"`{(principal or {}).get('type')}` is not a type of principal", side)
+                )
             else:
                 found[prefix + suffix].append(principal.get("name"))
     found["services"] = {}
@@ -99,7 +101,9 @@ def _remove_resources(zone: Object, change: Mapping[str, Any], failures: list[Fa
             at = _place(held, service, entry, failures)
             if at is None:
                 failures.append(
-                    Failure(UNFIT, f"the zone does not hold that of `{service}`", "resourcesToRemove")
+                    Failure(
+                        UNFIT, f"the zone does not contain that resource of `{service}`", "resourcesToRemove"
+                    )
                 )
             else:
                 gone.add(at)

@@ -63,7 +63,7 @@ async def _resources_v2(call: ApiCall) -> web.Response:
         zone = await _find_zone(call, reading)
     service = call.path("service")
     if service not in (zone.get("services") or {}):
-        raise not_found(f"zone `{zone['name']}` does not hold service `{service}`")
+        raise not_found(f"zone `{zone['name']}` does not contain service `{service}`")
     return answer(page(resources_v2(zone, service), call.parameters(), "zone").wrap_page("list"))
 
 
@@ -123,7 +123,7 @@ async def _replace(
 ) -> Body:
     """Check a zone and put it in the place of the stored one. Raises RangerError 400 and Conflict."""
     if body.get("id") not in (None, stored["id"]):
-        raise bad_request("zoneID mismatch: the path and the body name two zones")
+        raise bad_request("zoneID mismatch: the path and the body name different zones")
     body = {**body, "id": stored["id"]}
     others = [one for one in await writing.all(ObjectKind.ZONE) if one["id"] != stored["id"]]
     services = await _services(writing)
@@ -235,7 +235,7 @@ async def _names_for_resource(call: ApiCall) -> web.Response:
     async with call.store.reading() as reading:
         service = await reading.find_named(ObjectKind.SERVICE, name)
         if service is None:
-            raise not_found(f"there is no service `{name}`")
+            raise not_found(f"service `{name}` does not exist")
         definition = ServiceType(await reading.find_named(ObjectKind.SERVICE_DEF, service["type"]) or {})
         administers = call.access.administers_service(call.principal, service)
         zones: Sequence[Body] = await (
@@ -243,7 +243,7 @@ async def _names_for_resource(call: ApiCall) -> web.Response:
         )
     unknown = sorted(set(resource) - set(definition.levels()))
     if unknown:
-        raise bad_request(f"`{unknown[0]}` is no resource of service `{name}`")
+        raise bad_request(f"`{unknown[0]}` is not a resource of service `{name}`")
     return answer(zones_of(name, resource, zones, definition))
 
 

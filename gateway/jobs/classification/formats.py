@@ -132,7 +132,7 @@ def _stdnum(name: str) -> Whole:
     except ImportError as error:
         if error.name is None or error.name.split(".")[0] != "stdnum" or error.name == "stdnum":
             raise build_missing_library_error("python-stdnum") from None
-        raise Faults([f"`stdnum.{name}`: python-stdnum knows no such number"]) from None
+        raise Faults([f"`stdnum.{name}`: python-stdnum has no such format"]) from None
     is_valid: Whole = module.is_valid
 
     def whole(value: str) -> bool:

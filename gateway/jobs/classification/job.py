@@ -178,7 +178,7 @@ class _Classify:
                 await self._unreadable(table, error)
                 return
             withdrawn = await forget(self._work.connection, table)
-            self._work.progress(f"{table.name}: is gone: {withdrawn} tags withdrawn")
+            self._work.progress(f"{table.name}: dropped: {withdrawn} tags withdrawn")
 
     async def _table(
         self, source: SampledTables, table: TableParts, known: _Known | None, dataset: str
@@ -252,7 +252,7 @@ class _Classify:
         told = f"{wrote.proposed} tags proposed"
         told += f", {wrote.withdrawn} withdrawn" if wrote.withdrawn else ""
         told += f", {wrote.drift} drifted" if wrote.drift else ""
-        told += f", {len(sample.unreadable)} columns may not be read" if sample.unreadable else ""
+        told += f", {len(sample.unreadable)} columns not readable" if sample.unreadable else ""
         seconds = time.monotonic() - began
         work.progress(f"{table.name}: {len(columns)} columns, {sample.rows:,} rows, {seconds:.1f} s: {told}")
 

@@ -10,7 +10,7 @@ from gateway.errors import Faults
 
 def build_missing_library_error(package: str) -> Faults:
     """Return what is raised where a library is missing."""
-    return Faults([f"the job `classify` needs {package}, which `sluice-gateway[jobs]` brings"])
+    return Faults([f"the job `classify` needs {package}; install `sluice-gateway[jobs]`"])
 
 
 def library(module: str, package: str) -> Any:

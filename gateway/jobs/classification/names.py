@@ -145,7 +145,9 @@ class Phrase:
         parts = tuple(fold(part) for part in re.split(r"[\s_-]+", text.removeprefix("=").strip()))
         for part in parts:
             if not _PART.fullmatch(part):
-                raise ValueError(f"`{text}` is no phrase: words of letters, `*` before or behind one")
+                raise ValueError(
+                    f"`{text}` is not a valid phrase: use words of letters, with `*` before or after a word"
+                )
         return cls(tuple(_SAME.get(part, part) for part in parts), alone, "".join(parts), whose=lists.whose)
 
     @classmethod
@@ -158,9 +160,9 @@ class Phrase:
             try:
                 allowed.append(lists.find_list(named) if named else frozenset())
             except KeyError:
-                raise ValueError(f"`{text}` is no phrase: there is no list `{named}`") from None
+                raise ValueError(f"`{text}` is not a valid phrase: list `{named}` does not exist") from None
         if any(one.alone or len(one.words) != 1 for one in found):
-            raise ValueError(f"`{text}` is no phrase: a word on each side of a plus")
+            raise ValueError(f"`{text}` is not a valid phrase: a plus needs a word on each side")
         words_ = tuple(one.words[0] for one in found)
         return cls(words_, text.startswith("="), lists=tuple(allowed), whose=lists.whose)
 

@@ -94,7 +94,7 @@ def phone_of(region: str, *, written: bool) -> Whole:
     """
     metadata = library("phonenumbers", "phonenumbers").PhoneMetadata.metadata_for_region(region)
     if metadata is None:
-        raise Faults([f"`{region}` is no country whose telephone numbers are known"])
+        raise Faults([f"phone numbers of the country `{region}` are not known"])
     least = 9 if metadata.national_prefix == "0" else 3
 
     def whole(value: str) -> bool:

@@ -117,7 +117,7 @@ def load_classifiers(texts: Mapping[str, str]) -> Classifiers:
         _classes(document, found, of_names, named, classes)
         faults += found.texts()
     if not faults and not classes:
-        faults.append("the rules of classification have no class")
+        faults.append("the classification rules have no class")
     if faults:
         raise Faults(faults)
     whole = hashlib.sha256()
@@ -129,16 +129,16 @@ def load_classifiers(texts: Mapping[str, str]) -> Classifiers:
 def _lists(document: Document, faults: Diagnostics, lists: dict[str, tuple[str, ...]]) -> None:
     data = document.data
     if not isinstance(data, dict):
-        faults.add((), "the rules of classification are a mapping with `classes` or `lists`")
+        faults.add((), "the classification rules must be a mapping with `classes` or `lists`")
         return
-    list_unknown_keys(data, CLASSIFIER_KEYS, (), faults, "the rules of classification")
+    list_unknown_keys(data, CLASSIFIER_KEYS, (), faults, "the classification rules")
     for name, found in section(data, "lists", (), faults).items():
         path: Path = ("lists", name)
         if name in lists:
-            faults.add(path, f"there are two lists `{name}`")
+            faults.add(path, f"duplicate list `{name}`")
         words = _words_of(found)
         if words is None:
-            faults.add(path, "a list is a text of words, or a list of such texts")
+            faults.add(path, "a list must be a text of words, or a list of such texts")
         lists[name] = words or ()
 
 
@@ -168,9 +168,9 @@ def _classes(
     for name, found in section(document.data, "classes", (), faults).items():
         path: Path = ("classes", name)
         if name in classes:
-            faults.add(path, f"there are two classes `{name}`")
+            faults.add(path, f"duplicate class `{name}`")
         if not isinstance(found, dict):
-            faults.add(path, "a class is a mapping with `tag` and `when`")
+            faults.add(path, "a class must be a mapping with `tag` and `when`")
             continue
         list_unknown_keys(found, _CLASS_KEYS, path, faults, "a class")
         one = _Reading(found, path, faults, lists)
@@ -208,7 +208,7 @@ class _Reading:
         found = self._data.get(key, "")
         if not isinstance(found, str) or (required and not found.strip()) or len(found) > 200:
             at = (*self._path, key) if key in self._data else self._path
-            self._faults.add(at, f"a class has `{key}`, a text of up to 200 characters")
+            self._faults.add(at, f"a class needs `{key}`, a text of up to 200 characters")
             return ""
         return found
 
@@ -216,21 +216,21 @@ class _Reading:
         found = section(self._data, "attributes", self._path, self._faults)
         for key, value in found.items():
             if not isinstance(value, str):
-                self._faults.add((*self._path, "attributes", key), "an attribute of a tag is a text")
+                self._faults.add((*self._path, "attributes", key), "an attribute of a tag must be a text")
         return {key: str(value) for key, value in found.items()}
 
     def types(self) -> frozenset[str]:
         found = self._list("types")
         for at, one in enumerate(found):
             if one not in KINDS:
-                self._faults.add((*self._path, "types", at), f"there is no type `{one}`{hint(one, KINDS)}")
+                self._faults.add((*self._path, "types", at), f"unknown type `{one}`{hint(one, KINDS)}")
         return frozenset(found) or frozenset({"text"})
 
     def classes(self, key: str, named: Collection[str]) -> frozenset[str]:
         found = self._list(key)
         for at, one in enumerate(found):
             if one not in named:
-                self._faults.add((*self._path, key, at), f"there is no class `{one}`{hint(one, named)}")
+                self._faults.add((*self._path, key, at), f"unknown class `{one}`{hint(one, named)}")
         return frozenset(found)
 
     def phrases(self, key: str) -> tuple[Phrase, ...]:
@@ -242,7 +242,9 @@ class _Reading:
             path = (*self._path, key, language) if language else (*self._path, key)
             if not isinstance(text, str):
                 self._faults.add(
-                    path, f"`{key}` is a text of phrases with commas between, or one by language"
+                    path,
+                    f"`{key}` must be a text of comma-separated phrases, or a mapping of languages "
+                    "to such texts",
                 )
                 continue
             for phrase in filter(None, map(str.strip, text.split(","))):
@@ -257,10 +259,10 @@ class _Reading:
         for at, one in enumerate(found):
             if not is_format(one, self._lists):
                 names = (*own_formats(), *(f"words.{name}" for name in self._lists))
-                self._faults.add((*self._path, key, at), f"there is no format `{one}`{hint(one, names)}")
+                self._faults.add((*self._path, key, at), f"unknown format `{one}`{hint(one, names)}")
             elif within and one not in WITHIN:
                 self._faults.add(
-                    (*self._path, key, at), f"`{one}` cannot be told within a text; {', '.join(WITHIN)} can"
+                    (*self._path, key, at), f"`{one}` cannot be found within a text; {', '.join(WITHIN)} can"
                 )
         return tuple(found)
 
@@ -268,46 +270,50 @@ class _Reading:
         given = self._data.get("when")
         if not isinstance(given, list) or not given:
             at = (*self._path, "when") if "when" in self._data else self._path
-            self._faults.add(at, "a class has `when`, a list of which one has to be so")
+            self._faults.add(at, "a class needs `when`, a list of conditions of which one must hold")
             return ()
         found = []
         for index, one in enumerate(given):
             path = (*self._path, "when", index)
             if not isinstance(one, dict) or not one:
-                self._faults.add(path, f"what has to be so is a mapping of {', '.join(_WHEN_KEYS)}")
+                self._faults.add(path, f"a condition must be a mapping of {', '.join(_WHEN_KEYS)}")
                 continue
             list_unknown_keys(one, _WHEN_KEYS, path, self._faults, "`when`")
             values = {}
             for key in ("named", "sure", "among", "once", "empty"):
                 values[key] = one.get(key, False)
                 if not isinstance(values[key], bool):
-                    self._faults.add((*path, key), f"`{key}` is `true` or `false`")
+                    self._faults.add((*path, key), f"`{key}` must be `true` or `false`")
             for key in ("share", "within"):
                 values[key] = self._share(one.get(key, 0.0), (*path, key))
             for key, what in (("distinct", "values"), ("years", "years")):
                 values[key] = one.get(key, 0)
                 if not _is_number(values[key], int) or values[key] < 0:
-                    self._faults.add((*path, key), f"`{key}` is a number of {what}")
+                    self._faults.add((*path, key), f"`{key}` must be a number of {what}")
             if values["sure"] and not values["named"]:
-                self._faults.add(path, "a name that is not there is not sure: `named` as well")
+                self._faults.add(path, "an absent name is not conclusive: add `named`")
             elif values["empty"] and not values["named"]:
-                self._faults.add(path, "a column without values is told by its name only: `named` as well")
+                self._faults.add(
+                    path, "a column without values can be classified by its name only: add `named`"
+                )
             elif not (values["named"] or values["share"] or values["within"]):
-                self._faults.add(path, "without `named`, `share` or `within` every column would be of it")
+                self._faults.add(
+                    path, "without `named`, `share` or `within`, every column would be in this class"
+                )
             else:
                 found.append(When(**values))
         return tuple(found)
 
     def _share(self, value: Any, path: Path) -> float:
         if not _is_number(value, int | float) or not 0 <= value <= 1:
-            self._faults.add(path, "a share is a number from 0 to 1")
+            self._faults.add(path, "a share must be a number from 0 to 1")
             return 0.0
         return float(value)
 
     def _list(self, key: str) -> list[str]:
         found = self._data.get(key, [])
         if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-            self._faults.add((*self._path, key), f"`{key}` is a list of names")
+            self._faults.add((*self._path, key), f"`{key}` must be a list of names")
             return []
         return found
 

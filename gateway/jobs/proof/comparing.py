@@ -9,9 +9,9 @@ from gateway.jobs.proof.copies import Unprovable
 from gateway.jobs.proof.rows import REMNANT, Rows
 from gateway.jobs.proof.sandbox import Failed, TooLarge
 
-UNSTABLE = "its rows go by the order in which tables are read"
-REMNANTS = "some of its floats are nothing but what sums in another order leave"
-EMPTY = "it has no rows over the samples"
+UNSTABLE = "its rows depend on the order in which tables are read"
+REMNANTS = "some of its floats are only rounding errors of sums in another order"
+EMPTY = "it returns no rows over the samples"
 FAILS = "it fails over samples"
 
 
@@ -49,14 +49,14 @@ def difference(runs: StatementRuns) -> Difference | None:
     if isinstance(governed, str):
         if isinstance(copied, str):
             raise Unprovable(f"{FAILS}: {governed}")
-        return Difference(what=f"it fails as the gateway forwards it: {governed}")
+        return Difference(what=f"it fails as forwarded by the gateway: {governed}")
     if isinstance(copied, str):
         return Difference(what=f"it fails over the copies: {copied}")
     if not governed.is_like(copied):
         if governed.is_like(copied, REMNANT):
             raise Unprovable(REMNANTS)
         more, less = governed.count_missing(copied), copied.count_missing(governed)
-        what = "the rows are others" if more or less else "the columns are others"
+        what = "the rows differ" if more or less else "the columns differ"
         return Difference(what=what, only_governed=more, only_copied=less)
     if not governed.rows:
         _require_rows(runs)

@@ -81,7 +81,7 @@ def recipe(
             continue
         mask = mask_of(kind, column.type)
         if mask is None or _own_transformer(policies, table.name.catalog, kind):
-            raise Unprovable("it reads a mask of a type, or of a type of column, that is not made here")
+            raise Unprovable("it reads a mask of a type, or of a column type, that a proof does not support")
         masks.append((column.name, mask))
     of_eyes_rows = [_rows(policies, _build_asker(one, table, context)(None)) for one in eyes]
     filters = list(dict.fromkeys(one for one in of_eyes_rows if one is not None))
@@ -144,7 +144,7 @@ def _by_name(text: str, principal: Principal) -> str:
     somebody else. Raises Unprovable."""
     literal = write_string_literal(principal.user)
     if _WHO.search(_ASKS_WHO.sub("", text)) or (literal is None and _ASKS_WHO.search(text)):
-        raise Unprovable("a policy that it reads asks for the user in words that cannot be told")
+        raise Unprovable("it reads a policy that depends on the user in a way that a proof cannot evaluate")
     return _ASKS_WHO.sub(lambda _: str(literal), text)
 
 

@@ -48,20 +48,20 @@ from gateway.reader.pool import ReaderPool
 VERSION = 1
 DIRECTORY = "_proof"
 """Directory of the lake; Spark ignores files whose names begin so."""
-WHOLE = "its text was erased, or cut for the record"
+WHOLE = "its text was erased, or truncated in the record"
 UNREADABLE = "its record cannot be read"
 REFUSED = "policies refuse it now"
-NO_QUERY = "it is no query, or reads no table"
+NO_QUERY = "it is not a query, or reads no table"
 COLLATED = "it reads a view with a collation of its own"
-METRICS = "it reads a metric view, whose measures a table has not"
-ELSEWHERE = "it reads a table of another catalog than spark_catalog, or was sent in one"
-VARYING = "its rows go by time, chance or the session"
-LIMITED = "it takes some of its rows, in no order"
-TOGETHER = "a policy that it reads goes by what is read together"
-LARGE = "it has more rows than are compared"
-SLOW = "it takes longer than a statement may"
+METRICS = "it reads a metric view, whose measures a copied table does not have"
+ELSEWHERE = "it reads a table outside of spark_catalog, or ran in another catalog"
+VARYING = "its rows depend on time, randomness or the session"
+LIMITED = "it returns some of its rows without ORDER BY"
+TOGETHER = "it reads a policy that depends on which tables are accessed together"
+LARGE = "it returns more rows than a proof compares"
+SLOW = "it runs longer than the time limit"
 UNSAMPLED = "a table that it or a policy reads could not be sampled"
-NOT_SET_UP = "its tables cannot be made over samples"
+NOT_SET_UP = "its tables cannot be recreated from samples"
 _CHANCE = frozenset(
     {
         *("rand", "random", "randn", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"),
@@ -163,7 +163,8 @@ def proof(options: ProofOptions) -> Job:
     return Job(
         name="proof",
         version=VERSION,
-        about="runs statements of the record over tables that were filtered and masked before, and compares",
+        about="replays recorded statements over tables that were filtered and masked beforehand, and "
+        "compares the rows",
         reads=("sluice.audit_event", "samples of tables"),
         writes=("sluice.proof", "sluice.proof_left_out", "sluice.proof_alarm"),
         run=lambda work: _Proof(work, options).run(),
@@ -203,7 +204,7 @@ class _Proof:
         work, options = self._work, self._options
         if work.spark_options.remote:
             raise Faults(
-                ["a proof needs a Spark of its own: it runs with `--master`, not behind Spark Connect"]
+                ["a proof needs a Spark of its own: run it with `--master`, not through Spark Connect"]
             )
         # A killed run's.
         await asyncio.to_thread(shutil.rmtree, work.lake / DIRECTORY, ignore_errors=True)
@@ -230,8 +231,8 @@ class _Proof:
         work.progress(f"{counts.proved:,} proved, {len(counts.alarms):,} different")
         if counts.alarms:
             raise ProofFailed(
-                f"{len(counts.alarms):,} of {counts.chosen:,} statements show something other than policies"
-                " allow; `sluice report proof` has them"
+                f"{len(counts.alarms):,} of {counts.chosen:,} statements return rows that policies do not "
+                "allow; `sluice report proof` lists them"
             )
         return Outcome(rows_in=len(rows), rows_out=counts.proved, range_from=since, range_to=work.now)
 
@@ -358,9 +359,7 @@ class _Proof:
         self._tell_hidden(gate, reader, [table for table, _ in samples])
         spark = await self._work.spark()
         if minor_of(str(spark.version)) != minor_of(gate.reader.spark_version):
-            raise Faults(
-                [f"the job's Spark is {spark.version}, and the gateway's {gate.reader.spark_version}"]
-            )
+            raise Faults([f"the job runs Spark {spark.version}, the gateway {gate.reader.spark_version}"])
         directory = self._work.lake / DIRECTORY
         sandbox = await asyncio.to_thread(Sandbox, spark, directory, rows=self._options.result_rows)
         try:
@@ -411,8 +410,8 @@ class _Proof:
                 hidden += 1
         if hidden:
             self._work.progress(
-                f"{hidden:,} of them are masked or filtered for {reader}, who samples them: what is hidden"
-                f" from {reader} is not proved"
+                f"{hidden:,} of them are masked or filtered for {reader}, who reads the samples: what "
+                f"{reader} cannot see is not proved"
             )
 
     async def _one(self, gate: Gate, spark: Any, sandbox: Sandbox, one: _Chosen) -> None:
@@ -465,9 +464,7 @@ class _Proof:
                 found.what,
             )
         )
-        self._work.progress(
-            f"alarm: statement {one.statement_id} of {one.principal.user} shows something else"
-        )
+        self._work.progress(f"alarm: statement {one.statement_id} of {one.principal.user} returns other rows")
 
     async def _record(self) -> None:
         """Write what came of it, before a difference fails the run."""

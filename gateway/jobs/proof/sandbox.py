@@ -26,9 +26,9 @@ from gateway.model.files import SESSION_CATALOG
 
 HALVES = 3
 """Files that a sample is in, in both orders of its rows."""
-UNMADE = "a view that it reads cannot be made over samples"
-UNHELD = "it meets a value that Python cannot hold"
-NOT_COLLECTED = "PySpark does not collect its rows, as where collations meet that do not agree"
+UNMADE = "a view that it reads cannot be recreated over samples"
+UNHELD = "it returns a value that Python cannot represent"
+NOT_COLLECTED = "PySpark cannot collect its rows, for example because collations conflict"
 
 
 class Failed(Exception):
@@ -54,7 +54,9 @@ class Sandbox:
     def __init__(self, spark: Any, directory: Path, *, rows: int) -> None:
         """Make the directory. `rows`: most of one statement. Raises Faults for a catalog that is shared."""
         if str(spark.conf.get("spark.sql.catalogImplementation")) != "in-memory":
-            raise Faults(["a proof needs a Spark of its own, with a catalog in memory; it has another one"])
+            raise Faults(
+                ["a proof needs a Spark of its own with an in-memory catalog; this one has another catalog"]
+            )
         # A statement that fails fails with a value in its message, which Spark would log.
         spark.sparkContext.setLogLevel("FATAL")
         self._spark = spark
@@ -262,7 +264,7 @@ class Sandbox:
         if folded == "default" or folded in self._databases:
             return
         if folded in self._there:
-            raise Faults([f"the proof's Spark has a database `{folded}` already"])
+            raise Faults([f"the proof's Spark already has a database `{folded}`"])
         place = self._directory / "databases" / str(len(self._databases))
         self._spark.sql(f"CREATE DATABASE {quote(folded)} LOCATION '{place}'")
         self._databases.add(folded)

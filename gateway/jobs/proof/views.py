@@ -19,7 +19,7 @@ from gateway.model.principal import Principal, principal_of
 from gateway.model.reading import Reading, RelationRole
 from gateway.pipeline import Rules
 
-NAMES = "which tables it, or a view that it reads, names cannot be told"
+NAMES = "the tables that it, or a view that it reads, refers to cannot be determined"
 _Below = Mapping[TableName, Sequence[TableName]]
 """View name → the tables that its text reads, both folded."""
 
@@ -123,7 +123,7 @@ class Copying:
             return _Access(readers=readers, accessors=readers, view=view)
         principal = principal_of(definer, self.principals.get)
         if principal is None:
-            raise Unprovable("it reads a view whose definer is not there any more")
+            raise Unprovable("it reads a view whose definer no longer exists")
         return _Access(readers=readers, accessors=(principal,), definer=principal, view=view)
 
     def _lacks(self, reader: Principal, table: Table, access: _Access) -> bool:

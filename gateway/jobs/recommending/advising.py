@@ -218,9 +218,9 @@ class Adviser:
         who = format_principals(item)
         kind = UNUSED_GRANT if part == ALLOW else UNUSED_EXEMPTION
         what = {
-            ALLOW: "was not needed to read anything",
-            MASK: "looked at nothing that they see without the mask",
-            FILTER: "looked at no table that they see without the filter",
+            ALLOW: "was not needed for any read",
+            MASK: "read nothing that they may see without the mask",
+            FILTER: "read no table that they may see without the filter",
         }[part]
         after = Engine(with_policies(self.policies, less), base=self._now)
         edit = {"do": "remove_item", **one.address, "list": part, "item": item_of(part, item)}
@@ -293,7 +293,7 @@ class Adviser:
             yield Advice(
                 kind=SHADOWED,
                 subject=one.subject,
-                title=f"`{one.policy.name}` decides nothing: no answer is another without it",
+                title=f"`{one.policy.name}` has no effect: no decision changes without it",
                 edits=[{"do": "remove_policy", **one.address}],
                 cases=cases[:MAX_CASES],
                 evidence={**self.period.build_fields(), "known_tables": self._is_known(key)},
@@ -347,8 +347,8 @@ class Adviser:
             yield Advice(
                 kind=WIDE,
                 subject=one.subject,
-                title=f"`{one.policy.name}` is for {known:,} tables, and {len(of_policy)} of them were read"
-                f" by it in {self.period.days} days",
+                title=f"`{one.policy.name}` covers {known:,} tables, of which {len(of_policy)} were read "
+                f"through it in {self.period.days} days",
                 edits=[{"do": "narrow", **one.address, "on": [write_resources(found) for found in narrowed]}],
                 cases=cases,
                 evidence={
@@ -459,7 +459,7 @@ class Adviser:
         return Advice(
             kind=BY_USE,
             subject=subject,
-            title=f"{told}{more} read the same {len(columns)} tables: a role for them",
+            title=f"{told}{more} read the same {len(columns)} tables: create a role for them",
             edits=[
                 {"do": "add_role", "name": role, "role": {"users": list(users)}},
                 {"do": "add_policy", "policy": policy},
@@ -552,7 +552,7 @@ class Adviser:
         return Advice(
             kind=UNGOVERNED,
             subject=name,
-            title=f"no policy speaks of {name}: say that it is closed, or who reads it",
+            title=f"no policy covers {name}: close it, or grant access to it",
             edits=[{"do": "add_policy", "policy": policy, "was": sorted(spoken)}],
             cases=[as_case({"user": "somebody"}, table.child("column", "some_other"), {"effect": "deny"})],
             evidence=dict(tried),

@@ -44,7 +44,7 @@ class Edited:
                 fcntl.flock(directory, fcntl.LOCK_EX)
                 there = file.read_bytes().decode("utf-8")
                 if there.replace("\r\n", "\n") != self.before:
-                    raise Faults([f"{self.file}: was changed meanwhile; look at the diff again"])
+                    raise Faults([f"{self.file}: was changed in the meantime; check the diff again"])
                 text = self.text.replace("\n", "\r\n") if "\r\n" in there else self.text
                 _write(beside, text.encode("utf-8"), file.stat())
                 beside.replace(file)
@@ -105,8 +105,8 @@ def _require_as_it_was(policies: PolicySet, name: str, edits: Sequence[Mapping[s
         if "was" not in edit:
             raise Faults(
                 [
-                    "this was recommended by an older version, which did not note how policies were;"
-                    " `sluice jobs run recommend` looks again"
+                    "this was recommended by an older version, which did not record the policies; run "
+                    "`sluice jobs run recommend` again"
                 ]
             )
         if denies:
@@ -118,8 +118,8 @@ def _require_as_it_was(policies: PolicySet, name: str, edits: Sequence[Mapping[s
         if told != [edit["was"]]:
             raise Faults(
                 [
-                    f"{name}: policy `{policy}` was changed since this was recommended;"
-                    " `sluice jobs run recommend` looks again"
+                    f"{name}: policy `{policy}` has changed since this was recommended; run `sluice jobs "
+                    "run recommend` again"
                 ]
             )
 
@@ -136,8 +136,8 @@ def _require_nothing_since(policies: PolicySet, edit: Mapping[str, Any]) -> None
         if digest not in edit["was"]:
             raise Faults(
                 [
-                    f"policy `{policy.name}` speaks of what is denied, and came or was changed since this was"
-                    " recommended; `sluice jobs run recommend` looks again"
+                    f"policy `{policy.name}` denies something and is new or has changed since this was "
+                    "recommended; run `sluice jobs run recommend` again"
                 ]
             )
 
@@ -165,8 +165,9 @@ def _require_no_more(
     if differing := sorted({table for *_, table in list_opened_tables(old) ^ list_opened_tables(new)}):
         raise Faults(
             [
-                f"`{differing[0]}` is a table of `files`, which is closed until a policy names it: with this"
-                " change it is opened, or closed again, for others as well; write it by hand, if it is right"
+                f"`{differing[0]}` is a table of `files`, which is closed until a policy names it: this "
+                "change would open or close it for others as well; edit the pack by hand if that is "
+                "intended"
             ]
         )
     known = diff(old, new, people=list(people.values())).groups if people else ()
@@ -176,8 +177,8 @@ def _require_no_more(
     elif unknown := sorted(named - people.keys()):
         raise Faults(
             [
-                f"what `{unknown[0]}` may read now cannot be told, whom `users.file` does not know: write the"
-                " role by hand, if it is right"
+                f"`users.file` has no user `{unknown[0]}`, so what they may read is not known: write the "
+                "role by hand if it is right"
             ]
         )
     if gained:
@@ -185,8 +186,8 @@ def _require_no_more(
         what = f"{one.people[0]} may {one.accesses[0]} more of {one.resources[0][1]}"
         raise Faults(
             [
-                f"{what} then, and may not now: policies or people are others than when this was recommended;"
-                " `sluice jobs run recommend` looks again"
+                f"{what} then, but not now: policies or users have changed since this was recommended; run "
+                "`sluice jobs run recommend` again"
             ]
         )
 
@@ -211,7 +212,7 @@ def _require_no_less(old: PolicySet, new: PolicySet, people: Mapping[str, Princi
         what = f"{lost.people[0]} may {lost.accesses[0]} less of {lost.resources[0][1]}"
         raise Faults(
             [
-                f"{what} then: policies or people are others than when this was recommended;"
-                " `sluice jobs run recommend` looks again"
+                f"{what} then: policies or users have changed since this was recommended; run `sluice jobs "
+                "run recommend` again"
             ]
         )

@@ -92,7 +92,7 @@ def recommend(options: RecommendOptions) -> Job:
     return Job(
         name="recommend",
         version=VERSION,
-        about="proposes changes to policies by how they are used, each with its cases",
+        about="proposes changes of policies based on their use, each with test cases",
         reads=(SOURCE, "policies"),
         writes=(TABLE, "sluice.recommendation"),
         run=lambda work: _Recommend(work, options).run(),
@@ -150,7 +150,7 @@ class _Recommend:
         }
         changed = sorted(day for day, source in sources.items() if known.get(day) != source)
         for number, day in enumerate(changed, 1):
-            work.progress(f"{day}: use, day {number} of {len(changed)}")
+            work.progress(f"{day}: usage, day {number} of {len(changed)}")
             for attempt in range(1, MAX_TRIES + 1):
                 try:
                     await self._day(day, sources[day])
@@ -188,7 +188,7 @@ class _Recommend:
 
         rows = await asyncio.to_thread(write)
         await work.replace(self._table, partition)
-        work.progress(f"{day}: in its place")
+        work.progress(f"{day}: moved into place")
         async with work.connection.transaction():
             await self._table.commit(work.connection, partition, work.run)
             await work.connection.execute(
@@ -231,7 +231,7 @@ class _Recommend:
         work = self._work
         spark = await work.spark()
         await self._land_known(landing)
-        work.progress("use is held against the policies")
+        work.progress("comparing usage with the policies")
         return await asyncio.to_thread(self._on_spark, spark, rules, period, old, landing)
 
     async def _land_known(self, landing: Path) -> None:
@@ -257,7 +257,7 @@ class _Recommend:
             "attributed", uses.mapInArrow(build_attribution(policies, rules.people), ATTRIBUTED)
         )
         for row in frames.count_left_out(attributed).collect():
-            what = {DENIED: "are allowed by no policy now", UNREADABLE: "name no table"}[row["part"]]
+            what = {DENIED: "are not allowed by any policy now", UNREADABLE: "name no table"}[row["part"]]
             said(f"{row['count']:,} uses {what}")
         known = spark.read.schema(KNOWN).parquet(str(landing / "known"))
         known = (
@@ -283,14 +283,14 @@ class _Recommend:
                 for row in frames.coverage(spoken).collect()
             },
         )
-        said("policies are held against each other")
+        said("comparing policies with each other")
         shadowed = self._find_shadowed(spark, policies, adviser)
         found = [*islice(adviser.find_shadowed(shadowed, options.most_asked), options.most)]
         found += islice(adviser.find_unneeded(frozenset(shadowed)), 2 * options.most)
         found += [*adviser.find_too_broad(self._used(attributed, adviser), options.named_tables)][
             : options.most
         ]
-        said("users are held against each other")
+        said("comparing users with each other")
         found += self._groups(spark, uses, adviser, rules.people)
         found += self._far(uses, adviser)
         ungoverned = (

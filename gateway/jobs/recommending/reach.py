@@ -33,13 +33,13 @@ class UseReach:
     def missing(self) -> list[str]:
         """Describe the part of the period that is not known."""
         if self.first is None:
-            return ["there is no use yet; `sluice jobs run rollups` makes the roll-ups"]
+            return ["there is no usage yet; `sluice jobs run rollups` computes the roll-ups"]
         told = []
         if not self.reaches_back:
-            told.append(f"the roll-ups begin on {self.first}: what was not used before is not known")
+            told.append(f"the roll-ups begin on {self.first}: earlier use is not known")
         if not self.up_to_now:
             end = f"{self.last:%Y-%m-%d %H:%M} UTC" if self.last is not None else "nobody knows when"
-            told.append(f"the roll-ups end at {end}: what was used since is not known")
+            told.append(f"the roll-ups end at {end}: later use is not known")
         return told
 
 

@@ -118,7 +118,7 @@ async def load_recommendation(connection: Any, number: int) -> dict[str, Any]:
     """Return one recommendation. Raises Faults when there is none of that number."""
     row = await connection.fetchrow(f"{_WITH_RUN} WHERE one.id = $1", number)
     if row is None:
-        raise Faults([f"there is no recommendation {number}; `sluice recommend list` shows them"])
+        raise Faults([f"recommendation {number} does not exist; `sluice recommend list` shows them"])
     return _as_json(row)
 
 
@@ -142,7 +142,7 @@ async def decide(
             list(numbers),
         )
         missing = set(numbers) - {row["id"] for row in rows}
-        faults = [f"there is no recommendation {number}" for number in sorted(missing)]
+        faults = [f"recommendation {number} does not exist" for number in sorted(missing)]
         faults += [
             f"recommendation {row['id']} was {row['state']} by {row['decided_by']}"
             for row in rows

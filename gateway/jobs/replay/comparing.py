@@ -174,7 +174,7 @@ def _list_seen(judged: Judged, other: Judged, gone: set[AskedAccess]) -> set[tup
         else:
             but = ["some rows"] if one.resource in judged.filters else []
             but += sorted(column for table, column in masked if table == one.resource)
-            found.add((place, f"{PLAIN}, but for {', '.join(but)}" if but else PLAIN))
+            found.add((place, f"{PLAIN}, except {', '.join(but)}" if but else PLAIN))
     return found
 
 
@@ -202,10 +202,10 @@ def explain_not_comparable(recorded: str, code: str, plan_class: str, old: Judge
         return "the parser did not answer"
     if recorded == "cleared":
         if not old.cleared and old.code not in BY_POLICIES and not old.denied:
-            return f"it was cleared, and is refused now for another reason than policies: {old.code}"
+            return f"it was cleared, and is now refused for a reason other than policies: {old.code}"
         if old.cleared and plan_class and old.plan_class != plan_class:
-            return "this Spark's parser reads it otherwise than the one of then"
+            return "this Spark version parses it differently from the recorded one"
         return ""
     if not old.cleared and old.code not in BY_POLICIES and old.code != code:
-        return f"it was refused as {code}, and is refused now for another reason: {old.code}"
+        return f"it was refused with {code}, and is now refused with {old.code}"
     return ""

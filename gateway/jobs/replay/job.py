@@ -30,9 +30,9 @@ from gateway.policy.differences import depends_on_context
 VERSION = 1
 TABLE = "replay"
 LOOKED_UP_AT_ONCE = 100
-NO_CATALOG = "it names tables that the record does not have, and there is no Spark to ask"
-TOO_MANY = "it names tables that were too many to be looked up"
-TOO_DEEP = "its views read views that are nested too deeply"
+NO_CATALOG = "it names tables that are not in the record, and no Spark is configured to look them up"
+TOO_MANY = "it names too many tables to look up"
+TOO_DEEP = "its views are nested too deep"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,8 @@ def replay(options: ReplayOptions) -> Job:
     return Job(
         name="replay",
         version=VERSION,
-        about="judges the statements of a period under proposed policies: who would lose, gain, see what",
+        about="authorizes the statements of a period again under proposed policies: who would lose, gain "
+        "or see what",
         reads=("sluice.audit_event", ARCHIVE),
         writes=(TABLE, "sluice.replay", "sluice.replay_change", "sluice.replay_unjudged"),
         run=lambda work: _Replay(work, options).run(),
@@ -116,7 +117,9 @@ class _Replay:
         totals = (await asyncio.to_thread(frames.totals(found).collect))[0].asDict()
         changed = await asyncio.to_thread(frames.summarize_changes(found, self._options.changes).collect)
         unjudged = await asyncio.to_thread(frames.count_unjudged(found).collect)
-        work.progress(f"{totals['judged']:,} statements judged, {totals['changed']:,} of them otherwise")
+        work.progress(
+            f"{totals['judged']:,} statements replayed, {totals['changed']:,} of them with another result"
+        )
         await work.replace(self._table, partition)
         self._table.remove_landing(partition)
 
@@ -205,7 +208,7 @@ class _Replay:
                 places.append(str(place))
                 if not needed:
                     break
-                self._work.progress(f"{len(needed):,} names are looked up")
+                self._work.progress(f"looking up {len(needed):,} names")
                 if look_up is None:
                     try:
                         look_up = await stack.enter_async_context(self._options.look_up())

@@ -37,7 +37,7 @@ ANSWER = (
     " new_code string, fingerprint string, changes array<struct<kind: string, resource: string,"
     " column_name: string, before: string, after: string>>"
 )
-GONE = "a table that it names is not there"
+GONE = "a table that it names does not exist"
 AT_ONCE = 8
 """Statements that are under way in one worker."""
 _Row = Mapping[str, Any]
@@ -121,7 +121,7 @@ class Judges:
             found = self.reader.spark_version
             self.close()
             raise BackendUnavailable(
-                f"a worker has the parser of Spark {found}, and the settings that of {options.spark_version}"
+                f"a worker has the parser of Spark {found}, but the settings need {options.spark_version}"
             )
         self._opened: dict[str, tuple[bytes, Any]] = {}
 

@@ -40,13 +40,13 @@ _REPORTED = (
 
 NOTHING_ASKED = "nothing asked"
 """Not a reason: policies were asked nothing, so no policy changes it."""
-CALL = "it is a call of a session, and no statement"
+CALL = "it is a session call, not a statement"
 ERASED = "its text was erased"
-CUT = "its text was too long for the record, or has characters that cannot be stored"
-ANALYSED = "of a plan that Spark only analysed, the record has no plan"
-REFUSED_PLAN = "of a DataFrame that was refused, the record has no plan"
+CUT = "its text was too long for the record, or had characters that cannot be stored"
+ANALYSED = "the record has no plan of it: Spark only analyzed it"
+REFUSED_PLAN = "the record has no plan of a refused DataFrame"
 LARGE_PLAN = "its plan was too large for the record"
-NO_TABLES = "the record does not have the tables that it was judged by"
+NO_TABLES = "the record does not contain the tables that it read"
 
 _ASKED = (
     *("user_name", "groups", "roles", "endpoint", "text", "catalog", "namespace", "settings", "temp_views"),

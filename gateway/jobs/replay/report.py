@@ -28,7 +28,7 @@ async def read_report(connection: Any, run: int, *, limit: int, literals: bool =
     examples. Raises LookupError for a run that is not kept."""
     row = await connection.fetchrow("SELECT * FROM sluice.replay WHERE run = $1", run)
     if row is None:
-        raise LookupError(f"no replay {run} is kept")
+        raise LookupError(f"there is no stored replay {run}")
     changes = await connection.fetch(
         "SELECT kind, user_name, resource, column_name, before, after, statements, fingerprints, examples"
         " FROM sluice.replay_change WHERE run = $1"

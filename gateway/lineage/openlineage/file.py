@@ -28,7 +28,7 @@ class FileSink:
         self._file = LineFile(path)
         self._lock = Lock(path.with_name(path.name + ".lock"), f"writes events to `{path}`")
         self._writer = writer
-        self._thread = OneThread("openlineage-file", f"{path}: the disk has not taken earlier events yet")
+        self._thread = OneThread("openlineage-file", f"{path}: earlier events are not on disk yet")
 
     async def __aenter__(self) -> Self:
         """Take the file. Raises Faults when another process writes it, or nobody can."""

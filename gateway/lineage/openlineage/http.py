@@ -95,7 +95,7 @@ class HttpSink:
         self._grown = asyncio.Event()
         self._retry_after_s = 0.0
         self._task: asyncio.Task[None] | None = None
-        busy = f"{spool.directory}: the disk has not taken earlier events yet"
+        busy = f"{spool.directory}: earlier events are not on disk yet"
         self._keeping = OneThread("openlineage-spool", busy)
         self._sending = OneThread("openlineage-sender", busy)
 
@@ -189,9 +189,9 @@ class HttpSink:
         except TimeoutError:
             why = "does not answer in time"
         except aiohttp.ClientConnectorCertificateError as error:
-            why = f"shows a certificate that is not trusted: {error.certificate_error}"
+            why = f"has a certificate that is not trusted: {error.certificate_error}"
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            why = f"gives no answer: {error or type(error).__name__}"
+            why = f"does not answer: {error or type(error).__name__}"
         except Faults as error:
             why = error.message
         self.progress.trouble = one_line(why)

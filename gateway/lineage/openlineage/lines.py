@@ -121,5 +121,5 @@ def _whole_lines(fd: int, path: Path) -> int:
             break
         end = begin
     if end < size and os.pread(fd, 1, end) != b"{":
-        raise Faults([f"{path}: holds something else than lines of JSON"])
+        raise Faults([f"{path}: contains something other than lines of JSON"])
     return end

@@ -296,7 +296,7 @@ def _entries(segment: _Segment, begin: int, most: int) -> list[SpooledEvent]:
             at += len(line)
             entries.append(SpooledEvent(line, EventPosition(segment.number, at)))
             if not line:
-                raise EOFError(f"{segment.file.path} is shorter than it was")
+                raise EOFError(f"{segment.file.path} has become shorter")
     return entries
 
 

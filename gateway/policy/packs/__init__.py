@@ -60,7 +60,7 @@ def load_packs(
         if name != TAG_SERVICE
     }
     faults = [
-        f"catalogs: there is no service `{service}`{hint(service, definitions)}"
+        f"catalogs: service `{service}` does not exist{hint(service, definitions)}"
         for service in sorted(set((catalog_services or {}).values()) - set(definitions))
     ]
     packs: list[Pack] = []
@@ -149,7 +149,7 @@ def _zones(packs: Sequence[Pack]) -> tuple[Zone, ...]:
         for name, (zone, path) in list(pack.zones.items()):
             if name in zones:
                 already = len(pack.faults.faults)
-                pack.faults.add(path, f"there is a zone named `{name}` already")
+                pack.faults.add(path, f"zone `{name}` already exists")
                 if told := pack.withdraw(already):
                     # Which of them is meant nobody can tell: both are closed.
                     first, other, place = zones[name]
@@ -174,7 +174,7 @@ def _in_zones(
             if policy.zone and policy.zone not in known and policy.zone not in at_fault:
                 already = len(pack.faults.faults)
                 near = hint(policy.zone, known)
-                pack.faults.add((*read.path, "zone"), f"there is no zone `{policy.zone}`{near}")
+                pack.faults.add((*read.path, "zone"), f"zone `{policy.zone}` does not exist{near}")
                 if told := pack.withdraw(already):
                     policy = replace(build_duplicate_policy(policy, told), every_zone=True)
             found.append((policy, on_tags))
@@ -186,7 +186,7 @@ def _audit_rules(packs: Sequence[Pack]) -> AuditRules:
     for pack in packs:
         if pack.audit_mode and mode and pack.audit_mode != mode:
             already = len(pack.faults.faults)
-            pack.faults.add(("audit", "mode"), "another pack of the service has another `mode`")
+            pack.faults.add(("audit", "mode"), "another pack of the service has a different `mode`")
             if told := pack.withdraw(already):
                 pack.messages += told
                 return AuditRules(mode="audit-all")
@@ -218,7 +218,7 @@ def _directory(packs: Iterable[Pack]) -> UserStore:
         ):
             for name in mine.keys() & all_of_them.keys():
                 already = len(pack.faults.faults)
-                pack.faults.add(("directory", kind, name), f"`{name}` stands in another pack's directory")
+                pack.faults.add(("directory", kind, name), f"`{name}` is in another pack's directory")
                 if told := pack.withdraw(already):
                     at_fault[kind][name] = told
             all_of_them |= mine
@@ -250,12 +250,10 @@ def _number_policies(packs: Iterable[Pack]) -> dict[int, tuple[Policy, bool]]:
             if has_id:
                 taken[policy.id] = place
             elif read.has_id:
-                pack.faults.add((*path, "id"), f"id {policy.id} is taken already ({taken[policy.id]})")
+                pack.faults.add((*path, "id"), f"id {policy.id} is already used ({taken[policy.id]})")
             named = (policy.service, policy.zone, policy.name)
             if policy.name and named in names:
-                pack.faults.add(
-                    (*path, "name"), f"there is a policy named `{policy.name}` already ({names[named]})"
-                )
+                pack.faults.add((*path, "name"), f"policy `{policy.name}` already exists ({names[named]})")
             names.setdefault(named, place)
             if told := pack.withdraw(already):
                 policy = build_duplicate_policy(policy, told)
@@ -278,7 +276,7 @@ def _merge_roles(packs: Iterable[Pack]) -> dict[str, Role]:
         for name, (role, path) in pack.roles.items():
             if name in roles:
                 already = len(pack.faults.faults)
-                pack.faults.add(path, f"there is a role named `{name}` already")
+                pack.faults.add(path, f"role `{name}` already exists")
                 if told := (*roles[name].broken, *role.broken, *pack.withdraw(already)):
                     roles[name] = replace(role, broken=told)
             roles.setdefault(name, role)
@@ -291,6 +289,6 @@ def _check_roles(packs: Iterable[Pack], roles: dict[str, Role]) -> None:
         for role, path in pack.roles.values():
             already = len(pack.faults.faults)
             for inner in sorted(role.roles - roles.keys()):
-                pack.faults.add((*path, "roles"), f"there is no role `{inner}`{hint(inner, roles)}")
+                pack.faults.add((*path, "roles"), f"role `{inner}` does not exist{hint(inner, roles)}")
             if told := pack.withdraw(already):
                 roles[role.name] = replace(roles[role.name], broken=(*roles[role.name].broken, *told))

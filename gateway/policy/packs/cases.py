@@ -105,7 +105,7 @@ def read_case(
         explanation=shapes.texts(expect, "explanation", at),
     )
     if faults.fault_count == before and not expect:
-        faults.add(at, "a case must expect something")
+        faults.add(at, "a case needs an expectation")
     if (case.mask or case.shows) and resource.kind != "column":
         faults.add(at, "a mask needs a column")
     return case if faults.fault_count == before else None
@@ -115,7 +115,7 @@ def _principal(who: object, path: Path, people: Mapping[str, Principal], shapes:
     if isinstance(who, str):
         if who not in people:
             near = hint(who, people)
-            known = f"`{who}` is not known; write `{{user: {who}, groups: […]}}`{near}"
+            known = f"unknown user `{who}`; write `{{user: {who}, groups: […]}}`{near}"
             shapes.faults.add(path, known)
         return people.get(who, Principal(user=who))
     found = shapes.read_mapping(who, path)
@@ -157,7 +157,7 @@ def _resource(
     names = {level.name for level in definition.levels(PolicyType.ACCESS)}
     for name, text in data.items():
         if name not in names:
-            shapes.faults.add((*path, name), f"there is no level `{name}`{hint(name, names)}")
+            shapes.faults.add((*path, name), f"unknown level `{name}`{hint(name, names)}")
         elif not isinstance(text, str):
             shapes.faults.add((*path, name), f"`{name}` must be a text")
     for name in data:
@@ -165,7 +165,7 @@ def _resource(
         if way is not None and {level.name for level in way} == set(data):
             return Resource(tuple((level.name, str(data[level.name])) for level in way), owner)
     if data:
-        shapes.faults.add(path, "the levels do not lead from the root to one resource")
+        shapes.faults.add(path, "the levels do not form a path from the root to one resource")
     return Resource((), owner)
 
 
@@ -217,7 +217,7 @@ def failures(case: Case, engine: Engine, service: str | None = None) -> Iterator
         told = explanation_text(engine.explain(request))
         for text in case.explanation:
             if text.lower() not in told.lower():
-                yield f"case fails: {asked}: the explanation does not say `{text}`; it says: {told}"
+                yield f"case fails: {asked}: the explanation does not contain `{text}`: {told}"
 
 
 def _table_of(resource: Resource) -> Resource:

@@ -98,7 +98,7 @@ def _condition(
 ) -> list[Condition]:
     known = {condition.name: condition for condition in definition.conditions}
     if name not in known:
-        there = f"; there are {', '.join(f'`{each}`' for each in sorted(known))}" if known else ""
+        there = f"; the types are {', '.join(f'`{each}`' for each in sorted(known))}" if known else ""
         near = hint(name, known)
         shapes.faults.add(path, f"unknown condition type `{name}`{near or there}")
         return []
@@ -112,9 +112,9 @@ def _condition(
     if known[name].evaluator == _ADDRESSES:
         for text in texts:
             if not _ADDRESS.fullmatch(text):
-                what = "write `10.1.2.3`, or `10.1.*` for all that begin so"
-                shapes.faults.add(path, f"`{text}` is no address; {what}")
+                what = "write `10.1.2.3`, or `10.1.*` for all addresses with this prefix"
+                shapes.faults.add(path, f"`{text}` is not an address; {what}")
     if test is _NEVER_DETERMINED:
         given = ", ".join(f"`{text}`" for text in texts) or "no values"
-        shapes.faults.add(path, f"`{name}` cannot be told with {given}")
+        shapes.faults.add(path, f"`{name}` is always indeterminate with {given}")
     return [condition]

@@ -89,12 +89,12 @@ def _apply_edit(text: str, file: str, edit: Mapping[str, Any]) -> str:
             policy = deepcopy(data["policies"][index])
             changed = None if edit["do"] == "remove_policy" else _edit_policy(file, policy, edit)
             return _replace_policy(text, document, index, changed)
-    raise Faults([f"{file}: `{edit['do']}` is no edit that this version knows"])
+    raise Faults([f"{file}: unknown edit `{edit['do']}`"])
 
 
 def _read_mapping(document: Document) -> dict[str, Any]:
     if not isinstance(document.data, dict):
-        raise Faults([f"{document.file}:1: a pack is a mapping with `policies`"])
+        raise Faults([f"{document.file}:1: a pack must be a mapping with `policies`"])
     return document.data
 
 
@@ -125,7 +125,7 @@ def _edit_policy(file: str, policy: dict[str, Any], edit: Mapping[str, Any]) -> 
     items = policy.get(part)
     found = [i for i, item in enumerate(items if isinstance(items, list) else ()) if _is(item, wanted, part)]
     if not found:
-        raise Faults([f"{file}: policy `{edit['policy']}` has no such item of `{part}` any more"])
+        raise Faults([f"{file}: policy `{edit['policy']}` no longer has such an item of `{part}`"])
     del policy[part][found[0]]
     if policy[part]:
         return policy
@@ -167,7 +167,7 @@ def _replace_policy(text: str, document: Document, index: int, policy: Mapping[s
     first = document.line(path) - 1
     dash = _indent(lines[first])
     if not lines[first].lstrip(" ").startswith("- "):
-        raise Faults([f"{document.place(path)}: cannot be changed in its place; write it as `- name: …`"])
+        raise Faults([f"{document.place(path)}: cannot be edited in place; write it as `- name: …`"])
     end = first + 1
     while end < len(lines) and (_is_blank(lines[end]) or _indent(lines[end]) > dash):
         end += 1
@@ -201,7 +201,7 @@ def _append_entries(text: str, file: str, section: str, entries: list[Any] | dic
     if expected.get(section):
         at = document.line((section,))
         if _indent(lines[at - 1]) or lines[at - 1].partition("#")[0].split(":", 1)[-1].strip():
-            raise Faults([f"{file}:{at}: `{section}` cannot be added to; write each entry on its own line"])
+            raise Faults([f"{file}:{at}: cannot add to `{section}`; write each entry on its own line"])
         first = next(i for i in range(at, len(lines)) if not _is_blank(lines[i]))
         margin = _indent(lines[first])
         end = first + 1
@@ -275,5 +275,5 @@ def _check_edited(text: str, file: str, expected: object) -> str:
     except Faults:
         data = None
     if data != expected:
-        raise Faults([f"{file}: is written in a way that cannot be changed in its place; change it by hand"])
+        raise Faults([f"{file}: cannot be edited in place; edit it by hand"])
     return text

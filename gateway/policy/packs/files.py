@@ -88,13 +88,13 @@ class Pack:
         self._shapes = Shapes(self.faults)
         data = document.data
         if not isinstance(data, dict):
-            self.faults.add((), "a pack is a mapping with `policies`")
+            self.faults.add((), "a pack must be a mapping with `policies`")
             return
         service = data.get("service", DEFAULT_SERVICE)
         definition = service_defs.get(service) if isinstance(service, str) else None
         if definition is None:
             near = hint(str(service), service_defs)
-            self.faults.add(("service",), f"there is no service `{service}`{near}")
+            self.faults.add(("service",), f"service `{service}` does not exist{near}")
             return
         self.service = definition.name
         self._definition = definition
@@ -220,7 +220,7 @@ class Pack:
         resources = self._resource_sets(data, path, excludes=True)
         tags = tuple(read_tags(data, path, shapes))
         if not tags and len(self.faults.faults) == already:
-            self.faults.add(path, "`tags` is missing: what does the resource carry?")
+            self.faults.add(path, "`tags` is missing: which tags does the resource have?")
         place = self.document.place(path)
         if told := self.withdraw(already):
             named = f"tags in line {place.line}"
@@ -337,7 +337,7 @@ def load_people(text: str, file: str) -> dict[str, Principal]:
     shapes = Shapes(faults)
     data = shapes.read_mapping(document.data, ())
     if not faults.fault_count and "people" not in data:
-        faults.add((), "there is no section `people`")
+        faults.add((), "the pack has no section `people`")
     people = people_of(data, shapes)
     faults.raise_any()
     return people

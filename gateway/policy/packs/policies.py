@@ -210,11 +210,11 @@ class PackPolicyReader:
         if not definition.deny_enabled:
             for key in ("deny", "allow_exceptions", "deny_exceptions", "deny_all_else"):
                 if key in data:
-                    why = f"service `{definition.name}` has denials and exceptions switched off"
+                    why = f"service `{definition.name}` has deny items and exceptions disabled"
                     self._faults.add((*path, key), f"`{key}` would be ignored: {why}")
         access = {key: self._access_items(data, key, path, definition) for key in ACCESS_KEYS}
         if type_ is PolicyType.ACCESS and not (access["allow"] or access["deny"] or deny_all_else):
-            self._faults.add(path, f"policy `{name}` allows and denies nothing")
+            self._faults.add(path, f"policy `{name}` neither allows nor denies anything")
         for key, needs in (("allow_exceptions", "allow"), ("deny_exceptions", "deny")):
             if access[key] and not access[needs]:
                 self._faults.add((*path, key), f"`{key}` without `{needs}` has no effect")
@@ -226,10 +226,10 @@ class PackPolicyReader:
             if ours in allowed and key not in allowed:
                 self._faults.add((*path, key), f"unknown key `{key}` in {what}; it is called `{ours}` here")
             elif key in ("tag", "tags") and key not in allowed:
-                where = "tags are given to resources in the section `tags`"
+                where = "resources are tagged in the section `tags`"
                 self._faults.add(
                     (*path, key),
-                    f"unknown key `{key}` in {what}; {where}, a policy speaks of one by `on: {{tag: …}}`",
+                    f"unknown key `{key}` in {what}; {where}, a policy covers one by `on: {{tag: …}}`",
                 )
         known = {
             key: value
@@ -255,7 +255,9 @@ class PackPolicyReader:
             self._unknown(found, (*WHO_KEYS, "access", *_CONDITION_KEYS, *extra), where, "an item")
             who = {k: frozenset(self._shapes.texts(found, k, where)) for k in WHO_KEYS}
             if not any(who.values()):
-                self._faults.add(where, "an item needs `users`, `groups` or `roles`; `public` is everybody")
+                self._faults.add(
+                    where, "an item needs `users`, `groups` or `roles`; the group `public` is everybody"
+                )
             yield (
                 found,
                 {
@@ -340,7 +342,7 @@ class PackPolicyReader:
         """Return whose the texts of a policy are, who has no id where none is written."""
         user, id_ = (self._shapes.text(data, key, path) for key in ("author", "author_id"))
         if id_ and not user:
-            self._faults.add((*path, "author_id"), "`author_id` stands beside an `author`")
+            self._faults.add((*path, "author_id"), "`author_id` is set without `author`")
         return identity_of(user.strip(), id_) if user.strip() else user
 
     def _filter_items(
@@ -350,7 +352,7 @@ class PackPolicyReader:
         for found, who, where in self._items(data, "filter", path, definition, ("where",)):
             text = found.get("where")
             if not isinstance(text, str):
-                self._faults.add((*where, "where"), "`where` must be a text; an empty one means every row")
+                self._faults.add((*where, "where"), "`where` must be a text; an empty text means every row")
                 text = "FALSE"
             for fault in faults_of(text, "filter"):
                 self._faults.add((*where, "where"), fault)

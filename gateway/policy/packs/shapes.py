@@ -82,9 +82,9 @@ class Shapes:
         for i, entry in enumerate(values):
             where = (*path, i) if isinstance(value, list) else path
             if not isinstance(entry, str):
-                self.faults.add(where, f"{what} must hold texts; put quotes round `{_format_value(entry)}`")
+                self.faults.add(where, f"{what} must contain texts; put `{_format_value(entry)}` in quotes")
             elif not entry.strip():
-                self.faults.add(where, f"{what} must not hold an empty text")
+                self.faults.add(where, f"{what} must not contain an empty text")
         return tuple(entry for entry in values if isinstance(entry, str) and entry.strip())
 
     def one_or_several(
@@ -127,7 +127,9 @@ class Shapes:
         found = {}
         for name, values in self.read_attributes(data, path):
             if len(values) > 1:
-                self.faults.add((*path, "attributes", name), f"attribute `{name}` has one value here")
+                self.faults.add(
+                    (*path, "attributes", name), f"attribute `{name}` must have a single value here"
+                )
             found[name] = values[0] if values else ""
         return found
 
@@ -137,7 +139,7 @@ class Shapes:
         """Return the resource sets under `on`: one mapping, or a list of them."""
         value = data.get("on")
         if value is None:
-            self.faults.add((*path, "on"), "`on` is missing: what does the policy speak of?")
+            self.faults.add((*path, "on"), "`on` is missing: which resources does the policy cover?")
             return [{}]
         where: Path = (*path, "on")
         if isinstance(value, list) and value:
@@ -155,7 +157,7 @@ class Shapes:
         for name, written in data.items():
             level = levels.get(name)
             if level is None:
-                self.faults.add((*path, name), f"there is no level `{name}`{hint(name, levels)}")
+                self.faults.add((*path, name), f"unknown level `{name}`{hint(name, levels)}")
                 continue
             already = len(self.faults.faults)
             values = self._values(level, written, (*path, name))
@@ -179,7 +181,7 @@ class Shapes:
         longest = max(hierarchies, key=len)
         missing = [step for step in longest if step not in names]
         if missing:
-            self.faults.add(path, f"`{longest[-1]}` needs `{'` and `'.join(missing)}` beside it")
+            self.faults.add(path, f"`{longest[-1]}` needs `{'` and `'.join(missing)}` as well")
         else:
             other = sorted(names - set(longest))
             self.faults.add(path, f"`{other[0]}` and `{longest[-1]}` exclude each other in one resource")
@@ -208,9 +210,11 @@ class Shapes:
             if level.wildcard and LOST_STAR.search(text):
                 self.faults.add(path, f"`{text}`: a `*` before a `?` would be lost, as in Ranger; write `?*`")
             if not level.wildcard and text in ("*", "?"):
-                self.faults.add(path, f"`{level.name}` allows no wildcards here, `{text}` would never match")
+                self.faults.add(
+                    path, f"`{level.name}` does not support wildcards, so `{text}` would never match"
+                )
         if excludes and any(not text.strip("*") for text in values):
-            self.faults.add(path, f"`{level.name}` excludes everything, the policy would never match")
+            self.faults.add(path, f"`{level.name}` excludes everything, so the policy would never match")
         return ResourceValues(values=values, excludes=excludes, recursive=recursive)
 
     def _check_tokens(self, text: str, path: Path) -> None:
@@ -244,7 +248,7 @@ class Shapes:
         if _lists(policy.allow, "select") or _lists(policy.deny, "select"):
             self.faults.add(where, f"select needs columns; add {wide}")
         elif _lists(policy.deny, "all") or policy.deny_all_else:
-            self.faults.add(where, f"a denial here does not reach what lies below; add {wide}")
+            self.faults.add(where, f"a denial here does not cover what is below; add {wide}")
 
 
 def _lists(items: tuple[PolicyItem, ...], access: str) -> bool:

@@ -52,9 +52,7 @@ def _period(entry: object, path: Path, shapes: Shapes) -> Sequence[ValiditySched
         shapes.faults.add(path, "a period needs `from`, `until` or `repeats`")
     zone = shapes.text(data, "zone", path) or "GMT"
     if not _is_zone(zone):
-        shapes.faults.add(
-            (*path, "zone"), f"there is no time zone `{zone}`; names are such as `Europe/Paris`"
-        )
+        shapes.faults.add((*path, "zone"), f"unknown time zone `{zone}`; names are such as `Europe/Paris`")
     schedule = ValiditySchedule(
         start=_wall_clock(data, "from", path, shapes),
         end=_wall_clock(data, "until", path, shapes),
@@ -89,7 +87,7 @@ def _wall_clock(data: Mapping[str, Any], key: str, path: Path, shapes: Shapes) -
     where: Path = (*path, key)
     found = _MOMENT.fullmatch(str(data[key]))
     if found is None or found[7]:
-        extra = "; put the time zone into `zone`" if found else ""
+        extra = "; put the time zone in `zone`" if found else ""
         shapes.faults.add(where, f"`{key}` must be a time such as `2026-01-31` or `2026-01-31 18:00`{extra}")
         return None
     year, month, day = (int(found[i]) for i in (1, 2, 3))
@@ -99,7 +97,7 @@ def _wall_clock(data: Mapping[str, Any], key: str, path: Path, shapes: Shapes) -
     try:
         return datetime(year, month, day, *clock)  # noqa: DTZ001  # wall-clock time of `zone`
     except ValueError:
-        shapes.faults.add(where, f"there is no such time as `{data[key]}`")
+        shapes.faults.add(where, f"the time `{data[key]}` does not exist")
         return None
 
 
@@ -133,7 +131,7 @@ def _repeat(entry: object, path: Path, shapes: Shapes) -> tuple[Recurrence, ...]
     for clock in clocks:
         parts = _CLOCK.fullmatch(clock)
         if parts is None or int(parts[1]) > 23 or int(parts[2]) > 59:
-            shapes.faults.add((*path, "at"), f"`at` must be a time of the day such as `09:00`, not `{clock}`")
+            shapes.faults.add((*path, "at"), f"`at` must be a time of day such as `09:00`, not `{clock}`")
             continue
         found.append(
             Recurrence(
@@ -152,7 +150,7 @@ def _repeat(entry: object, path: Path, shapes: Shapes) -> tuple[Recurrence, ...]
 
 def _duration(data: Mapping[str, Any], path: Path, shapes: Shapes) -> int:
     if "for" not in data:
-        shapes.faults.add(path, "`repeats` needs `for`: how long does it last each time?")
+        shapes.faults.add(path, "`repeats` needs `for`, the duration of each repetition")
         return 0
     text = str(data["for"]).strip()
     found = _DURATION.fullmatch(text)

@@ -46,7 +46,7 @@ def _of_roles(policies: PolicySet, packs: Sequence[Pack]) -> Iterator[str]:
     for policy in policies.policies():
         for item in policy.items:
             for role in sorted(item.roles - known):
-                yield f"{item.place}: no pack defines role `{role}`; only a login directory can give it"
+                yield f"{item.place}: no pack defines role `{role}`; it can only come from a login directory"
 
 
 def _cycle(start: str, roles: Mapping[str, Role]) -> tuple[str, ...]:
@@ -71,7 +71,7 @@ def _of_service(service: Service) -> Iterator[str]:
             yield from _of_items(policy, service.tags.definition)
             named = {value for found in _sets(policy) for values in found.values() for value in values.values}
             for tag in sorted(named - carried):
-                yield f"{policy.place}: no resource carries tag `{tag}`"
+                yield f"{policy.place}: no resource has tag `{tag}`"
     for policy in service.policies:
         yield from _of_items(policy, service.definition)
         yield from _of_literals(policy, service.definition)
@@ -83,7 +83,7 @@ def _of_items(policy: Policy, definition: ServiceDef) -> Iterator[str]:
     obligations: Sequence[PolicyItem] = policy.masks or policy.filters
     for i, item in enumerate(obligations[:-1]):
         if _for_everybody(item):
-            yield f"{obligations[i + 1].place}: never reached: the item before it is for everybody"
+            yield f"{obligations[i + 1].place}: never reached: the item before it applies to everybody"
             break
     taken = _list_granted(
         (access for item in policy.allow_exceptions if _for_everybody(item) for access in item.accesses),
@@ -92,7 +92,7 @@ def _of_items(policy: Policy, definition: ServiceDef) -> Iterator[str]:
     given = _list_granted((access for item in policy.allow for access in item.accesses), definition)
     delegates = any(item.delegate_admin for item in policy.allow)
     if given and given <= taken and not (policy.deny or policy.deny_all_else or delegates):
-        yield f"{policy.place}: policy `{policy.name}` allows nothing: its exceptions are for everybody"
+        yield f"{policy.place}: policy `{policy.name}` allows nothing: its exceptions apply to everybody"
 
 
 def _for_everybody(item: PolicyItem) -> bool:
@@ -117,7 +117,7 @@ def _of_literals(policy: Policy, definition: ServiceDef) -> Iterator[str]:
             level = levels.get(name)
             for value in values.values:
                 if level is not None and not level.wildcard and ("*" in value or "?" in value):
-                    yield f"{policy.place}: `{name}` allows no wildcards here, `{value}` is read as a name"
+                    yield f"{policy.place}: `{name}` does not support wildcards; `{value}` is read as a name"
 
 
 def _of_zones(policy: Policy, service: Service) -> Iterator[str]:
@@ -126,15 +126,15 @@ def _of_zones(policy: Policy, service: Service) -> Iterator[str]:
     if policy.zone:
         inside = zones.get(policy.zone, ())
         if inside and all(_apart(found, zone, levels) for found in _sets(policy) for zone in inside):
-            where = f"it lies outside zone `{policy.zone}`"
+            where = f"it is outside of zone `{policy.zone}`"
             yield f"{policy.place}: policy `{policy.name}` never matches: {where}"
         return
     covering = [_find_covering_zone(found, zones, levels) for found in _sets(policy)]
     if covering and all(covering):
         names = " and ".join(f"`{name}`" for name in sorted(set(covering)))
         yield (
-            f"{policy.place}: policy `{policy.name}` never matches: it speaks of zone {names} without being "
-            "of that zone"
+            f"{policy.place}: policy `{policy.name}` never matches: it covers resources of zone "
+            f"{names} but does not belong to that zone"
         )
 
 

@@ -36,7 +36,7 @@ def apply_deltas(raw_policies: Mapping[str, Any], download: Mapping[str, Any]) -
         for key in ("policies", "policyDeltas")
     )
     if full and changed:
-        findings.add((), "a download holds policies or changes of policies, not both")
+        findings.add((), "a download must contain either policies or policy deltas, not both")
     findings.raise_any()
     if not changed:
         return {"policies": [], **{key: value for key, value in download.items() if value is not None}}
@@ -64,7 +64,7 @@ class _Application:
         old, download, reader = self._old, self._download, self._reader
         theirs, own = old.get("serviceName"), download.get("serviceName")
         if theirs is not None and own is not None and theirs != own:
-            reader.fault(("serviceName",), f"these are changes of service `{own}`, not of `{theirs}`")
+            reader.fault(("serviceName",), f"these are deltas of service `{own}`, not of `{theirs}`")
         found = {key: value for key, value in download.items() if value is not None and key != "policyDeltas"}
         if "serviceDef" not in found and "serviceDef" in old:
             found["serviceDef"] = old["serviceDef"]
@@ -82,13 +82,13 @@ class _Application:
         info = self._reader.field(self._download, "tagPolicies", ())
         if not info:
             if deltas:
-                self._reader.fault(("policyDeltas",), "policies on tags change, and `tagPolicies` is missing")
+                self._reader.fault(("policyDeltas",), "tag policies change, but `tagPolicies` is missing")
             return
         old = self._reader.field(self._old, "tagPolicies", ())
         given = self._reader.read_list(info, "policies", ("tagPolicies",))
         if given:
             path: Path = ("tagPolicies", "policies")
-            self._reader.fault(path, "a download holds policies or changes of policies, not both")
+            self._reader.fault(path, "a download must contain either policies or policy deltas, not both")
         policies = self._apply_deltas(self._reader.read_list(old, "policies", ("tagPolicies",)), deltas)
         header = {key: value for key, value in info.items() if value is not None}
         if "serviceDef" not in header and "serviceDef" in old:
@@ -127,7 +127,7 @@ class _Application:
             return None
         policy = entry.get("policy")
         if not isinstance(policy, Mapping):
-            reader.fault((*path, "policy"), "a change must bring its policy; a deletion, what identifies it")
+            reader.fault((*path, "policy"), "a delta must contain its policy, or for a deletion its identity")
             return None
         ident = whole(policy.get("id"))
         if ident is None:
@@ -167,7 +167,7 @@ class _Application:
             kept = [policy for policy in policies if policy["id"] not in changes]
             _place(kept, [policy for policy in changes.values() if policy is not None])
         except (TypeError, KeyError):
-            self._reader.fault((), "the policies that should change have no numbers for ids")
+            self._reader.fault((), "the policies to update have ids that are not numbers")
             return policies
         return kept
 
@@ -216,7 +216,7 @@ def apply_tag_deltas(raw_tags: Mapping[str, Any], download: Mapping[str, Any]) -
     if theirs is not None and own is not None and theirs != own:
         reader.fault(("serviceName",), f"these are tags of service `{own}`, not of `{theirs}`")
     if raw_tags.get("isDelta"):
-        reader.fault((), "changes of tags need tags that they change, not other changes")
+        reader.fault((), "tag deltas need a full set of tags to apply to, not other deltas")
     found = {key: value for key, value in download.items() if value is not None}
     found["isDelta"] = False
     found["op"] = raw_tags.get("op") or "add_or_update"

@@ -93,9 +93,7 @@ def _kind(document: JsonDocument) -> str:
         for kind, keys in _KINDS:
             if keys <= data.keys() and not (kind == "policies" and "metaDataInfo" in data):
                 return kind
-    raise Faults(
-        [f"{document.file}:1: this holds neither policies, tags, roles, users nor a definition of Ranger"]
-    )
+    raise Faults([f"{document.file}:1: not Ranger policies, tags, roles, users or a service definition"])
 
 
 class _Files:
@@ -133,7 +131,7 @@ class _Files:
         for document in self._files.get("sharing", ()):
             self._share(document)
         for name, document in tags.items():
-            self._warnings.append(f"{document.file}:1: there is no service `{name}` whose tags these are")
+            self._warnings.append(f"{document.file}:1: service `{name}` of these tags does not exist")
         if self._faults:
             raise Faults(list(dict.fromkeys(self._faults)))
         return RangerFiles(
@@ -160,9 +158,7 @@ class _Files:
                 self._faults += found.faults
                 continue
             if definition.name in self._own:
-                self._faults.append(
-                    f"{document.file}:1: service `{definition.name}` is defined a second time"
-                )
+                self._faults.append(f"{document.file}:1: service `{definition.name}` is defined twice")
             self._own[definition.name] = definition
         self._definitions |= self._own
 
@@ -191,7 +187,9 @@ class _Files:
 
     def _add(self, service: Service, document: JsonDocument) -> None:
         if service.name in self._services:
-            self._faults.append(f"{document.file}:1: there are policies of service `{service.name}` already")
+            self._faults.append(
+                f"{document.file}:1: policies of service `{service.name}` were already loaded"
+            )
         self._services[service.name] = service
 
     def _download(self, document: JsonDocument, tags: JsonDocument | None) -> None:
@@ -231,12 +229,10 @@ class _Files:
         name = self._name(document, "serviceName")
         service = self._services.get(name)
         if service is None:
-            self._warnings.append(
-                f"{document.file}:1: there is no service `{name}` whose data sharing this is"
-            )
+            self._warnings.append(f"{document.file}:1: service `{name}` of this data sharing does not exist")
             return
         if service.sharing is not None:
-            self._faults.append(f"{document.file}:1: there is data sharing of service `{name}` already")
+            self._faults.append(f"{document.file}:1: data sharing of service `{name}` was already loaded")
         findings = Diagnostics(document)
         sharing, closed = read_sharing(
             document.data, service.definition, findings, (), service=name if self._tolerant else None
@@ -295,7 +291,7 @@ class _Export:
         on_tags = {name: positions for (name, type_), positions in groups.items() if type_ == TAG}
         if len(on_tags) > 1:
             names = "`, `".join(on_tags)
-            self._findings.add(self._path, f"an export cannot say which service uses which of `{names}`")
+            self._findings.add(self._path, f"an export does not tell which service uses which of `{names}`")
         found = []
         for (name, type_), positions in groups.items():
             if type_ == TAG:
@@ -304,14 +300,14 @@ class _Export:
             if definition is None:
                 near = hint(type_, self._definitions)
                 where = (*self._path, positions[0])
-                self._findings.add(where, f"there is no definition of service type `{type_}`{near}")
+                self._findings.add(where, f"service type `{type_}` has no definition{near}")
                 continue
             service = self._service(name, definition, positions)
             for tag_name, tag_positions in on_tags.items():
                 service = replace(service, tags=self._tag_service(tag_name, definition, tag_positions))
             found.append(service)
         if on_tags and not found:
-            self._findings.warn(self._path, "these policies on tags belong to no service of this export")
+            self._findings.warn(self._path, "these tag policies do not belong to any service of this export")
         return found
 
     def _groups(self) -> dict[tuple[str, str], list[int]]:
@@ -335,7 +331,7 @@ class _Export:
             already = len(self._findings.faults)
             self._findings.add(
                 self._path,
-                f"there are policies of zone `{zone}`, and no file tells what it holds of `{name}`",
+                f"zone `{zone}` has policies, but no file defines its resources of `{name}`",
             )
             if self._tolerant:
                 told = self._findings.withdraw(already)

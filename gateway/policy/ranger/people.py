@@ -42,7 +42,7 @@ def read_roles(data: object, reader: Reader, path: Path, *, tolerant: bool = Fal
         if not enabled and not told:
             continue
         if name in found:
-            reader.warn(where, f"role `{name}` is repeated here; it has the members of both")
+            reader.warn(where, f"role `{name}` is repeated here; the members are merged")
         _add(found, name, members, told)
     _warn_of_nesting(found, reader, path)
     return tuple(found.values())
@@ -112,7 +112,7 @@ def _warn_of_nesting(roles: Mapping[str, Role], reader: Reader, path: Path) -> N
             if name in finished:
                 continue
             if name not in roles:
-                reader.warn(path, f"role `{way[-1]}` contains `{name}`, which is no role here")
+                reader.warn(path, f"role `{way[-1]}` contains `{name}`, which is not a role here")
                 continue
             way.append(name)
             finished.add(name)

@@ -210,7 +210,7 @@ class _PolicyReading:
             return PolicyType(number)
         except ValueError:
             self._reader.fault(
-                (*self._path, "policyType"), f"there is no policy type {number}; there are 0, 1 and 2"
+                (*self._path, "policyType"), f"unknown policy type {number}; the types are 0, 1 and 2"
             )
             return PolicyType.ACCESS
 
@@ -218,7 +218,7 @@ class _PolicyReading:
         number = self._reader.number(raw, "policyPriority", self._path)
         if number not in (0, 1):
             self._reader.fault(
-                (*self._path, "policyPriority"), f"priority is 0 (normal) or 1 (override), not {number}"
+                (*self._path, "policyPriority"), f"priority must be 0 (normal) or 1 (override), not {number}"
             )
         return number
 
@@ -226,8 +226,8 @@ class _PolicyReading:
         """Policies are of the service in whose list they stand, whatever they say, as in Ranger."""
         own = self._reader.text(raw, "service", self._path)
         if own and own != self._of.service:
-            told = f"it names service `{own}` and stands among the policies of `{self._of.service}`"
-            self._reader.warn((*self._path, "service"), f"{told}, where it counts")
+            told = f"it names service `{own}` but is among the policies of `{self._of.service}`"
+            self._reader.warn((*self._path, "service"), f"{told}, where it is applied")
 
     def _zone_name(self, raw: Mapping[str, Any]) -> str:
         """Policies are of the zone in whose list they stand, whatever they say; tag policies name theirs."""
@@ -238,7 +238,7 @@ class _PolicyReading:
             where = f"zone `{self._zone}`" if self._zone else "no zone"
             self._reader.warn(
                 (*self._path, "zoneName"),
-                f"it names zone `{own}` and stands among the policies of {where}, where it counts",
+                f"it names zone `{own}` but is among the policies of {where}, where it is applied",
             )
         return self._zone
 
@@ -265,9 +265,7 @@ class _PolicyReading:
         found = {}
         for level, written in data.items():
             if level not in of.known_levels:
-                self._reader.fault(
-                    (*path, level), f"there is no level `{level}`{hint(level, of.known_levels)}"
-                )
+                self._reader.fault((*path, level), f"unknown level `{level}`{hint(level, of.known_levels)}")
                 continue
             already = len(self._reader.findings.faults)
             values = of.once(
@@ -287,7 +285,7 @@ class _PolicyReading:
             if "${{" in text:
                 self._template(text, path)
             elif level in self._of.literal[type_] and has_wildcard(text):
-                told = f"{_KINDS[type_]}policies take no wildcards at level `{level}`"
+                told = f"{_KINDS[type_]}policies do not support wildcards at level `{level}`"
                 self._reader.warn(path, f"{told}: `{text}` is read as a name")
             elif LOST_STAR.search(text):
                 read = LOST_STAR.sub("", text)
@@ -299,7 +297,7 @@ class _PolicyReading:
         kind = _KINDS[type_]
         beyond = [name for name in levels if name not in self._of.levels[type_]]
         if beyond:
-            return f"{kind}policies know no level `{beyond[0]}`, so it never matches"
+            return f"{kind}policies do not support level `{beyond[0]}`, so it never matches"
         names = "`, `".join(levels)
         return f"`{names}` alone does not form a path from the root of the resources, so it never matches"
 
@@ -364,7 +362,7 @@ class _PolicyReading:
     def _names(self, entry: Mapping[str, Any], key: str, path: Path) -> frozenset[str]:
         found = self._reader.names(entry, key, path)
         for name in sorted(name for name in found if name != name.strip()):
-            self._reader.warn((*path, key), f"`{name}` has blanks around it, so it is nobody's name")
+            self._reader.warn((*path, key), f"`{name}` has surrounding blanks, so it matches nobody")
         return self._of.share(found)
 
     def _access_names(
@@ -396,7 +394,7 @@ class _PolicyReading:
                 elif name not in of.markers:
                     self._reader.warn(
                         where,
-                        f"the service definition does not say what `{written}` means: it grants nothing",
+                        f"the service definition does not define `{written}`: it grants nothing",
                     )
             found.add(name)
         return frozenset(found), foreign
@@ -420,15 +418,13 @@ class _PolicyReading:
         against = "it counts against access"
         if definition is None:
             near = hint(condition.type, self._of.conditions)
-            return [], [f"there is no condition `{condition.type}`{near}: {against}"]
+            return [], [f"unknown condition `{condition.type}`{near}: {against}"]
         try:
             compile_condition(condition, definition)
         except Untranslatable as error:
             return [f"condition `{condition.type}`: {error}"], []
         if not is_known(definition):
-            return [], [
-                f"condition `{condition.type}` cannot be told here ({definition.evaluator}): {against}"
-            ]
+            return [], [f"condition `{condition.type}` is not supported ({definition.evaluator}): {against}"]
         return [], []
 
     def _masks(self, raw: Mapping[str, Any]) -> tuple[MaskItem, ...]:
@@ -466,7 +462,7 @@ class _PolicyReading:
             near = hint(mask_type, self._of.mask_types or MASK_TYPES)
             self._reader.warn(path, f"unknown mask type `{mask_type}`{near}: the column will show NULL")
         elif mask_type and mask_type not in MASK_TYPES and not is_understood(self._of.mask_types[mask_type]):
-            told = f"it is not understood what mask type `{mask_type}` shows: the column will show NULL"
+            told = f"what mask type `{mask_type}` shows is not supported: the column will show NULL"
             self._reader.warn(path, told)
         custom = mask_type.rpartition(":")[2] == "CUSTOM"
         if custom and not expression:

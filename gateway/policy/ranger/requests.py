@@ -92,7 +92,7 @@ def _priority(policies: PolicySet, decision: Decision) -> int:
 def _mask(answer: ObligationItem) -> dict[str, Any]:
     item = answer.item
     if not isinstance(item, MaskItem):
-        raise TypeError("a mask policy has mask items")
+        raise TypeError("a mask policy must have mask items")
     condition, value, mask_type = item.condition_expression, item.value_expression, item.mask_type
     if not answer.certain:
         condition, value, mask_type = None, None, "MASK_NULL"
@@ -109,7 +109,7 @@ def _mask(answer: ObligationItem) -> dict[str, Any]:
 def _row_filter(answer: ObligationItem) -> dict[str, Any]:
     item = answer.item
     if not isinstance(item, FilterItem):
-        raise TypeError("a row-filter policy has filter items")
+        raise TypeError("a row-filter policy must have filter items")
     text = item.filter_expression
     bound = (_bind_values(text, answer) or "FALSE") if text else ""
     expression = bound if answer.certain else "FALSE"
@@ -140,7 +140,7 @@ def _service(policies: PolicySet, request: Mapping[str, Any], reader: Reader) ->
     found = policies.services.get(name)
     if found is None:
         near = hint(name, policies.services)
-        what = f"there is no service `{name}`{near}" if name else "`serviceName` is missing"
+        what = f"service `{name}` does not exist{near}" if name else "`serviceName` is missing"
         raise Faults([what])
     return found
 
@@ -207,7 +207,7 @@ class _Request:
             except ValueError:
                 near = hint(name, [scope.value for scope in ElementScope])
                 path = ("resourceElementMatchingScopes", level)
-                self._reader.fault(path, f"there is no matching scope `{name}`{near}")
+                self._reader.fault(path, f"unknown matching scope `{name}`{near}")
         return tuple((level, scope) for level, scope in found.items() if scope is not ElementScope.SELF)
 
     def _access_groups(self, context: Mapping[str, Any]) -> list[frozenset[str]]:
@@ -249,7 +249,7 @@ class _Request:
             return None
         time = instant(written)
         if time is None:
-            self._reader.fault(("accessTime",), "`accessTime` is no date that Ranger writes")
+            self._reader.fault(("accessTime",), "`accessTime` is not a date in Ranger's format")
         return time
 
     def _tags(self, context: Mapping[str, Any], *, below: bool) -> tuple[Tag, ...] | None:

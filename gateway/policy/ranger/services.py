@@ -95,7 +95,7 @@ class _Memory:
         self._count([self._raws[i] for i in gone.values()], -1)
         self._count([raws[i] for key, i in came.items() if key in self._policies], 1)
         for ident in sorted(self._duplicates, key=str):
-            findings.warn(path, f"there are {self._numbers[ident]} policies with the id {ident}")
+            findings.warn(path, f"{self._numbers[ident]} policies have the id {ident}")
         for key in gone:
             self._policies.pop(key, None)
             self._warnings.pop(key, None)
@@ -233,7 +233,7 @@ class Converter:
     ) -> Service:
         reader = Reader(findings)
         if data.get("policyDeltas"):
-            findings.add(("policyDeltas",), "these are changes of policies, not the policies of a service")
+            findings.add(("policyDeltas",), "these are policy deltas, not the policies of a service")
         if self._policies is None or self._policies.service != name:
             self._policies = RangerPolicyReader(definition, name, strict=self._strict)
             self._lists = {}
@@ -410,7 +410,7 @@ def _warn_of_zones(tags: Service | None, zones: Collection[str], findings: Diagn
             found.setdefault(policy.zone, []).append(f"{policy.id} `{policy.name}`")
     for zone, policies in found.items():
         names = ", ".join(policies[:_NAMED]) + (", …" if len(policies) > _NAMED else "")
-        told = f"the service has no part in zone `{zone}`: policies on tags hold for nothing here: {names}"
+        told = f"the service has no resources in zone `{zone}`: tag policies apply to nothing here: {names}"
         findings.warn(("tagPolicies",), told)
 
 
@@ -421,7 +421,7 @@ def _zones(data: Mapping[str, Any], reader: Reader) -> list[tuple[str, Any, Path
 
 def read_zone(name: str, info: Mapping[str, Any], definition: ServiceDef, reader: Reader, path: Path) -> Zone:
     if info.get("policyDeltas"):
-        reader.fault((*path, "policyDeltas"), "these are changes of policies, not the policies of a zone")
+        reader.fault((*path, "policyDeltas"), "these are policy deltas, not the policies of a zone")
     levels = {level.name: level for level in definition.resources}
     sets: list[ResourceSet] = []
     already = len(reader.findings.faults)
@@ -432,7 +432,7 @@ def read_zone(name: str, info: Mapping[str, Any], definition: ServiceDef, reader
         found: dict[str, ResourceValues] = {}
         for level, written in entry.items():
             if level not in levels:
-                reader.fault((*where, level), f"zone `{name}`: no level `{level}`{hint(level, levels)}")
+                reader.fault((*where, level), f"zone `{name}`: unknown level `{level}`{hint(level, levels)}")
                 continue
             already = len(reader.findings.faults)
             values = read_values(written, reader, (*where, level))
@@ -501,7 +501,7 @@ class Configuration:
         try:
             entries = json.loads(_QUOTED.sub(_requote, text))
         except (ValueError, RecursionError):
-            self._reader.warn(where, "the audit filters are not JSON: there are none")
+            self._reader.warn(where, "the audit filters are not JSON and are ignored")
             return ()
         # Of findings of its own: what is wrong with auditing must not keep policies from being taken.
         reader = Reader(Diagnostics())
@@ -513,7 +513,7 @@ class Configuration:
         for text in (*reader.findings.texts(), *reader.findings.warnings):
             self._reader.warn(where, f"audit filters: {text}")
         if reader.findings.fault_count:
-            self._reader.warn(where, "the audit filters cannot be read: there are none")
+            self._reader.warn(where, "the audit filters cannot be read and are ignored")
             return ()
         return tuple(found)
 

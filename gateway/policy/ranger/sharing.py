@@ -108,7 +108,7 @@ class _Sharing:
     def read(self) -> Sharing:
         reader, data, path = self._reader, self._data, self._path
         if reader.flag(data, "isDelta", path, default=False):
-            reader.fault(path, "these are changes of the data sharing, not the data sharing of a service")
+            reader.fault(path, "these are deltas of the data sharing, not the data sharing of a service")
         raw = data.get("gdsServiceDef")
         own = None
         if raw is not None:
@@ -154,7 +154,7 @@ class _Sharing:
             already = len(self._findings.faults)
             one = read(entry, where)
             if one.id in found or one.id in faulty:
-                self._reader.fault(where, f"`{key}` has the id {one.id} a second time")
+                self._reader.fault(where, f"`{key}` has the id {one.id} twice")
             if told := self._withdraw(already):
                 self._holders += told
                 faulty[one.id] = one
@@ -180,7 +180,7 @@ class _Sharing:
             share = shares.get(ident) or at_fault.get(ident)
             if share is None:
                 reader.warn(
-                    where, f"there is no data share {entry.get('dataShareId')}: nothing is shared by it"
+                    where, f"data share {entry.get('dataShareId')} does not exist: nothing is shared by it"
                 )
                 if not self._holders and len(self._findings.faults) == already:
                     continue
@@ -215,7 +215,7 @@ class _Sharing:
     def _share(self, entry: Mapping[str, Any], path: Path) -> DataShare:
         if entry.get("defaultTagMasks"):
             self._reader.warn(
-                (*path, "defaultTagMasks"), "masks of a data share for tags hold for nothing, as in Ranger"
+                (*path, "defaultTagMasks"), "masks of a data share for tags have no effect, as in Ranger"
             )
         return DataShare(
             id=self._ident(entry, "id", path),
@@ -280,7 +280,7 @@ class _Sharing:
                 status = self._reader.text(entry, "status", where).strip().upper()
                 if status not in _STATES:
                     self._reader.warn(
-                        where, f"there is no status `{status}`{hint(status, _STATES)}: it is not in force"
+                        where, f"unknown status `{status}`{hint(status, _STATES)}: it is not in force"
                     )
                 dataset = self._ident(entry, "datasetId", where)
                 other = self._ident(entry, member_key, where)
@@ -291,7 +291,9 @@ class _Sharing:
                 if status != "ACTIVE":  # RULE (gds-active)
                     continue
                 if dataset not in datasets or other not in others:
-                    self._reader.warn(where, "it names what is not here: it is not in force")
+                    self._reader.warn(
+                        where, "it refers to something that does not exist here: it is not in force"
+                    )
                     continue
                 found[dataset].append(Membership(id=other, schedules=schedules))
         return found
@@ -309,7 +311,7 @@ class _Sharing:
             else None
         )
         if sub and sub not in self._levels:
-            reader.fault((*path, "subResourceType"), f"there is no level `{sub}`{hint(sub, self._levels)}")
+            reader.fault((*path, "subResourceType"), f"unknown level `{sub}`{hint(sub, self._levels)}")
         if sub and shared is not None and shared.values:  # RULE (gds-sub-resources)
             resources[sub] = shared
         if frozenset(resources) not in self._hierarchies:
@@ -338,7 +340,7 @@ class _Sharing:
         for level, written in self._reader.field(entry, "resource", path).items():
             where, already = (*path, "resource", level), len(self._findings.faults)
             if level not in self._levels:
-                self._reader.fault(where, f"there is no level `{level}`{hint(level, self._levels)}")
+                self._reader.fault(where, f"unknown level `{level}`{hint(level, self._levels)}")
                 continue
             values = read_values(written, self._reader, where)
             found[level] = values if len(self._findings.faults) == already else UNREAD
@@ -371,7 +373,7 @@ class _Sharing:
                 for mask, at in self._reader.entries(entry, "subResourceMasks", path)
             ]
         if masks and not sub:
-            self._reader.fault(where, "there are masks, and `subResourceType` does not say of what")
+            self._reader.fault(where, "there are masks, but `subResourceType` is missing")
         found = []
         for values, info in masks:
             item = {**self._everybody(self._definition.mask_accesses), "dataMaskInfo": info or {}}

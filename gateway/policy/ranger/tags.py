@@ -90,10 +90,10 @@ class TagReader:
         findings = reader.findings
         self.at_fault = []
         if reader.flag(data, "isDelta", path, default=False):
-            reader.fault(path, "these are changes of tags, not the tags of a service")
+            reader.fault(path, "these are tag deltas, not the tags of a service")
         operation = reader.text(data, "op", path, "add_or_update").lower()
         if operation not in ("add_or_update", "replace", "set"):
-            reader.fault((*path, "op"), f"`{operation}` says what to take away, not what there is")
+            reader.fault((*path, "op"), f"`{operation}` is a deletion, not a full set of tags")
         before = len(findings.faults)
         links = reader.field(data, "resourceToTagIds", path)
         tags, faulty = self._read_tags(data, reader, path, tolerant=closes is not None)
@@ -107,7 +107,7 @@ class TagReader:
             already = len(findings.faults)
             ident = reader.number(raw, "id", where, -1)
             if raw.get("id") is None:
-                reader.fault((*where, "id"), "`id` is missing, so that nobody can tell its tags")
+                reader.fault((*where, "id"), "`id` is missing, so its tags cannot be found")
             waiting.discard(str(ident))
             carried, of_tags = [], dict[str, None]()
             for i, tag_id in enumerate(reader.read_list(links, str(ident), (*path, "resourceToTagIds"))):
@@ -118,7 +118,7 @@ class TagReader:
                 elif number in faulty:
                     of_tags |= dict.fromkeys(faulty[number])
                 else:
-                    reader.fault((*path, "resourceToTagIds", str(ident), i), f"there is no tag {tag_id}")
+                    reader.fault((*path, "resourceToTagIds", str(ident), i), f"tag {tag_id} does not exist")
             enabled = reader.flag(raw, "isEnabled", where, default=True)
             told = (*of_tags, *(findings.withdraw(already) if closes is not None else ()))
             if not told and not (carried and enabled):
@@ -137,7 +137,9 @@ class TagReader:
             kept[ident] = (raw, resource)
             found.append(resource)
         for key in sorted(waiting):
-            reader.warn((*path, "resourceToTagIds", key), f"there is no resource `{key}`: its tags are lost")
+            reader.warn(
+                (*path, "resourceToTagIds", key), f"resource `{key}` does not exist: its tags are ignored"
+            )
         if len(findings.faults) > before:  # what is at fault is told again next time
             self._tags, kept = {}, {}
         self._resources = kept
@@ -174,12 +176,12 @@ class TagReader:
         for level, written in elements.items():
             where, already = (*path, "resourceElements", level), len(reader.findings.faults)
             if level not in self._levels:
-                reader.fault(where, f"there is no level `{level}`{hint(level, self._levels)}")
+                reader.fault(where, f"unknown level `{level}`{hint(level, self._levels)}")
             values = read_values(written, reader, where)
             found[level] = values if len(reader.findings.faults) == already else UNREAD
         if frozenset(found) not in self._hierarchies:
             reader.warn(
-                path, "its elements do not form a path from the root of the resources: its tags are lost"
+                path, "its elements do not form a path from the root of the resources: its tags are ignored"
             )
         return found
 

@@ -158,7 +158,7 @@ class _FilteredAnswer:
 
     def end(self) -> None:
         if self._chunks:
-            raise UnknownShape("an answer that ends within a batch")
+            raise UnknownShape("a response that ends within a batch")
 
     def _batch(self, response: Response) -> bytes | None:
         batch = response.batch
@@ -166,7 +166,7 @@ class _FilteredAnswer:
             raise UnknownShape("chunks of a batch that are out of order")
         self._bytes_left -= len(batch.data)
         if self._bytes_left < 0:
-            raise UnknownShape("an answer that is too large to be filtered")
+            raise UnknownShape("a response that is too large to be filtered")
         self._chunks.append(batch.data)
         if len(self._chunks) < batch.chunks:
             return None
@@ -174,7 +174,7 @@ class _FilteredAnswer:
         schema, rows = _decode(data, self._rows_left, len(data))
         self._rows_left -= len(rows)
         if len(rows) != batch.rows:
-            raise UnknownShape("a batch that does not have the rows that it announces")
+            raise UnknownShape("a batch with another number of rows than announced")
         shown = filter_rows(self._rule, rows, self._visible)
         if self._first and batch.start:
             self._shown = None
@@ -189,20 +189,20 @@ class _FilteredAnswer:
 def _decode(data: bytes, max_rows: int, max_bytes: int) -> tuple[_Arrow, list[tuple[object, ...]]]:
     """Return schema and rows of an Arrow stream of names, flags and lists of names. Raises UnknownShape."""
     if len(data) > max_bytes:
-        raise UnknownShape("an answer that is too large to be filtered")
+        raise UnknownShape("a response that is too large to be filtered")
     rows: list[tuple[object, ...]] = []
     try:
         with pa.ipc.open_stream(data) as reader:
             schema = reader.schema
             if not all(_is_plain(field.type) for field in schema):
-                raise UnknownShape("an answer with columns of other types than a list of names has")
+                raise UnknownShape("a response whose column types are not those of a list of names")
             for batch in reader:
                 batch.validate(full=True)
                 if len(rows) + batch.num_rows > max_rows:
                     raise UnknownShape(f"it has more than {max_rows} rows")
                 rows.extend(zip(*(column.to_pylist() for column in batch.columns), strict=True))
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
-        raise UnknownShape("an answer whose rows cannot be read") from error
+        raise UnknownShape("a response whose rows cannot be read") from error
     return schema, rows
 
 

@@ -81,32 +81,32 @@ def _odd(name: str) -> CallRefusal | None:
     """Say what is wrong with a name in itself. Spark makes a path of it, below a folder of the session."""
     if not name or len(name) > MAX_NAME_CHARS or _CONTROL.search(name):
         return _build_malformed_error(
-            "an artifact has a name of 1 to 512 characters without control characters and `\\`"
+            "an artifact name must have 1 to 512 characters without control characters and `\\`"
         )
     prefix, slash, rest = name.partition("/")
     if prefix == "forward_to_fs":
         return CallRefusal(
             code="NOT_GOVERNABLE",
             sqlstate="0A000",
-            message="files cannot be copied to Spark's file system through artifacts; write a table instead",
+            message="artifacts cannot copy files to Spark's file system; write a table instead",
         )
     if prefix == "cache":
         if _CACHED.fullmatch(name):
             return None
         return _build_malformed_error(
-            "the name of cached local data is `cache/` and the SHA-256 of its bytes"
+            "the name of cached local data must be `cache/` and the SHA-256 of its bytes"
         )
     if prefix not in CODE_PREFIXES or not slash:
         known = ", ".join(f"`{folder}/`" for folder in CODE_PREFIXES)
-        return _build_malformed_error(f"the name of an artifact begins with one of {known} or `cache/`")
+        return _build_malformed_error(f"an artifact name must begin with one of {known} or `cache/`")
     path, mark, fragment = rest.partition("#")
     if mark and (prefix != "archives" or not _is_plain(fragment) or "#" in fragment or "/" in fragment):
         # `archives/x.zip#name` is unpacked as `name`.
         return _build_malformed_error(
-            "only the name of an archive may end in `#` and the folder that it is unpacked as"
+            "only the name of an archive may end in `#` and the folder to unpack it into"
         )
     if not all(_is_plain(segment) for segment in path.split("/")):
-        return _build_malformed_error("the name of an artifact has no empty part, `.` or `..` in it")
+        return _build_malformed_error("an artifact name must not contain empty parts, `.` or `..`")
     return None
 
 
@@ -151,7 +151,7 @@ class ArtifactStream:
             case ArtifactBytes() as chunk:
                 return self._chunk(chunk)
             case None:
-                return _build_malformed_error("a message of an upload without artifacts in it")
+                return _build_malformed_error("an upload message has no artifacts")
 
     def finish(self) -> CallRefusal | None:
         """Judge the end of the stream."""
@@ -182,7 +182,7 @@ class ArtifactStream:
         if (refusal := self._names([begin.name])) is not None:
             return refusal
         if begin.chunks < 1 or begin.total_bytes < 0:
-            return _build_malformed_error(f"`{begin.name}` announces less than nothing")
+            return _build_malformed_error(f"`{begin.name}` announces a negative size")
         if begin.total_bytes > self._limits.total_bytes - self._bytes:
             return self._too_large()
         self._open, self._chunks_due, self._bytes_due = begin.name, begin.chunks, begin.total_bytes
@@ -191,11 +191,11 @@ class ArtifactStream:
 
     def _chunk(self, chunk: ArtifactBytes) -> CallRefusal | None:
         if not self._chunks_due:
-            return _build_malformed_error("a chunk came that no artifact announced")
+            return _build_malformed_error("a chunk does not belong to any announced artifact")
         self._chunks_due -= 1
         self._bytes_due -= len(chunk.data)
         if self._bytes_due < 0 or (not self._chunks_due and self._bytes_due):
-            return _build_malformed_error(f"`{self._open}` does not have the size that was announced")
+            return _build_malformed_error(f"`{self._open}` does not have the announced size")
         if self._check is not None:
             why = self._check.refusal(chunk.data, last=not self._chunks_due)
             if why is not None:
@@ -207,7 +207,7 @@ class ArtifactStream:
             return CallRefusal(
                 code="LIMIT_EXCEEDED",
                 sqlstate="54000",
-                message=f"an upload has at most {self._limits.artifacts} artifacts",
+                message=f"an upload can have at most {self._limits.artifacts} artifacts",
             )
         refusal = judge_names(names, self._user, self._may_create)
         if refusal is None:
@@ -222,7 +222,7 @@ class ArtifactStream:
         return CallRefusal(
             code="LIMIT_EXCEEDED",
             sqlstate="54000",
-            message=f"an upload has at most {self._limits.total_bytes} bytes",
+            message=f"an upload can have at most {self._limits.total_bytes} bytes",
         )
 
 
@@ -293,7 +293,7 @@ class _Upload:
         async for data in rest:
             message = add_artifacts(data)
             if message.session_id != self._session.session_id:
-                raise InvalidRequest("one upload belongs to one session; its messages name several")
+                raise InvalidRequest("the messages of an upload name several sessions")
             self._session.check_observed(message.observed)
             yield await self._check_artifact(message)
         if (refusal := self._stream.finish()) is not None:

@@ -120,7 +120,7 @@ class Calls:
                 )
         answer = answer_config(question, response, may_read, secrets=self._secrets)
         if answer is None:
-            raise StatementFailed("[SLUICE_NOT_GOVERNABLE] the answer cannot be filtered", "0A000", 0, "")
+            raise StatementFailed("[SLUICE_NOT_GOVERNABLE] the response cannot be filtered", "0A000", 0, "")
         return write_config(answer)
 
     async def artifact_status(
@@ -149,7 +149,7 @@ class Calls:
     ) -> bytes:
         """Stop operations in Spark; each one's end is recorded when Spark says it, or now if nobody reads."""
         if len(request.tag) > self._limits.tag_chars:
-            raise MalformedRequest(f"a tag has 1 to {self._limits.tag_chars} characters and no comma")
+            raise MalformedRequest(f"a tag must have 1 to {self._limits.tag_chars} characters and no comma")
         # First those that Spark does not have yet: it would get them after it was asked to stop them.
         preparing = _list_interrupted(request, session.preparing) if session is not None else []
         for one in preparing:

@@ -66,7 +66,7 @@ def judge_config(
     keys that are pinned, hold secrets, or belong to clients.
     """
     if len(operation.pairs) > MAX_KEYS:
-        message = f"a call for settings names at most {MAX_KEYS} of them"
+        message = f"a configuration request can name at most {MAX_KEYS} settings"
         return CallRefusal(code="LIMIT_EXCEEDED", sqlstate="54000", message=message)
     rights = _Rights(user, may_set, may_read)
     match operation.kind:
@@ -84,7 +84,7 @@ def judge_config(
             return ConfigQuestion(operation=operation, listed=True)
         case "nothing":
             return CallRefusal(
-                code="MALFORMED", sqlstate="22023", message="a call for settings that asks for nothing"
+                code="MALFORMED", sqlstate="22023", message="a configuration request has no operation"
             )
 
 
@@ -128,7 +128,7 @@ class _Rights:
             return CallRefusal(
                 code="NOT_GOVERNABLE",
                 sqlstate="0A000",
-                message=f"the setting `{key}` shapes how statements are read and is pinned by Sluice",
+                message=f"the setting `{key}` affects how statements are parsed and is fixed by Sluice",
             )
         if not self.may_set(plain):
             return self.build_denial([key])
@@ -181,9 +181,9 @@ def _together(refused: Sequence[tuple[str, CallRefusal]], rights: _Rights) -> Ca
     if not pinned:
         return denied
     are = "settings" if len(pinned) > 1 else "setting"
-    shapes, is_ = ("shape", "are") if len(pinned) > 1 else ("shapes", "is")
+    shapes, is_ = ("affect", "are") if len(pinned) > 1 else ("affects", "is")
     names = _join_words(f"`{key}`" for key in pinned)
-    message = f"the {are} {names} {shapes} how statements are read and {is_} pinned by Sluice"
+    message = f"the {are} {names} {shapes} how statements are parsed and {is_} fixed by Sluice"
     if len(pinned) < len(refused):
         message += f"; {denied.message}"
     return CallRefusal(code="NOT_GOVERNABLE", sqlstate="0A000", message=message)

@@ -80,7 +80,7 @@ class Endings:
         operation.hold.release(self._limits.unsettled_s if stopped else 0)
         await self.run_uncancelled(self._recorder.record_completed(operation, operation.life.outcome, reason))
         if not certain:
-            await self.abort(session, "a statement that changes names was stopped half-way")
+            await self.abort(session, "a statement that changes names was interrupted")
 
     async def record_failure(
         self, operation: ConnectOperation, fault: RpcError

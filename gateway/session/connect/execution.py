@@ -164,7 +164,7 @@ class ConnectExecution:
             raise
         finally:
             self._endings.deregister(operation)
-            reason = self._lifecycle.reason("the client went away")
+            reason = self._lifecycle.reason("the client disconnected")
             await self._endings.conclude(operation, Event.CANCEL, reason=reason)
 
     async def run_inside(
@@ -322,8 +322,8 @@ class ConnectExecution:
             verdict,
             "LIMIT_EXCEEDED",
             "54000",
-            "the plans of this session's temporary views are too large to be kept; drop some of the views, "
-            "or save the data as a table",
+            "the plans of this session's temporary views are too large to store; drop some views, or save "
+            "the data as a table",
         )
 
     async def _without_changed_checkpoint(
@@ -337,7 +337,7 @@ class ConnectExecution:
             known = connect_calls.read_checkpoints(await self._analysis(operation, envelope))
         except RpcError as fault:
             if spark_errors.class_of(fault) != "PATH_NOT_FOUND":
-                raise BackendUnavailable("Spark could not look for the checkpoints of a stream") from None
+                raise BackendUnavailable("Spark could not check for the checkpoints of a stream") from None
             known = frozenset()
         return refuse_other_checkpoint(verdict, checkpoint, known)
 

@@ -267,7 +267,7 @@ class ConnectOperation(EndpointOperation):
 class ConnectSession(EndpointSession[str, ConnectOperation]):
     """A session of a Spark Connect client. `lock` is held while it is attached, too."""
 
-    LET_GO = "let some of them end first"
+    LET_GO = "wait for some of them to end"
 
     def __init__(self, *, session_id: str, principal: Principal, client: Client, opened: float) -> None:
         super().__init__(session_id, principal, client, SessionContext(endpoint="connect"), opened)

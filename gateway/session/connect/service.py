@@ -244,7 +244,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             redacted = self._endings.redact_error(source, fault, self._endings.plain)
             raise await self._endings.abort_on_error(source, fault, redacted) from None
         except ProtobufError:
-            raise BackendUnavailable("Spark answered with bytes that are no response") from None
+            raise BackendUnavailable("Spark's response is not valid protobuf") from None
         finally:
             if not clone.attached:
                 self._registry.close(clone.key, clone)
@@ -361,7 +361,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             for operation in list(session.operations.values()):
                 idle = operation.reattachable and not operation.attached and not operation.released
                 if idle and now - operation.used_at > self.limits.detached_s:
-                    await self._streams.release(operation, "its client did not come back")
+                    await self._streams.release(operation, "the client did not return")
         await self._close_all(self._registry.idle(), "the session was idle for too long")
 
     async def close(self) -> None:
@@ -437,11 +437,11 @@ def _build_recorded_client(client: Client, asked: ConnectRequest) -> Client:
 def _options(asked: ExecutePlanRequest, limits: SessionLimits) -> ExecutionOptions:
     """Say by what an execution is known. Raises MalformedRequest for tags that Spark would not take."""
     if len(asked.tags) > limits.tags:
-        raise MalformedRequest(f"an operation has at most {limits.tags} tags")
+        raise MalformedRequest(f"an operation can have at most {limits.tags} tags")
     for tag in asked.tags:
         # The first two are Spark's own rule.
         if not tag or "," in tag or len(tag) > limits.tag_chars:
-            raise MalformedRequest(f"a tag has 1 to {limits.tag_chars} characters and no comma")
+            raise MalformedRequest(f"a tag must have 1 to {limits.tag_chars} characters and no comma")
     return ExecutionOptions(
         operation_id=asked.operation_id or new_uuid(),
         client_type=asked.client_type,

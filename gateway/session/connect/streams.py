@@ -49,7 +49,7 @@ _REPORTING = (
 _COUNTING = (peeked.EXECUTION_PROGRESS,)
 _BEFORE_ROWS = (peeked.NONE, peeked.EXECUTION_PROGRESS)
 """Responses that tell a schema, or that Spark is at work."""
-WENT_AWAY = "the client went away"
+WENT_AWAY = "the client disconnected"
 
 
 class Streams:
@@ -176,7 +176,7 @@ class Streams:
         if seen.case == peeked.SQL_COMMAND_RESULT and operation.buffer is None:
             # A relation that Spark sends back goes nowhere that it was not expected.
             raise StatementFailed(
-                "[SLUICE_NOT_GOVERNABLE] the answer holds a relation that cannot be shown",
+                "[SLUICE_NOT_GOVERNABLE] the response contains a relation that cannot be shown",
                 "0A000",
                 0,
                 operation.statement_id,
@@ -277,7 +277,7 @@ class Streams:
                 operation.note_names_resolved()
             size += len(data)
             if size + operation.session.count_buffered_bytes(operation) > self._limits.buffered_answer_bytes:
-                raise LimitExceeded("the answer is too large for the gateway to hold it")
+                raise LimitExceeded("the response is too large for the gateway to buffer")
             yield seen, data
 
     async def _redact_responses(
@@ -317,7 +317,7 @@ class Streams:
         return response_id, response
 
     def _unreadable(self, operation: ConnectOperation, error: Exception) -> StatementFailed:
-        message = f"[SLUICE_NOT_GOVERNABLE] the answer cannot be filtered: {error}"
+        message = f"[SLUICE_NOT_GOVERNABLE] the response cannot be filtered: {error}"
         return StatementFailed(message, "0A000", 0, operation.statement_id)
 
     async def _serve(
@@ -459,7 +459,9 @@ class Streams:
                 async for data in source:
                     seen = connect_calls.look_at(data)
                     if seen.case == peeked.SQL_COMMAND_RESULT:
-                        raise InvalidRequest("the gateway was restarted while it ran; run it again")
+                        raise InvalidRequest(
+                            "the gateway was restarted while the statement ran; run it again"
+                        )
                     rows += seen.rows if seen.first_chunk else 0
                     size += len(data)
                     complete = complete or seen.case == peeked.RESULT_COMPLETE

@@ -68,7 +68,7 @@ class Window:
                     await self._changed.wait()
             except TimeoutError:
                 if self._heard:
-                    raise InvalidRequest("the client took nothing of the answer for too long") from None
+                    raise InvalidRequest("the client did not read the response for too long") from None
                 self.open()
 
 

@@ -293,7 +293,7 @@ async def test_a_text_of_a_delegate_reads_no_table(served: Served, plain: Any, r
     await with_delegate(served)
     status, told = await served.ask("POST", f"{API}/policy", reaching, user="bob")
     assert status == 400
-    assert "reads `lab.secret`, and `bob` may write policies on some resources alone" in told["msgDesc"]
+    assert "reads `lab.secret`, and `bob` has delegated admin on some resources only" in told["msgDesc"]
     status, made = await served.ask("POST", f"{API}/policy", plain, user="bob")
     assert status == 200, made
     changed = {**made, **{key: reaching[key] for key in reaching if key.endswith("PolicyItems")}}

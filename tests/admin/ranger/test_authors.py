@@ -144,7 +144,7 @@ async def test_a_policy_is_of_a_user_and_not_of_his_name(
         for method, sent in (("PUT", mine), ("PUT", {**off, "options": {}}), ("DELETE", None)):
             status, answer = await served.ask(method, path, sent, user="bob")
             assert status == 403, answer
-            assert "which others wrote" in answer["msgDesc"]
+            assert "of others; this" in answer["msgDesc"]
     monkeypatch.setitem(IDS, "bob", "5d1f0c9ab3e2")
     assert (await put(served, off, "bob"))["isEnabled"] is False
     assert (await served.ask("DELETE", path, user="bob"))[0] == 204

@@ -85,7 +85,7 @@ async def test_a_body_of_very_many_small_values_is_not_looked_at(served: Served)
     await with_policy(served)
     for many in (b'{"policyItems":[' + b"{}," * 300_000 + b"{}]}", b'{"a":[' + b"1," * 300_000 + b"1]}"):
         status, told = await served.send("POST", f"{API}/policy", io.BytesIO(many), user="nobody")
-        assert (status, told["msgDesc"]) == (400, "the body holds more than 200000 values")
+        assert (status, told["msgDesc"]) == (400, "the body has more than 200000 values")
 
 
 async def test_a_name_that_no_index_takes_is_the_senders_fault(served: Served) -> None:
@@ -136,7 +136,7 @@ async def test_a_text_that_spark_does_not_parse_is_not_stored(
     body = {**POLICY, "name": "text", "policyItems": [], "resources": resources, **more}
     status, told = await served.ask("POST", f"{API}/policy", body)
     assert status == 400
-    assert "is no expression of Spark SQL" in told["msgDesc"]
+    assert "is not a Spark SQL expression" in told["msgDesc"]
     assert where in told["msgDesc"]
     good = json.loads(json.dumps(body).replace("broken", "IS NOT NULL" if "mask" in where else "a = 1"))
     status, made = await served.ask("POST", f"{API}/policy", good)

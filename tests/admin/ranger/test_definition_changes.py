@@ -51,7 +51,7 @@ async def test_a_level_and_an_access_type_stay_while_policies_speak_of_them(serv
 
     status, told = await change(served, resources=[SHELF])
     assert status == 400
-    assert f"policy {books['id']} `books`: there is no level `book`" in told["msgDesc"]
+    assert f"policy {books['id']} `books`: unknown level `book`" in told["msgDesc"]
     assert "dev_library" in told["msgDesc"]
     assert [one["fieldName"] for one in told["messageList"]] == ["serviceDef"]
     status, told = await change(served, accessTypes=ACCESSES[:1])
@@ -83,11 +83,11 @@ async def test_policies_on_tags_and_zones_count_too(served: Served) -> None:
     assert f"policy {tagged['id']} `pii`: unknown access type" in told["msgDesc"]
     status, told = await change(served, resources=[SHELF])
     assert status == 400
-    assert "zone `rare`: no level `book`" in told["msgDesc"]
+    assert "zone `rare`: unknown level `book`" in told["msgDesc"]
     tag_level = {"itemId": 1, "name": "label", "level": 10, "isValidLeaf": True}
     status, told = await change(served, "tag", resources=[tag_level], dataMaskDef={}, rowFilterDef={})
     assert status == 400
-    assert f"policy {tagged['id']} `pii`: there is no level `tag`" in told["msgDesc"]
+    assert f"policy {tagged['id']} `pii`: unknown level `tag`" in told["msgDesc"]
 
 
 async def test_a_service_that_is_switched_off_counts_too(served: Served) -> None:

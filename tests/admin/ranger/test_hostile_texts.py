@@ -317,7 +317,7 @@ async def test_an_import_of_many_texts_is_refused_with_each_place_or_taken_whole
     texts = [f"a = {number}" if number % 3 else f"a = = {number}" for number in range(100)]
     status, told = await upload(served, IMPORT, file={"policies": list(map(one, range(100), texts))})
     assert status == 400
-    assert "policies[0] (`rows 0`): this filter is no expression of Spark SQL" in told["msgDesc"]
+    assert "policies[0] (`rows 0`): this filter is not a Spark SQL expression" in told["msgDesc"]
     assert (await served.ask("GET", f"{API}/policy"))[1] == []
     texts = [f"a = {number}" for number in range(100)]
     status, told = await upload(served, IMPORT, file={"policies": list(map(one, range(100), texts))})

@@ -51,7 +51,7 @@ async def test_what_an_administrator_wrote_is_not_rewritten(
     one = f"{API}/policy/{made['id']}"
     status, answer = await served.ask("PUT", one, {**made, **weaker}, user="bob")
     assert status == 403
-    assert "`central`, which others wrote" in answer["msgDesc"]
+    assert "`central` of others" in answer["msgDesc"]
     assert (await served.ask("PUT", one, {**made, "isEnabled": False}, user="bob"))[0] == 403
     assert (await served.ask("DELETE", one, user="bob"))[0] == 403
     for flags in ("updateIfExists", "deleteIfExists"):

@@ -113,7 +113,7 @@ async def test_users_and_groups(served: Served) -> None:
         assert users.update_user_by_id(bob.id, bob).description == "changed"
         group.description = "they analyse"
         assert users.update_group_by_id(group.id, group).description == "they analyse"
-        assert "there is a user" in refused(lambda: users.create_user(RangerUser({"name": "ann"}))).msgDesc
+        assert "already exists" in refused(lambda: users.create_user(RangerUser({"name": "ann"}))).msgDesc
         assert refused(lambda: users.create_user(RangerUser({"name": " "}))).statusCode == 400
         bad = RangerUser({"name": "x", "otherAttributes": "[1]"})
         assert "otherAttributes" in refused(lambda: users.create_user(bad)).msgDesc

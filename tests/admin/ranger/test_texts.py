@@ -96,7 +96,7 @@ async def test_an_import_tells_faults_of_texts_with_all_others(served: Served) -
     document = {"policies": [filtering("broken"), nameless, policy("whole", "y")]}
     status, told = await upload(served, IMPORT, file=document)
     assert status == 400
-    assert "policies[0] (`rows`): this filter is no expression of Spark SQL" in told["msgDesc"]
+    assert "policies[0] (`rows`): this filter is not a Spark SQL expression" in told["msgDesc"]
     assert "policies[1]: a policy needs a name" in told["msgDesc"]
     document["policies"] = [filtering("a = 1"), policy("whole", "y")]
     assert (await upload(served, IMPORT, file=document))[0] == 204

@@ -265,8 +265,11 @@ def test_nobody_reads_or_writes_where_checkpoints_are(
     ]
     for number, attempt in enumerate(attempts):
         told = error_of(attempt)
-        assert "files of Spark's there" in told or "NOT_GOVERNABLE" in told, (number, told)
-    with pytest.raises(Exception, match="files of Spark's there"):
+        assert "it is reserved for files that Sluice keeps there" in told or "NOT_GOVERNABLE" in told, (
+            number,
+            told,
+        )
+    with pytest.raises(Exception, match="it is reserved for files that Sluice keeps there"):
         query(
             gateway.host,
             gateway.port,

@@ -49,12 +49,12 @@ class Counter:
         self.messages += 1
 
 
-def settings_with_port(directory: Path, spark: Spark) -> Path:
+def settings_with_port(directory: Path, spark: Spark, drain_s: float = 1) -> Path:
     """Settings of a gateway that comes back on the same port."""
     file = write_settings(directory, spark)
     settings = json.loads(file.read_text())
     settings["listeners"]["connect"]["port"] = free_port()
-    settings["sessions"]["drain_s"] = 600
+    settings["sessions"]["drain_s"] = drain_s
     file.write_text(json.dumps(settings))
     return file
 
@@ -63,6 +63,14 @@ def settings_with_port(directory: Path, spark: Spark) -> Path:
 def victim(connect_world: Spark, open_directory: Path) -> Iterator[RunningGateway]:
     """A gateway to be killed, which is started again on the same port."""
     running = RunningGateway(settings_with_port(open_directory / "victim", connect_world)).start()
+    yield running
+    assert running.stop() == 0
+
+
+@pytest.fixture
+def patient(connect_world: Spark, open_directory: Path) -> Iterator[RunningGateway]:
+    """A gateway that waits for its clients, longer than any of them needs."""
+    running = RunningGateway(settings_with_port(open_directory / "patient", connect_world, 600)).start()
     yield running
     assert running.stop() == 0
 
@@ -128,32 +136,32 @@ def test_the_gateway_is_killed_three_times_while_rows_are_read(
 
 @pytest.mark.timeout(1800)
 def test_a_gateway_that_stops_lets_slow_clients_take_their_rows(
-    victim: RunningGateway, session_loop: LoopThread
+    patient: RunningGateway, session_loop: LoopThread
 ) -> None:
     """A stream of PySpark's, and one large answer of HiveServer2's; then it ends, long before its time."""
     few, wide = ROWS // 4, 100_000
-    with WireClient(victim.host, victim.port, world.ALLOWED, world.PASSWORD) as client:
+    with WireClient(patient.host, patient.port, world.ALLOWED, world.PASSWORD) as client:
         text = f"SELECT id, repeat('x', 1000) AS x FROM range({wide})"
         operation = client.execute(client.open_session(), text)
-        with recorded_session(victim, world.ALLOWED, Counter()) as session:
+        with recorded_session(patient, world.ALLOWED, Counter()) as session:
             parts = tables_of(rows_of(session, few))
             count = next(parts).num_rows
             client.send("FetchResults", calls.TFetchResultsReq(operationHandle=operation, maxRows=wide))
-            os.kill(victim.pid, signal.SIGTERM)
-            until(lambda: "the gateway is stopping" in victim.admin("/readyz")[1], "it says that it stops")
+            os.kill(patient.pid, signal.SIGTERM)
+            until(lambda: "the gateway is stopping" in patient.admin("/readyz")[1], "it says that it stops")
             with (
-                WireClient(victim.host, victim.port, world.ALLOWED, world.PASSWORD) as late,
+                WireClient(patient.host, patient.port, world.ALLOWED, world.PASSWORD) as late,
                 pytest.raises(StatusError, match="SLUICE_STOPPING"),
             ):
                 late.open_session()
             assert count + sum(part.num_rows for part in parts) == few
-        assert victim.process is not None
-        assert victim.process.poll() is None
+        assert patient.process is not None
+        assert patient.process.poll() is None
         taken = client.receive("FetchResults").results
         assert [row[0] for row in decode_rows(taken)] == list(range(wide))
-        assert victim.process.wait(patience()) == 0
-    victim.start()
-    until(lambda: whole(victim, session_loop), "one end for every beginning", 300)
+        assert patient.process.wait(patience()) == 0
+    patient.start()
+    until(lambda: whole(patient, session_loop), "one end for every beginning", 300)
 
 
 @pytest.mark.timeout(1800)

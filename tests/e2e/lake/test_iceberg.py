@@ -183,7 +183,9 @@ METADATA = (
 @pytest.mark.parametrize("part", METADATA)
 @pytest.mark.in_turn(5, one_way=True)
 def test_metadata_of_a_table_with_obligations_is_refused(bob: Twins, part: str) -> None:
-    assert "hidden from or masked" in bob.refusal(f"SELECT * FROM ice.shop.customer.{part}")
+    assert "a row filter, column mask or hidden column of" in bob.refusal(
+        f"SELECT * FROM ice.shop.customer.{part}"
+    )
 
 
 PAST = (
@@ -240,7 +242,7 @@ def test_metadata_columns_are_refused_in_our_words(bob: Twins) -> None:
     for column in ("_file", "_partition", "_row_id", "_deleted"):
         for name in (column, f"c.{column}"):
             message = bob.refusal(f"SELECT {name} FROM customer c")
-            assert "metadata columns are not available" in message, message
+            assert "Metadata columns are not available" in message, message
 
 
 PRUNED = {
@@ -313,7 +315,7 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
     "two times joined": lambda spark, db: (
         spark.read.option("versionAsOf", "first").table("customer").join(spark.table("customer"), "email")
     ),
-    "a column of it": lambda spark, db: (
+    "a hidden column": lambda spark, db: (
         (then := spark.read.option("versionAsOf", "first").table("customer"))
         .where(then["id"] > 1)
         .select(then["name"])
@@ -446,7 +448,7 @@ def test_dataframes_are_written_as_a_direct_session_writes_them(lake: LakeSpark,
             name, lambda spark, db: spark.table(f"{db}.f").orderBy("id"), ordered=True
         )
         assert not answer.error, name
-        if name.startswith("a branch"):
+        if name.startswith("a version or branch"):
             steward.same_frame(
                 f"{name}, its rows", lambda spark, db: spark.read.option("branch", "side").table("f")
             )

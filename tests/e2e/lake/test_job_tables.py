@@ -124,7 +124,7 @@ async def test_a_table_of_iceberg_has_what_postgresql_says_whatever_is_killed(
         select = f"SELECT event_id FROM {ARCHIVE} ORDER BY event_id"
         async with working(config) as worker:
             # In the table, and not in PostgreSQL.
-            assert await worker.run("archive", die_at="in its place") is None
+            assert await worker.run("archive", die_at="moved into place") is None
         async with working(config) as worker:
             assert [row["event_id"] for row in await worker(sql=select)]
             done = await worker.run("archive", die_at="never")
@@ -134,7 +134,7 @@ async def test_a_table_of_iceberg_has_what_postgresql_says_whatever_is_killed(
             first = await worker(sql=f"SELECT * FROM {ARCHIVE} ORDER BY event_id")
             # Late events: the day has rows that must not be lost, and what a killed run did is taken back.
             await fill(database, day_of_events(count=4, number=3))
-            assert await worker.run("archive", die_at="in its place") is None
+            assert await worker.run("archive", die_at="moved into place") is None
         async with working(config) as worker:
             assert len(await worker(sql=select)) > len(rows)
             held = await worker.run("verify")
@@ -189,5 +189,5 @@ async def test_erased_texts_are_in_no_older_snapshot(config: Path, database: str
 
 
 def test_a_spark_without_iceberg_says_so_at_once() -> None:
-    with pytest.raises(BackendUnavailable, match=r"there is one for Spark 3\.5, 4\.0, 4\.1"):
+    with pytest.raises(BackendUnavailable, match=r"it supports Spark 3\.5, 4\.0, 4\.1"):
         open_session(SparkOptions(tables="ice.sluice"))

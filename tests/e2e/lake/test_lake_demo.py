@@ -34,7 +34,7 @@ def test_the_tour_shows_every_stop_and_leaves_nothing_running(open_directory: Pa
     assert "Error running query" not in shown
     refused = 2 * 2 + 2 * 2 + len(TRAVELLERS)  # MERGE and metadata on each for two people, raw rows for all
     assert shown.count(": refused, ") == refused
-    hidden = "rows or columns of table"
+    hidden = "a row filter, column mask or hidden column of table"
     assert shown.count(hidden) == 4
     analysts = shown.replace("\n dave", "\0").split("\0")
     assert all("192.0.2." not in part.split("\n bob")[-1] for part in analysts[:-1])

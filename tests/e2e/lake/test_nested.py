@@ -253,8 +253,8 @@ def test_a_name_that_is_a_table_and_a_namespace_is_refused_with_the_reason(
     lake.spark.query("CREATE TABLE ice.high.in.n USING iceberg AS SELECT 2 AS id", user="loader")
     # What was known of the names is not for ever.
     steward.ours.ask("REFRESH TABLE ice.high.in.n")
-    assert "is named below the table ice.high.in.n" in steward.refusal("SELECT * FROM ice.high.in.n.t")
-    assert "is named below the table" in steward.refusal("INSERT INTO ice.high.in.n.t VALUES (1)")
+    assert "is below the table ice.high.in.n" in steward.refusal("SELECT * FROM ice.high.in.n.t")
+    assert "is below the table" in steward.refusal("INSERT INTO ice.high.in.n.t VALUES (1)")
     lake.spark.query("DROP TABLE ice.high.in.n.t", "DROP TABLE ice.high.in.n", user="loader")
 
 
@@ -335,7 +335,7 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
 FRAMES_PAST: dict[str, Callable[[Any, str], Any]] = {
     "another's": lambda spark, place: spark.table("ice.nest.other.secret"),
     "shut above": lambda spark, place: spark.table("ice.shut.inner.secret"),
-    "a branch": lambda spark, place: spark.table("ice.nest.inner.customer.branch_b"),
+    "a version or branch": lambda spark, place: spark.table("ice.nest.inner.customer.branch_b"),
     "a branch, of a format": lambda spark, place: spark.read.format("iceberg").load(
         "ice.nest.inner.customer.branch_b"
     ),

@@ -162,7 +162,7 @@ def test_metric_views_as_over_a_copy(lake: LakeSpark, gateway: RunningGateway, t
     with one_pack.session(gateway, "connect", "tess") as ask:
         told = [(str(day), customers) for day, customers in ask(by_name)]
         assert told == sorted(lake.spark.query(by_name))
-    assert "name its columns" in twins.refusal("SELECT * FROM metrics")
+    assert "list its columns" in twins.refusal("SELECT * FROM metrics")
     assert "DENIED" in twins.refusal(METRICS.format(db="smoke", name="metrics_no", source="smoke.secret"))
 
 

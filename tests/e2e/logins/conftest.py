@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.logins.directories import OpenLdap
+
+collect_ignore_glob = [] if find_spec("ldap") else ["test_*.py"]
+"""`make test` collects these too, without the extra. `make logins-test` installs it, or it finds no test."""
 
 
 @pytest.fixture(scope="session")

@@ -181,7 +181,7 @@ async def test_a_certificate_of_somebody_else_is_not_talked_to(
         one = logins(urls=(url,), ca_file=tmp_path / "c.pem")
         with pytest.raises(LdapUnavailable):
             await one.check("bob", "bob secret")
-        assert "cannot be asked" in (one.report() or "")
+        assert "cannot be reached" in (one.report() or "")
 
 
 async def test_the_next_server_is_asked_where_one_is_away(logins: Logins, openldap: OpenLdap) -> None:
@@ -247,7 +247,7 @@ async def test_the_directory_lets_in_who_is_not_in_the_file(logins: Logins) -> N
     assert endpoint.identities.principals["bob"].groups == {"analysts", "unique", "unix"}
     assert await endpoint.verdict("ana", "of the file") == "ana"
     for spelled in ("ana", "Ana"):
-        assert await endpoint.verdict(spelled, "ana secret") == "wrong user name or password"
+        assert await endpoint.verdict(spelled, "ana secret") == "invalid user name or password"
     assert "ana" not in endpoint.identities.principals
 
 
@@ -256,8 +256,8 @@ async def test_guessing_is_blocked_and_a_directory_that_is_away_blocks_nobody(
 ) -> None:
     endpoint = Endpoint(logins(urls=("ldaps://localhost:1",)))
     for _ in range(20):
-        assert "cannot be asked now" in await endpoint.verdict("bob", "bob secret")
+        assert "is not available" in await endpoint.verdict("bob", "bob secret")
     endpoint = Endpoint(logins())
     for _ in range(10):
-        assert await endpoint.verdict("bob", "wrong") == "wrong user name or password"
+        assert await endpoint.verdict("bob", "wrong") == "invalid user name or password"
     assert "too many failed logins" in await endpoint.verdict("bob", "bob secret")

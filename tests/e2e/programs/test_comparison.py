@@ -30,7 +30,7 @@ def test_what_is_listed_may_differ() -> None:
         ("p", {"a": 1}, {}),
         ("q", {"b": "no"}, {"b": "yes"}),
     ],
-    ids=["not listed", "no longer different", "different otherwise", "not answered", "another program"],
+    ids=["not supported", "no longer different", "different otherwise", "not answered", "another program"],
 )
 def test_everything_else_is_told(program: str, through: dict[str, object], direct: dict[str, object]) -> None:
     with pytest.raises(AssertionError, match=r"a|b"):

@@ -107,7 +107,7 @@ def test_spark_connect_go_is_answered_as_by_spark(programs: Programs) -> None:
 def test_spark_connect_go_gets_what_its_user_may_see(programs: Programs) -> None:
     with programs.scratch("programs_hers") as scratch:
         token = programs.token(GOVERNED)
-        got = with_connect_go(programs, programs.gateway.connect_port, token, "somebody else", scratch)
+        got = with_connect_go(programs, programs.gateway.connect_port, token, "another process", scratch)
     shown = ["[1 xxx@x.xxxxxxx]", "[2 xx@x.xxxxxxx]", "[4 <nil>]", "[5 xxxx@x.xxxxxxx]"]
     assert got["a table is read"].get("rows") == shown, got
     assert [row.split()[0] for row in got["customers"]["rows"]] == ["[1", "[2", "[4", "[5"]

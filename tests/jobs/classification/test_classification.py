@@ -18,6 +18,8 @@ from tests.jobs.classification.corpus import card, email, full_name, iban
 from tests.jobs.records import NOW, fill
 from tests.jobs.worker import Ran, Worker, classify_of
 
+pytestmark = pytest.mark.in_turn(2)
+
 R = random.Random(11)
 PEOPLE = [(n, full_name(R), email(R), card(R)) for n in range(150)]
 
@@ -132,7 +134,7 @@ async def test_what_is_gone_is_proposed_no_longer_and_what_was_decided_of_it_sta
     await place.table("people", "renamed string", [(p[2],) for p in PEOPLE])
     await place.worker.sql(f"DROP TABLE {place.database}.other")
     ran = await place.classify(exclude=["*.left_out"])
-    assert any("other: is gone: 1 tags withdrawn" in line for line in ran.lines)
+    assert any("other: dropped: 1 tags withdrawn" in line for line in ran.lines)
     assert await place.proposed() == {
         "people.c3 CARD": "accepted",
         "people.renamed EMAIL": "proposed",

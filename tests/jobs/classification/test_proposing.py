@@ -257,7 +257,7 @@ async def test_a_table_that_may_not_be_seen_is_not_gone(lake: Lake, why: str) ->
     lake.refused = {}
     del lake.tables_[PEOPLE]
     await lake.classify()
-    assert f"{PEOPLE.name}: is gone: 1 tags withdrawn" in lake.lines
+    assert f"{PEOPLE.name}: dropped: 1 tags withdrawn" in lake.lines
     assert await lake.proposed() == {}
 
 

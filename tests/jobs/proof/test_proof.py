@@ -234,17 +234,17 @@ NOTHING = dict.fromkeys(("governed", "turned", "copied"), rows())
         ({}, None),
         (
             dict.fromkeys(("governed", "turned"), rows(1.0)) | {"copied": rows(1.1)},
-            Difference(what="the rows are others", only_governed=1, only_copied=1),
+            Difference(what="the rows differ", only_governed=1, only_copied=1),
         ),
-        ({"copied": rows(2, 1)}, Difference(what="the rows are others", only_governed=0, only_copied=1)),
+        ({"copied": rows(2, 1)}, Difference(what="the rows differ", only_governed=0, only_copied=1)),
         (
             {"copied": rows(1, name="b")},
-            Difference(what="the columns are others", only_governed=0, only_copied=0),
+            Difference(what="the columns differ", only_governed=0, only_copied=0),
         ),
         ({"copied": Failed("X")}, Difference(what="it fails over the copies: X")),
         (
             dict.fromkeys(("governed", "turned"), Failed("X")),
-            Difference(what="it fails as the gateway forwards it: X"),
+            Difference(what="it fails as forwarded by the gateway: X"),
         ),
         # Rows that only the samples have: a filter did hide.
         ({**NOTHING, "sent": rows(1)}, None),
@@ -388,7 +388,7 @@ async def ground(database: str, tmp_path: Path, worker: Worker) -> AsyncIterator
 async def test_a_gateway_that_does_right_raises_no_alarm(ground: Ground, reader: ReaderPool) -> None:
     await fill(ground.dsn, await recorded(World(), reader, STATEMENTS))
     ran = await ground.prove(reader="bob")
-    assert any("masked or filtered for bob, who samples them" in line for line in ran.lines)
+    assert any("masked or filtered for bob, who reads the samples" in line for line in ran.lines)
     (run,) = await proofs(ground.connection, 5)
     assert await load_unproved(ground.connection) == []
     assert (run["statements"], run["proved"], run["different"], run["obliged"]) == (9, 9, 0, 6)
@@ -420,7 +420,7 @@ async def test_what_the_gateway_does_wrong_is_an_alarm(
     assert "7" not in found[-1]["fingerprint"]
     state = await ground.connection.fetchrow("SELECT state, error FROM sluice.job_run ORDER BY id DESC")
     assert state["state"] == "failed"
-    assert "show something other than policies allow" in state["error"]
+    assert "return rows that policies do not allow" in state["error"]
     assert not (ground.lake / "_proof").exists()
     # Done right again, the same statements prove it.
     await ground.prove()
@@ -446,15 +446,15 @@ async def test_what_cannot_be_proved_is_counted(ground: Ground, reader: ReaderPo
     rows = {**DATA, "spark_catalog.hr.ledger": [(1, "pin")]}
     await ground.prove(world=data, data=rows, per_stratum=10, unreadable=("spark_catalog.sales.orders",))
     assert {one["reason"]: one["statements"] for one in await load_unproved(ground.connection)} == {
-        "its rows go by time, chance or the session": 3,
-        "it takes some of its rows, in no order": 1,
-        "its rows go by the order in which tables are read": 1,
+        "its rows depend on time, randomness or the session": 3,
+        "it returns some of its rows without ORDER BY": 1,
+        "its rows depend on the order in which tables are read": 1,
         "a table that it or a policy reads could not be sampled": 1,
         "it fails over samples: DIVIDE_BY_ZERO": 1,
-        "it reads a table of another catalog than spark_catalog, or was sent in one": 1,
-        "it has no rows over the samples": 1,
-        "it reads a metric view, whose measures a table has not": 2,
-        "a policy that it reads goes by what is read together": 1,
+        "it reads a table outside of spark_catalog, or ran in another catalog": 1,
+        "it returns no rows over the samples": 1,
+        "it reads a metric view, whose measures a copied table does not have": 2,
+        "it reads a policy that depends on which tables are accessed together": 1,
         # What PySpark 4.3 collects of it is an empty list.
         "it fails over samples: CANNOT_PARSE_DATATYPE": 1,
     }
@@ -506,7 +506,7 @@ async def test_each_user_and_table_has_its_turn(ground: Ground, reader: ReaderPo
     # Each is stopped at once, and the run goes on with the next.
     await ground.prove(per_stratum=2, statements=5, statement_s=0)
     (slow,) = await load_unproved(ground.connection)
-    assert (slow["reason"], slow["statements"]) == ("it takes longer than a statement may", 5)
+    assert (slow["reason"], slow["statements"]) == ("it runs longer than the time limit", 5)
 
 
 @pytest.mark.asyncio(loop_scope="session")

@@ -113,12 +113,12 @@ async def test_recommendations_of_a_record_and_again_and_applied(
             }
         )
     )
-    assert "there is no use yet" in "".join((await place.recommend()).lines)
+    assert "there is no usage yet" in "".join((await place.recommend()).lines)
     await fill(place.dsn, record())
     await place.roll_up()
     ran = await place.recommend()
     assert ran.rows_in > 0
-    assert any("1 uses are allowed by no policy now" in line for line in ran.lines)
+    assert any("1 uses are not allowed by any policy now" in line for line in ran.lines)
     rows = {
         (one["kind"], one["evidence"].get("who", "")): one
         for one in await list_recommendations(place.connection)
@@ -149,7 +149,7 @@ async def test_recommendations_of_a_record_and_again_and_applied(
     await fill(place.dsn, [read("ann", "sales.t0", 0)])
     await place.roll_up()
     ran = await place.recommend()
-    assert sum("in its place" in line for line in ran.lines) == 1
+    assert sum("moved into place" in line for line in ran.lines) == 1
     assert any("0 new, 0 gone" in line for line in ran.lines)
     after = await place.told()
     assert before == {**after, ("group-by-use", role["subject"]): role["id"]}
@@ -167,7 +167,7 @@ async def test_recommendations_of_a_record_and_again_and_applied(
     looked = await place.connection.fetchval(
         "SELECT max(started_at) FROM sluice.job_run WHERE job = 'recommend'"
     )
-    assert f"use was checked {looked:%Y-%m-%d %H:%M} UTC; `sluice jobs run recommend`" in told
+    assert f"last checked {looked:%Y-%m-%d %H:%M} UTC; `sluice jobs run recommend`" in told
     assert file.read_text() == PACK
     for key in (("unused-grant", "group interns"), ("shadowed", ""), ("unused-exemption", "group support")):
         assert await _command(settings, "apply", str(rows[key]["id"]), *to_pack, "--write") == 0, key
@@ -186,7 +186,7 @@ async def test_a_young_record_and_garbage_tell_nothing_unused(place: Place) -> N
     await fill(place.dsn, [read("ann", "sales.t0", 4), read("a`b", "..", 4), read("", "sales.`", 4)])
     await place.roll_up()
     ran = await place.recommend()
-    assert any("what was not used before is not known" in line for line in ran.lines)
+    assert any("earlier use is not known" in line for line in ran.lines)
     assert any("uses name no table" in line for line in ran.lines)
     assert {kind for kind, _ in await place.told()} <= {"shadowed", "no-policy"}
 

@@ -193,9 +193,9 @@ FEW_ROWS = ("filter", EMPLOYEE, "", "id < 9")
     [
         (
             "SELECT name, salary FROM employee",
-            {("gained", EMPLOYEE, "", "as it is, but for some rows, salary"), NULL_PAY, FEW_ROWS},
+            {("gained", EMPLOYEE, "", "as it is, except some rows, salary"), NULL_PAY, FEW_ROWS},
         ),
-        ("SELECT name FROM employee", {("gained", EMPLOYEE, "", "as it is, but for some rows"), FEW_ROWS}),
+        ("SELECT name FROM employee", {("gained", EMPLOYEE, "", "as it is, except some rows"), FEW_ROWS}),
         ("SELECT pay FROM directory", {("gained", DIRECTORY, "", "as it is"), NULL_PAY, FEW_ROWS}),
     ],
 )
@@ -294,7 +294,7 @@ def test_a_worker_keeps_one_parser_and_asks_for_names_that_it_does_not_know() ->
         assert (answer["reason"], answer["old"]) == (None, "cleared")
         broken = {**row, "tables": base64.b64encode(b"nonsense").decode()}
         (answer,) = judges.answers([broken], sides, Parcel.of(known))
-        assert answer["reason"] == "the record of its tables cannot be read"
+        assert answer["reason"] == "the recorded tables cannot be read"
     finally:
         judges.close()
 
@@ -374,13 +374,13 @@ async def test_names_stand_for_what_they_stood_for(place: Ground, reader: Reader
     await fill(place.dsn, await recorded(place.world, reader))
     _, was = await place.replay(now=None)
     assert {one["reason"]: one["statements"] for one in was.unjudged} == {
-        "it names tables that the record does not have, and there is no Spark to ask": 1
+        "it names tables that are not in the record, and no Spark is configured to look them up": 1
     }
     assert was.totals["judged"] == 9
     _, now = await place.replay(now=[], catalog="now")
     assert {one["reason"]: one["statements"] for one in now.unjudged} == {
-        "a table that it names is not there": 7,
-        "it was cleared, and is refused now for another reason than policies: SPARK": 1,
+        "a table that it names does not exist": 7,
+        "it was cleared, and is now refused for a reason other than policies: SPARK": 1,
     }
     # What policies say of a name does not go by whether it is there.
     assert {one[:3] for one in told(now)} == {("gained", "eve", "spark_catalog.hr.department")}
@@ -407,10 +407,10 @@ async def test_what_cannot_be_judged_is_counted_with_the_reason(place: Ground, r
     await fill(place.dsn, [*events, *more])
     _, report = await place.replay()
     assert {one["reason"]: one["statements"] for one in report.unjudged} == {
-        "the record does not have the tables that it was judged by": 3,
-        "this Spark's parser reads it otherwise than the one of then": 1,
-        "its text was too long for the record, or has characters that cannot be stored": 1,
-        "of a plan that Spark only analysed, the record has no plan": 1,
+        "the record does not contain the tables that it read": 3,
+        "this Spark version parses it differently from the recorded one": 1,
+        "its text was too long for the record, or had characters that cannot be stored": 1,
+        "the record has no plan of it: Spark only analyzed it": 1,
     }
     assert report.totals["judged"] == 6
 
@@ -433,7 +433,7 @@ async def test_dataframes_are_judged_by_their_plans(place: Ground, reader: Reade
     assert told(report) == {(*key, count) for key, count in expected.items()}
     assert {one["kind"] for one in report.changes} == {"lost", "gained", "mask", "filter"}
     assert {one["reason"]: one["statements"] for one in report.unjudged} == {
-        "of a DataFrame that was refused, the record has no plan": 1
+        "the record has no plan of a refused DataFrame": 1
     }
     assert (report.totals["judged"], report.totals["decided_otherwise"]) == (7, 0)
     _, same = await place.replay(since=DAY + timedelta(hours=1), new=OLD)

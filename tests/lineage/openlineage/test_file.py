@@ -72,7 +72,7 @@ async def test_a_disk_that_hangs_has_one_thread_and_not_everybodys(tmp_path: Pat
             given_up.cancel()
             async with asyncio.timeout(patience()):
                 for _ in range(5):
-                    with pytest.raises(Faults, match="has not taken earlier events yet"):
+                    with pytest.raises(Faults, match="earlier events are not on disk yet"):
                         await sink.put([TWO])
                 # Whoever else needs a thread has one.
                 assert await asyncio.to_thread(lambda: "free") == "free"
@@ -119,7 +119,7 @@ async def test_a_cut_line_longer_than_a_chunk_goes(tmp_path: Path) -> None:
 async def test_another_kind_of_file_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("line\nnot mine")
-    with pytest.raises(Faults, match="holds something else than lines of JSON"):
+    with pytest.raises(Faults, match="contains something other than lines of JSON"):
         async with FileSink(path, WRITER):
             pass
     assert path.read_text() == "line\nnot mine"

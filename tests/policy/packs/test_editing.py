@@ -105,7 +105,7 @@ def test_an_item_that_delegates_is_another() -> None:
 
 
 def test_an_item_that_is_not_there_is_told() -> None:
-    with pytest.raises(Faults, match="no such item"):
+    with pytest.raises(Faults, match="no longer has such an item"):
         apply_edits(PACK, "pack.yaml", [{**ITEM, "item": {"users": ["eve"], "access": ["select"]}}])
     with pytest.raises(Faults, match="no policy"):
         apply_edits(PACK, "pack.yaml", [{"do": "remove_policy", "policy": "readers", "zone": "z"}])

@@ -110,16 +110,16 @@ def test_columns_used_together() -> None:
     ("written", "expected"),
     [
         ("conditions: [ip-rnge]", "unknown condition type `ip-rnge` (did you mean `ip-range`?)"),
-        ("conditions: {wxyz: [x]}", "unknown condition type `wxyz`; there are `accessed-together`"),
+        ("conditions: {wxyz: [x]}", "unknown condition type `wxyz`; the types are `accessed-together`"),
         ("conditions: [{typ: ip-range}]", "unknown condition type `typ`"),
         ("conditions: [{type: ip-range, value: x}]", "unknown key `value` in a condition"),
-        ("conditions: {ip-range: [10.0.0.0/8]}", "`10.0.0.0/8` is no address"),
-        ("conditions: {ip-range: [10.0]}", "must hold texts"),
-        ("conditions: {time-of-day: 9-17}", "`time-of-day` cannot be told with `9-17`"),
+        ("conditions: {ip-range: [10.0.0.0/8]}", "`10.0.0.0/8` is not an address"),
+        ("conditions: {ip-range: [10.0]}", "must contain texts"),
+        ("conditions: {time-of-day: 9-17}", "`time-of-day` is always indeterminate with `9-17`"),
         ("conditions: []", "`conditions` must not be empty"),
         ("when: eval('1')", "`eval('1')` is not a name that scripts know"),
         ("when: java.lang.System.exit(1)", "script: "),
-        ("when: ''", "`when` must not hold an empty text"),
+        ("when: ''", "`when` must not contain an empty text"),
     ],
 )
 def test_conditions_that_are_refused(written: str, expected: str) -> None:
@@ -177,16 +177,16 @@ def test_names_and_ranges_of_repeats(repeats: str, expected: tuple[str, str, str
         ("[]", "`validity` must not be empty"),
         ("{zone: GMT}", "a period needs `from`, `until` or `repeats`"),
         ("{from: soon}", "`from` must be a time such as `2026-01-31`"),
-        ("{from: 2026-02-30}", "there is no such time as `2026-02-30`"),
-        ("{from: '2026-01-01T00:00:00Z'}", "put the time zone into `zone`"),
+        ("{from: 2026-02-30}", "the time `2026-02-30` does not exist"),
+        ("{from: '2026-01-01T00:00:00Z'}", "put the time zone in `zone`"),
         ("{from: 2026-02-01, until: 2026-01-01}", "`from` must lie before `until`"),
-        ("{from: 2026-02-01, zone: Europe/Berln}", "there is no time zone `Europe/Berln`"),
-        ("{from: 2026-02-01, zone: ../etc/passwd}", "there is no time zone"),
+        ("{from: 2026-02-01, zone: Europe/Berln}", "unknown time zone `Europe/Berln`"),
+        ("{from: 2026-02-01, zone: ../etc/passwd}", "unknown time zone"),
         ("{form: 2026-02-01}", "unknown key `form` in a period (did you mean `from`?)"),
         ("{repeats: {at: '09:00'}}", "`repeats` needs `for`"),
         ("{repeats: {for: 8}}", "`for` must be a duration such as `8h` or `1d 12h`, not `8`"),
         ("{repeats: {for: 0h}}", "`for` must be a duration"),
-        ("{repeats: {for: 8h, at: '24:00'}}", "`at` must be a time of the day such as `09:00`"),
+        ("{repeats: {for: 8h, at: '24:00'}}", "`at` must be a time of day such as `09:00`"),
         ("{repeats: {for: 8h, weekdays: mo}}", "`weekdays` takes `sun` to `sat`"),
         ("{repeats: {for: 8h, days: 0}}", "`days` takes 1 to 31"),
         ("{repeats: {for: 8h, days: true}}", "`days` takes 1 to 31"),
@@ -255,7 +255,7 @@ def test_tags_carry_policies() -> None:
 
 def test_tags_that_nothing_carries_are_told() -> None:
     found = load(TAGS)
-    assert found.warnings == ("p0.yaml:15: no resource carries tag `OTHER`",)
+    assert found.warnings == ("p0.yaml:15: no resource has tag `OTHER`",)
 
 
 @pytest.mark.parametrize(
@@ -266,8 +266,8 @@ def test_tags_that_nothing_carries_are_told() -> None:
         ("- {on: {catalog: c}, tags: [{tags: x}]}", "unknown key `tags` in a tag"),
         ("- {on: {catalog: c}, tags: [{attributes: {}}]}", "`tag` is missing"),
         ("- {on: {catalog: c}, tags: [{tag: x, attributes: {a: 1}}]}", "attribute `a` must be a text"),
-        ("- {on: {catalog: c}, tags: [{tag: x, attributes: {a: [b, c]}}]}", "has one value here"),
-        ("- {on: {table: t}, tags: [x]}", "`table` needs `catalog` and `database` beside it"),
+        ("- {on: {catalog: c}, tags: [{tag: x, attributes: {a: [b, c]}}]}", "must have a single value here"),
+        ("- {on: {table: t}, tags: [x]}", "`table` needs `catalog` and `database` as well"),
     ],
 )
 def test_tags_that_are_refused(written: str, expected: str) -> None:
@@ -276,7 +276,7 @@ def test_tags_that_are_refused(written: str, expected: str) -> None:
 
 
 def test_a_policy_on_a_tag_cannot_name_other_levels() -> None:
-    assert "there is no level `catalog`" in faults(policy(f"on: {{tag: x, catalog: c}}\n{ALLOW}"))[0]
+    assert "unknown level `catalog`" in faults(policy(f"on: {{tag: x, catalog: c}}\n{ALLOW}"))[0]
 
 
 # -- zones ---------------------------------------------------------------------------------------------------
@@ -311,9 +311,9 @@ def test_zones_stand_in_one_pack_and_count_in_all() -> None:
     zone = "zones: {z: {on: {catalog: c}}}\n"
     body = policy(f"on: {COLUMN}\nzone: z\n{ALLOW}")
     assert load(zone, body).services["spark"].policies[0].zone == "z"
-    assert faults(zone, zone) == ["p1.yaml:1: there is a zone named `z` already"]
+    assert faults(zone, zone) == ["p1.yaml:1: zone `z` already exists"]
     assert faults("zones: {zone: {on: {catalog: c}}}\n", policy(f"on: {COLUMN}\nzone: zon\n{ALLOW}")) == [
-        "p1.yaml:4: there is no zone `zon` (did you mean `zone`?)"
+        "p1.yaml:4: zone `zon` does not exist (did you mean `zone`?)"
     ]
     assert "cannot have `except`" in faults("zones: {z: {on: {catalog: {except: [a]}}}}\n")[0]
 
@@ -362,7 +362,7 @@ def test_a_directory_gives_attributes_and_groups() -> None:
     assert allowed(found, Principal(user="dan"))
     assert not allowed(found, Principal(user="eve", groups=frozenset({"g"})))
     twice = "directory: {users: {dan: {}}}\n"
-    assert faults(twice, twice) == ["p1.yaml:1: `dan` stands in another pack's directory"]
+    assert faults(twice, twice) == ["p1.yaml:1: `dan` is in another pack's directory"]
 
 
 def test_values_of_people_may_be_several() -> None:
@@ -420,7 +420,7 @@ def test_audit_rules_that_are_refused(written: str, expected: str) -> None:
 
 
 def test_two_packs_cannot_say_different_audit_modes() -> None:
-    assert "another `mode`" in faults("audit: {mode: all}\n", "audit: {mode: none}\n")[0]
+    assert "a different `mode`" in faults("audit: {mode: all}\n", "audit: {mode: none}\n")[0]
 
 
 def test_markers_stand_for_their_category() -> None:
@@ -463,27 +463,30 @@ def test_denials_where_the_definition_has_them_switched_off() -> None:
         ("roles:\n  a: {roles: [a], users: [u]}\n", ["p0.yaml:2: role `a` contains itself: `a` → `a`"]),
         (
             policy(f"on: {COLUMN}\nallow: [{{roles: [nobody], access: [select]}}]"),
-            ["p0.yaml:4: no pack defines role `nobody`; only a login directory can give it"],
+            ["p0.yaml:4: no pack defines role `nobody`; it can only come from a login directory"],
         ),
         (
             policy(
                 f"on: {COLUMN}\nmask:\n  - {{groups: [public], type: MASK}}\n"
                 "  - {users: [a], type: MASK_NONE}"
             ),
-            ["p0.yaml:6: never reached: the item before it is for everybody"],
+            ["p0.yaml:6: never reached: the item before it applies to everybody"],
         ),
         (
             policy(f"on: {COLUMN}\n{ALLOW}\nallow_exceptions: [{{groups: [public], access: [all]}}]"),
-            ["p0.yaml:2: policy `p` allows nothing: its exceptions are for everybody"],
+            ["p0.yaml:2: policy `p` allows nothing: its exceptions apply to everybody"],
         ),
         (
             "zones: {z: {on: {catalog: c, database: e}}}\n" + policy(f"on: {COLUMN}\nzone: z\n{ALLOW}"),
-            ["p0.yaml:3: policy `p` never matches: it lies outside zone `z`"],
+            ["p0.yaml:3: policy `p` never matches: it is outside of zone `z`"],
         ),
         (
             "zones: {z: {on: {catalog: c}}}\n" + policy(f"on: {COLUMN}\n{ALLOW}"),
             [
-                "p0.yaml:3: policy `p` never matches: it speaks of zone `z` without being of that zone",
+                (
+                    "p0.yaml:3: policy `p` never matches: it covers resources of zone `z` but does not "
+                    "belong to that zone"
+                ),
             ],
         ),
         ("zones: {z: {on: {catalog: [a, x]}}}\n" + policy(f"on: {COLUMN}\n{ALLOW}"), []),
@@ -504,7 +507,7 @@ policies:
 """
     }
     found = load_packs(hive, DEFINITIONS)
-    assert found.warnings == ("h.yaml:4: `column` allows no wildcards here, `s*` is read as a name",)
+    assert found.warnings == ("h.yaml:4: `column` does not support wildcards; `s*` is read as a name",)
 
 
 def test_a_star_before_a_question_mark_is_refused_since_it_would_be_lost() -> None:

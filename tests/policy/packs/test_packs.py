@@ -180,21 +180,21 @@ FILTER = "filter: [{groups: [public], where: x}]"
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[]", "1: a pack is a mapping with `policies`"),
-        ("service: sparc\n", "1: there is no service `sparc` (did you mean `spark`?)"),
-        ("service: [spark]\n", "1: there is no service"),
+        ("[]", "1: a pack must be a mapping with `policies`"),
+        ("service: sparc\n", "1: service `sparc` does not exist (did you mean `spark`?)"),
+        ("service: [spark]\n", "1: service"),
         ("policies: {}\n", "1: `policies` must be a list"),
         ("policies: [a]\n", "1: a mapping (`key: value`) is expected here"),
         ("policies: [{}]\n", "1: a policy must not be empty"),
         (policy(f"on: {COLUMN}"), "2: policy `p` needs one of `allow`, `deny`, `mask`, `filter`"),
         (policy(f"on: {COLUMN}\n{ALLOW}\n{MASK}"), "2: policy `p` needs only one kind of items"),
-        (policy(ALLOW), "2: `on` is missing: what does the policy speak of?"),
+        (policy(ALLOW), "2: `on` is missing: which resources does the policy cover?"),
         (policy(f"on: {{}}\n{ALLOW}"), "3: `on` must name at least one level"),
         (
             policy(f"on: {{catalogue: c}}\n{ALLOW}"),
-            "3: there is no level `catalogue` (did you mean `catalog`?)",
+            "3: unknown level `catalogue` (did you mean `catalog`?)",
         ),
-        (policy(f"on: {{catalog: c, table: t}}\n{ALLOW}"), "3: `table` needs `database` beside it"),
+        (policy(f"on: {{catalog: c, table: t}}\n{ALLOW}"), "3: `table` needs `database` as well"),
         (
             policy(f"on: {{catalog: c, database: d, table: t, udf: f}}\n{ALLOW}"),
             "exclude each other in one resource",
@@ -205,12 +205,12 @@ FILTER = "filter: [{groups: [public], where: x}]"
         ),
         (
             policy(f"on: {{catalog: c, database: d, table: t, column: ''}}\n{ALLOW}"),
-            "must not hold an empty text",
+            "must not contain an empty text",
         ),
-        (policy(f"on: {{catalog: c, database: d, table: 7, column: x}}\n{ALLOW}"), "put quotes round `7`"),
+        (policy(f"on: {{catalog: c, database: d, table: 7, column: x}}\n{ALLOW}"), "put `7` in quotes"),
         (
             policy(f"on: {{catalog: c, database: d, table: true, column: x}}\n{ALLOW}"),
-            "put quotes round `true`",
+            "put `true` in quotes",
         ),
         (
             policy(f"on: {{catalog: c, database: d, table: t, column: {{except: ['*']}}}}\n{ALLOW}"),
@@ -246,7 +246,7 @@ FILTER = "filter: [{groups: [public], where: x}]"
         ),
         (policy(f"on: {TABLE}\n{MASK}"), "3: a mask needs a `column`"),
         (policy(f"on: {{catalog: c, database: d}}\n{FILTER}"), "3: a row filter needs a `table`"),
-        (policy(f"on: {COLUMN}\n{FILTER}"), "3: there is no level `column`"),
+        (policy(f"on: {COLUMN}\n{FILTER}"), "3: unknown level `column`"),
         (policy(f"on: {COLUMN}\nallow: []"), "4: `allow` must not be empty"),
         (
             policy(f"on: {COLUMN}\nallow: [{{access: [select]}}]"),
@@ -258,14 +258,14 @@ FILTER = "filter: [{groups: [public], where: x}]"
             policy(f"on: {COLUMN}\nallow: [{{user: [a], access: [select]}}]"),
             "unknown key `user` in an item (did you mean `users`?)",
         ),
-        (policy(f"on: {COLUMN}\nallow: [{{users: [1], access: [select]}}]"), "`users` must hold texts"),
+        (policy(f"on: {COLUMN}\nallow: [{{users: [1], access: [select]}}]"), "`users` must contain texts"),
         (
             policy(f"on: {COLUMN}\n{ALLOW}\ndeny_exceptions: [{{users: [b], access: [select]}}]"),
             "5: `deny_exceptions` without `deny`",
         ),
         (
             policy(f"on: {COLUMN}\ndeny_exceptions: [{{users: [b], access: [select]}}]"),
-            "allows and denies nothing",
+            "neither allows nor denies anything",
         ),
         (
             policy(f"on: {COLUMN}\ndeny: [{{users: [b], access: [select]}}]\ndeny_all_else: true"),
@@ -280,8 +280,11 @@ FILTER = "filter: [{groups: [public], where: x}]"
             "5: unknown condition type `ip-rnge` (did you mean `ip-range`?)",
         ),
         (policy(f"on: {COLUMN}\n{ALLOW}\nvalidity: x"), "5: a mapping (`key: value`) is expected here"),
-        (policy(f"on: {COLUMN}\n{ALLOW}\ntags: [pii]"), "5: unknown key `tags` in a policy; tags are given"),
-        (policy(f"on: {COLUMN}\n{ALLOW}\nzone: z"), "5: there is no zone `z`"),
+        (
+            policy(f"on: {COLUMN}\n{ALLOW}\ntags: [pii]"),
+            "5: unknown key `tags` in a policy; resources are tagged",
+        ),
+        (policy(f"on: {COLUMN}\n{ALLOW}\nzone: z"), "5: zone `z` does not exist"),
         (
             policy(f"on: {COLUMN}\nallow: [{{users: [a], access: [select], conditions: [x]}}]"),
             "4: unknown condition type `x`",
@@ -313,7 +316,7 @@ FILTER = "filter: [{groups: [public], where: x}]"
         ),
         (policy(f"on: {TABLE}\nfilter: [{{groups: [public]}}]"), "4: `where` must be a text"),
         (policy(f"on: {TABLE}\nfilter: [{{groups: [public], where: 1}}]"), "4: `where` must be a text"),
-        ("roles: {a: {roles: [b]}}\n", "there is no role `b`"),
+        ("roles: {a: {roles: [b]}}\n", "role `b` does not exist"),
         ("people: {a: {group: [x]}}\n", "unknown key `group` in a person (did you mean `groups`?)"),
     ],
 )
@@ -332,8 +335,8 @@ def test_a_fault_is_told_with_its_line(text: str, expected: str) -> None:
         ("a = 1 -- x", "comments"),
         ("a = 1 /* x */", "comments"),
         ("a = 1; DROP TABLE t", "a semicolon"),
-        ("a = '${x}'", "may not hold `${`"),
-        ("a = ${x}", "may not hold `${`"),
+        ("a = '${x}'", "must not contain `${`"),
+        ("a = ${x}", "must not contain `${`"),
         ("a = 'x", "is not closed"),
         ('a = "x', "is not closed"),
         ("a = `x", "is not closed"),
@@ -345,17 +348,17 @@ def test_a_fault_is_told_with_its_line(text: str, expected: str) -> None:
         ('a = R"x"', "raw strings"),
         ("a = '{USER}'", "is inside quotes"),
         ("`${{USER.region}}` = 1", "is inside a quoted name"),
-        ("a = 'x\\n${{USER.region}}'", "may not hold a backslash"),
-        ("a = ${{USER.region", "may not hold `${`"),
+        ("a = 'x\\n${{USER.region}}'", "must not contain a backslash"),
+        ("a = ${{USER.region", "must not contain `${`"),
         ("a = ${{eval('1')}}", "`eval('1')` is not a name that scripts know"),
         ("a = {USR}", "unknown token `{USR}` (did you mean `{USER}`?)"),
-        ("a = {col}", "means something in a custom mask only"),
-        ("a = 'x' {USER}", "would join the two"),
-        ("a = {USER} {USER.x}", "would join the two"),
-        ("a = {USER}'x'", "would join the two"),
-        ("a = x{USER}", "directly next to a name"),
-        ("a = {USER}x", "directly next to a name"),
-        ("a = t.{USER}", "directly next to a name"),
+        ("a = {col}", "is allowed in a custom mask only"),
+        ("a = 'x' {USER}", "would concatenate the two"),
+        ("a = {USER} {USER.x}", "would concatenate the two"),
+        ("a = {USER}'x'", "would concatenate the two"),
+        ("a = x{USER}", "adjacent to a name"),
+        ("a = {USER}x", "adjacent to a name"),
+        ("a = t.{USER}", "adjacent to a name"),
         ("a = 'x\x01'", "control characters"),
         ("a = '" + "x" * 20_000 + "'", "longer than"),
     ],
@@ -398,11 +401,11 @@ def test_filter_texts_that_are_bound(text: str, bound: str | None) -> None:
 def test_names_and_ids_are_taken_once() -> None:
     one = policy(f"on: {TABLE}\n{FILTER}\nid: 3")
     assert faults(one, z=one) == [
-        "z.yaml:2: there is a policy named `p` already (p.yaml:2)",
-        "z.yaml:5: id 3 is taken already (p.yaml:2)",
+        "z.yaml:2: policy `p` already exists (p.yaml:2)",
+        "z.yaml:5: id 3 is already used (p.yaml:2)",
     ]
     assert faults("roles: {r: {users: [a]}}\n", z="roles: {r: {users: [b]}}\n") == [
-        "z.yaml:1: there is a role named `r` already"
+        "z.yaml:1: role `r` already exists"
     ]
 
 
@@ -471,17 +474,17 @@ cases:
             "expected policy `q`, settled by `p`",
         ),
         ("{as: ann, on: {catalog: c, database: d}, expect: {visible: false}}", "expected visible false"),
-        ("{as: amy, on: {catalog: c, database: d, table: t}, expect: allow}", "`amy` is not known"),
+        ("{as: amy, on: {catalog: c, database: d, table: t}, expect: allow}", "unknown user `amy`"),
         ("{as: ann, on: {catalog: c, database: d, table: t}}", "a mapping (`key: value`) is expected here"),
-        ("{as: ann, on: {catalog: c, database: d, table: t}, expect: {}}", "a case must expect something"),
+        ("{as: ann, on: {catalog: c, database: d, table: t}, expect: {}}", "a case needs an expectation"),
         (
             "{as: ann, on: {catalog: c, database: d, table: t}, expect: permit}",
             "`effect` must be `allow` or `deny`",
         ),
-        ("{as: ann, on: {catalog: c, table: t}, expect: allow}", "do not lead from the root"),
+        ("{as: ann, on: {catalog: c, table: t}, expect: allow}", "do not form a path from the root"),
         (
             "{as: ann, on: {catalog: c, tabel: t}, expect: allow}",
-            "there is no level `tabel` (did you mean `table`?)",
+            "unknown level `tabel` (did you mean `table`?)",
         ),
         ("{as: ann, on: {catalog: c}, wants: fly, expect: allow}", "unknown access type `fly`"),
         ("{as: ann, on: {catalog: c}, expect: {mask: MASK}}", "a mask needs a column"),
@@ -512,7 +515,7 @@ def test_a_case_may_name_people_of_the_directory() -> None:
 def test_catalogs_of_services_that_do_not_exist() -> None:
     with pytest.raises(Faults) as caught:
         load_packs({}, DEFINITIONS, catalog_services={"c": "hvie"})
-    assert caught.value.faults == ("catalogs: there is no service `hvie` (did you mean `hive`?)",)
+    assert caught.value.faults == ("catalogs: service `hvie` does not exist (did you mean `hive`?)",)
 
 
 def test_no_packs_deny_everything() -> None:

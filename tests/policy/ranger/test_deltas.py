@@ -99,7 +99,7 @@ def test_changes_of_policies_on_tags() -> None:
 def test_a_tag_service_that_the_download_does_not_name_is_gone() -> None:
     old = {**OLD, "tagPolicies": {"serviceName": "t", "policies": [policy(20)]}}
     assert "tagPolicies" not in apply_deltas(old, changes((0, policy(6))))
-    fault = "policyDeltas: policies on tags change, and `tagPolicies` is missing"
+    fault = "policyDeltas: tag policies change, but `tagPolicies` is missing"
     assert faults_of(old, changes((0, policy(21, serviceType="tag")))) == (fault,)
 
 
@@ -138,21 +138,24 @@ def test_other_changes_need_a_full_download(change: Any) -> None:
     ("new", "fault"),
     [
         ([], "the download must be an object"),
-        (changes((0, policy(2)), policies=[policy(3)]), "policies or changes of policies, not both"),
+        (changes((0, policy(2)), policies=[policy(3)]), "policies or policy deltas, not both"),
         (
             changes((0, policy(2)), securityZones={"z": {"policies": [policy(3)]}}),
-            "policies or changes of policies, not both",
+            "policies or policy deltas, not both",
         ),
         (
             changes((0, policy(2)), tagPolicies={"policies": [policy(3)]}),
-            "tagPolicies.policies: a download holds policies or changes",
+            "tagPolicies.policies: a download must contain either policies or policy deltas",
         ),
         (changes(policyDeltas={}), "`policyDeltas` must be a list"),
         (changes(policyDeltas=[1]), "`policyDeltas` must hold objects"),
-        (changes(policyDeltas=[{"changeType": 0}]), "policyDeltas[0].policy: a change must bring its policy"),
+        (
+            changes(policyDeltas=[{"changeType": 0}]),
+            "policyDeltas[0].policy: a delta must contain its policy",
+        ),
         (changes(policyDeltas=[{"changeType": 2, "policy": {}}]), "policyDeltas[0].policy.id: `id` must be"),
         (changes((0, policy(2, serviceType="trino"))), "policy 2 is of service type `trino`, not `hive`"),
-        (changes((0, policy(2)), serviceName="other"), "these are changes of service `other`, not of `dev`"),
+        (changes((0, policy(2)), serviceName="other"), "these are deltas of service `other`, not of `dev`"),
     ],
 )
 def test_nonsense(new: Any, fault: str) -> None:
@@ -161,7 +164,7 @@ def test_nonsense(new: Any, fault: str) -> None:
 
 
 def test_an_old_state_without_ids_cannot_be_changed() -> None:
-    assert "no numbers for ids" in faults_of(download({"name": "x"}), changes((0, policy(2))))[0]
+    assert "ids that are not numbers" in faults_of(download({"name": "x"}), changes((0, policy(2))))[0]
 
 
 TAGS = {
@@ -214,7 +217,7 @@ def test_a_full_download_of_tags_replaces_them() -> None:
         (TAGS, {"isDelta": True, "serviceName": "x"}, "these are tags of service `x`, not of `dev`"),
         (TAGS, {"isDelta": True, "tags": []}, "`tags` must be an object"),
         (TAGS, {"isDelta": True, "serviceResources": [{}]}, "serviceResources[0].id: `id` must be a whole"),
-        ({"isDelta": True}, {"isDelta": True}, "changes of tags need tags that they change"),
+        ({"isDelta": True}, {"isDelta": True}, "tag deltas need a full set of tags to apply to"),
         (TAGS, 5, "the download must be an object"),
     ],
 )

@@ -106,10 +106,7 @@ def test_zones_of_an_export_come_from_a_file_of_their_own() -> None:
         service = loaded(export=export(zoned), zones=written).services["dev"]
         assert [z.name for z in service.zones] == ["z"]
         assert [p.zone for p in service.policies] == ["z"]
-    assert (
-        "there are policies of zone `z`, and no file tells what it holds"
-        in faults_of(export=export(zoned))[0]
-    )
+    assert "zone `z` has policies, but no file defines its resources" in faults_of(export=export(zoned))[0]
 
 
 def test_roles_of_several_files_are_one_set() -> None:
@@ -121,34 +118,37 @@ def test_what_belongs_to_nothing_is_told() -> None:
     found = loaded(tags=TAGS, gds={"serviceName": "dev", "gdsVersion": 1})
     assert found.services == {}
     assert found.warnings == (
-        "gds.json:1: there is no service `dev` whose data sharing this is",
-        "tags.json:1: there is no service `dev` whose tags these are",
+        "gds.json:1: service `dev` of this data sharing does not exist",
+        "tags.json:1: service `dev` of these tags does not exist",
     )
     alone = loaded(export=export(of("tags", "tag", policy(1, resources=at(tag="A"), policyItems=[]))))
-    assert "belong to no service of this export" in alone.warnings[0]
+    assert "do not belong to any service of this export" in alone.warnings[0]
 
 
 @pytest.mark.parametrize(
     ("files", "fault"),
     [
-        ({"x": {"hello": 1}}, "x.json:1: this holds neither policies"),
-        ({"x": []}, "x.json:1: this holds neither policies"),
-        ({"x": "text"}, "x.json:1: this holds neither policies"),
-        ({"x": b'{"serviceName": "dev", "policies": ['}, "x.json:1: not JSON: it ends in the middle"),
-        ({"a": download(), "b": download()}, "b.json:1: there are policies of service `dev` already"),
-        ({"a": download(policy()), "b": export(of("dev", "hive", policy()))}, "of service `dev` already"),
+        ({"x": {"hello": 1}}, "x.json:1: not Ranger policies"),
+        ({"x": []}, "x.json:1: not Ranger policies"),
+        ({"x": "text"}, "x.json:1: not Ranger policies"),
+        ({"x": b'{"serviceName": "dev", "policies": ['}, "x.json:1: not JSON: the file is truncated"),
+        ({"a": download(), "b": download()}, "b.json:1: policies of service `dev` were already loaded"),
+        (
+            {"a": download(policy()), "b": export(of("dev", "hive", policy()))},
+            "of service `dev` were already loaded",
+        ),
         ({"x": export(policy())}, "x.json:1: `service` must be a text"),
-        ({"x": export(of("k", "kafka", policy()))}, "no definition of service type `kafka`"),
+        ({"x": export(of("k", "kafka", policy()))}, "service type `kafka` has no definition"),
         ({"x": export("p")}, "x.json:1: a policy must be an object"),
         (
             {"x": export(of("a", "tag", policy(resources={})), of("b", "tag", policy(resources={})))},
-            "cannot say which service uses which of `a`, `b`",
+            "does not tell which service uses which of `a`, `b`",
         ),
         (
             {"x": {"name": "n", "resources": [{"name": "a", "parent": "b"}], "accessTypes": []}},
             "has no parent",
         ),
-        ({"x": hive(), "y": hive()}, "y.json:1: service `hive` is defined a second time"),
+        ({"x": hive(), "y": hive()}, "y.json:1: service `hive` is defined twice"),
         ({"x": {"rangerRoles": [{}]}}, "x.json:1: `name` must be a text"),
         ({"x": {"userAttrMapping": []}}, "x.json:1: `userAttrMapping` must be an object"),
     ],

@@ -177,14 +177,14 @@ def test_audit_filters_that_cannot_be_read_filter_nothing() -> None:
 def test_what_is_wrong_with_audit_filters_keeps_no_policy_away(filters: str) -> None:
     loaded = load(download(serviceConfig={"ranger.plugin.audit.filters": filters}))
     assert loaded.services["dev"].audit.filters == ()
-    assert "there are none" in loaded.warnings[-1]
+    assert "are ignored" in loaded.warnings[-1]
 
 
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"serviceResources": []}, "there is no resource `5`"),
-        ({"resourceToTagIds": {"05": [1]}}, "there is no resource `05`"),
+        ({"serviceResources": []}, "resource `5` does not exist"),
+        ({"resourceToTagIds": {"05": [1]}}, "resource `05` does not exist"),
         ({"serviceResources": [{"id": 5, "resourceElements": at(table="emp")}]}, "do not form a path"),
         ({"serviceResources": [{"id": 5}]}, "do not form a path"),
     ],
@@ -288,8 +288,10 @@ def test_policies_on_tags_of_a_zone_that_the_service_has_no_part_in_are_told() -
     zones = {"y": {"resources": [{"database": ["y"]}], "containsAssociatedTagService": True}}
     found = warnings_of(tagPolicies=info, securityZones=zones)
     assert found == (
-        "tagPolicies: the service has no part in zone `z`: policies on tags hold for nothing here: "
-        "1 `p1`, 2 `p2`, 3 `p3`, 4 `p4`, 5 `p5`, …",
+        (
+            "tagPolicies: the service has no resources in zone `z`: tag policies apply to nothing here: 1 "
+            "`p1`, 2 `p2`, 3 `p3`, 4 `p4`, 5 `p5`, …"
+        ),
     )
 
 
@@ -395,11 +397,11 @@ def test_a_definition_of_an_admin_takes_over_what_its_plugin_calls_things() -> N
         ({"id": None}, "policies[0]: policy `p1`: `id` is missing"),
         ({"id": "x"}, "`id` must be a whole number, not the text `x`"),
         ({"name": 5}, "`name` must be a text, not a number"),
-        ({"policyType": 3}, "there is no policy type 3"),
-        ({"policyPriority": 2}, "priority is 0 (normal) or 1 (override), not 2"),
+        ({"policyType": 3}, "unknown policy type 3"),
+        ({"policyPriority": 2}, "priority must be 0 (normal) or 1 (override), not 2"),
         ({"isEnabled": "perhaps"}, "`isEnabled` must be true or false, not the text `perhaps`"),
         ({"resources": []}, "`resources` must be an object (`{…}`), not a list"),
-        ({"resources": at(databse="x")}, "there is no level `databse` (did you mean `database`?)"),
+        ({"resources": at(databse="x")}, "unknown level `databse` (did you mean `database`?)"),
         ({"resources": {"database": "x"}}, "`database` must be an object (`{…}`), not the text `x`"),
         ({"resources": {"database": {"values": "x"}}}, "`values` must be a list, not the text `x`"),
         ({"resources": {"database": {"values": [1]}}}, "`values` must hold texts, not a number"),
@@ -427,11 +429,11 @@ def test_a_definition_of_an_admin_takes_over_what_its_plugin_calls_things() -> N
                     item("select", dataMaskInfo={"dataMaskType": "CUSTOM", "valueExpr": "{col} -- x"})
                 ],
             },
-            "a custom mask may not hold comments",
+            "a custom mask must not contain comments",
         ),
         (
             {"policyType": 2, "rowFilterPolicyItems": [item("select", rowFilterInfo={"filterExpr": "a; b"})]},
-            "a row filter may not hold a semicolon",
+            "a row filter must not contain a semicolon",
         ),
         ({"validitySchedules": "always"}, "`validitySchedules` must be a list, not the text `always`"),
         ({"policyLabels": "blue"}, "`policyLabels` must be a list"),
@@ -450,20 +452,23 @@ def test_faults_of_a_policy(change: dict[str, Any], fault: str) -> None:
         ({"policyVersion": "new"}, "policyVersion: `policyVersion` must be a whole number"),
         ({"serviceDef": []}, "serviceDef: service definition: `serviceDef` must be an object"),
         ({"serviceDef": {}}, "serviceDef.name: service definition: `name` must be a text"),
-        ({"policyDeltas": [{}]}, "policyDeltas: these are changes of policies"),
-        ({"securityZones": {"z": {"policyDeltas": [{}]}}}, "securityZones.z.policyDeltas: these are changes"),
-        ({"securityZones": {"z": {"resources": [{"db": ["x"]}]}}}, "zone `z`: no level `db`"),
+        ({"policyDeltas": [{}]}, "policyDeltas: these are policy deltas"),
+        (
+            {"securityZones": {"z": {"policyDeltas": [{}]}}},
+            "securityZones.z.policyDeltas: these are policy deltas",
+        ),
+        ({"securityZones": {"z": {"resources": [{"db": ["x"]}]}}}, "zone `z`: unknown level `db`"),
         ({"securityZones": {"z": 1}}, "securityZones.z: `z` must be an object"),
         ({"roles": [{"users": []}]}, "roles[0].name: `name` must be a text"),
         ({"roles": {"rangerRoles": [{"name": "r", "users": [{}]}]}}, "roles.rangerRoles[0].users[0].name:"),
         ({"userStore": {"userAttrMapping": {"ann": []}}}, "userStore.userAttrMapping.ann: `ann` must be an"),
-        ({"tags": {"isDelta": True}}, "tags: these are changes of tags"),
-        ({"tags": {"op": "delete"}}, "tags.op: `delete` says what to take away"),
+        ({"tags": {"isDelta": True}}, "tags: these are tag deltas"),
+        ({"tags": {"op": "delete"}}, "tags.op: `delete` is a deletion"),
         ({"tags": {"tags": {"x": {"type": "A"}}}}, "tags.tags.x: a tag's id must be a whole number"),
         ({"tags": {"tags": {"1": {}}}}, "tags.tags.1.type: `type` must be a text"),
         (
             {"tags": {"serviceResources": [{"id": 1}], "resourceToTagIds": {"1": [9]}}},
-            "tags.resourceToTagIds.1[0]: there is no tag 9",
+            "tags.resourceToTagIds.1[0]: tag 9 does not exist",
         ),
     ],
 )
@@ -513,17 +518,17 @@ def test_policies_of_a_file_know_their_place() -> None:
         ({"resources": {}}, "a policy without resources never matches"),
         (
             {"policyType": 2, "resources": at(database="d", table="t", column="c")},
-            "row-filter policies know no level `column`, so it never matches",
+            "row-filter policies do not support level `column`, so it never matches",
         ),
         (
             {"policyItems": [item("select", conditions=[{"type": "moon", "values": []}])]},
-            "there is no condition `moon`: it counts against access",
+            "unknown condition `moon`: it counts against access",
         ),
-        ({"service": "prod"}, "it names service `prod` and stands among the policies of `dev`, where it"),
-        ({"policyItems": [item("select", users=["ann", " bob"])]}, "` bob` has blanks around it, so it is"),
-        ({"denyPolicyItems": [item("select", groups=["staff "])]}, "`staff ` has blanks around it, so it is"),
-        ({"policyItems": [item("select", roles=["\tclerks"])]}, "`\tclerks` has blanks around it, so it is"),
-        ({"zoneName": "z"}, "it names zone `z` and stands among the policies of no zone"),
+        ({"service": "prod"}, "it names service `prod` but is among the policies of `dev`, where it"),
+        ({"policyItems": [item("select", users=["ann", " bob"])]}, "` bob` has surrounding blanks, so it"),
+        ({"denyPolicyItems": [item("select", groups=["staff "])]}, "`staff ` has surrounding blanks, so it"),
+        ({"policyItems": [item("select", roles=["\tclerks"])]}, "`\tclerks` has surrounding blanks, so it"),
+        ({"zoneName": "z"}, "it names zone `z` but is among the policies of no zone"),
         (
             {
                 "policyType": 1,
@@ -542,7 +547,10 @@ def test_policies_of_a_file_know_their_place() -> None:
             {"policyType": 2, "rowFilterPolicyItems": [item("select")]},
             "an item without `filterExpr` has no effect",
         ),
-        ({"validitySchedules": [{"startTime": "soon"}]}, "what it limits allows nothing, and denies"),
+        (
+            {"validitySchedules": [{"startTime": "soon"}]},
+            "until it is fixed, the policy allows nothing, and its denials",
+        ),
     ],
 )
 def test_warnings(change: dict[str, Any], warning: str) -> None:
@@ -554,7 +562,7 @@ def test_conditions_that_nobody_can_tell_are_warned_of() -> None:
     conditions = [{"name": "geo", "evaluator": "org.example.Geo"}]
     written = policy(policyItems=[item("select", conditions=[{"type": "geo", "values": ["x"]}])])
     found = load(download(written, serviceDef=hive(policyConditions=conditions))).warnings
-    assert any("condition `geo` cannot be told here (Geo)" in told for told in found)
+    assert any("condition `geo` is not supported (Geo)" in told for told in found)
 
 
 def test_markers_count_as_the_definition_says() -> None:
@@ -563,7 +571,7 @@ def test_markers_count_as_the_definition_says() -> None:
     (found,) = only(download(written)).policies
     assert found.allow[0].accesses == {"_read"}
     silent = warnings_of(written, serviceDef=hive(markerAccessTypes=[]))
-    assert any("`_READ` means: it grants nothing" in told for told in silent)
+    assert any("does not define `_READ`: it grants nothing" in told for told in silent)
 
 
 def test_a_mask_type_whose_transformer_is_not_understood_is_told() -> None:
@@ -581,15 +589,15 @@ def test_a_mask_type_whose_transformer_is_not_understood_is_told() -> None:
     ):
         masks = {**hive()["dataMaskDef"], "maskTypes": [{"name": "SHUFFLE", "transformer": transformer}]}
         found = warnings_of(written, serviceDef=hive(dataMaskDef=masks))
-        assert any("not understood what mask type `SHUFFLE` shows" in warning for warning in found) is told
+        assert any("what mask type `SHUFFLE` shows is not supported" in warning for warning in found) is told
 
 
 def test_roles_that_contain_each_other_are_harmless_and_told() -> None:
     roles = [{"name": "a", "roles": ["b"]}, {"name": "b", "roles": ["a", "gone"]}]
     found = warnings_of(roles=roles)
     assert any("contain each other: `a` → `b` → `a`" in told for told in found)
-    assert any("`b` contains `gone`, which is no role here" in told for told in found)
+    assert any("`b` contains `gone`, which is not a role here" in told for told in found)
 
 
 def test_two_policies_with_one_id_are_told() -> None:
-    assert any("2 policies with the id 1" in told for told in warnings_of(policy(1), policy(1)))
+    assert any("2 policies have the id 1" in told for told in warnings_of(policy(1), policy(1)))

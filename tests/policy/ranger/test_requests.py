@@ -352,7 +352,7 @@ def test_one_service_of_several() -> None:
     assert evaluate(two_services(), request(serviceName="two"))["policyId"] == 2
     for name, fault in (
         (None, "`serviceName` is missing"),
-        ("tow", "no service `tow` (did you mean `two`?)"),
+        ("tow", "service `tow` does not exist (did you mean `two`?)"),
     ):
         with pytest.raises(Faults, match=fault.replace("(", r"\(").replace(")", r"\)").replace("?", r"\?")):
             evaluate(two_services(), request(serviceName=name))
@@ -388,7 +388,7 @@ def test_unknown_fields_count_for_nothing() -> None:
         ({"context": {"TAGS": [{}]}}, "`type` must be a text"),
         ({"context": {"ALLACCESSTYPES": "select"}}, "`ALLACCESSTYPES` must be a list"),
         ({"context": {"ALLACCESSTYPEGROUPS": ["select"]}}, "`group` must be a list"),
-        ({"accessTime": "soon"}, "`accessTime` is no date"),
+        ({"accessTime": "soon"}, "`accessTime` is not a date"),
         ({"ignoreDescendantDeny": 7}, "`ignoreDescendantDeny` must be true or false"),
     ],
 )

@@ -86,13 +86,13 @@ def test_a_schedule_in_full() -> None:
 @pytest.mark.parametrize(
     ("written", "warning"),
     [
-        ({"startTime": "tomorrow"}, "`startTime` is no time"),
-        ({"endTime": "2026/02/30 00:00:00"}, "`endTime` is no time"),
+        ({"startTime": "tomorrow"}, "`startTime` must be a time"),
+        ({"endTime": "2026/02/30 00:00:00"}, "`endTime` must be a time"),
         ({"startTime": "2026/01/01", "timeZone": "Mars/Base"}, "Mars/Base"),
         ({"startTime": "2026/01/02", "endTime": "2026/01/01"}, "is not before the end"),
         (
             {"recurrences": [{"schedule": {"hour": "25"}, "interval": {"hours": 1}}]},
-            "`hour` goes from 0 to 23",
+            "`hour` must be from 0 to 23",
         ),
         ({"recurrences": [{"schedule": {"hour": "1", "dayOfWeek": "1"}}]}, "at least a minute"),
     ],
@@ -100,7 +100,9 @@ def test_a_schedule_in_full() -> None:
 def test_one_that_makes_no_sense_is_there_and_cannot_be_told(written: dict[str, Any], warning: str) -> None:
     found, warnings = schedules(written)
     assert found[0].invalid
-    assert any(warning in told and "denies, masks and filters at any time" in told for told in warnings)
+    assert any(
+        warning in told and "denials, masks and filters apply at all times" in told for told in warnings
+    )
     assert compile_schedules(found)(NOON) is None
 
 
@@ -116,7 +118,7 @@ def test_what_only_rangers_validator_refuses_is_taken_at_its_word(written: dict[
     found, warnings = schedules(written)
     assert not found[0].invalid
     assert warnings
-    assert not any("at any time" in told for told in warnings)
+    assert not any("apply at all times" in told for told in warnings)
     assert compile_schedules(found)(NOON) is not None
 
 

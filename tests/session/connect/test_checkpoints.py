@@ -42,7 +42,7 @@ async def test_it_begins_or_goes_on(step: Step) -> None:
 
 async def test_one_that_began_with_other_things_is_not_gone_on_with() -> None:
     world = starting(found("_before"))
-    with pytest.raises(StatementRefused, match="the checkpoint at `file:/mine` began with other"):
+    with pytest.raises(StatementRefused, match="the checkpoint at `file:/mine` was started with other"):
         await world.run(table("t"))
     assert world.spark.received[1:] == [LISTING]
 

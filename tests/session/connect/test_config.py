@@ -118,7 +118,7 @@ def test_a_pinned_key_is_refused_whatever_policies_say(key: str) -> None:
         refusal = ask(always, set=one(spelling, other))
         assert isinstance(refusal, CallRefusal)
         assert (refusal.code, refusal.sqlstate) == ("NOT_GOVERNABLE", "0A000")
-        assert "is pinned by Sluice" in refusal.message
+        assert "is fixed by Sluice" in refusal.message
         unset = ask(always, unset=KINDS.Unset(keys=[spelling]))
         assert isinstance(unset, CallRefusal)
 
@@ -158,8 +158,8 @@ def test_pins_and_missing_grants_are_told_together() -> None:
     refusal = refused(set=setting(spark__sql__caseSensitive="true", a__b="1", spark__sql__extensions="x"))
     assert refusal.code == "NOT_GOVERNABLE"
     assert refusal.message == (
-        "the settings `spark.sql.caseSensitive`, `spark.sql.extensions` shape how statements are read and "
-        "are pinned by Sluice; user bob needs set on setting a.b"
+        "the settings `spark.sql.caseSensitive`, `spark.sql.extensions` affect how statements are parsed "
+        "and are fixed by Sluice; user bob needs set on setting a.b"
     )
 
 
@@ -173,8 +173,10 @@ def test_silent_setting_warns_of_what_it_leaves_out() -> None:
     assert list(shown.warnings) == [
         "Spark's own",
         "Failed to set a.b due to [SLUICE_ACCESS_DENIED] user bob needs set on setting a.b",
-        "Failed to set spark.sql.caseSensitive due to [SLUICE_NOT_GOVERNABLE] the setting "
-        "`spark.sql.caseSensitive` shapes how statements are read and is pinned by Sluice",
+        (
+            "Failed to set spark.sql.caseSensitive due to [SLUICE_NOT_GOVERNABLE] the setting "
+            "`spark.sql.caseSensitive` affects how statements are parsed and is fixed by Sluice"
+        ),
     ]
 
 

@@ -136,7 +136,7 @@ async def test_views_are_made_again_and_checkpoints_end_when_policies_change(rea
     relation = made[0].checkpoint_command_result.relation.relation_id
     await world.bobs(cached(relation))
     await world.bobs(sql("CREATE TEMPORARY VIEW crew AS SELECT * FROM staff"))
-    with pytest.raises(StatementRefused, match="`crew` may read `staff`; drop that one first"):
+    with pytest.raises(StatementRefused, match="`crew` may read `staff`; drop `crew` first"):
         await world.bobs(sql("DROP VIEW staff"))
     await world.bobs(sql("DROP VIEW crew"))
     world.spark.received.clear()

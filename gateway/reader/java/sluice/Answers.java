@@ -129,7 +129,7 @@ final class Answers {
         WrittenForms.ViewText view = parsed.forms().viewText();
         told.put("brought", Boolean.valueOf(Extensions.brought(parsed.root)));
         told.put("view_text", view == null ? null : view.json());
-        told.put("tree", ExpressionTree.of(parsed, walk.nameSpans));
+        told.put("tree", ExpressionTree.of(parsed, walk));
         told.put("doubled_quotes", Boolean.valueOf(parsed.forms().doubledQuotes()));
         return told;
     }

@@ -6,14 +6,18 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.spark.sql.catalyst.analysis.MultiAlias;
 import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
+import org.apache.spark.sql.catalyst.analysis.Star;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedGenerator;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedInlineTable;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedOrdinal;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
-import org.apache.spark.sql.catalyst.analysis.UnresolvedStar;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedSubqueryColumnAliases;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTVFAliases;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
@@ -21,16 +25,19 @@ import org.apache.spark.sql.catalyst.expressions.Like;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression;
 import org.apache.spark.sql.catalyst.expressions.UnresolvedNamedLambdaVariable;
+import org.apache.spark.sql.catalyst.expressions.UnresolvedWindowExpression;
 import org.apache.spark.sql.catalyst.plans.JoinType;
 import org.apache.spark.sql.catalyst.plans.NaturalJoin;
 import org.apache.spark.sql.catalyst.plans.UsingJoin;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LateralJoin;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
+import org.apache.spark.sql.catalyst.plans.logical.WithWindowDefinition;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 
 /**
@@ -42,23 +49,26 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 final class ExpressionTree {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final List NONE = new ArrayList();
-    private static final int MAX_NODES = 2000;
+    private static final int MAX_NODES = 8000;
     private static final int MAX_LEVELS = 100;
 
     private final ParsedText parsed;
     /** Name node → its span; empty within an expression, where nobody asks. */
     private final Map spans;
+    /** Column or star node → its span. */
+    private final Map columns;
     private int nodes;
 
-    private ExpressionTree(ParsedText parsed, Map spans) {
+    private ExpressionTree(ParsedText parsed, PlanWalk walk) {
         this.parsed = parsed;
-        this.spans = spans;
+        this.spans = walk.nameSpans;
+        this.columns = walk.columnSpans;
     }
 
     /** The tree of a text as JSON, or null for one that is too large. As text it costs who does not look at it
      *  next to nothing. */
-    static String of(ParsedText parsed, Map spans) {
-        ExpressionTree tree = new ExpressionTree(parsed, spans);
+    static String of(ParsedText parsed, PlanWalk walk) {
+        ExpressionTree tree = new ExpressionTree(parsed, walk);
         Map told = parsed.root instanceof Expression
             ? tree.expression((Expression) parsed.root, 0) : tree.plan((LogicalPlan) parsed.root, 0);
         try {
@@ -98,8 +108,18 @@ final class ExpressionTree {
         } else if (expression instanceof UnresolvedOrdinal) {
             told.put("type", "int");
             told.put("value", String.valueOf(((UnresolvedOrdinal) expression).ordinal()));
-        } else if (expression instanceof UnresolvedStar) {
-            told.put("parts", PlanWalk.starQualifier(expression));
+        } else if (expression instanceof Star) {
+            Object given = ScalaValues.callOr(expression, "colNames", null);
+            told.put("parts", given == null ? PlanWalk.starQualifier(expression) : ScalaValues.strings(given));
+            starred(expression, told, level);
+            ParsedText.Span span = (ParsedText.Span) columns.get(expression);
+            told.put("span", span == null ? null : span.json());
+        } else if (expression instanceof MultiAlias) {
+            told.put("parts", ScalaValues.strings(((MultiAlias) expression).names()));
+        } else if (expression instanceof UnresolvedWindowExpression) {
+            List name = new ArrayList();
+            name.add(((UnresolvedWindowExpression) expression).windowSpec().name());
+            told.put("parts", name);
         } else if (expression instanceof UnresolvedFunction) {
             UnresolvedFunction function = (UnresolvedFunction) expression;
             told.put("parts", ScalaValues.strings(function.nameParts()));
@@ -114,6 +134,24 @@ final class ExpressionTree {
             told.put("plans", plans);
         }
         return told;
+    }
+
+    /** What a star leaves out, of Sparks that know it, and what it has in their places, if it has something. */
+    private void starred(Expression star, Map told, int level) {
+        Object excepts = ScalaValues.callOr(star, "excepts", null);
+        if (excepts == null) {
+            return;
+        }
+        List without = new ArrayList();
+        List all = ScalaValues.list((scala.collection.Iterable) excepts);
+        for (int i = 0; i < all.size(); i++) {
+            without.add(ScalaValues.strings(all.get(i)));
+        }
+        told.put("without", without);
+        Object replaced = ScalaValues.callOr(star, "replacements", null);
+        if (replaced instanceof scala.Option && ((scala.Option) replaced).isDefined()) {
+            told.put("children", expressions(((scala.Option) replaced).get(), level));
+        }
     }
 
     private Map plan(LogicalPlan plan, int level) {
@@ -136,7 +174,15 @@ final class ExpressionTree {
                 plans.add(plan((LogicalPlan) relation.productElement(1), level + 1));
             }
         }
-        Map told = node(plan, expressions(plan.expressions(), level), plans);
+        List expressions = expressions(plan.expressions(), level);
+        if (plan instanceof WithWindowDefinition) {
+            List windows = ScalaValues.list(((WithWindowDefinition) plan).windowDefinitions().toSeq());
+            for (int i = 0; i < windows.size(); i++) {
+                names.add(((scala.Tuple2) windows.get(i))._1());
+                expressions.add(expression((Expression) ((scala.Tuple2) windows.get(i))._2(), level + 1));
+            }
+        }
+        Map told = node(plan, expressions, plans);
         if (plan instanceof UnresolvedRelation) {
             names = ScalaValues.strings(((UnresolvedRelation) plan).multipartIdentifier());
             ParsedText.Span span = (ParsedText.Span) spans.get(plan);
@@ -145,12 +191,21 @@ final class ExpressionTree {
             names.add(((SubqueryAlias) plan).identifier().name());
         } else if (plan instanceof UnresolvedSubqueryColumnAliases) {
             names = ScalaValues.strings(((UnresolvedSubqueryColumnAliases) plan).outputColumnNames());
+        } else if (plan instanceof UnresolvedTVFAliases) {
+            names = ScalaValues.strings(((UnresolvedTVFAliases) plan).outputNames());
+        } else if (plan instanceof UnresolvedTableValuedFunction) {
+            names = ScalaValues.strings(((UnresolvedTableValuedFunction) plan).name());
+        } else if (plan instanceof UnresolvedInlineTable) {
+            names = ScalaValues.strings(((UnresolvedInlineTable) plan).names());
+        } else if (plan instanceof UnresolvedWith) {
+            boolean recursive = Boolean.TRUE.equals(ScalaValues.callOr(plan, "allowRecursion", null));
+            told.put("mode", recursive ? "RECURSIVE" : "");
         } else if (plan instanceof Aggregate) {
             told.put("value", String.valueOf(((Aggregate) plan).groupingExpressions().size()));
         } else if (plan instanceof Generate && ((Generate) plan).qualifier().isDefined()) {
             names.add(((Generate) plan).qualifier().get());
-        } else if (plan instanceof Join) {
-            JoinType type = ((Join) plan).joinType();
+        } else if (plan instanceof Join || plan instanceof LateralJoin) {
+            JoinType type = plan instanceof Join ? ((Join) plan).joinType() : ((LateralJoin) plan).joinType();
             String natural = "";
             if (type instanceof UsingJoin) {
                 names = ScalaValues.strings(((UsingJoin) type).usingColumns());
