@@ -345,7 +345,7 @@ async def test_what_no_column_stands_nearer_to_can_be_named(
         "FROM employee |> AS e |> EXTEND 1 AS x |> NATURAL JOIN department |> SELECT x",
         "FROM employee |> PIVOT (count(*) FOR name IN ('a')) |> SELECT a",
         "FROM employee |> AS e |> SELECT e.* |> SELECT id",
-        # Column analysis does not follow these.
+        "SELECT y.id FROM employee, LATERAL (SELECT employee.*) y",
         "SELECT transform(array(1), x -> hash(*)) FROM employee",
         "SELECT y.v FROM employee, LATERAL (SELECT hash(employee.*) AS v) y",
         "SELECT id FROM employee UNION ALL SELECT hash(*) FROM employee",
