@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -398,25 +399,22 @@ def test_a_views_function_reads_no_table_of_whoever_asks(
             ]
     spark.query(*made, user="loader")
     with session(gateway, endpoint, "ann") as ann, gateway.session("ann", PASSWORD) as frames:
-        for place in ("race_elsewhere", "race"):
-            ann(f"USE {place}")
-            frames.sql(f"USE {place}").collect()
-            for name in BODIES:
-                for how in ("calls", "again"):
-                    view = f"race.free_{how}_{name}"
-                    text = f"SELECT id, n FROM {view}"
-                    assert ann(text) == spark.query(f"USE {place}", text) == [(1, 1)], view
-                    view = f"race.guarded_{how}_{name}"
-                    asked: list[Callable[[], Any]] = [
-                        partial(ann, f"SELECT id, n FROM {view}"),
-                        lambda view=view: [tuple(row) for row in frames.table(view).collect()],
-                    ]
-                    for ask in asked:
-                        if name == "whole":
-                            assert ask() == [(2, 1)], view
-                            continue
-                        with pytest.raises((Error, PySparkException), match="without its catalog"):
-                            ask()
+        ann("USE race_elsewhere")
+        frames.sql("USE race_elsewhere").collect()
+        for name, how in itertools.product(BODIES, ("calls", "again")):
+            text = f"SELECT id, n FROM race.free_{how}_{name}"
+            assert ann(text) == spark.query("USE race_elsewhere", text) == [(1, 1)]
+            view = f"race.guarded_{how}_{name}"
+            asked: tuple[Callable[[], Any], ...] = (
+                partial(ann, f"SELECT id, n FROM {view}"),
+                frames.table(view).collect,
+            )
+            for ask in asked:
+                if name == "whole":
+                    assert [tuple(row) for row in ask()] == [(2, 1)], view
+                    continue
+                with pytest.raises((Error, PySparkException), match="without its catalog"):
+                    ask()
 
 
 @pytest.mark.parametrize("endpoint", ["thrift", "connect"])

@@ -461,7 +461,7 @@ def test_a_row_that_is_added_takes_no_place_of_a_hidden_one(lake: LakeSpark, gat
             "INSERT INTO {} SELECT 9, 'x'",
             "FROM (SELECT 1 AS id, 'x' AS email) INSERT INTO {} SELECT *",
         ):
-            with pytest.raises(Exception, match="hidden from or masked"):
+            with pytest.raises(Exception, match="SLUICE_ACCESS_DENIED"):
                 ask(text.format(keyed))
         ask(f"INSERT INTO {plain} VALUES (1, 'x')")
         assert dan(f"SELECT * FROM {keyed}") == [(1, "ann@x.example")]
