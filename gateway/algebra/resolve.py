@@ -292,6 +292,11 @@ class Resolver(Generic[V]):
         """Return what a star is of."""
         if star.plan_id is not None and self.by_plan:
             return self._of_plan(star.plan_id)
+        if star.qualifier:  # RULE (star-of-outer-query)
+            qualifier = tuple([part.lower() for part in star.qualifier])
+            for tiers in scope.levels:
+                if any(qualifier in one.qualifiers for tier in tiers for one in tier.columns):
+                    return tiers
         return scope.levels[0] if scope.levels else ()
 
     def _of_plan(self, plan_id: int) -> Sequence[RelationColumns[V]]:

@@ -28,6 +28,7 @@ from gateway.model.catalog import (
 )
 from gateway.model.definers import definer_of
 from gateway.model.reading_settings import PARSER_SETTINGS
+from gateway.model.table_formats import KEY_PROPERTIES
 from gateway.sql.metric_views import METRIC_VIEW, UnreadMetrics, metric_view
 
 Row = Sequence[Any]
@@ -67,8 +68,16 @@ def table_from_json(text: Any, name: TableName) -> Table:
         owner=_optional(described, "owner"),
         provider=_optional(described, "provider"),
         location=_optional(described, "location"),
+        replaces_rows=_replaces_rows(described.get("provider"), described.get("table_properties")),
         view=body,
     )
+
+
+def _replaces_rows(provider: object, properties: Mapping[str, Any] | str | None) -> bool:
+    """Whether a row that is added takes the place of the one with its key. The plain form has all properties
+    in one text, so one with the key in its value counts as well; so does a table without any."""
+    key = KEY_PROPERTIES.get(str(provider).lower())
+    return key is not None and (properties is None or key in properties)
 
 
 def _column(described: Any) -> Column:
@@ -348,6 +357,7 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
         owner=details.get("Owner"),
         provider=details.get("Provider"),
         location=details.get("Location"),
+        replaces_rows=_replaces_rows(details.get("Provider"), details.get("Table Properties")),
     )
 
 

@@ -80,23 +80,29 @@ def version_table(
 def some_version(now: Table, name: TableName, schemas: Sequence[Schema], current: Schema) -> Table:
     """Return a version of which nobody tells the columns, to be read by those of now: a name that a schema
     has had for what is called otherwise now could show that. Of which nobody tells the schemas, any could."""
-    called, taken = {one.id: one for one in current}, {column.name.lower() for column in now.columns}
+    called, names = {one.id: one for one in current}, _ids(current)
+    told = bool(schemas) and names.keys() == {column.name.lower() for column in now.columns}
     # RULE (version-names-unknown)
-    moved = not schemas or any(
-        (column.name.lower() in taken and there.name.lower() != column.name.lower())
-        or _has_moved_within(column, there)
+    moved = not told or any(
+        _have_moved(_ids(schema), names)
+        or any(_have_moved(one.fields, called[one.id].fields) for one in schema if one.id in called)
         for schema in schemas
-        for column in schema
-        if (there := called.get(column.id)) is not None
     )
     return replace(now, name=name, unfollowed=_UNKNOWN if moved else "")
 
 
-def _has_moved_within(then: SchemaColumn, now: SchemaColumn) -> bool:
-    """Whether a field of a column has the place of another that the column had then, and that it still has:
-    masks and filters that name one would be given the other."""
-    there = set(now.fields.values())
-    return any(now.fields.get(path, one) != one and one in there for path, one in then.fields.items())
+def _ids(schema: Schema) -> dict[str, str]:
+    return {column.name.lower(): column.id for column in schema}
+
+
+def _have_moved(then: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    """Whether a name was that of another column or field, of which one is there under another name at the
+    other time: masks and filters that name one would be given the other."""
+    were, there = set(then.values()), set(now.values())
+    # RULE (version-field-gone)
+    return any(
+        (other := now.get(name, one)) != one and (one in there or other in were) for name, one in then.items()
+    )
 
 
 def _list_renamed(
@@ -113,7 +119,7 @@ def _list_renamed(
         present = {there.name for _, there in pairs}
         others = {name for name in present if name.lower() != then}
         # RULE (version-fields-swapped)
-        if len(present) > 1 or any(_has_moved_within(one, there) for one, there in pairs):
+        if len(present) > 1 or any(_have_moved(one.fields, there.fields) for one, there in pairs):
             return None
         if not present and then in names_now:
             others = {column.name}  # another column of that name

@@ -181,6 +181,8 @@ class Table:
     """Of what is not governed, though its type is: why its definition cannot be read."""
     shadowed: bool = False
     """Whether a namespace has the same name: what is named below it need not be the table's metadata."""
+    replaces_rows: bool = False
+    """Whether a row that is added takes the place of the one with its key."""
     renamed: tuple[Renamed, ...] = ()
     """Of a version: its columns that have other names now."""
     unfollowed: str = ""

@@ -58,6 +58,9 @@ class TableFormat:
     """Whether a reader's `load` takes the name of a table; with a slash in it, it is a path."""
     kept_by_sessions: bool = False
     """Whether its catalogs keep what a table is, for each session of Spark by itself."""
+    key_property: str = ""
+    """Property of a table in which a row that is added takes the place of the one with its key; empty: rows
+    are only added."""
     sets: Mapping[str, str] = field(default_factory=dict)
     """Settings that its extension makes in a session, when that analyses its first plan."""
 
@@ -130,6 +133,7 @@ PAIMON = TableFormat(
         """.split()
     ),
     kept_by_sessions=True,
+    key_property="primary-key",
 )
 
 FORMATS: Mapping[str, TableFormat] = {one.name: one for one in (ICEBERG, DELTA, PAIMON)}
@@ -143,6 +147,7 @@ METADATA_TABLES: Mapping[str, frozenset[str]] = {
 NAMED_BELOW = frozenset(one.name for one in FORMATS.values() if one.named_below)
 BRANCHED = frozenset(one.name for one in FORMATS.values() if one.branched)
 LOADED_BY_NAME = frozenset(one.name for one in FORMATS.values() if one.loaded_by_name)
+KEY_PROPERTIES = {one.name: one.key_property for one in FORMATS.values() if one.key_property}
 KEPT_BY_SESSIONS = frozenset(one.name for one in FORMATS.values() if one.kept_by_sessions)
 
 LISTED_EXTENSIONS = frozenset(BY_EXTENSION)

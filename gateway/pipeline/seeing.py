@@ -24,7 +24,7 @@ from gateway.pipeline.judging import (
 from gateway.pipeline.rights import Accessing, Rights, SeenTable, combine_views
 from gateway.policy.engine import TableView
 from gateway.policy.views import merge_table_views
-from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse
+from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse, has_stars
 from gateway.sql.delta_commands import is_changes
 from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation, obligations_of
 from gateway.sql.leakproof import OuterConditions
@@ -153,7 +153,8 @@ def usage_of(prepared: Prepared, evaluation: Evaluation, *, hidden: bool = False
     if scanned is None:
         return Silent("a table does not exist")
     if prepared.place.expression:
-        return Silent("the columns of an expression cannot be resolved without its query")
+        why = "the columns of an expression cannot be resolved without its query"
+        return Silent(why, stars=has_stars(prepared.reading))
     return analyse(prepared.text, prepared.reading, scanned)
 
 

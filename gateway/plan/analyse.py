@@ -54,6 +54,7 @@ from gateway.sql.analyse import (
     Silent,
     Usage,
     cte_places,
+    has_stars,
     map_stored_tables,
     may_be_many,
     read_agreed,
@@ -122,15 +123,20 @@ def analyse_plan(
     view; `texts` and `expressions` have what is known of the text at a position of `reading.texts` and
     `reading.expressions`. To be called before the plan is guarded. `words`: what words mean is noted there.
     """
+    plan: _Sources | None = None
     try:
         plan = _Sources(reading, tables, texts or {}, expressions or {})
         return plan.usage(words or WordMeanings())
     except (Unclear, UnreadablePlan) as unclear:
-        return Silent(str(unclear))
+        why = str(unclear)
     except TooMuch:
-        return Silent("the plan has too many columns for column analysis")
+        why = "the plan has too many columns for column analysis"
     except RecursionError:
-        return Silent("the plan is nested too deep for column analysis")
+        why = "the plan is nested too deep for column analysis"
+    within = (use.reading for use in (expressions or {}).values())
+    stars = any(one.star for one in reading.columns) or has_stars(*within)
+    # RULE (schema-names-hidden)
+    return Silent(why, stars=stars or (plan is not None and plan.by_schema))
 
 
 class _Sources:
@@ -151,6 +157,7 @@ class _Sources:
         self.bound: dict[int, frozenset[str]] = {}
         self.tables: set[TableName] = set()
         self.of_texts: set[int] = set()
+        self.by_schema = False
         for at, table in tables.items():
             self._read(at, table)
         for at, use in texts.items():
@@ -194,6 +201,7 @@ class _Sources:
     def usage(self, words: WordMeanings) -> Usage:
         reads = PlanSources(reads=self.reads, expressions=self.texts, bound=self.bound)
         trees, notes = lower_relations(self._roots(), reads)
+        self.by_schema = notes.by_schema
         domain = _PlanUsageDomain(
             self.stored, frozenset(self.ctes), many=may_be_many, of_texts=frozenset(self.of_texts)
         )

@@ -349,6 +349,7 @@ class _Lowering:
     def _to_schema(self, message: pb.ToSchema, inputs: Sequence[RelationNode]) -> RelationNode:
         """`df.to(schema)`: the columns of these names, cast."""
         names = [item.name for item in message.schema.struct.fields]
+        self.notes.by_schema = True
         self.notes.made.update(name.lower() for name in names)
         items = [Alias(name, Cast(NamedColumn((name,)), "", tried=False)) for name in names]
         return Projection(inputs[0], tuple(items))

@@ -104,6 +104,8 @@ class PlanNotes:
     unnamed: bool = False
     """Whether it has relations whose columns' names are not known, or queries within, whose columns may have
     the names of columns around."""
+    by_schema: bool = False
+    """Whether it has `to(schema)`, by which a column that is not there is one of NULL."""
     references: dict[int, NamedColumn] = field(default_factory=dict)
     """What messages refer to columns by, by the identity of the message."""
     texts: dict[int, Expression] = field(default_factory=dict)

@@ -64,11 +64,18 @@ class Silent:
     reason: str
     unfound: bool = False
     """Whether the reason is a name that no column has, so that Spark refuses the statement."""
+    stars: bool = False
+    """Whether a star, or a pattern of columns, is written: hidden columns could be meant."""
 
     @property
     def disagrees(self) -> bool:
         """Whether it is silent because the two readers saw different relations or columns."""
         return self.reason.startswith("readers disagree")
+
+
+def has_stars(*readings: Reading) -> bool:
+    """Whether a star is in one of the texts."""
+    return any(column.star for reading in readings for column in reading.columns)
 
 
 def analyse(text: str, reading: Reading, scans: Sequence[ScannedTable]) -> Usage | Silent:
@@ -78,11 +85,11 @@ def analyse(text: str, reading: Reading, scans: Sequence[ScannedTable]) -> Usage
         domain = UsageDomain(map_stored_tables(scans), cte_places(reading), many=may_be_many)
         domain.statement(tree)
     except Unclear as unclear:
-        return Silent(unclear.why, unfound=isinstance(unclear, Unfound))
+        return Silent(unclear.why, unfound=isinstance(unclear, Unfound), stars=has_stars(reading))
     except TooMuch:
-        return Silent("the statement has too many columns for column analysis")
+        return Silent("the statement has too many columns for column analysis", stars=has_stars(reading))
     except RecursionError:
-        return Silent("the statement is nested too deep for column analysis")
+        return Silent("the statement is nested too deep for column analysis", stars=has_stars(reading))
     return usage_of_findings(domain.found, {scan.name for scan in scans if scan.name is not None})
 
 

@@ -171,6 +171,8 @@ class Evaluation:
                     f"could not determine how column {table.name}.{min(barred)} is used, and it may only "
                     "be shown, not compared, joined, grouped or sorted"
                 )
+            if hidden and usage.stars and (in_view or not self.star_shows_visible):
+                self._miss_all_columns(table, view, hidden)  # RULE (star-not-followed)
             return None
         folded = table.name.fold()
         used = usage.columns.get(folded, frozenset())
@@ -178,12 +180,7 @@ class Evaluation:
         if self.star_shows_visible and not in_view:  # RULE (star-in-view, star-visible-setting)
             used = used - ({name.lower() for name in hidden} - usage.named.get(folded, frozenset()))
         elif hidden and folded in usage.stars:
-            self.decisions.extend(view.allowed[name] for name in hidden)
-            self.missing.append(
-                f"select on every column of table {table.name}: `*`, NATURAL JOIN, aliases with a column "
-                "list and selecting columns by position or pattern use all of them (DESCRIBE lists the "
-                "columns that you may select)"
-            )
+            self._miss_all_columns(table, view, hidden)
         self._decide_columns(table, view, used, in_view=in_view)
         misused = sorted(barred & usage.computed.get(folded, frozenset()))
         if misused:  # RULE (show-only-not-compared)
@@ -192,6 +189,14 @@ class Evaluation:
                 f"shown, not compared, joined, grouped or sorted"
             )
         return tuple(sorted(used))
+
+    def _miss_all_columns(self, table: Table, view: TableView, hidden: Iterable[str]) -> None:
+        self.decisions.extend(view.allowed[name] for name in hidden)
+        self.missing.append(
+            f"select on every column of table {table.name}: `*`, NATURAL JOIN, aliases with a column "
+            "list and selecting columns by position or pattern use all of them (DESCRIBE lists the "
+            "columns that you may select)"
+        )
 
     def selectable(self, table: Table) -> tuple[Column, ...]:
         """Return the columns that the principal may select, or may in other company than they are in now:
@@ -268,10 +273,12 @@ class Evaluation:
         column must be selectable; of one that it changes, with no column granted at all, the command's own
         privilege decides.
         """
-        if (removed := self._deny_removals(required)) is not None:
+        replaced = self._list_replaced(required)
+        if (removed := self._deny_removals((*required.removed, *replaced))) is not None:
             return removed
         read, past = {*required.read, *required.shown}, {*required.past}
-        for name in dict.fromkeys((*required.raw, *required.read, *required.shown)):
+        changed = (*required.raw, *(name for name, _ in replaced))
+        for name in dict.fromkeys((*changed, *required.read, *required.shown)):
             view, table = self.view(name), self.catalog.table(name)
             if view is None or table is None:
                 continue
@@ -298,13 +305,19 @@ class Evaluation:
             required
         )
 
-    def _deny_removals(self, required: Required) -> Denied | None:
+    def _list_replaced(self, required: Required) -> list[tuple[TableName, str]]:
+        """Return the tables where rows that are added take the place of those with their keys, which go."""
+        tables = ((one.table, self.catalog.table(one.table)) for one in required.written)
+        # RULE (insert-replaces-rows)
+        return [(name, "delete") for name, table in tables if table is not None and table.replaces_rows]
+
+    def _deny_removals(self, removals: Iterable[tuple[TableName, str]]) -> Denied | None:
         """Deny to remove rows or columns of a table that the principal does not see, unless by name.
 
         Whoever sees a part of a table drops or replaces it by `drop` from a policy that lists it itself:
         `all` is given to see what masks and filters leave. Whoever sees nothing of it needs it likewise.
         """
-        for name, removing in required.removed:
+        for name, removing in removals:
             access = self._find_removal_privilege(name, removing)
             resource = self._add_owner(table_resource(name), access) if access is not None else None
             if access is None or resource is None:

@@ -84,9 +84,10 @@ def test_a_version_that_is_not_described_is_read_by_names_that_never_moved() -> 
     now = schema("1:a 2:b")
     for before in ("1:a 2:b", "1:a", "1:x 2:b", "3:b 1:a"):
         assert not some_version(table, NAME, [schema(before), now], now).unfollowed
-    for before in ("1:b 2:a", "2:A"):
+    for before in ("1:b 2:a", "2:A", "3:a 1:x 2:b"):
         assert some_version(table, NAME, [schema(before), now], now).unfollowed
-    # Nor where nobody tells the schemas: names may have moved.
+    # Nor where nobody tells the schemas, or others than those that are described: names may have moved.
+    assert some_version(table, NAME, [schema("1:a")], schema("1:a")).unfollowed
     assert some_version(table, NAME, [], []).unfollowed
 
 
@@ -169,6 +170,8 @@ def test_fields_that_changed_places_are_not_known(around: Any) -> None:
 
     assert unfollowed(struct(owner=2, author=3), struct(author=2, owner=3))
     assert unfollowed(struct(owner=2, author=3), struct(approver=2, owner=3))
+    # The other is gone by now, and what has its name was there.
+    assert unfollowed(struct(owner=2, author=3), struct(owner=3))
     # What is gone, or called as nothing was: names are names.
     for now in (struct(owner=2, author=3), struct(owner=2, x=3), struct(author=3, owner=2), struct(owner=9)):
         assert not unfollowed(struct(owner=2, author=3), now)

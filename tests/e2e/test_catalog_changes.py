@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -348,30 +350,71 @@ def test_what_functions_read_is_read_as_it_is_now(
                 assert ann(text) == [(count,)], text
 
 
-@pytest.mark.parametrize("endpoint", ["thrift", "connect"])
-def test_a_policys_function_reads_no_table_of_whoever_asks(
-    spark: Spark, gateway: RunningGateway, endpoint: str
-) -> None:
-    """Spark finds what the body of a function names in the session that calls it."""
-    bodies = {"bare": "most", "short": "race.most", "whole": "spark_catalog.race.most"}
+BODIES = {"bare": "most", "short": "race.most", "whole": "spark_catalog.race.most"}
+"""Functions, by what their bodies read."""
+
+
+def make_functions(spark: Spark) -> None:
     made = [
         "CREATE TABLE IF NOT EXISTS race.most USING parquet AS SELECT 1 AS n",
         "CREATE DATABASE IF NOT EXISTS race_elsewhere",
         "CREATE TABLE IF NOT EXISTS race_elsewhere.most USING parquet AS SELECT 9 AS n",
         "USE race",
     ]
-    for name, body in bodies.items():
+    for name, body in BODIES.items():
         made += [
             f"CREATE TABLE IF NOT EXISTS race.by_{name} USING parquet AS VALUES (1), (2) AS t(id)",
             f"CREATE OR REPLACE FUNCTION race.{name}() RETURNS INT RETURN (SELECT max(n) FROM {body})",
         ]
     spark.query(*made, user="loader")
+
+
+@pytest.mark.parametrize("endpoint", ["thrift", "connect"])
+def test_a_policys_function_reads_no_table_of_whoever_asks(
+    spark: Spark, gateway: RunningGateway, endpoint: str
+) -> None:
+    """Spark finds what the body of a function names in the session that calls it."""
+    make_functions(spark)
     with session(gateway, endpoint, "ann") as ann:
         ann("USE race_elsewhere")
         assert ann("SELECT id FROM race.by_whole") == [(1,)]
         for name in ("bare", "short"):
             with pytest.raises((Error, PySparkException), match="without a catalog"):
                 ann(f"SELECT id FROM race.by_{name}")
+
+
+@pytest.mark.parametrize("endpoint", ["thrift", "connect"])
+def test_a_views_function_reads_no_table_of_whoever_asks(
+    spark: Spark, gateway: RunningGateway, endpoint: str
+) -> None:
+    """A view that is written out is read where its reader is; by its own name, where it was made."""
+    make_functions(spark)
+    made = ["USE race"]
+    for name in BODIES:
+        for table in ("guarded", "free"):
+            made += [
+                f"CREATE OR REPLACE VIEW race.{table}_calls_{name} AS "
+                f"SELECT id, spark_catalog.race.{name}() AS n FROM {table}",
+                f"CREATE OR REPLACE VIEW race.{table}_again_{name} AS SELECT * FROM {table}_calls_{name}",
+            ]
+    spark.query(*made, user="loader")
+    with session(gateway, endpoint, "ann") as ann, gateway.session("ann", PASSWORD) as frames:
+        ann("USE race_elsewhere")
+        frames.sql("USE race_elsewhere").collect()
+        for name, how in itertools.product(BODIES, ("calls", "again")):
+            text = f"SELECT id, n FROM race.free_{how}_{name}"
+            assert ann(text) == spark.query("USE race_elsewhere", text) == [(1, 1)]
+            view = f"race.guarded_{how}_{name}"
+            asked: tuple[Callable[[], Any], ...] = (
+                partial(ann, f"SELECT id, n FROM {view}"),
+                frames.table(view).collect,
+            )
+            for ask in asked:
+                if name == "whole":
+                    assert [tuple(row) for row in ask()] == [(2, 1)], view
+                    continue
+                with pytest.raises((Error, PySparkException), match="without its catalog"):
+                    ask()
 
 
 @pytest.mark.parametrize("endpoint", ["thrift", "connect"])

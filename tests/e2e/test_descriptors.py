@@ -40,10 +40,12 @@ LIMITED = (
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
 BEGUN = {
     "port": b"\x01\x00\x00\x00\x05PLAIN",
+    "http_port": b"POST /cliservice HTTP/1.1\r\n",
     "connect_port": PREFACE,
     "admin_port": b"GET /readyz HTTP/1.1\r\n",
 }
 """What a client of each listener says first."""
+NAMES = {"port": "thrift", "http_port": "thrift_http", "connect_port": "connect", "admin_port": "admin"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -66,6 +68,7 @@ def gateway(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
         spark,
         PACK,
         {"ann": ()},
+        listeners={name: {"port": 0} for name in NAMES.values()},
         # Whoever is in the crowd stays for as long as it is let.
         connections={"first_byte_s": 600},
         logins={"handshake_timeout_s": 600},
@@ -125,8 +128,9 @@ def test_users_are_served_beside_a_crowd_that_never_logs_in(
         took = {endpoint: log_in(gateway, endpoint) for endpoint in ENDPOINTS * 2}
         assert max(took.values()) < patience(5), took
         assert gateway.admin("/healthz")[0] == 200
-        name = {"port": "thrift"}.get(listener, listener.removesuffix("_port"))
-        assert f'sluice_connections_refused_total{{listener="{name}"' in gateway.admin("/metrics")[1]
+        assert (
+            f'sluice_connections_refused_total{{listener="{NAMES[listener]}"' in gateway.admin("/metrics")[1]
+        )
         pack = gateway.config.with_name("pack.yaml")
         for access in ("insert", "select"):
             pack.write_text(PACK.replace("[select]", f"[{access}]"))

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
+from pyspark.sql.types import IntegerType, StructType
 
 from gateway.model.statement import Cleared, PlanRequest, Refused, Verdict
 from gateway.pipeline import Rules
@@ -344,6 +345,10 @@ async def test_what_no_column_stands_nearer_to_can_be_named(
         "FROM employee |> AS e |> EXTEND 1 AS x |> NATURAL JOIN department |> SELECT x",
         "FROM employee |> PIVOT (count(*) FOR name IN ('a')) |> SELECT a",
         "FROM employee |> AS e |> SELECT e.* |> SELECT id",
+        "SELECT y.id FROM employee, LATERAL (SELECT employee.*) y",
+        "SELECT transform(array(1), x -> hash(*)) FROM employee",
+        "SELECT y.v FROM employee, LATERAL (SELECT hash(employee.*) AS v) y",
+        "SELECT id FROM employee UNION ALL SELECT hash(*) FROM employee",
     ],
 )
 async def test_what_means_all_columns_is_refused_as_a_star_is(
@@ -363,6 +368,13 @@ ALL_IN_FRAMES: list[Callable[[], Any]] = [
     lambda: (lambda e: e.select("id", e.colRegex("`s.*`")))(table("employee")),
     lambda: (lambda e: e.select(e.colRegex("`.*`")))(table("employee")),
     lambda: table("employee").dropna().select("name"),
+    lambda: table("employee").selectExpr("hash(*)"),
+    lambda: table("employee").where("hash(*) > 0").select("id"),
+    lambda: table("employee").groupBy(F.expr("hash(*)")).count(),
+    lambda: table("employee").select("id", table("employee").colRegex("`s.*`")),
+    lambda: (lambda e: e.select("id", e.colRegex("`(?i)s.*`")))(table("employee")),
+    lambda: table("employee").to(StructType().add("id", IntegerType()).add("salary", IntegerType())),
+    lambda: table("employee").to(StructType().add("id", IntegerType()).add(NOBODYS, IntegerType())),
 ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ SAMPLES = {
     "REPLACE TABLE": "REPLACE TABLE d.{0} (id INT) USING parquet",
     "TRUNCATE TABLE": "TRUNCATE TABLE d.{0}",
     "INSERT OVERWRITE": "INSERT OVERWRITE d.{0} VALUES (1, 'x')",
+    "INSERT INTO": "INSERT INTO d.{0} VALUES (1, 'x')",
     "DELETE": "DELETE FROM d.{0} WHERE id = 1",
     "UPDATE": "UPDATE d.{0} SET id = 1",
     "MERGE": "MERGE INTO d.{0} t USING d.plain s ON t.id = s.id WHEN MATCHED THEN DELETE",
@@ -30,6 +32,8 @@ SAMPLES = {
     "… RENAME TO": "ALTER TABLE d.{0} RENAME TO d.other",
 }
 """Statements of the table; frames are tried in tests/e2e/test_removing.py."""
+KEYED = ("INSERT INTO",)
+"""What removes rows only of tables where a row takes the place of the one with its key."""
 PART, NOTHING = ("filtered", "masked", "cut"), ("shut",)
 GRANTS = {
     "all": "[all]",
@@ -81,16 +85,23 @@ def world_of(granted: str) -> World:
     )
 
 
+def with_keys(there: World) -> World:
+    for name, table in there.tables.items():
+        there.tables[name] = replace(table, replaces_rows=True)
+    return there
+
+
 async def test_each_statement_of_ours_is_in_the_table() -> None:
     assert SAMPLES.keys() <= {name for name, _, _ in rows()}
 
 
 @pytest.mark.parametrize("granted", GRANTS)
 async def test_what_it_takes_is_what_the_table_says(reader: ReaderPool, granted: str) -> None:
-    there = world_of(GRANTS[granted])
+    without_keys, keyed = world_of(GRANTS[granted]), with_keys(world_of(GRANTS[granted]))
     for name, part, nothing in rows():
         if name not in SAMPLES:
             continue
+        there = keyed if name in KEYED else without_keys
         for table, wanted in [(one, part) for one in PART] + [(one, nothing) for one in NOTHING]:
             statement = Statement(
                 text=SAMPLES[name].format(table), principal=there.principal("who"), context=SessionContext()

@@ -342,6 +342,12 @@ REMOVALS = (
         "catalog.test_versions",
     ),
     Removal(
+        "version-field-gone",
+        "a name is not taken for another column's that is gone by now",
+        DropOperand(1),
+        "catalog.test_versions",
+    ),
+    Removal(
         "version-names-unknown",
         "a version is not read by the names of now where nobody tells which names there were",
         DropOperand(0),

@@ -21,6 +21,12 @@ from tests.removals.removing import Removal
 
 REMOVALS = (
     Removal(
+        "schema-names-hidden",
+        "`to` gives no column of NULL for one that is hidden",
+        DropOperand(1),
+        "pipeline.test_hidden_columns",
+    ),
+    Removal(
         "with-columns-lateral",
         "a later value of withColumns may use the name of an earlier one",
         Never(),

@@ -6,8 +6,8 @@ words: for those whose name or rule has one of them) one module is changed, and 
 its room is imported anew, the named modules of tests with it. Their tests run here, against one reader that
 stays, until one fails that held before. Prints JSON: name → the test that noticed it.
 
-This is no pytest: it expands `parametrize`, gives a test `reader` and the fixtures of its own module, and
-passes over tests that need other fixtures, or try values at random.
+This is no pytest: it expands `parametrize`, gives a test `reader`, `tmp_path` and the fixtures of its own
+module, and passes over tests that need other fixtures, or try values at random.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -116,6 +118,9 @@ class Fixtures:
         for made in (self._made, own):
             if name in made:
                 return made[name]
+        if name == "tmp_path":
+            own[name] = Path(stack.enter_context(TemporaryDirectory(prefix="sluice-removal-")))
+            return own[name]
         fixture = getattr(self._module, name, None)
         if not isinstance(fixture, _Fixture):
             raise Needs(name)

@@ -38,6 +38,24 @@ REMOVALS = (
         "pipeline.test_removing_documented pipeline.test_pipeline",
     ),
     Removal(
+        "star-of-outer-query",
+        "a star may be of a relation around its query",
+        Never(),
+        "pipeline.test_hidden_columns",
+    ),
+    Removal(
+        "star-not-followed",
+        "a star that column analysis does not follow means no fewer columns",
+        Deleted(),
+        "pipeline.test_hidden_columns",
+    ),
+    Removal(
+        "insert-replaces-rows",
+        "a row that is added replaces none that is not seen",
+        Becomes("[]"),
+        "pipeline.test_removing_documented",
+    ),
+    Removal(
         "drop-masked-database-by-name",
         "dropping all of a database with masks in it takes drop by name",
         Never(),

@@ -443,3 +443,28 @@ def test_a_version_has_the_masks_of_what_its_columns_are_called_by_now(
 def test_commands_read_no_column_that_was_renamed_outside(lake: LakeSpark, gateway: RunningGateway) -> None:
     made = "TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')"
     require_commands_read_no_renamed_column(lake, gateway, "paimon.shop", made, "ann@x.example")
+
+
+def test_a_row_that_is_added_takes_no_place_of_a_hidden_one(lake: LakeSpark, gateway: RunningGateway) -> None:
+    """Where a table has a primary key, INSERT removes the row with the same key, whoever sees it."""
+    keyed, plain = "paimon.shop.changed_keyed", "paimon.shop.changed_unkeyed"
+    lake.spark.query(
+        f"CREATE TABLE {keyed} (id INT, email STRING) TBLPROPERTIES ('primary-key' = 'id', 'bucket' = '1')",
+        f"CREATE TABLE {plain} (id INT, email STRING)",
+        *(f"INSERT INTO {table} VALUES (1, 'ann@x.example')" for table in (keyed, plain)),
+        user="loader",
+    )
+    with one_pack.session(gateway, "thrift", "bob") as ask, one_pack.session(gateway, "thrift", "dan") as dan:
+        for text in (
+            "INSERT INTO {} VALUES (1, 'x')",
+            "INSERT INTO {} (id) VALUES (1)",
+            "INSERT INTO {} SELECT 9, 'x'",
+            "FROM (SELECT 1 AS id, 'x' AS email) INSERT INTO {} SELECT *",
+        ):
+            with pytest.raises(Exception, match="SLUICE_ACCESS_DENIED"):
+                ask(text.format(keyed))
+        ask(f"INSERT INTO {plain} VALUES (1, 'x')")
+        assert dan(f"SELECT * FROM {keyed}") == [(1, "ann@x.example")]
+        assert dan(f"SELECT * FROM {plain}") == [(1, "ann@x.example"), (1, "x")]
+        dan(f"INSERT INTO {keyed} VALUES (1, 'x')")
+        assert dan(f"SELECT * FROM {keyed}") == [(1, "x")]
