@@ -168,6 +168,7 @@ class ImpersonationSettings(Section):
     users: tuple[Name, ...] = ()
     """Logins of BI servers and proxies."""
     groups: tuple[Name, ...] = ()
+    """Groups of such logins."""
     as_users: tuple[Name, ...] = ()
     """Users as whom they may act; `*` is everybody whom the user file or the directory has."""
     as_groups: tuple[Name, ...] = ()
