@@ -15,7 +15,7 @@ from gateway.algebra.usage import Parts, Unclear
 from gateway.model.lineage import Clause
 from gateway.plan.lineage_generators import generate_columns
 from gateway.plan.lineage_names import column_name
-from gateway.plan.lineage_structs import find_struct_field, infer_type, parts_of
+from gateway.plan.lineage_structs import find_struct_field, infer_type, list_built_fields, parts_of
 from gateway.plan.lowering_expressions import pattern_of
 from gateway.plan.rendering import render
 from gateway.sql.functions import AGGREGATES, GENERATORS
@@ -175,7 +175,20 @@ class PlanLineageExpressions(References):
                 types = [self.type_of(argument, place) for argument in function.arguments[:]]
                 return generate_columns(function, self.value(item, place), types)
         name = None if aliased else self.name_of(item, place)
-        return LineageRelation([Attribute(name, self.value(item, place))], RelationRows())
+        value = self.value(item, place)
+        if (fields := self._build_fields(item, place)) is not None:
+            value = replace(value, type=self.type_of(item, place), fields=fields)
+        return LineageRelation([Attribute(name, value)], RelationRows())
+
+    def _build_fields(self, item: pb.Expression, place: Environment) -> dict[str, Value] | None:
+        """Return the values of the fields of a struct that a function makes; None for anything else."""
+        found: dict[str, Value] = {}
+        for name, of in list_built_fields(item).items():
+            while of.WhichOneof("expr_type") == "alias":
+                of = of.alias.expr
+            value = self.value(of, place)
+            found[name] = replace(value, fields=self._build_fields(of, place) or value.fields)
+        return found or None
 
     def name_of(self, item: pb.Expression, place: Environment) -> str | None:
         """Return what Spark calls an expression without an alias, None where that is not known."""

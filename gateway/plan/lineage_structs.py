@@ -104,9 +104,15 @@ def find_struct_field(expression: pb.Expression) -> pb.Expression | None:
         of = find_struct_field(of) or of
     while of.WhichOneof("expr_type") == "alias":
         of = of.alias.expr
+    return list_built_fields(of).get(key.string.lower())
+
+
+def list_built_fields(of: pb.Expression) -> dict[str, pb.Expression]:
+    """Return the fields of a struct that a function makes; none of anything else, and where names are not
+    known or come twice."""
     fields = _fields(of.unresolved_function) if of.WhichOneof("expr_type") == "unresolved_function" else []
-    taken = [item for name, item in fields if name == key.string.lower()]
-    return taken[0] if len(taken) == 1 and all(name is not None for name, _ in fields) else None
+    found = {name: item for name, item in fields if name is not None}
+    return found if len(found) == len(fields) else {}
 
 
 def _fields(function: pb.Expression.UnresolvedFunction) -> list[tuple[str | None, pb.Expression]]:

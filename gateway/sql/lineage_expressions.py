@@ -7,8 +7,8 @@ are counted before anything is parsed.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -161,6 +161,25 @@ class SqlLineageExpressions(References):
         found = Sum()
         self._into(node, TRANSFORMED, place, ctes, found)
         return Attribute(None, found.value(SqlFragment(node, self.text)))
+
+    def build_fields(self, root: exp.Expr, place: Environment, ctes: Ctes) -> Mapping[str, Value] | None:
+        """Return the values of the fields of `struct(…)`; None for anything else, and where a name is not
+        written."""
+        node = root
+        while isinstance(node, exp.Paren):
+            node = node.this
+        if not isinstance(node, exp.Struct):
+            return None
+        found: dict[str, Value] = {}
+        for item in node.expressions:
+            if not isinstance(item, exp.PropertyEQ) or not isinstance(item.this, exp.Identifier):
+                return None
+            name, of = fold_identifier(item.this), item.expression
+            if name in found:
+                return None
+            value = self.value(of, place, ctes)
+            found[name] = replace(value, fields=self.build_fields(of, place, ctes) or value.fields)
+        return found
 
     def operands(self, nodes: Iterable[exp.Expr | None], place: Environment, ctes: Ctes) -> Value:
         """Return several expressions as one value."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import replace
 
 from gateway.algebra.usage import Parts, Unclear, is_literal
 from gateway.model.lineage import Clause
@@ -135,11 +134,7 @@ class References(ABC):
                 self.guessed[".".join(parts)] = None
             attribute = Attribute(parts[length - 1], merge_values(other.value for other in found))
         if length < len(parts):
-            type_ = attribute.value.type
-            for name in parts[length:]:
-                type_ = field_type(type_, name)
-            field_ = attribute.value.as_operand(TRANSFORMED, (".".join(parts),))
-            return Attribute(parts[-1], replace(field_, type=type_) if type_ else field_)
+            return Attribute(parts[-1], attribute.value.take_field(parts[length:], ".".join(parts)))
         return attribute
 
     def _guess(self, parts: Parts, place: Environment) -> Attribute | None:
@@ -188,13 +183,11 @@ class References(ABC):
         found = self._find_known(parts, place) or self._guess(parts, place)
         if found is None:
             raise Unclear(f"`{'.'.join(parts)}.*` does not name a relation in scope")
-        value = found.value.as_operand(TRANSFORMED)
         names = struct_fields(found.value.type)
         if names is None:
+            value = found.value.as_operand(TRANSFORMED)
             return [Attribute("*", value)], [Open((), None, value)]
-        type_ = found.value.type
-        fields = [(n, value.as_operand(TRANSFORMED, (f"{parts[-1]}.{n}",))) for n in names]
-        return [Attribute(n, replace(field_, type=field_type(type_, n))) for n, field_ in fields], []
+        return [Attribute(n, found.value.take_field((n,), f"{parts[-1]}.{n}")) for n in names], []
 
 
 def _parts(piece: Parts | ExtractedValue) -> Parts:

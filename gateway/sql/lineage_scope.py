@@ -9,12 +9,13 @@ Names resolve as in `gateway.algebra.resolve`; here a relation may also have col
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from gateway.algebra.usage import Parts, Unclear
 from gateway.model.lineage import Clause, Subtype
+from gateway.sql.lineage_types import field_type
 
 AttributeDependencies = dict[int, int]
 """Columns by number, and in which ways each takes part: a sum of the bits below."""
@@ -121,6 +122,18 @@ class Value:
     """The expressions that made it, one for each branch of a set operation; syntax, or text."""
     type: str = ""
     """As DDL writes it, where it is known: of what a table has, and of structs that are built."""
+    fields: Mapping[str, Value] | None = None
+    """Of a struct that an expression builds: the values of its fields, lower case. What merges values or
+    computes with them drops these, and each field counts as made of all."""
+
+    def take_field(self, names: Parts, written: str) -> Value:
+        """Return a field of a field of … the value."""
+        value, type_ = self, self.type
+        for name in names:
+            # RULE (lineage-field-of-built-struct)
+            value = (value.fields or {}).get(name, value)
+            type_ = field_type(type_, name)
+        return replace(value.as_operand(TRANSFORMED, (written,)), type=type_, fields=value.fields)
 
     def as_operand(self, way: OperandUse, written: tuple[object, ...] = ()) -> Value:
         """Return the value as an operand of an expression."""

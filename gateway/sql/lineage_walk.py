@@ -260,7 +260,8 @@ class SqlLineageWalk(SqlLineageExpressions):
                 continue
             attribute = self.attribute(node, place, ctes)
             if not attribute.value.type and (type_ := infer_type(node, self, place, ctes)):
-                attribute = replace(attribute, value=replace(attribute.value, type=type_))
+                fields = self.build_fields(node, place, ctes)
+                attribute = replace(attribute, value=replace(attribute.value, type=type_, fields=fields))
             if unnamed is not None:
                 attributes.append(Attribute(self.column_name(unnamed, place), attribute.value))
             elif name is not None:

@@ -309,6 +309,7 @@ SELECT final.ssn, window.p FROM a final JOIN b window ON final.i = window.i
 SELECT set.x, cast(set.y AS string) FROM a AS set
 # stars of structs that the query builds
 SELECT st.* FROM (SELECT named_struct('p', ssn, 'q', x) AS st FROM a)
+SELECT st.p.q, st.r FROM (SELECT struct(struct(ssn AS q, x) AS p, y AS r) AS st FROM a WHERE x > 1)
 SELECT st.*, i FROM (SELECT i, struct(ssn, x AS z, y + 1) AS st FROM a)
 SELECT z FROM (SELECT st.* FROM (SELECT max(struct(ssn, x AS z)) AS st FROM a))
 SELECT st.* FROM (SELECT struct(*) AS st FROM c)

@@ -146,6 +146,7 @@ def _items(text: str) -> Iterator[str]:
 
 _STRUCT = re.compile(r"\b(?:named_)?struct\(")
 _TAKEN = re.compile(r"\.(\w+)")
+_OF_COLUMN = re.compile(r"\w+#(?P<id>\d+)(?=\.\w)")
 
 
 def _taken(text: str) -> str:
@@ -165,12 +166,28 @@ def _taken(text: str) -> str:
     return text
 
 
+def _built(text: str) -> str | None:
+    """Return the expression of `named_struct(…) AS name`; None of any other."""
+    text = text.rpartition(" AS ")[0].strip()
+    match = _STRUCT.match(text)
+    if match is None:
+        return None
+    depth = 1
+    for i in range(match.end(), len(text)):
+        depth += (text[i] == "(") - (text[i] == ")")
+        if depth == 0:
+            return text if i == len(text) - 1 else None
+    return None
+
+
 class _Reading:
     """One pass over a plan."""
 
     def __init__(self, loops: dict[str, list[Columns]] | None = None) -> None:
         self.of: dict[int, Columns] = {}
         self.last: dict[int, str] = {}
+        self.structs: dict[int, str] = {}
+        """Columns that are structs built by an expression: what builds them."""
         self.deciding: set[str] = set()
         self.windows: set[str] = set()
         self.distinct: set[str] = set()
@@ -199,6 +216,8 @@ class _Reading:
         plans = iter(inner)
         found: set[str] = set()
         text = _taken(text)
+        while (written := _OF_COLUMN.sub(self._struct_of, text)) != text:
+            text = _taken(written)
 
         def subquery(match: re.Match[str]) -> str:
             outputs = next(plans, [])
@@ -216,6 +235,9 @@ class _Reading:
             found |= self.of[number]
         return frozenset(found)
 
+    def _struct_of(self, match: re.Match[str]) -> str:
+        return self.structs.get(int(match["id"]), match[0])
+
     def _project(self, items: str, inner: list[list[int]]) -> list[int]:
         outputs, plans = [], iter(inner)
         for item in _items(items):
@@ -230,6 +252,8 @@ class _Reading:
             else:
                 value = self.columns(item[: last.start()], mine)
                 outputs.append(self._defined(item, value))
+                if (built := _built(item[: last.start()])) is not None:
+                    self.structs[number] = built
         return outputs
 
     def outputs(self, node: Node) -> list[int]:

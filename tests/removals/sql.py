@@ -924,6 +924,12 @@ REMOVALS = (
         "sql.test_lineage",
     ),
     Removal(
+        "lineage-field-of-built-struct",
+        "a field of a struct that a query builds is made of what it is made of alone",
+        Becomes("value"),
+        "sql.test_lineage",
+    ),
+    Removal(
         "lineage-sees-relations", "lineage knows every relation that Spark sees", Never(), "sql.test_lineage"
     ),
     Removal(
