@@ -66,7 +66,7 @@ help:
 	@echo '                  (PROCESSORS=2: on two alone)'
 	@echo 'make npm-test     the npm hive-driver against a running gateway (needs node and npm)'
 	@echo 'make gravitino-test  the client apache-gravitino against the double of its server'
-	@echo 'make logins-test     logins at a real OpenLDAP (needs slapd, libldap and a C compiler)'
+	@echo 'make logins-test     logins at a real OpenLDAP and a real KDC (needs slapd, krb5-kdc, libldap, libkrb5 and a C compiler)'
 	@echo 'make programs-test   dbt, Go or Java programs (one of them a day), through a gateway and direct'
 	@echo '                  (needs Maven; make night has pyspark-client, Superset and dbt on Delta)'
 	@echo 'make lint-deploy  Dockerfile and compose file'
@@ -158,7 +158,7 @@ constraints: $(STAMP)
 	@mkdir -p .run; $(PY) -m uv pip freeze --exclude-editable >.run/installed.txt
 	@sed '/^[^#]/,$$d' constraints.txt >.run/constraints.txt
 	@$(PY) -m uv pip compile -q --no-annotate --no-header -c .run/installed.txt --python $(PY) \
-	  $(foreach extra,spark embedded java jobs ldap dev,--extra $(extra)) pyproject.toml -o .run/compiled.txt
+	  $(foreach extra,spark embedded java jobs ldap kerberos dev,--extra $(extra)) pyproject.toml -o .run/compiled.txt
 	@cat .run/compiled.txt >>.run/constraints.txt; mv .run/constraints.txt constraints.txt
 
 # Laid out as the repository is, so that links between documents are the same on the site and beside the code.
@@ -231,9 +231,11 @@ programs-test: $(STAMP)
 	@$(MAKE) $$($(PY) -m tests.e2e.programs.turns)
 	@exec $(PY) -m pytest $(PROGRAMS) -m "programs and not night" $(ARGS)
 
-# python-ldap is built here: it needs a C compiler and the headers of libldap and libsasl2, the tests slapd.
+# python-ldap and gssapi are built here: they need a C compiler and the headers of libldap, libsasl2 and libkrb5, the
+# tests slapd, krb5kdc and kadmin.local. PyHive and impyla have their tickets from `kerberos`.
 $(LOGINS_STAMP): pyproject.toml | $(STAMP)
-	@$(PY) -m pip install -q --disable-pip-version-check "$$(sed -n 's/^ldap = \["\(.*\)"\]/\1/p' pyproject.toml)"
+	@$(PY) -m pip install -q --disable-pip-version-check "kerberos>=1.3,<2" \
+	  $$(sed -n 's/^\(ldap\|kerberos\) = \["\(.*\)"\]/\2/p' pyproject.toml)
 	@touch $@
 
 logins-test: $(STAMP) $(LOGINS_STAMP)

@@ -78,10 +78,12 @@ class BackendUnavailable(SluiceError):
     code = "BACKEND_UNAVAILABLE"
     sqlstate = "08006"
 
-    def __init__(self, message: str, *, where: str = "") -> None:
-        """`where`: address and reason, which are the operators' and no client's."""
+    def __init__(self, message: str, *, where: str = "", lasting: bool = False) -> None:
+        """`where`: address and reason, which are the operators' and no client's. `lasting`: it stays so until
+        somebody mends the settings."""
         super().__init__(message)
         self.where = where
+        self.lasting = lasting
 
     @property
     def for_operators(self) -> str:

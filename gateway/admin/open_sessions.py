@@ -6,21 +6,19 @@ DELETE /sessions/?user=dana
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any
 
 import structlog
 from aiohttp import web
 
 from gateway.admin.requests import (
-    AdministratorHandlers,
+    AdministratorHandler,
     Administrators,
+    AdministratorsApi,
     Authenticate,
     BadRequest,
-    Turns,
-    build_error_middleware,
     messages_answer,
-    status_of,
 )
 from gateway.database.texts import storable
 from gateway.errors import BackendUnavailable, LedgerUnavailable
@@ -28,60 +26,39 @@ from gateway.model.principal import Principal
 
 _log = structlog.get_logger(__name__)
 
-MAX_AT_ONCE = 4
-MAX_OF_ONE = 2
-TIMEOUT_S = 60.0
-"""For one request."""
-
 _Json = dict[str, Any]
+ListSessions = Callable[[], Awaitable[tuple[list[_Json], Sequence[str]]]]
+"""Returns the sessions of all gateways, and a sentence for each that did not tell its own."""
+EndSessions = Callable[[str, str], Awaitable[tuple[int, Sequence[str]]]]
+"""Ends all sessions of a user, by somebody; returns how many, and a sentence for each that did not."""
 
 
-class SessionsOfGateways(Protocol):
-    """The sessions of all gateways; both raise LedgerUnavailable and BackendUnavailable."""
+class SessionsApi(AdministratorsApi):
+    """The API to be mounted at `/sessions`; its functions may raise LedgerUnavailable, BackendUnavailable."""
 
-    async def list_sessions(self) -> tuple[list[_Json], Sequence[str]]:
-        """Return the sessions, and a sentence for each gateway that did not tell its own."""
-        ...
-
-    async def end(self, user: str, by: str) -> tuple[int, Sequence[str]]:
-        """End all of a user's; return how many, and a sentence for each gateway that did not."""
-        ...
-
-
-class SessionsApi:
-    """The application to be mounted at `/sessions`."""
+    of = "sessions"
+    store = "the database of requests to gateways"
 
     def __init__(
         self,
-        sessions: SessionsOfGateways,
+        list_sessions: ListSessions,
+        end_sessions: EndSessions,
         authenticate: Authenticate,
-        *,
-        administrators: Collection[str],
-        groups: Collection[str] = (),
-        timeout_s: float = TIMEOUT_S,
+        administrators: Administrators,
     ) -> None:
-        """`administrators` and members of `groups` may do everything here, others nothing."""
-        self._sessions = sessions
-        self._timeout_s = timeout_s
-        self._handler = AdministratorHandlers(
-            authenticate,
-            Administrators(users=frozenset(administrators), groups=frozenset(groups)),
-            Turns(MAX_AT_ONCE, MAX_OF_ONE),
-            of="sessions",
-        )
+        super().__init__(authenticate, administrators)
+        self._list_sessions = list_sessions
+        self._end_sessions = end_sessions
 
-    def app(self) -> web.Application:
-        """Return the application, for a server or a test."""
-        app = web.Application(middlewares=[build_error_middleware(self._timeout_s, _explain)])
+    def _routes(self) -> Iterable[tuple[str, str, AdministratorHandler]]:
         for path in ("", "/"):
-            app.router.add_get(path, self._handler(self._list))
-            app.router.add_delete(path, self._handler(self._end))
-        return app
+            yield "GET", path, self._list
+            yield "DELETE", path, self._end
 
     async def _list(self, request: web.Request, principal: Principal) -> _Json:
         if request.query:
             raise BadRequest(f"unknown parameter `{min(request.query)}`; this call has no parameters")
-        sessions, messages = await self._sessions.list_sessions()
+        sessions, messages = await self._list_sessions()
         return {"sessions": sessions, "messages": messages}
 
     async def _end(self, request: web.Request, principal: Principal) -> _Json:
@@ -90,12 +67,11 @@ class SessionsApi:
             raise BadRequest("pass the user whose sessions to end exactly once: `?user=NAME`")
         if storable(users[0]) != users[0]:
             raise BadRequest("`user` contains a character that names cannot have")
-        ended, messages = await self._sessions.end(users[0], principal.user)
+        ended, messages = await self._end_sessions(users[0], principal.user)
         _log.info("sessions_ended", by=principal.user, user=users[0], sessions=ended)
         return {"ended": ended, "messages": messages}
 
-
-def _explain(request: web.Request, error: Exception) -> web.Response:
-    if isinstance(error, BackendUnavailable | LedgerUnavailable):
-        return messages_answer(503, error.message)
-    return messages_answer(*status_of(error, "sessions", "the database of requests to gateways"))
+    def _explain(self, request: web.Request, error: Exception) -> web.Response:
+        if isinstance(error, BackendUnavailable | LedgerUnavailable):
+            return messages_answer(503, error.message)
+        return super()._explain(request, error)

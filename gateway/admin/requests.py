@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 import asyncpg
@@ -16,13 +18,15 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from gateway.errors import AuthenticationFailed
-from gateway.model.credentials import Credentials, of_basic
+from gateway.model.credentials import Credentials, of_authorization
 from gateway.model.principal import Principal
 
 _log = structlog.get_logger(__name__)
 
 Authenticate = Callable[[Credentials, str], Awaitable[Principal | None]]
 """(credentials, client address) → principal; None or AuthenticationFailed when nobody is logged in."""
+
+AdministratorHandler = Callable[[web.Request, Principal], Awaitable[object]]
 
 LOGIN = {"WWW-Authenticate": 'Basic realm="Sluice"'}
 """Headers of an answer with status 401."""
@@ -146,27 +150,47 @@ class Turns:
                 del self._asking[user], self._own[user]
 
 
-class AdministratorHandlers:
-    """Handlers of an API in which administrators may do everything, in turns, and others nothing."""
+MAX_AT_ONCE = 4
+"""Requests of such an API that are worked on; further ones wait their turn."""
+MAX_OF_ONE = 2
+
+
+class AdministratorsApi(ABC):
+    """An API in which administrators may do everything, in turns, and others nothing."""
+
+    of: ClassVar[str]
+    """What they administer, for who does not."""
+    store: ClassVar[str]
+    """What it asks, for who gets no answer."""
 
     def __init__(
-        self, authenticate: Authenticate, administrators: Administrators, turns: Turns, *, of: str
+        self, authenticate: Authenticate, administrators: Administrators, *, timeout_s: float = 60.0
     ) -> None:
-        """`of`: what they administer, for who does not."""
+        """`timeout_s`: for one request."""
         self._authenticate = authenticate
         self._administrators = administrators
-        self._turns = turns
-        self._of = of
+        self._timeout_s = timeout_s
+        self._turns = Turns(MAX_AT_ONCE, MAX_OF_ONE)
 
-    def __call__(
-        self, handler: Callable[[web.Request, Principal], Awaitable[object]]
-    ) -> Callable[[web.Request], Awaitable[web.Response]]:
-        """Return a handler that answers in JSON; it raises NotAuthenticated and NotAdministrator."""
+    def app(self) -> web.Application:
+        """Return the application to be mounted."""
+        app = web.Application(middlewares=[build_error_middleware(self._timeout_s, self._explain)])
+        for method, path, handler in self._routes():
+            app.router.add_route(method, path, self._handler(handler))
+        return app
 
+    @abstractmethod
+    def _routes(self) -> Iterable[tuple[str, str, AdministratorHandler]]:
+        """Return methods, paths, and what is answered in JSON."""
+
+    def _explain(self, request: web.Request, error: Exception) -> web.Response:
+        return messages_answer(*status_of(error, self.of, self.store))
+
+    def _handler(self, handler: AdministratorHandler) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def handle(request: web.Request) -> web.Response:
             principal = await log_in(request, self._authenticate)
             if not self._administrators.has(principal):
-                raise NotAdministrator(f"only administrators of {self._of} may do this")
+                raise NotAdministrator(f"only administrators of {self.of} may do this")
             async with self._turns.of(principal.user):
                 return json_answer(await handler(request, principal))
 
@@ -201,7 +225,13 @@ def build_error_middleware(
 
 async def log_in(request: web.Request, authenticate: Authenticate) -> Principal:
     """Return who sends a request. Raises NotAuthenticated."""
-    shown = credentials(request.headers.get("Authorization", ""))
+    header = request.headers.get("Authorization")
+    if header is None:
+        raise NotAuthenticated("log in with a user name and a password, or a token (HTTP's Basic or Bearer)")
+    try:
+        shown = of_authorization(header)
+    except ValueError as fault:
+        raise NotAuthenticated(str(fault)) from None
     try:
         principal = await authenticate(shown, request.remote or "")
     except AuthenticationFailed as error:
@@ -209,18 +239,6 @@ async def log_in(request: web.Request, authenticate: Authenticate) -> Principal:
     if principal is None:
         raise NotAuthenticated("invalid user name or password")
     return principal
-
-
-def credentials(header: str) -> Credentials:
-    """Return user and password of HTTP Basic. Raises NotAuthenticated."""
-    scheme, _, token = header.partition(" ")
-    try:
-        found = of_basic(token.strip())
-    except ValueError:
-        found = None
-    if scheme.lower() != "basic" or found is None:
-        raise NotAuthenticated("log in with a user name and a password (HTTP Basic)")
-    return found
 
 
 def refuse_other_sites(request: web.Request) -> None:

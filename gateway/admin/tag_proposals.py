@@ -8,94 +8,62 @@ POST /tags/proposals/reject   the same
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import orjson
 import structlog
 from aiohttp import web
 
 from gateway.admin.requests import (
-    AdministratorHandlers,
+    AdministratorHandler,
     Administrators,
+    AdministratorsApi,
     Authenticate,
     BadRequest,
     NotFound,
-    Turns,
     body_of,
-    build_error_middleware,
     messages_answer,
     number_in,
-    status_of,
 )
 from gateway.database.texts import storable
 from gateway.errors import Faults
+from gateway.lineage.proposals import ACCEPTED, REJECTED, STATES, as_json, decide, load_proposal, proposals
 from gateway.model.principal import Principal
 
 _log = structlog.get_logger(__name__)
 
-MAX_AT_ONCE = 4
-MAX_OF_ONE = 2
-TIMEOUT_S = 60.0
-"""For one request."""
 MAX_BYTES = 1024 * 1024
 """Maximum size of a request body: some 100,000 ids."""
 LIMIT = 100
 MOST = 1_000
-_STATES = ("proposed", "accepted", "rejected")
 _PARAMETERS = ("state", "tag", "name", "gone", "limit")
-_DECISIONS = {"accept": "accepted", "reject": "rejected"}
+_DECISIONS = {"accept": ACCEPTED, "reject": REJECTED}
 
 Json = dict[str, Any]
 
 
-class Proposals(Protocol):
-    """The list and its decisions; all raise OSError, TimeoutError or asyncpg's errors."""
+class TagsApi(AdministratorsApi):
+    """The API to be mounted at `/tags`."""
 
-    async def list_proposals(
-        self, *, states: Collection[str], tag: str | None, name: str, gone: bool, limit: int
-    ) -> list[Json]:
-        """Return proposals in the order in which they came."""
-        ...
-
-    async def find_proposal(self, proposal: int) -> Json | None:
-        """Return a proposal with its history, or None."""
-        ...
-
-    async def decide(self, ids: Sequence[int], state: str, user: str, *, again: bool) -> list[Json]:
-        """Decide all or none; return them as they are now. Raises Faults."""
-        ...
-
-
-class TagsApi:
-    """The application to be mounted at `/tags`."""
+    of = "tags"
+    store = "the database of proposals"
 
     def __init__(
         self,
-        proposals: Proposals,
+        connect: Callable[[], AbstractAsyncContextManager[Any]],
         authenticate: Authenticate,
-        *,
-        administrators: Collection[str],
-        groups: Collection[str] = (),
-        timeout_s: float = TIMEOUT_S,
+        administrators: Administrators,
     ) -> None:
-        """`administrators` and members of `groups` may do everything here, others nothing."""
-        self._proposals = proposals
-        self._timeout_s = timeout_s
-        self._handler = AdministratorHandlers(
-            authenticate,
-            Administrators(users=frozenset(administrators), groups=frozenset(groups)),
-            Turns(MAX_AT_ONCE, MAX_OF_ONE),
-            of="tags",
-        )
+        """`connect` yields a connection for one look."""
+        super().__init__(authenticate, administrators)
+        self._connect = connect
 
-    def app(self) -> web.Application:
-        """Return the application, for a server or a test."""
-        app = web.Application(middlewares=[build_error_middleware(self._timeout_s, _build_error_response)])
-        app.router.add_get("/proposals", self._handler(self._list))
-        app.router.add_get(r"/proposals/{id:\d{1,18}}", self._handler(self._show))
-        app.router.add_post("/proposals/{decision:accept|reject}", self._handler(self._decide))
-        return app
+    def _routes(self) -> Iterable[tuple[str, str, AdministratorHandler]]:
+        yield "GET", "/proposals", self._list
+        yield "GET", r"/proposals/{id:\d{1,18}}", self._show
+        yield "POST", "/proposals/{decision:accept|reject}", self._decide
 
     async def _list(self, request: web.Request, principal: Principal) -> list[Json]:
         asked = request.query
@@ -105,24 +73,28 @@ class TagsApi:
         for name, value in asked.items():
             if storable(value) != value:
                 raise BadRequest(f"`{name}` contains a character that names cannot have")
-        states = asked.getall("state", list(_STATES))
-        if not set(states) <= set(_STATES):
-            raise BadRequest(f"`state` must be one of {', '.join(_STATES)}")
+        states = asked.getall("state", list(STATES))
+        if not set(states) <= set(STATES):
+            raise BadRequest(f"`state` must be one of {', '.join(STATES)}")
         if asked.get("gone", "false") not in ("true", "false"):
             raise BadRequest("`gone` must be `true` or `false`")
         limit = number_in(asked.get("limit", str(LIMIT)), MOST)
         if limit is None:
             raise BadRequest(f"`limit` must be a number from 1 to {MOST:,}")
-        return await self._proposals.list_proposals(
-            states=states,
-            tag=asked.get("tag"),
-            name=asked.get("name", ""),
-            gone=asked.get("gone") == "true",
-            limit=limit,
-        )
+        async with self._connect() as connection:
+            found = await proposals(
+                connection,
+                states=states,
+                tag=asked.get("tag"),
+                name=asked.get("name", ""),
+                gone=asked.get("gone") == "true",
+                limit=limit,
+            )
+        return [as_json(one) for one in found]
 
     async def _show(self, request: web.Request, principal: Principal) -> Json:
-        found = await self._proposals.find_proposal(int(request.match_info["id"]))
+        async with self._connect() as connection:
+            found = await load_proposal(connection, int(request.match_info["id"]))
         if found is None:
             raise NotFound("proposal not found")
         return found
@@ -140,16 +112,16 @@ class TagsApi:
         if not isinstance(again, bool):
             raise BadRequest("`again` must be `true` or `false`")
         state = _DECISIONS[request.match_info["decision"]]
-        found = await self._proposals.decide(ids, state, principal.user, again=again)
+        async with self._connect() as connection:
+            found = await decide(connection, ids, state, principal.user, again=again)
         _log.info("tags_decided", user=principal.user, state=state, proposals=len(found))
-        return found
+        return [as_json(one) for one in found]
+
+    def _explain(self, request: web.Request, error: Exception) -> web.Response:
+        if isinstance(error, Faults):
+            return messages_answer(409 if request.method == "POST" else 400, *error.faults)
+        return super()._explain(request, error)
 
 
 def _is_id(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**18
-
-
-def _build_error_response(request: web.Request, error: Exception) -> web.Response:
-    if isinstance(error, Faults):
-        return messages_answer(409 if request.method == "POST" else 400, *error.faults)
-    return messages_answer(*status_of(error, "tags", "the database of proposals"))

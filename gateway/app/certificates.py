@@ -49,6 +49,8 @@ class CertificatePair:
     not_after: datetime
     """The earliest end of the chain."""
     warnings: tuple[str, ...] = ()
+    client_ca: bytes = b""
+    """PEM: authorities of clients; empty: clients show no certificates."""
 
     def expiry_fault(self, name: str, now: datetime) -> str | None:
         """Return why nobody can trust it now, or None."""
@@ -109,6 +111,7 @@ def read_pair(tls: Tls) -> CertificatePair:
             not_before=max(one.not_valid_before_utc for one in certificates),
             not_after=min(one.not_valid_after_utc for one in certificates),
             warnings=tuple(_warnings(str(tls.certificate), certificates)),
+            client_ca=_read_client_ca(tls),
         )
     except UNUSABLE as error:
         why = one_line(str(error))
@@ -117,6 +120,20 @@ def read_pair(tls: Tls) -> CertificatePair:
     if own != shown:
         raise Faults([f"`{tls.key}` does not match `{tls.certificate}`"])
     return pair
+
+
+def _read_client_ca(tls: Tls) -> bytes:
+    """Return the authorities of clients' certificates. Raises Faults where a file is named and has none."""
+    if tls.client_ca is None:
+        return b""
+    try:
+        found = tls.client_ca.read_bytes()
+        x509.load_pem_x509_certificates(found)
+    except OSError as error:
+        raise Faults([f"`{tls.client_ca}` cannot be read: {error.strerror}"]) from None
+    except UNUSABLE:
+        raise Faults([f"`{tls.client_ca}` holds no certificate in PEM that can be used"]) from None
+    return found
 
 
 def _warnings(name: str, chain: list[x509.Certificate]) -> list[str]:
@@ -158,6 +175,16 @@ def context_of(pair: CertificatePair) -> ssl.SSLContext:
         context.load_cert_chain(pair.tls.certificate, pair.tls.key)
     except (OSError, ssl.SSLError) as error:
         raise Faults([f"{pair.tls.certificate}, {pair.tls.key}: cannot be used: {error}"]) from None
+    if pair.client_ca:
+        is_required = pair.tls.client_certificates == "required"
+        context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
+        # A session that is resumed would outlive its certificate.
+        context.num_tickets = 0
+        context.options |= ssl.OP_NO_TICKET
+        try:
+            context.load_verify_locations(cadata=pair.client_ca.decode("ascii"))
+        except (ValueError, ssl.SSLError) as error:
+            raise Faults([f"{pair.tls.client_ca}: cannot be used: {error}"]) from None
     return context
 
 
@@ -251,7 +278,7 @@ class _FollowedFiles:
 def _stamp(tls: Tls) -> object:
     """Return what tells a file from the one that was there before; of a link, that it leads to."""
     found: list[object] = []
-    for path in (tls.certificate, tls.key):
+    for path in filter(None, (tls.certificate, tls.key, tls.client_ca)):
         try:
             status = path.stat()
         except OSError as error:

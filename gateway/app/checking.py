@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,23 +59,8 @@ class CheckReport:
     policies: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Sorted:
-    """The files of the given paths by what they hold."""
-
-    settings: tuple[Path, ...]
-    packs: tuple[Path, ...]
-    ranger: tuple[Path, ...]
-    definitions: tuple[Path, ...]
-    propagation: tuple[Path, ...]
-    """Rules of tag propagation."""
-    procedures: tuple[Path, ...]
-    """Rows of procedures."""
-    providers: tuple[Path, ...]
-    """Tables of providers of catalogs."""
-    classifiers: tuple[Path, ...]
-    """Rules of classification."""
-    faults: tuple[str, ...]
+_Sorted = Mapping[str, Sequence[Path]]
+"""Files by what they hold, as `_kind` says."""
 
 
 async def check(
@@ -93,15 +78,14 @@ async def check(
     Raises Faults when that file cannot be read.
     """
     existing = Tree.of(StaticCatalog.load(tables).snapshot) if tables is not None else None
-    found = _sort(paths)
-    faults = list(found.faults)
+    found, faults = _sort(paths)
     by_path: dict[Path, Settings] = {}
     read: list[tuple[Settings, bool]] = []
     """Those that can be read, and whether all files that they name are there."""
-    readable = not found.faults
+    readable = not faults
     warnings: list[str] = []
     not_asked: list[str] = []
-    for path in found.settings:
+    for path in found["settings"]:
         try:
             one_settings = load_settings(path)
         except Faults as error:
@@ -117,20 +101,18 @@ async def check(
         if complete:
             by_path[path] = one_settings
             faults += _faults(classifiers, one_settings.jobs.classify)
-    for path in found.propagation:
+    for path in found["propagation"]:
         faults += _faults(propagation_rules, TagPropagationSettings(rules=path))
-    for path in found.procedures:
+    for path in found["procedures"]:
         faults += _faults(procedures, [path])
-    for path in found.providers:
+    for path in found["providers"]:
         faults += _faults(load_providers, path.read_text(encoding="utf-8"), str(path))
-    if found.classifiers:
+    if found["classifiers"]:
         # Together: classes of one file use the lists of another.
-        faults += _faults(classifiers, ClassifySettings(rules=found.classifiers))
+        faults += _faults(classifiers, ClassifySettings(rules=tuple(found["classifiers"])))
     settings = list(by_path.values())
     wholes: list[tuple[Settings | None, bool]] = [*read] or [(None, False)]
-    files = {str(path) for path in (*found.settings, *found.packs, *found.ranger, *found.definitions)}
-    files |= {str(path) for path in (*found.propagation, *found.procedures)}
-    files |= {str(path) for path in (*found.providers, *found.classifiers)}
+    files = {str(path) for some in found.values() for path in some}
     loaded: list[PolicySet] = []
     with_spark: list[tuple[PolicySet, Settings]] = []
     for one_of_them, askable in wholes:
@@ -152,7 +134,7 @@ async def check(
     warnings += [warning for policies in loaded for warning in policies.warnings]
     configuration = NOT_COMPARED
     if existing is None:
-        not_asked += _not_asked(with_spark, found.settings, with_parser, with_backend)
+        not_asked += _not_asked(with_spark, found["settings"], with_parser, with_backend)
     if with_parser and not readable:
         not_asked.append("masks and filters were not parsed: first fix what cannot be read")
     elif with_parser and loaded:
@@ -243,10 +225,10 @@ def _faults(load: Callable[..., object], *arguments: object) -> list[str]:
 
 def _rules(settings: PolicySettings, found: _Sorted) -> RuleFiles:
     rules = rule_files(settings.paths, RULE_PATTERNS)
-    packs = [*(path for path in rules if not is_json(path)), *found.packs]
-    ranger = [*(path for path in rules if is_json(path)), *found.ranger]
+    packs = [*(path for path in rules if not is_json(path)), *found["pack"]]
+    ranger = [*(path for path in rules if is_json(path)), *found["ranger"]]
     return RuleFiles(
-        service_defs=read_texts(_once([*definition_paths(settings), *found.definitions])),
+        service_defs=read_texts(_once([*definition_paths(settings), *found["definition"]])),
         packs=read_texts(_once(packs)),
         ranger=read_texts(_once(ranger)),
     )
@@ -256,15 +238,9 @@ def _once(paths: Iterable[Path]) -> Iterable[Path]:
     return {path.resolve(): path for path in paths}.values()
 
 
-def _sort(paths: Iterable[Path]) -> _Sorted:
-    settings: list[Path] = []
-    packs: list[Path] = []
-    ranger: list[Path] = []
-    definitions: list[Path] = []
-    propagation: list[Path] = []
-    of_procedures: list[Path] = []
-    of_providers: list[Path] = []
-    of_classifiers: list[Path] = []
+def _sort(paths: Iterable[Path]) -> tuple[_Sorted, list[str]]:
+    """Return the files of paths by what they hold, and what keeps some of them from being anything."""
+    found: dict[str, list[Path]] = {kind: [] for kind in _KINDS}
     faults: list[str] = []
     for path in paths:
         try:
@@ -275,36 +251,17 @@ def _sort(paths: Iterable[Path]) -> _Sorted:
         if path.is_dir() and not files:
             faults.append(f"{path}: contains no `*.yaml` and no `*.json`")
         for file in files:
-            match _kind(file):
-                case "pack":
-                    packs.append(file)
-                case "ranger":
-                    ranger.append(file)
-                case "definition":
-                    definitions.append(file)
-                case "propagation":
-                    propagation.append(file)
-                case "procedures":
-                    of_procedures.append(file)
-                case "providers":
-                    of_providers.append(file)
-                case "classifiers":
-                    of_classifiers.append(file)
-                case "settings":
-                    settings.append(file)
-                case fault:
-                    faults.append(fault)
-    return _Sorted(
-        settings=tuple(settings),
-        packs=tuple(packs),
-        ranger=tuple(ranger),
-        definitions=tuple(definitions),
-        propagation=tuple(propagation),
-        procedures=tuple(of_procedures),
-        providers=tuple(of_providers),
-        classifiers=tuple(of_classifiers),
-        faults=tuple(faults),
-    )
+            kind = _kind(file)
+            if kind in found:
+                found[kind].append(file)
+            else:
+                faults.append(kind)
+    return found, faults
+
+
+_KINDS = (
+    "settings", "pack", "ranger", "definition", "propagation", "procedures", "providers", "classifiers",
+)  # fmt: skip
 
 
 def _kind(file: Path) -> str:
@@ -340,7 +297,7 @@ def _kind(file: Path) -> str:
         return "classifiers"
     if keys & set(PACK_KEYS):
         return "pack"
-    near = hint(str(next(iter(keys))), (*PACK_KEYS, *Settings.model_fields))
+    near = hint(str(next(iter(keys), "")), (*PACK_KEYS, *Settings.model_fields))
     return f"{file}:1: neither a settings file, a policy pack nor a service definition{near}"
 
 
@@ -382,14 +339,22 @@ async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Bac
     except Faults as error:
         return BackendCheck(faults=error.faults)
     try:
-        told = await upstream.ask()
-    except BackendMismatch as error:
-        return BackendCheck(faults=error.reasons)
-    except BackendUnavailable as error:
-        return BackendCheck(warnings=(f"could not compare how Spark parses: {error.for_operators}",))
+        told = await upstream.ask_each()
     finally:
         await upstream.close()
-    return BackendCheck(warnings=_catalogs(settings, told))
+    faults: list[str] = []
+    warnings: list[str] = []
+    for answer in told:
+        match answer:
+            case BackendMismatch():
+                faults += answer.reasons
+            case BackendUnavailable(lasting=True):
+                faults.append(answer.for_operators)
+            case BackendUnavailable():
+                warnings.append(f"could not compare how Spark parses: {answer.for_operators}")
+            case SparkConfiguration():
+                warnings += _catalogs(settings, answer)
+    return BackendCheck(faults=tuple(dict.fromkeys(faults)), warnings=tuple(dict.fromkeys(warnings)))
 
 
 def _catalogs(settings: Settings, told: SparkConfiguration) -> tuple[str, ...]:

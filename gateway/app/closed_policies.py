@@ -81,7 +81,6 @@ class ClosedPolicies:
             log.info("policy_mended", service=key[0], id=key[1], policy=key[2])
 
     def of(self, source: str) -> tuple[ClosedPolicy, ...]:
-        """Return those of a source."""
         return tuple(one for one in self._closed.values() if one.source == source)
 
     def faults(self, source: str) -> tuple[str, ...]:

@@ -146,4 +146,4 @@ def certificate(tls: Tls | None) -> Certificate | None:
 
 def read_grpc_pair(pair: CertificatePair) -> Certificate:
     """Return what gRPC shows of a certificate."""
-    return Certificate(chain=pair.chain, key=pair.key)
+    return Certificate(chain=pair.chain, key=pair.key, client_ca=pair.client_ca)

@@ -22,18 +22,18 @@ from gateway.app.certificates import CertificatePair, context_of, tls_context
 from gateway.app.closed_policies import describe_closed
 from gateway.app.files_at_fault import describe_files_at_fault
 from gateway.app.lineage_following import trouble
+from gateway.app.logins import Logins, make_impersonation
 from gateway.app.policy_authors import AuthorRights
 from gateway.app.probes import Probes, build_connection_limiter
-from gateway.app.reloading import Reloading, login_limits
+from gateway.app.reloading import Reloading
 from gateway.app.rules import PolicyRegistry
 from gateway.app.upstream import Upstream
 from gateway.audit.ledger import FileLedger
 from gateway.errors import Faults
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connection_limits import ConnectionLimiter
+from gateway.frontends.guessing import FailedLogins
 from gateway.frontends.identities import Identities
-from gateway.frontends.jwt_logins import JwtLogins
-from gateway.frontends.ldap_rules import LdapDirectory
 from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.thrift_binary import ThriftBinaryServer
 from gateway.frontends.thrift_service import ThriftService
@@ -78,8 +78,8 @@ class GatewayParts:
     rules: PolicyRegistry
     users: UserFile
     identities: Identities
-    jwt: JwtLogins | None
-    directory: LdapDirectory | None
+    logins: Logins
+    guesses: FailedLogins
     open_sessions: OpenSessions
     ledger: FileLedger
     dsn: str
@@ -94,19 +94,15 @@ class GatewayParts:
     """What takes up other settings without a restart."""
 
     def authenticator(self, cookies: LoginCookies | None = None) -> Authenticator:
-        """Return an endpoint's own: failed logins are counted for each."""
-        made = Authenticator(
-            lambda: self.users.users,
+        """Return an endpoint's own, by the chain of all; failed logins are counted for all together."""
+        return Authenticator(
+            self.logins.chain,
             recorder=self.dependencies.recorder,
             metrics=self.dependencies.metrics,
-            limits=login_limits(self.settings),
+            guesses=self.guesses,
             cookies=cookies,
-            jwt=self.jwt,
-            ldap=self.directory,
             identities=self.identities,
         )
-        self.reloading.authenticators.append(made)
-        return made
 
     def build_connection_limiter(self, listener: str) -> ConnectionLimiter:
         """Return what accepts the connections of a listener."""
@@ -144,7 +140,7 @@ class ThriftEndpoint(Endpoint):
         return settings.listeners.thrift if settings.serves_thrift else None
 
     async def start(self, parts: GatewayParts) -> int:
-        listener = parts.settings.listeners.thrift
+        listener, kerberos = parts.settings.listeners.thrift, parts.settings.logins.kerberos
         if parts.sessions is None:
             raise Faults(["`listeners.thrift` needs `backend.thrift`"])
         door = parts.build_connection_limiter(self.name)
@@ -153,6 +149,7 @@ class ThriftEndpoint(Endpoint):
             parts.authenticator(),
             door=door,
             metrics=parts.dependencies.metrics,
+            service_name=kerberos.service if kerberos is not None else "",
         )
         parts.open_sessions.add_connections(server.end_of, server.count_running_calls)
         parts.stack.push_async_callback(server.close)
@@ -204,6 +201,7 @@ def _thrift_service(parts: GatewayParts, sessions: Sessions) -> ThriftService:
         spark_version=parts.spark_version,
         keywords=parts.reader.keywords,
         max_statement_chars=parts.settings.reader.statement_chars,
+        impersonation=make_impersonation(parts.settings, parts.logins.known),
     )
 
 
@@ -332,8 +330,7 @@ def _notes(parts: GatewayParts) -> Mapping[str, Check]:
         )
 
     async def logins() -> str | None:
-        told = [one.report() for one in (parts.jwt, parts.directory) if one is not None]
-        return "; ".join(one for one in told if one) or None
+        return parts.logins.chain.report()
 
     async def shipped() -> str | None:
         return parts.ledger.metrics().trouble or None
@@ -390,18 +387,13 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
         )
         parts.stack.push_async_callback(lineage.close)
         found["/lineage"] = lineage.api.app
-    if listener.tags is not None:
-        from gateway.app.tags_admin import TagsAdmin  # optional, as above
+    if listener.tags is not None or listener.sessions is not None:
+        from gateway.app.administered_apis import make_sessions_api, make_tags_api  # optional, as above
 
-        tags = TagsAdmin(listener.tags, parts.dsn, parts.authenticator())
-        parts.stack.push_async_callback(tags.close)
-        found["/tags"] = tags.api.app
-    if listener.sessions is not None:
-        from gateway.app.sessions_admin import SessionsAdmin  # optional, as above
-
-        sessions = SessionsAdmin(listener.sessions, parts.dsn, parts.authenticator())
-        parts.stack.push_async_callback(sessions.close)
-        found["/sessions"] = sessions.api.app
+        if listener.tags is not None:
+            found["/tags"] = make_tags_api(listener.tags, parts.dsn, parts.authenticator()).app
+        if listener.sessions is not None:
+            found["/sessions"] = make_sessions_api(listener.sessions, parts.dsn, parts.authenticator()).app
     return found
 
 

@@ -7,6 +7,7 @@ import fcntl
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -15,7 +16,6 @@ import structlog
 from gateway.admin.listener import Check
 from gateway.app.catalogs import SparkCatalogs, first_context
 from gateway.app.certificates import Certificates
-from gateway.app.datasets_metrics import DatasetsCollector
 from gateway.app.descriptors import raise_limit
 from gateway.app.endpoints import Address, GatewayParts, start_endpoints
 from gateway.app.explaining import (
@@ -32,22 +32,20 @@ from gateway.app.files import dataset_owners, make_listening, make_promotion, ma
 from gateway.app.gateway_requests import GatewayRequests
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower
-from gateway.app.logins import make_directory, make_jwt_logins
+from gateway.app.logins import make_logins
 from gateway.app.metalakes import metalakes_of
-from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.openlineage import open_sinks
 from gateway.app.policy_authors import AuthorRights, PolicyAuthors
 from gateway.app.probes import Probes, start_probes
 from gateway.app.reloading import Reloading
 from gateway.app.rules import PolicyRegistry
-from gateway.app.rules_metrics import SourcesCollector
-from gateway.app.site_checks import ask_database, check_site
+from gateway.app.site_checks import LOCK, ask_database, check_site
+from gateway.app.state_metrics import StateCollector, dataset_gauges, metalake_gauges, source_gauges
 from gateway.app.tag_propagation import Accepted, TagPropagation, build_accepted_source
 from gateway.app.unmatched import UnmatchedPolicies
 from gateway.app.versions import versions
 from gateway.audit.ledger import FileLedger, LedgerOptions
-from gateway.audit.sealing import keep_sealing
-from gateway.audit.seals import read_signing_key
+from gateway.audit.seals import keep_sealing, read_signing_key
 from gateway.audit.spool import SpoolLimits
 from gateway.backends.reasons import reason_of
 from gateway.catalog.live import LiveCatalog
@@ -185,11 +183,8 @@ class Gateway:
             max_stale_s=settings.users.max_stale_s,
             removed=open_sessions.end_removed_users if settings.users.end_sessions else None,
         )
-        jwt = make_jwt_logins(settings.logins.jwt)
-        directory = make_directory(settings.logins.ldap)
-        for logins in (jwt, directory):
-            if logins is not None:
-                self._stack.callback(logins.close)
+        logins = make_logins(settings, lambda: users.users)
+        self._stack.callback(logins.chain.close)
         identities = Identities(lambda: users.principals, remember_s=settings.logins.remember_s)
         if (few := raise_limit(settings)) is not None:
             self._progress(few)
@@ -227,7 +222,7 @@ class Gateway:
         )
         self._stack.push_async_callback(rules.close)
         await rules.start()
-        self.metrics.registry.register(SourcesCollector(rules.sources))
+        self.metrics.registry.register(StateCollector(lambda: source_gauges(rules.sources())))
         catalogs = SparkCatalogs(settings.catalogs, metalakes)
         upstream = make_upstream(settings, embedded, reader.configuration, catalogs, ledger.gateway)
         # Spark forgets a cancel that comes while it plans: what was stopped is stopped again before we go.
@@ -243,7 +238,7 @@ class Gateway:
                 "Spark may parse statements differently from the gateway: every statement is refused"
             )
         await metalakes.start(rules.replace_part, upstream.own_catalogs)
-        self.metrics.registry.register(MetalakesCollector(metalakes.states))
+        self.metrics.registry.register(StateCollector(lambda: metalake_gauges(metalakes.states())))
         owners = dataset_owners(settings, dsn, metalakes.owner, lambda user: users.principals.get(user))
         self.metrics.registry.register(unmatched)
         catalog = make_catalog(settings, queries, reader, metalakes, owners, unmatched.learn)
@@ -279,7 +274,7 @@ class Gateway:
         self._background.append(make_listening(settings, catalog, dsn).run())
         refreshing = make_refreshing(settings, queries, catalog, dsn)
         if refreshing is not None:
-            self.metrics.registry.register(DatasetsCollector(refreshing))
+            self.metrics.registry.register(StateCollector(partial(dataset_gauges, refreshing)))
             self._background.append(refreshing.run())
         lineage = await self._start_lineage(dsn, reader, catalog, ledger)
 
@@ -315,8 +310,8 @@ class Gateway:
                 rules=rules,
                 users=users,
                 identities=identities,
-                jwt=jwt,
-                directory=directory,
+                logins=logins,
+                guesses=self._reloading.guesses,
                 open_sessions=open_sessions,
                 ledger=ledger,
                 dsn=dsn,
@@ -504,7 +499,7 @@ def only_one(directory: Path) -> Iterator[None]:
     Without this a second gateway would take over the first one's PostgreSQL, fail later, and stop it.
     """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with (directory / "gateway.lock").open("a+") as lock:
+    with (directory / LOCK).open("a+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -37,9 +37,8 @@ from gateway.app.propagation_rules import propagation_rules
 from gateway.app.recommending import recommend_options
 from gateway.app.replaying import replay_options
 from gateway.app.revealing import reveal_secrets
-from gateway.app.seal_keys import seal_keys
+from gateway.app.seal_keys import seal_keys, verify_options
 from gateway.app.tag_propagation import load_accepted_list
-from gateway.app.verifying import verify_options
 from gateway.catalog.spark_settings import NamedCatalog, session_settings, start_settings
 from gateway.database.asking import TROUBLE
 from gateway.errors import Faults
@@ -301,7 +300,6 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 
 def proof_options(settings: Settings) -> ProofOptions:
-    """Return what the job is given."""
     chosen = settings.jobs.proof
 
     @asynccontextmanager
@@ -347,8 +345,6 @@ def proof_options(settings: Settings) -> ProofOptions:
 
 
 def closure_options(settings: Settings) -> ClosureOptions:
-    """Return what the job is given."""
-
     async def rules(connection: Any) -> ClosureRules:
         people = load_user_file(settings)
         accepted = await load_accepted_list(connection)

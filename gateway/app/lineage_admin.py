@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from gateway.admin.lineage.api import MAX_AT_ONCE, LineageApi
 from gateway.admin.lineage.sight import Sight
-from gateway.admin.requests import Administrators
-from gateway.app.rest_logins import RestLogins
-from gateway.database.connections import open_pool
-from gateway.database.migrate import migrate
+from gateway.app.rest_logins import administrators_of, log_in_rest
+from gateway.database.migrate import LazyPool
 from gateway.errors import PoliciesStale
 from gateway.frontends.authentication import Authenticator
 from gateway.model.context import AccessContext
@@ -29,7 +27,7 @@ _TIMEOUT_S = 30.0
 
 
 class LineageAdmin:
-    """The API with its connections and its logins; `close` ends them."""
+    """The API with its connections; `close` ends them."""
 
     def __init__(
         self,
@@ -42,27 +40,19 @@ class LineageAdmin:
         catalog: Catalog,
     ) -> None:
         """`stale` says why the policies are too old to be relied on, None when they are not."""
-        self._dsn = dsn
-        self._logins = RestLogins(authenticator, PROTOCOL)
         self._policies = policies
         self._stale = stale
         self._catalog = catalog
-        self._pool: Any = None
-        self._opening = asyncio.Lock()
+        self._pool = LazyPool(dsn, "sluice-lineage", most=MAX_AT_ONCE, timeout_s=_TIMEOUT_S)
         self.api = LineageApi(
             self._reading,
-            Administrators(
-                users=frozenset(settings.administrators), groups=frozenset(settings.administrator_groups)
-            ),
-            self._logins.log_in,
+            administrators_of(settings),
+            partial(log_in_rest, authenticator, PROTOCOL),
             self._sight,
         )
 
     async def close(self) -> None:
-        self._logins.close()
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.terminate()
+        self._pool.close()
 
     def _sight(self, connection: Any, principal: Principal, address: str) -> Sight:
         stale = self._stale()
@@ -72,26 +62,11 @@ class LineageAdmin:
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[Any]:
-        pool = await self._open()
         async with (
-            pool.acquire(timeout=_TIMEOUT_S) as connection,
+            self._pool.acquire() as connection,
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
             yield connection
-
-    async def _open(self) -> Any:
-        """Connect at the first question, so that a gateway starts without its database."""
-        async with self._opening:
-            if self._pool is None:
-                pool = await open_pool(self._dsn, "sluice-lineage", most=MAX_AT_ONCE, timeout_s=_TIMEOUT_S)
-                try:
-                    async with pool.acquire() as connection:
-                        await migrate(connection)
-                except BaseException:
-                    pool.terminate()
-                    raise
-                self._pool = pool
-            return self._pool
 
 
 def sight(

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from gateway.audit.lineage_queue import LineageQueue
-from gateway.database.connections import open_connection
-from gateway.database.migrate import migrate
+from gateway.database.migrate import open_migrated
 from gateway.lineage.following import Follower, FollowerLimits, FollowerMetrics
 from gateway.lineage.gathering import Gatherer
 from gateway.lineage.recorded import LineageInput
@@ -61,7 +59,7 @@ def make_follower(
 ) -> Follower:
     """Return who makes lineage of the record of `gateway`, not running."""
     return Follower(
-        connect=lambda: _connect(dsn),
+        connect=partial(open_migrated, dsn, "sluice-lineage", command_s=60),
         queue=LineageQueue(gateway),
         gatherer=Gatherer(
             reader=reader,
@@ -73,16 +71,6 @@ def make_follower(
         sinks=sinks,
         limits=FollowerLimits(batch=settings.batch),
     )
-
-
-async def _connect(dsn: str) -> Any:
-    connection = await open_connection(dsn, "sluice-lineage", command_s=60)
-    try:
-        await migrate(connection)
-    except BaseException:
-        connection.terminate()
-        raise
-    return connection
 
 
 def trouble(metrics: FollowerMetrics) -> str | None:

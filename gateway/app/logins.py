@@ -1,24 +1,24 @@
-"""Who may log in beside the users of the file, as the settings have it."""
+"""Who may log in, and by what, as the settings have it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from gateway.errors import Faults
-from gateway.frontends.authentication import fits
-from gateway.frontends.jwt_logins import IssuerUnavailable, JwtLogins, JwtRules, TokenRefused, looks_like_jwt
-from gateway.frontends.ldap_rules import LdapDirectory, LdapRefused, LdapRules, LdapUnavailable
-from gateway.frontends.tokens import digest
-from gateway.frontends.users import read_users
-from gateway.model.principal import Principal
-from gateway.settings.logins import JwtSettings, LdapSettings
+from gateway.frontends.auth_to_local import NoSuchRule, parse_rule
+from gateway.frontends.certificate_logins import CertificateLogins, CertificateRules, make_rule
+from gateway.frontends.impersonation import Impersonation, ImpersonationRule
+from gateway.frontends.jwt_logins import JwtLogins, JwtRules
+from gateway.frontends.kerberos_rules import KerberosRules
+from gateway.frontends.known_users import KnownUsers
+from gateway.frontends.ldap_rules import LdapDirectory, LdapRules
+from gateway.frontends.login_chain import LoginChain, LoginMechanism, LoginTrial
+from gateway.frontends.login_mechanisms import DirectoryLogins, IssuerLogins, PasswordLogins, TokenLogins
+from gateway.frontends.users import Users, read_users
+from gateway.model.credentials import Password
+from gateway.settings.logins import CertificateSettings, JwtSettings, KerberosSettings, LdapSettings, LoginWay
 from gateway.settings.models import Settings
-
-
-def make_jwt_logins(settings: JwtSettings | None) -> JwtLogins | None:
-    """Return what checks tokens; None where no issuer is named."""
-    return JwtLogins(jwt_rules(settings)) if settings is not None else None
 
 
 def jwt_rules(settings: JwtSettings) -> JwtRules:
@@ -37,10 +37,8 @@ def jwt_rules(settings: JwtSettings) -> JwtRules:
     )
 
 
-def make_directory(settings: LdapSettings | None) -> LdapDirectory | None:
-    """Return what checks passwords at a directory; None where none is named. Raises Faults."""
-    if settings is None:
-        return None
+def make_directory(settings: LdapSettings) -> LdapDirectory:
+    """Return what checks passwords at a directory. Raises Faults."""
     try:
         from gateway.frontends.ldap_logins import LdapLogins  # optional: the extra `ldap`
     except ImportError as error:
@@ -55,81 +53,100 @@ def ldap_rules(settings: LdapSettings) -> LdapRules:
     return LdapRules(**given, bind_password=secret.reveal() if secret is not None else "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoginTrial:
-    """What one way to log in says of a name and a secret."""
+def make_kerberos(settings: KerberosSettings, known: KnownUsers) -> LoginMechanism:
+    """Return what takes tickets of Kerberos. Raises Faults."""
+    try:
+        from gateway.frontends.kerberos_logins import KerberosLogins  # optional: the extra `kerberos`
+    except ImportError as error:
+        raise Faults([f"`logins.kerberos` needs the extra `kerberos` (gssapi): {error}"]) from None
+    try:
+        rules = tuple(parse_rule(one) for one in settings.auth_to_local)
+    except NoSuchRule as fault:
+        raise Faults([f"`logins.kerberos.auth_to_local`: {fault}"]) from None
+    made = KerberosLogins(
+        KerberosRules(
+            keytab=settings.keytab,
+            realm=settings.realm,
+            realms=frozenset(settings.realms),
+            rules=rules,
+            service=settings.service,
+            qop=settings.qop,
+            unlisted=settings.unlisted,
+        ),
+        known,
+    )
+    if (trouble := made.report()) is not None:
+        raise Faults([f"`logins.kerberos`: {trouble}"])
+    return made
 
-    way: str
-    verdict: str
-    """In words, for an operator: it says more than whoever logs in is told."""
-    principal: Principal | None = None
-    """Who would be let in."""
+
+def make_certificates(settings: CertificateSettings, known: KnownUsers) -> CertificateLogins:
+    """Return what takes client certificates. Raises Faults."""
+    try:
+        rules = tuple(make_rule(one.part, one.fits, one.user, lower=one.lower_case) for one in settings.rules)
+    except ValueError as fault:
+        raise Faults([f"`logins.certificates.rules`: {fault}"]) from None
+    return CertificateLogins(CertificateRules(rules=rules, unlisted=settings.unlisted), known)
+
+
+@dataclass(frozen=True, slots=True)
+class Logins:
+    """All ways to log in, and who is found by name alone."""
+
+    chain: LoginChain
+    known: KnownUsers
+
+
+def make_logins(settings: Settings, users: Callable[[], Users]) -> Logins:
+    """Return the ways to log in, in the settings' order. Raises Faults."""
+    logins = settings.logins
+    passwords = PasswordLogins(users, name=f"the user file {settings.users.file}", alone=logins.ldap is None)
+    found: dict[LoginWay, LoginMechanism] = {"tokens": TokenLogins(users), "users": passwords}
+    searched, certificates = None, None
+    if logins.ldap is not None:
+        directory = make_directory(logins.ldap)
+        found["ldap"] = DirectoryLogins(users, directory)
+        if logins.ldap.bind_dn and logins.ldap.user_base:  # others find nobody by name alone
+            searched = directory
+    known = KnownUsers(users, searched)
+    if logins.jwt is not None:
+        found["jwt"] = IssuerLogins(JwtLogins(jwt_rules(logins.jwt)))
+    if logins.kerberos is not None:
+        found["kerberos"] = make_kerberos(logins.kerberos, known)
+    if logins.certificates is not None:
+        found["certificates"] = certificates = make_certificates(logins.certificates, known)
+    return Logins(
+        LoginChain(
+            users,
+            [found[one] for one in logins.order if one in found],
+            user_of_certificate=certificates.user_of if certificates is not None else lambda _: None,
+        ),
+        known,
+    )
+
+
+def make_impersonation(settings: Settings, known: KnownUsers) -> Impersonation | None:
+    """Return who may act as whom; None where nobody may."""
+    rules = [
+        ImpersonationRule(
+            users=frozenset(one.users),
+            groups=frozenset(one.groups),
+            as_users=frozenset(one.as_users),
+            as_groups=frozenset(one.as_groups),
+            addresses=one.addresses,
+        )
+        for one in settings.logins.impersonation
+    ]
+    return Impersonation(rules, known) if rules else None
 
 
 async def try_login(settings: Settings, user: str, secret: str) -> list[LoginTrial]:
-    """Try a name with a password or token in every way of the settings, in the order in which a gateway does;
-    nobody is logged in, and nothing is recorded. Raises Faults."""
-    found = [_try_user_file(settings, user, secret)]
-    in_file = found[0].verdict != _UNKNOWN
-    if settings.logins.jwt is not None:
-        found.append(
-            await _try_token(JwtLogins(jwt_rules(settings.logins.jwt)), user, secret, in_file=in_file)
-        )
-    directory = make_directory(settings.logins.ldap)
-    if directory is not None:
-        found.append(await _try_directory(directory, user, secret, in_file=in_file))
-    return found
-
-
-_UNKNOWN = "does not know the user"
-
-
-def _try_user_file(settings: Settings, user: str, secret: str) -> LoginTrial:
-    way = f"the user file {settings.users.file}"
-    found = read_users(settings.users.file).get(user)
-    if found is None:
-        return LoginTrial(way=way, verdict=_UNKNOWN)
-    for token in found.tokens:
-        if token.hash == digest(secret):
-            if token.is_expired(datetime.now(UTC)):
-                return LoginTrial(way=way, verdict=f"token {token.id} has expired")
-            return LoginTrial(way=way, verdict=f"accepts token {token.id}", principal=found.principal)
-    if not found.password_hash:
-        return LoginTrial(way=way, verdict="has the user without a password, and does not know this token")
-    if not fits(found.password_hash, secret):
-        return LoginTrial(way=way, verdict="rejects the password")
-    return LoginTrial(way=way, verdict="accepts the password", principal=found.principal)
-
-
-async def _try_token(logins: JwtLogins, user: str, secret: str, *, in_file: bool) -> LoginTrial:
-    way = f"tokens of {logins.rules.issuer}"
-    if not looks_like_jwt(secret):
-        return LoginTrial(way=way, verdict="skipped: not a JSON Web Token")
+    """Try a name with a password or token in every way of the settings, as a gateway does; nobody is logged
+    in, and nothing is recorded. Raises Faults."""
+    users = read_users(settings.users.file)
+    chain = make_logins(settings, lambda: users).chain
     try:
-        principal = await logins.check(secret)
-    except (TokenRefused, IssuerUnavailable) as fault:
-        return LoginTrial(way=way, verdict=f"refused: {fault}")
+        _, trials = await chain.decide(Password(user, secret))
     finally:
-        logins.close()
-    if principal.user != user:
-        return LoginTrial(way=way, verdict=f"rejected: it is a token of `{principal.user}`")
-    if in_file:
-        return LoginTrial(way=way, verdict="rejected: the user is in the user file")
-    return LoginTrial(way=way, verdict="accepts the login", principal=principal)
-
-
-async def _try_directory(directory: LdapDirectory, user: str, secret: str, *, in_file: bool) -> LoginTrial:
-    way = "the directory"
-    if in_file:
-        return LoginTrial(way=way, verdict="skipped: the user is in the user file")
-    if looks_like_jwt(secret):
-        return LoginTrial(way=way, verdict="skipped: this is a JSON Web Token")
-    try:
-        principal = await directory.check(user, secret)
-    except LdapUnavailable as fault:
-        return LoginTrial(way=way, verdict=f"not available: {fault}")
-    except LdapRefused:
-        return LoginTrial(way=way, verdict="rejected: no such user, more than one, or a wrong password")
-    finally:
-        directory.close()
-    return LoginTrial(way=way, verdict="accepts the login", principal=principal)
+        chain.close()
+    return trials

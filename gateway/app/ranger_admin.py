@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from gateway.admin.ranger.access import Access, AdminRights, PolicyText, ReadText, TextQuestion
@@ -12,7 +13,7 @@ from gateway.admin.ranger.store import Store
 from gateway.admin.ranger.transactions import WriteTransaction
 from gateway.app.policy_authors import AuthorRights
 from gateway.app.policy_texts import SparkTexts
-from gateway.app.rest_logins import RestLogins
+from gateway.app.rest_logins import log_in_rest
 from gateway.app.rule_files import definition_paths, read_texts
 from gateway.errors import BackendUnavailable
 from gateway.frontends.authentication import Authenticator
@@ -29,7 +30,7 @@ from gateway.sql.functions import builtin_name, builtin_refusal
 
 
 class RangerAdmin:
-    """The API with its store and its logins; `close` ends them."""
+    """The API with its store; `close` ends it."""
 
     def __init__(
         self,
@@ -46,7 +47,6 @@ class RangerAdmin:
         """Raises Faults when the service definitions of the rules cannot be read. `reader` reads the texts of
         policies before they are stored, `spark` is asked about them, and `authors` says what authors may
         select, who are found by their names in `principals`."""
-        self._logins = RestLogins(authenticator, "ranger-rest")
         shipped = definitions(policies)
 
         async def prepare(writing: WriteTransaction) -> None:
@@ -88,10 +88,13 @@ class RangerAdmin:
 
         self.read_text: ReadText = read_text
         """Reads a text that somebody wants to store."""
-        self.api = RangerApi(self._store, Access(rights, read_text=read_text), self._logins.log_in)
+        self.api = RangerApi(
+            self._store,
+            Access(rights, read_text=read_text),
+            partial(log_in_rest, authenticator, "ranger-rest"),
+        )
 
     async def close(self) -> None:
-        self._logins.close()
         await self._store.close()
 
 

@@ -13,8 +13,8 @@ from gateway.app import logs
 from gateway.app.certificates import Certificates
 from gateway.app.probes import read_connection_limits
 from gateway.errors import Faults
-from gateway.frontends.authentication import Authenticator, LoginLimits
 from gateway.frontends.connection_limits import ConnectionLimiter
+from gateway.frontends.guessing import FailedLogins, LoginLimits
 from gateway.settings.loading import load_settings
 from gateway.settings.models import Settings
 
@@ -22,6 +22,8 @@ _log = structlog.get_logger(__name__)
 
 OF_SCHEDULES = ("schedule", "poll_s", "niceness", "share")
 """Settings of jobs that a gateway goes by, and not they."""
+OF_LOGINS = ("failures", "window_s", "handshake_timeout_s")
+"""Settings of logins that listeners take up; issuers and directories are what they were at the start."""
 
 
 class Reloading:
@@ -32,7 +34,8 @@ class Reloading:
         self.certificates = certificates
         self.connection_limiters: dict[str, ConnectionLimiter] = {}
         """By listener."""
-        self.authenticators: list[Authenticator] = []
+        self.guesses = FailedLogins(login_limits(settings))
+        """Of all endpoints together."""
         self._in_force = settings
         self._config = config
 
@@ -53,8 +56,7 @@ class Reloading:
         self._in_force = now
         if now.logging != old.logging:
             logs.configure(now.logging)
-        for authenticator in self.authenticators:
-            authenticator.set_limits(login_limits(now))
+        self.guesses.limits = login_limits(now)
         for name, door in self.connection_limiters.items():
             door.set_limits(read_connection_limits(now, name))
             tls = getattr(now.listeners, name).tls
@@ -67,7 +69,7 @@ class Reloading:
 
 def merge_reloaded(old: Settings, new: Settings) -> Settings:
     """Return the old settings with what can be had of the new ones without a restart: logging, limits of
-    logins and of connections, where certificates are; and of jobs what these read by themselves."""
+    failed logins and of connections, where certificates are; and of jobs what these read by themselves."""
     listeners = {}
     for name in ("thrift", "thrift_http", "connect", "admin"):
         was, will = getattr(old.listeners, name), getattr(new.listeners, name)
@@ -85,7 +87,7 @@ def merge_reloaded(old: Settings, new: Settings) -> Settings:
     return old.model_copy(
         update={
             "logging": new.logging,
-            "logins": new.logins,
+            "logins": old.logins.model_copy(update={name: getattr(new.logins, name) for name in OF_LOGINS}),
             "connections": new.connections,
             # Jobs are processes that read the settings anew; when they start is the gateway's matter.
             "jobs": new.jobs.model_copy(update={name: getattr(old.jobs, name) for name in OF_SCHEDULES}),

@@ -29,7 +29,6 @@ def reveal_secrets(entry: CatalogEntry, *, hidden: bool = False) -> NamedCatalog
         name=entry.name,
         type=entry.catalog.type,
         parameters=parameters,
-        default_database=entry.catalog.default_db,
         is_default=entry.catalog.is_default,
     )
 

@@ -171,7 +171,6 @@ class PolicyRegistry(Closing):
         return None
 
     def sources(self) -> list[SourceState]:
-        """Return the state of every source."""
         files = self._parts[FILES]
         states = [
             SourceState(

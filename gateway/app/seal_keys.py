@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from gateway.audit.seals import public_key, read_signing_key
+from gateway.audit.backlog import read_checkpoint
+from gateway.audit.seals import public_key, read_local_seals, read_signing_key
 from gateway.errors import Faults
-from gateway.settings.models import LedgerSettings
+from gateway.jobs.verifying import VerifyOptions
+from gateway.settings.models import LedgerSettings, Settings
 
 
 def seal_keys(settings: LedgerSettings) -> Sequence[Ed25519PublicKey]:
@@ -30,3 +32,13 @@ def older_seal_keys(settings: LedgerSettings) -> Sequence[Ed25519PublicKey]:
     if faults:
         raise Faults(faults)
     return found
+
+
+def verify_options(settings: Settings) -> VerifyOptions:
+    """Return what the job `verify` is given: all of the record, by the keys and the spool of the settings."""
+    spool = settings.ledger.directory
+    return VerifyOptions(
+        keys=seal_keys(settings.ledger),
+        reached=read_checkpoint(spool).chains if spool.is_dir() else None,
+        exported=tuple(read_local_seals(spool)),
+    )

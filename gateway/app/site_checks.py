@@ -57,6 +57,10 @@ LOGIN_REFUSED = (
 CONNECT_PACKAGES = ("pyspark", "grpc", "pandas", "pyarrow", "zstandard")
 """What Spark Connect's half of a gateway imports; looked for, and not imported, which takes seconds."""
 SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+LOCK = "gateway.lock"
+"""File in the ledger's directory that a gateway holds while it runs."""
+MIN_FREE_BYTES = 16 * 2**20
+"""Left on the spool's disk; with less, statements stop soon after the start."""
 MOUNTED = Path("/run/secrets")
 """Where orchestrators of containers put secrets."""
 OTHERS = stat.S_IRWXO | stat.S_IWGRP
@@ -290,7 +294,17 @@ class _Site:
         for at, directory in self._list_made_directories():
             if (fault := unwritable(directory)) is not None:
                 self._diagnostics.add(at, fault)
+        openlineage = self._settings.lineage.openlineage
+        if openlineage.transport == "file" and (fault := unwritable_file(openlineage.file)) is not None:
+            self._diagnostics.add(("lineage", "openlineage", "file"), fault)
         spool = self._settings.ledger.directory
+        if (fault := unwritable_file(spool / LOCK)) is not None:
+            self._diagnostics.add(("ledger", "directory"), fault)
+        if (left := free_bytes(spool)) is not None and left < MIN_FREE_BYTES:
+            self._diagnostics.add(
+                ("ledger", "directory"),
+                f"the disk of `{spool}` has {left // 2**20} MiB left: statements stop when it is full",
+            )
         if spool.is_dir() and (mode := stat.S_IMODE(spool.stat().st_mode)) & (stat.S_IWGRP | stat.S_IWOTH):
             self._diagnostics.warn(
                 ("ledger", "directory"),
@@ -385,7 +399,7 @@ class _Site:
 def gateway_runs(directory: Path) -> bool:
     """Whether a gateway holds its ledger's directory now."""
     try:
-        with (directory / "gateway.lock").open("rb") as lock:
+        with (directory / LOCK).open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
@@ -407,6 +421,8 @@ def dsn_fault(dsn: str) -> str | None:
         )
     if parts.scheme not in ("postgresql", "postgres"):
         return f"the connection string must begin with `postgresql://`; {example}"
+    if parts.fragment or "@" in parts.path or ("@" in parts.query and "@" not in parts.netloc):
+        return f"the password in the connection string is not percent-encoded; {example}"
     options = dict(parse_qsl(parts.query))
     if (mode := options.get("sslmode", SSL_MODES[0])) not in SSL_MODES:
         known = ", ".join(SSL_MODES)
@@ -460,9 +476,9 @@ def unwritable(directory: Path) -> str | None:
     """Return why nothing can be written in a directory, which is made where it is not there; or None."""
     if directory.exists() and not directory.is_dir():
         return f"`{directory}` is not a directory"
-    above = directory
-    while not above.exists() and above != above.parent:
-        above = above.parent
+    if directory.is_symlink() and not directory.exists():
+        return f"`{directory}` is a link whose target does not exist"
+    above = _find_existing(directory)
     if not above.is_dir():
         return f"`{directory}` cannot be created: `{above}` is not a directory"
     if not os.access(above, os.W_OK | os.X_OK):
@@ -471,6 +487,31 @@ def unwritable(directory: Path) -> str | None:
             return f"`{directory}` is not writable by {who}"
         return f"`{directory}` cannot be created: `{above}` is not writable by {who}"
     return None
+
+
+def _find_existing(directory: Path) -> Path:
+    """Return a directory, or the nearest above it that is there."""
+    while not directory.exists() and directory != directory.parent:
+        directory = directory.parent
+    return directory
+
+
+def unwritable_file(file: Path) -> str | None:
+    """Return why nothing can be written to a file of a directory that can be written; or None."""
+    if file.exists() and not file.is_file():
+        return f"`{file}` is no file"
+    if file.exists() and not os.access(file, os.R_OK | os.W_OK):
+        return f"`{file}` cannot be written by user id {os.geteuid()}"
+    return None
+
+
+def free_bytes(directory: Path) -> int | None:
+    """Return what is left on the disk of a directory, which need not be there yet; or None."""
+    try:
+        found = os.statvfs(_find_existing(directory))
+    except OSError:
+        return None
+    return found.f_bavail * found.f_frsize
 
 
 def _describe_secret(secret: Secret) -> str:

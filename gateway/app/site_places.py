@@ -111,7 +111,7 @@ def find_shared_directories(made: Iterator[tuple[Location, Path]]) -> Iterator[t
     """Yield the directories that two would have for themselves."""
     first: dict[Path, Location] = {}
     for at, directory in made:
-        other = first.setdefault(directory.resolve(), at)
+        other = first.setdefault(Path(os.path.realpath(directory)), at)  # a link may lead to itself
         if other != at:
             yield (
                 at,

@@ -15,8 +15,7 @@ import structlog
 
 from gateway.app.accepted_tags import TAGS_VERSION, build_accepted_tags_path
 from gateway.app.propagation_rules import propagation_rules
-from gateway.database.connections import open_connection
-from gateway.database.migrate import migrate
+from gateway.database.migrate import open_migrated
 from gateway.lineage.propagation import PropagationNode
 from gateway.lineage.proposals import (
     Looked,
@@ -44,7 +43,6 @@ _LOOK_S = 600.0
 
 
 def build_accepted_source(settings: Settings, accepted: Accepted) -> AcceptedTags:
-    """Return the source of accepted tags."""
     return AcceptedTags(
         accepted.fetch,
         cache=build_accepted_tags_path(settings),
@@ -87,8 +85,7 @@ class Accepted:
         """Return the list, or None when its number is still the known one."""
         try:
             if self._connection is None or self._connection.is_closed():
-                self._connection = await open_connection(self._dsn, "sluice-tags", command_s=60)
-                await migrate(self._connection)
+                self._connection = await open_migrated(self._dsn, "sluice-tags", command_s=60)
                 # It may be another database by now, or an older state of it: a number says nothing there.
                 known = None
             if known is not None and await read_acceptance_number(self._connection) == known:
@@ -232,9 +229,8 @@ async def in_own_loop(work: Coroutine[Any, Any, T]) -> T:
 @asynccontextmanager
 async def connected(dsn: str) -> AsyncIterator[Any]:
     """Yield a connection for one look, with the tables there."""
-    connection = await open_connection(dsn, "sluice-tags", command_s=300)
+    connection = await open_migrated(dsn, "sluice-tags", command_s=300)
     try:
-        await migrate(connection)
         yield connection
     finally:
         connection.terminate()

@@ -60,10 +60,18 @@ class Upstream:
         Raises BackendUnavailable when it does not answer, BackendMismatch when statements could mean
         something else to it than to the parser. Sessions ask again, each for itself.
         """
-        told = [await probe() for probe in self._probes().values()]
-        if not told:
+        told = await self.ask_each()
+        for answer in told:
+            if isinstance(answer, BackendUnavailable):
+                raise answer
+        return next(one for one in told if isinstance(one, SparkConfiguration))
+
+    async def ask_each(self) -> list[SparkConfiguration | BackendUnavailable]:
+        """Return what each endpoint of Spark says of how it reads texts, or why it does not."""
+        probes = self._probes()
+        if not probes:
             raise Faults(["`backend` has no address of Spark"])
-        return told[0]
+        return list(await asyncio.gather(*map(_answer_or_error, probes)))
 
     async def own_catalogs(self) -> Mapping[str, str]:
         """Return the catalogs that a new session of Spark has by itself: name → class. Raises
@@ -95,13 +103,22 @@ class Upstream:
             found["spark_connect"] = ReadinessProbe(self.connect.backend.ready).answer
         return found
 
-    def _probes(self) -> dict[str, Callable[[], Awaitable[SparkConfiguration]]]:
-        found: dict[str, Callable[[], Awaitable[SparkConfiguration]]] = {}
+    def _probes(self) -> list[Callable[[], Awaitable[SparkConfiguration]]]:
+        found: list[Callable[[], Awaitable[SparkConfiguration]]] = []
         if self.thrift is not None:
-            found["spark"] = self.thrift.probe
+            found.append(self.thrift.probe)
         if self.connect is not None:
-            found["spark_connect"] = self.connect.backend.probe
+            found.append(self.connect.backend.probe)
         return found
+
+
+async def _answer_or_error(
+    probe: Callable[[], Awaitable[SparkConfiguration]],
+) -> SparkConfiguration | BackendUnavailable:
+    try:
+        return await probe()
+    except BackendUnavailable as error:
+        return error
 
 
 class ReadinessProbe:

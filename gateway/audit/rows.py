@@ -54,6 +54,20 @@ COLUMNS = (
     "body",
     "original_record",
 )
+_KINDS_OF = {
+    "uuid": "event_id statement_id",
+    "timestamp with time zone": "time stored_at",
+    "bigint": "rows bytes chain_position",
+    "double precision": "duration_ms",
+    "boolean": "readers_agree",
+    "bytea": "statement_sha256 forwarded_sha256 original_record link",
+    "text[]": "groups roles resources policies",
+    "jsonb": "body erased",
+}
+COLUMN_TYPES = dict.fromkeys(COLUMNS, "text") | {
+    name: kind for kind, names in _KINDS_OF.items() for name in names.split()
+}
+"""Types in PostgreSQL of all that `sluice.audit_event` has of an event."""
 EventRow = tuple[Any, ...]
 
 LAST_YEAR = 2200

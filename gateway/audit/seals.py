@@ -7,6 +7,7 @@ database has not, was taken away there.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
@@ -29,7 +30,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from gateway.audit.chain import LINK_BYTES, Head, canonical
 from gateway.audit.rows import select_time
-from gateway.errors import Faults
+from gateway.database.asking import TROUBLE, connect
+from gateway.errors import Faults, LedgerUnavailable
 
 log = structlog.get_logger(__name__)
 
@@ -323,3 +325,45 @@ def _is_sealed_since(day: date, now: datetime, texts: Sequence[str], key: Ed2551
         if seal.is_by(key):
             return begins <= datetime.fromisoformat(seal.made_at) <= now
     return False
+
+
+AFTER_MIDNIGHT = timedelta(minutes=5)
+"""Events of a day's last moments are on their way to PostgreSQL for a few seconds."""
+RETRY_S = 60.0
+
+
+def day_to_seal(now: datetime) -> tuple[datetime, timedelta]:
+    """Return the last day (UTC) that has ended, and how long until the next one has."""
+    now = now.astimezone(UTC)
+    settled = now - AFTER_MIDNIGHT
+    midnight = settled.replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight - timedelta(days=1), midnight + timedelta(days=1) + AFTER_MIDNIGHT - now
+
+
+async def keep_sealing(
+    dsn: str,
+    key: Ed25519PrivateKey,
+    directory: Path,
+) -> None:
+    """Seal each day when it has ended by PostgreSQL's clock, and at once when the last one has no seal yet;
+    keep the seals in the ledger's directory as well. Never returns."""
+    while True:
+        try:
+            connection = await connect(dsn, "sluice-seal", command_s=60, whole=True)
+            try:
+                # Gateways' clocks may differ, and one that is ahead seals no day that has not ended.
+                day, rest = day_to_seal(await connection.fetchval("SELECT clock_timestamp()"))
+                seal = await make_seal(connection, key, day.date(), once=True)
+            finally:
+                connection.terminate()
+        except (*TROUBLE, LedgerUnavailable, NotASeal) as error:
+            log.warning("audit_not_sealed", error=type(error).__name__)
+            await asyncio.sleep(RETRY_S)
+            continue
+        if seal is not None:
+            log.info("audit_sealed", day=str(seal.day), number=seal.number, seal=seal.digest())
+            try:
+                await asyncio.to_thread(keep_seal, directory, seal)
+            except OSError as error:
+                log.warning("audit_seal_not_kept", number=seal.number, error=str(error))
+        await asyncio.sleep(rest.total_seconds())

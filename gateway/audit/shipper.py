@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import asyncpg
@@ -27,12 +27,11 @@ from gateway.audit.backlog import (
     write_checkpoint,
 )
 from gateway.audit.chain import Head, digest, start
-from gateway.audit.partitions import days_ahead, make_partitions
 from gateway.audit.rows import COLUMNS, EventRow, build_unfit_row, row
 from gateway.audit.segment import SHIPPED, Entry
 from gateway.audit.spool import Segment, Spool
 from gateway.database.connections import open_connection
-from gateway.database.migrate import migrate
+from gateway.database.migrate import LOCK, migrate
 from gateway.errors import Faults, LedgerUnavailable
 
 log = structlog.get_logger(__name__)
@@ -380,3 +379,21 @@ def _why(error: Exception) -> str:
     if isinstance(error, asyncpg.PostgresError):
         return f"{name} {error.sqlstate or ''}".strip()
     return f"{name}: {error}" if isinstance(error, OSError | LedgerUnavailable | Faults) else name
+
+
+def days_ahead(now: datetime) -> set[date]:
+    """Return today and the two days to come: their partitions exist before midnight needs them."""
+    return {now.astimezone(UTC).date() + timedelta(days=n) for n in range(3)}
+
+
+async def make_partitions(connection: Any, days: Iterable[date]) -> None:
+    """Make the days' partitions where they are missing, in a transaction of its own."""
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
+        for day in sorted(days):
+            name = f"audit_event_{day:%Y%m%d}"
+            await connection.execute(
+                f"CREATE TABLE IF NOT EXISTS sluice.{name} PARTITION OF sluice.audit_event"
+                f" FOR VALUES FROM ('{day.isoformat()} 00:00:00+00')"
+                f" TO ('{(day + timedelta(days=1)).isoformat()} 00:00:00+00')"
+            )

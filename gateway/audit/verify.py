@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from gateway.audit.archived import Archive, ArchivedDay
 from gateway.audit.chain import Head
 from gateway.audit.erasing import Erasures, read_erasures
-from gateway.audit.rows import COLUMNS, KNOWN_DAY, event_digest, select_time
+from gateway.audit.rows import COLUMN_TYPES, COLUMNS, KNOWN_DAY, event_digest, select_time
 from gateway.audit.seals import NotASeal, Seal, before_chain, ends, fingerprint, merkle_root, read_seal
 from gateway.audit.stretches import find_stretch, places
 from gateway.audit.walking import NO_TIME, Chain, Finding, Kind, Linked, Verified
@@ -159,19 +159,12 @@ _ARCHIVED = "SELECT gateway, max(last) AS last FROM sluice.archive_chain GROUP B
 
 
 _KINDS = {
-    "uuid": "event_id statement_id",
-    "timestamp with time zone": "time stored_at began made_at until",
+    "text": "content by_user reason signature",
+    "timestamp with time zone": "began made_at until",
     "date": "day",
-    "bigint": "rows bytes chain_position number events erasure dropped_events dropped_unchained first last",
-    "double precision": "duration_ms",
-    "boolean": "readers_agree",
-    "bytea": "statement_sha256 forwarded_sha256 original_record link",
-    "text[]": "groups roles resources policies",
-    "jsonb": "body erased",
+    "bigint": "number events erasure dropped_events dropped_unchained first last",
 }
-_TYPES = dict.fromkeys((*COLUMNS, "content", "by_user", "reason", "signature"), "text") | {
-    name: kind for kind, names in _KINDS.items() for name in names.split()
-}
+_TYPES = COLUMN_TYPES | {name: kind for kind, names in _KINDS.items() for name in names.split()}
 _MADE = """
 SELECT 'sluice.' || c.relname AS "table", c.relkind::text AS relkind, a.attname AS name,
        format_type(a.atttypid, NULL) AS kind
@@ -389,15 +382,7 @@ async def _find_erased(
 
 def describe_lost(row: Mapping[str, Any], event: str) -> Finding:
     """Return what is told of an event whose texts are gone."""
-    place = row["chain_position"] or 0
-    return Finding(
-        kind=Kind.ERASED,
-        where=f"{event} lost texts, but no erasure is recorded",
-        gateway=row["gateway"] or "",
-        first=place,
-        last=place,
-        event_id=str(row["event_id"]),
-    )
+    return Finding.of_event(Kind.ERASED, f"{event} lost texts, but no erasure is recorded", row)
 
 
 _ERASED = f"""
@@ -508,17 +493,7 @@ class _Rows:
         return self._check_link(row)
 
     def _tell(self, kind: Kind, row: Mapping[str, Any], what: str) -> None:
-        place = row["chain_position"]
-        self._found.add(
-            Finding(
-                kind=kind,
-                where=f"{_event(row)} {what}",
-                gateway=self._gateway,
-                first=place,
-                last=place,
-                event_id=str(row["event_id"]),
-            )
-        )
+        self._found.add(Finding.of_event(kind, f"{_event(row)} {what}", row))
 
     def _check_link(self, row: Mapping[str, Any]) -> Linked:
         if row["erased"] is not None and not self._erasures.cover(row):

@@ -7,9 +7,10 @@ What is found is the same.
 from __future__ import annotations
 
 import enum
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
 from gateway.audit.chain import Head, link, start
 
@@ -59,6 +60,13 @@ class Finding:
     """Position in the gateway's chain; 0 where it is about none."""
     last: int = 0
     event_id: str = ""
+
+    @classmethod
+    def of_event(cls, kind: Kind, where: str, row: Mapping[str, Any]) -> Finding:
+        """Return one about a single event, by its row."""
+        place = row["chain_position"] or 0
+        gateway, event_id = row["gateway"] or "", str(row["event_id"])
+        return cls(kind=kind, where=where, gateway=gateway, first=place, last=place, event_id=event_id)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -247,10 +247,8 @@ class SparkConnectBackend:
                 asked = _AskedSession(self, PROBE_SESSION, PROBE_USER, "")
                 settings = await asked.settings()
                 return SparkConfiguration(version=await asked.version(), settings=settings, parsers=())
-        except TimeoutError:
-            raise BackendUnavailable("Spark did not answer in time") from None
-        except RpcError as error:
-            raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
+        except (TimeoutError, RpcError) as error:
+            raise self._unanswered(error) from None
 
     async def read_initial_settings(self) -> Mapping[str, str]:
         """Return what is set in a new session that was told nothing. Raises BackendUnavailable."""
@@ -258,10 +256,8 @@ class SparkConnectBackend:
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
                 settings = await _AskedSession(self, session, PROBE_USER, "").settings()
-        except TimeoutError:
-            raise BackendUnavailable("Spark did not answer in time") from None
-        except RpcError as error:
-            raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
+        except (TimeoutError, RpcError) as error:
+            raise self._unanswered(error) from None
         await self._release(session)
         return settings
 
@@ -280,10 +276,8 @@ class SparkConnectBackend:
             async with asyncio.timeout(self._options.connect_timeout_s):
                 _, configuration, _ = await self._open_session(PROBE_SESSION, PROBE_USER, "")
                 return configuration
-        except TimeoutError:
-            raise BackendUnavailable("Spark did not answer in time") from None
-        except RpcError as error:
-            raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
+        except (TimeoutError, RpcError) as error:
+            raise self._unanswered(error) from None
 
     async def ready(self) -> SparkConfiguration:
         """Return how Spark is configured, if it answers what it has to ask its metastore for. Raises as
@@ -299,8 +293,18 @@ class SparkConnectBackend:
                 async for _ in answers:
                     pass
         except RpcError as error:
-            raise BackendUnavailable(f"Spark Connect answered with gRPC status {error.code}") from None
+            raise self._unanswered(error) from None
         return configuration
+
+    def _unanswered(self, error: TimeoutError | RpcError) -> BackendUnavailable:
+        """Return why a question of the gateway's own has no answer."""
+        if isinstance(error, RpcError):
+            # Its words may quote the settings that it was told of catalogs.
+            return BackendUnavailable(
+                f"Spark Connect answered with gRPC status {error.code}", where=self._where
+            )
+        within = f"{self._where}, within {self._options.connect_timeout_s:g} s"
+        return BackendUnavailable("Spark Connect did not answer in time", where=within)
 
     async def close(self) -> None:
         """End every call and every connection."""
@@ -497,7 +501,7 @@ def _translate_status(error: grpc.aio.AioRpcError, where: str) -> RpcError | Bac
     if code is grpc.StatusCode.UNAUTHENTICATED:
         # The client's login is another matter: it must not read this as a fault of its own.
         _log.error("spark_connect_token_refused")
-        return BackendUnavailable("Spark does not accept the gateway's token")
+        return BackendUnavailable("Spark does not accept the gateway's token", where=where, lasting=True)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return BackendUnavailable("Spark did not answer in time", where=where)
     details = b""

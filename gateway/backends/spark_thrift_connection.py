@@ -61,6 +61,11 @@ class SparkAddress:
     max_reply_bytes: int = 64 * 1024 * 1024
     """Length of a reply that is gathered and decoded; relayed ones have no limit."""
 
+    @property
+    def place(self) -> str:
+        """Host and port, for operators."""
+        return f"`{self.host}:{self.port}`"
+
 
 class Begun(Generic[R]):
     """A call that was sent: its reply is awaited once, or dropped."""
@@ -117,13 +122,13 @@ class SparkConnection(asyncio.Protocol):
             connection.abort()
             raise BackendUnavailable(
                 "Spark did not answer the login in time",
-                where=f"`{address.host}:{address.port}`, within {address.connect_timeout_s:g} s",
+                where=f"{address.place}, within {address.connect_timeout_s:g} s",
             ) from None
         except OSError as error:
             connection.abort()
             raise BackendUnavailable(
                 "Spark cannot be reached",
-                where=f"`{address.host}:{address.port}`: {reason_of(error)}",
+                where=f"{address.place}: {reason_of(error)}",
             ) from error
         except BaseException:
             connection.abort()
@@ -248,7 +253,7 @@ class SparkConnection(asyncio.Protocol):
                 return
             self._take(data)
         except LoginRefused:
-            self._break(BackendUnavailable("Spark refused the gateway's login"))
+            self._break(BackendUnavailable("Spark refused the gateway's login", lasting=True))
         except MalformedMessage as fault:
             self._break(BackendUnavailable(f"Spark's response is not valid HiveServer2 protocol: {fault}"))
 
@@ -342,6 +347,7 @@ class SparkConnection(asyncio.Protocol):
 
     def _break(self, error: BackendUnavailable) -> BackendUnavailable:
         """Close the connection and fail every call; return the error for raising."""
+        error.where = error.where or self._address.place
         if self._error is not None:
             return error
         self._error = error
@@ -351,7 +357,7 @@ class SparkConnection(asyncio.Protocol):
             self._logged_in.set_exception(error)
             self._logged_in.exception()  # marks it as seen: nobody may be waiting any more
         while self._waiting:
-            self._waiting.popleft().fail(BackendUnavailable(error.message))
+            self._waiting.popleft().fail(BackendUnavailable(error.message, where=error.where))
         return error
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from gateway.catalog.partitioning import parse_partitioning
 from gateway.catalog.readable import (
     CatalogUnavailable,
     DatabaseAlreadyExists,
@@ -18,11 +17,8 @@ from gateway.catalog.readable import (
     DatabaseNotEmpty,
     NoSuchDatabase,
     NoSuchTable,
-    NotSupported,
-    TableAlreadyExists,
     TableEntry,
     WithoutFunctions,
-    split_properties,
 )
 from gateway.catalog.rest import (
     CatalogError,
@@ -36,8 +32,7 @@ from gateway.catalog.rest import (
     text,
     unavailable,
 )
-from gateway.catalog.types import DdlType, NotUnderstood, parse_ddl
-from gateway.model.catalog import Column, TableKind, unquote
+from gateway.model.catalog import Column
 from gateway.model.catalog import quote as quoted
 from gateway.model.closing import Closing
 from gateway.model.metalakes import (
@@ -231,15 +226,10 @@ class GravitinoMetalake(Closing):
         return await self._request("GET", path, query=query)
 
     async def send_change(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: Mapping[str, Any] | None = None,
+        self, method: str, path: str, *, body: Mapping[str, Any] | None = None
     ) -> Mapping[str, Any]:
         """Change something below the metalake, and return what is answered. Raises as `ask`."""
-        return await self._request(method, path, query=query, body=body)
+        return await self._request(method, path, body=body)
 
     async def _request(self, method: str, path: str, **request: Any) -> Mapping[str, Any]:
         whole = f"api/metalakes/{quote(self._metalake, safe='')}/{path}"
@@ -320,90 +310,17 @@ class GravitinoCatalog(WithoutFunctions, Closing):
             properties=told,
         )
 
-    async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
-        told = {**database.properties, **({"location": database.location} if database.location else {})}
-        body = {"name": database.name, "comment": database.comment, "properties": told}
-        there = DatabaseAlreadyExists(f"database `{database.name}` already exists")
-        with refusals(None, there, ignored=409 if ignore_if_exists else 0):
+    async def create_database(self, name: str) -> None:
+        body: dict[str, Any] = {"name": name, "comment": None, "properties": {}}
+        with refusals(None, DatabaseAlreadyExists(f"database `{name}` already exists")):
             await self._metalake.send_change("POST", f"{self._path}/schemas", body=body)
 
-    async def alter_database(
-        self, name: str, changed: Mapping[str, str | None], *, ignore_if_not_exists: bool = False
-    ) -> None:
+    async def drop_database(self, name: str) -> None:
         missing = NoSuchDatabase(f"database `{name}` does not exist")
-        with refusals(missing, ignored=404 if ignore_if_not_exists else 0):
-            await self._metalake.send_change("PUT", self._schema(name), body={"updates": _updates(changed)})
-
-    async def drop_database(
-        self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
-    ) -> None:
-        query = {"cascade": "true"} if cascade else None
-        missing = NoSuchDatabase(f"database `{name}` does not exist")
-        full = DatabaseNotEmpty(f"the database `{name}` is not empty")
-        answer: Mapping[str, Any] = {}
-        with refusals(missing, full, ignored=404 if ignore_if_not_exists else 0):
-            answer = await self._metalake.send_change("DELETE", self._schema(name), query=query)
-        if answer.get("dropped") is not True and not ignore_if_not_exists:
+        with refusals(missing, DatabaseNotEmpty(f"the database `{name}` is not empty")):
+            answer = await self._metalake.send_change("DELETE", self._schema(name))
+        if answer.get("dropped") is not True:
             raise missing
-
-    async def create_table(self, table: TableEntry, *, ignore_if_exists: bool = False) -> None:
-        if table.kind is TableKind.VIEW:
-            raise NotSupported("Gravitino has no views in its catalogs")
-        own = {"location": table.location, "provider": table.provider}
-        body = {
-            "name": table.name,
-            "comment": table.comment,
-            "columns": [
-                {
-                    "name": one.name,
-                    "type": self._build_type(one.type),
-                    "comment": one.comment,
-                    "nullable": True,
-                }
-                for one in table.columns
-            ],
-            "properties": {**table.properties, **{key: value for key, value in own.items() if value}},
-            "partitioning": [_build_transform(one) for one in table.partitioning],
-        }
-        missing = NoSuchDatabase(f"database `{table.database}` does not exist")
-        there = TableAlreadyExists(f"table `{table.database}.{table.name}` already exists")
-        with refusals(missing, there, ignored=409 if ignore_if_exists else 0):
-            await self._metalake.send_change("POST", f"{self._schema(table.database)}/tables", body=body)
-
-    async def alter_table(
-        self,
-        database: str,
-        name: str,
-        changed: Mapping[str, str | None],
-        *,
-        ignore_if_not_exists: bool = False,
-    ) -> None:
-        await self._update(database, name, _updates(changed), ignore_if_not_exists)
-
-    async def rename_table(
-        self, database: str, name: str, to: str, *, ignore_if_not_exists: bool = False
-    ) -> None:
-        await self._update(database, name, [{"@type": "rename", "newName": to}], ignore_if_not_exists)
-
-    async def drop_table(self, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
-        missing = NoSuchTable(f"table `{database}.{name}` does not exist")
-        answer: Mapping[str, Any] = {}
-        with refusals(missing, ignored=404 if ignore_if_not_exists else 0):
-            answer = await self._metalake.send_change("DELETE", self._table(database, name))
-        if answer.get("dropped") is not True and not ignore_if_not_exists:
-            raise missing
-
-    async def _update(self, database: str, name: str, updates: list[dict[str, Any]], ignored: bool) -> None:
-        missing = NoSuchTable(f"table `{database}.{name}` does not exist")
-        there = TableAlreadyExists(f"database `{database}` already has a table of that name")
-        with refusals(missing, there, ignored=404 if ignored else 0):
-            await self._metalake.send_change("PUT", self._table(database, name), body={"updates": updates})
-
-    def _build_type(self, text: str) -> Any:
-        try:
-            return gravitino_type(parse_ddl(text), self._types)
-        except NotUnderstood as fault:
-            raise NotSupported(f"cannot parse the type `{text[:80]}`: {fault}") from None
 
     def _table(self, database: str, name: str) -> str:
         return f"{self._schema(database)}/tables/{quote(name, safe='')}"
@@ -438,52 +355,6 @@ def spark_type(told: Any, types: Mapping[str, str], depth: int = 0) -> str:
             key, value = (spark_type(one.get(f"{side}Type"), types, depth + 1) for side in ("key", "value"))
             return f"map<{key},{value}>"
     raise CatalogUnavailable("a type that Spark does not have")
-
-
-def gravitino_type(kind: DdlType, types: Mapping[str, str]) -> Any:
-    """Return Spark's type as Gravitino writes it. Raises NotSupported where it has none."""
-    match kind.name:
-        case "array":
-            ((_, element),) = kind.inside
-            return {"type": "list", "elementType": gravitino_type(element, types), "containsNull": True}
-        case "map":
-            (_, key), (_, value) = kind.inside
-            sides = {"keyType": gravitino_type(key, types), "valueType": gravitino_type(value, types)}
-            return {"type": "map", **sides, "valueContainsNull": True}
-        case "struct":
-            fields = [
-                {"name": unquote(name), "type": gravitino_type(one, types), "nullable": True}
-                for name, one in kind.inside
-            ]
-            return {"type": "struct", "fields": fields}
-    if kind.name.startswith(("decimal(", "char(", "varchar(")):
-        return kind.name
-    # The first one of several: those after it are what other systems' types are read as.
-    found = next((name for name, spark in types.items() if spark == kind.name), None)
-    if found is None:
-        raise NotSupported(f"Gravitino has no type for `{kind.name}`")
-    return found
-
-
-def _updates(changed: Mapping[str, str | None]) -> list[dict[str, Any]]:
-    kept, gone = split_properties(changed)
-    return [
-        *({"@type": "setProperty", "property": key, "value": value} for key, value in kept.items()),
-        *({"@type": "removeProperty", "property": key} for key in gone),
-    ]
-
-
-def _build_transform(text: str) -> dict[str, Any]:
-    one = parse_partitioning(text)
-    field = [one.column]
-    match one.transform:
-        case "bucket":
-            return {"strategy": "bucket", "numBuckets": one.width, "fieldNames": [field]}
-        case "truncate":
-            return {"strategy": "truncate", "width": one.width, "fieldName": field}
-        case "identity" | "year" | "month" | "day" | "hour" if one.width is None:
-            return {"strategy": one.transform, "fieldName": field}
-    raise NotSupported(f"Gravitino does not support partitioning by `{text}`")
 
 
 def _read_error(answer: Any) -> tuple[str, str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypeVar, cast
 from urllib.parse import urlsplit
@@ -17,7 +16,7 @@ from urllib.parse import urlsplit
 from thrift.protocol.TBinaryProtocol import (  # type: ignore[import-untyped, unused-ignore]
     TBinaryProtocolAccelerated,
 )
-from thrift.Thrift import TException, TMessageType, TType  # type: ignore[import-untyped, unused-ignore]
+from thrift.Thrift import TException, TMessageType  # type: ignore[import-untyped, unused-ignore]
 from thrift.transport.TSocket import TSocket  # type: ignore[import-untyped, unused-ignore]
 from thrift.transport.TTransport import (  # type: ignore[import-untyped, unused-ignore]
     TBufferedTransport,
@@ -25,7 +24,6 @@ from thrift.transport.TTransport import (  # type: ignore[import-untyped, unused
 )
 
 from gateway.catalog import hive_structs as hive
-from gateway.catalog.hive_records import Record, read_record, write_record
 from gateway.catalog.readable import (
     CatalogRefused,
     CatalogUnavailable,
@@ -36,17 +34,15 @@ from gateway.catalog.readable import (
     NoSuchDatabase,
     NoSuchFunction,
     NoSuchTable,
-    NotSupported,
-    TableAlreadyExists,
     TableEntry,
 )
-from gateway.catalog.types import DdlType, NotUnderstood, normalize_ddl, parse_ddl
+from gateway.catalog.types import NotUnderstood, normalize_ddl
 from gateway.errors import Faults
-from gateway.model.catalog import Column, TableKind, quote, unquote
+from gateway.model.catalog import Column, TableKind, quote
 from gateway.wire.thrift import Struct
 
 T = TypeVar("T")
-R = TypeVar("R", bound=Struct | Record)
+R = TypeVar("R", bound=Struct)
 MAX_BYTES = 64 * 1024 * 1024
 """Longest text or list of an answer."""
 _LOST = (
@@ -55,42 +51,12 @@ _LOST = (
 """What an exchange can end with that is no answer."""
 _VIEW = "VIRTUAL_VIEW"
 _TABLE_TYPES = ("MANAGED_TABLE", "EXTERNAL_TABLE")
-_PLAIN_FIELD = re.compile(r"\w+")
 _SCHEMA = "spark.sql.sources.schema"
 """Where Spark keeps the columns of its own tables, as JSON, where Hive's types cannot say them."""
-_OF_ICEBERG = "metadata_location"
-"""Property that Iceberg commits by: who wrote an older one back would undo a commit."""
-_FORMATS = {
-    "parquet": (
-        "org.apache.hadoop.hive.ql.io.parquet.MapredParquetInputFormat",
-        "org.apache.hadoop.hive.ql.io.parquet.MapredParquetOutputFormat",
-        "org.apache.hadoop.hive.ql.io.parquet.serde.ParquetHiveSerDe",
-    ),
-    "orc": (
-        "org.apache.hadoop.hive.ql.io.orc.OrcInputFormat",
-        "org.apache.hadoop.hive.ql.io.orc.OrcOutputFormat",
-        "org.apache.hadoop.hive.ql.io.orc.OrcSerde",
-    ),
-    "textfile": (
-        "org.apache.hadoop.mapred.TextInputFormat",
-        "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
-        "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe",
-    ),
-}
-"""Formats in which a new table's files are: input, output, and what takes rows apart."""
-_TYPES = frozenset(
-    {
-        "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date",
-        "timestamp", "decimal", "char", "varchar", "array", "map", "struct",
-    }
-)  # fmt: skip
-"""Types that every Hive has."""
 
 
 class HiveMetastoreCatalog:
-    """See WritableCatalog. A new table is one of Hive's, in `parquet` by itself, and external if it has a
-    location; who drops one that is not external drops its files. The metastore keeps names in lower case.
-    """
+    """See WritableCatalog. The metastore keeps names in lower case."""
 
     def __init__(self, uris: str, *, timeout_s: float = 30.0) -> None:
         """`uris`: `thrift://host:port`, several with commas. Raises Faults for another form."""
@@ -165,135 +131,27 @@ class HiveMetastoreCatalog:
             owner=found.ownerName,
         )
 
-    async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
-        made = hive.Database(
-            name=database.name,
-            description=database.comment,
-            locationUri=database.location,
-            parameters=dict(database.properties),
-            ownerName=database.owner,
-        )
+    async def create_database(self, name: str) -> None:
+        made = hive.Database(name=name, parameters={})
         done = await self._tell("create_database", hive.DatabaseArguments(database=made))
         if done.first is not None:
-            if not ignore_if_exists:
-                raise DatabaseAlreadyExists(f"database `{database.name}` already exists")
-        elif done.failure is not None:
-            raise _build_refusal(done.failure)
-
-    async def alter_database(
-        self, name: str, changed: Mapping[str, str | None], *, ignore_if_not_exists: bool = False
-    ) -> None:
-        """See WritableCatalog. What others change in the database at this moment is lost."""
-        answer = await self._call("get_database", hive.NameArguments(name=name), Record)
-        database = answer.record(0)
-        if database is None:
-            if answer.record(1) is None:
-                raise CatalogUnavailable("the Hive metastore failed")
-            if ignore_if_not_exists:
-                return
-            raise NoSuchDatabase(f"database `{name}` does not exist")
-        _change(database, 4, changed)
-        arguments = Record()
-        arguments.set_text(1, name)
-        arguments.fields[2] = (TType.STRUCT, database)
-        done = await self._tell("alter_database", arguments)
+            raise DatabaseAlreadyExists(f"database `{name}` already exists")
         if done.failure is not None:
             raise _build_refusal(done.failure)
 
-    async def drop_database(
-        self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
-    ) -> None:
-        try:
-            # Metastores fail at the name of one that is not there, before they look.
-            await self.database(name)
-        except NoSuchDatabase:
-            if ignore_if_not_exists:
-                return
-            raise
-        arguments = hive.DropDatabaseArguments(name=name, deleteData=True, cascade=cascade)
+    async def drop_database(self, name: str) -> None:
+        # Metastores fail at the name of one that is not there, before they look.
+        await self.database(name)
+        arguments = hive.DropDatabaseArguments(name=name, deleteData=True, cascade=False)
         done = await self._tell("drop_database", arguments)
         if done.first is not None:
-            if not ignore_if_not_exists:
-                raise NoSuchDatabase(f"database `{name}` does not exist")
-        elif done.second is not None and not cascade:
+            raise NoSuchDatabase(f"database `{name}` does not exist")
+        if done.second is not None:
             raise DatabaseNotEmpty(f"the database `{name}` is not empty")
-        elif done.failure is not None:
-            raise _build_refusal(done.failure)
-
-    async def create_table(self, table: TableEntry, *, ignore_if_exists: bool = False) -> None:
-        made = _new_table(table)
-        # What a metastore itself says of a database that is not there differs, and names it alone.
-        await self.database(table.database)
-        done = await self._tell("create_table", hive.NewTableArguments(tbl=made))
-        if done.first is not None:
-            if not ignore_if_exists:
-                raise TableAlreadyExists(f"table `{table.database}.{table.name}` already exists")
-        elif done.failure is not None:
-            raise _build_refusal(done.failure)
-
-    async def alter_table(
-        self,
-        database: str,
-        name: str,
-        changed: Mapping[str, str | None],
-        *,
-        ignore_if_not_exists: bool = False,
-    ) -> None:
-        """See WritableCatalog. What others change in the table at this moment is lost."""
-        table = await self._whole_table(database, name, ignored=ignore_if_not_exists)
-        if table is not None:
-            _change(table, 9, changed)
-            await self._tell_table(database, name, table)
-
-    async def rename_table(
-        self, database: str, name: str, to: str, *, ignore_if_not_exists: bool = False
-    ) -> None:
-        """See WritableCatalog. What others change in the table at this moment is lost."""
-        table = await self._whole_table(database, name, ignored=ignore_if_not_exists)
-        if table is None:
-            return
-        if await self._whole_table(database, to, ignored=True) is not None:
-            raise TableAlreadyExists(f"table `{database}.{to}` already exists")
-        table.set_text(1, to)
-        await self._tell_table(database, name, table)
-
-    async def drop_table(self, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
-        arguments = hive.DropTableArguments(dbname=database, name=name, deleteData=True)
-        done = await self._tell("drop_table", arguments)
-        if done.first is not None:
-            if not ignore_if_not_exists:
-                raise NoSuchTable(f"table `{database}.{name}` does not exist")
-        elif done.failure is not None:
-            raise _build_refusal(done.failure)
-
-    async def _whole_table(self, database: str, name: str, *, ignored: bool) -> Record | None:
-        request = hive.TableArguments(req=hive.TableRequest(dbName=database, tblName=name))
-        answer = await self._call("get_table_req", request, Record)
-        found = answer.record(0)
-        table = found.record(1) if found is not None else None
-        if table is not None:
-            return table
-        if answer.record(2) is None:
-            raise CatalogUnavailable("the Hive metastore failed")
-        if not ignored:
-            raise NoSuchTable(f"table `{database}.{name}` does not exist")
-        return None
-
-    async def _tell_table(self, database: str, name: str, table: Record) -> None:
-        if _OF_ICEBERG in table.texts(9):
-            raise NotSupported(
-                f"`{database}.{name}` is an Iceberg table: changing it through the metastore alone could "
-                "overwrite a concurrent commit"
-            )
-        arguments = Record()
-        arguments.set_text(1, database)
-        arguments.set_text(2, name)
-        arguments.fields[3] = (TType.STRUCT, table)
-        done = await self._tell("alter_table", arguments)
         if done.failure is not None:
             raise _build_refusal(done.failure)
 
-    async def _tell(self, method: str, arguments: Struct | Record) -> hive.Done:
+    async def _tell(self, method: str, arguments: Struct) -> hive.Done:
         """Change something, once: a call that was lost on its way may have been done."""
         async with self._turn:
             said: list[str] = []
@@ -322,7 +180,7 @@ class HiveMetastoreCatalog:
             raise _build_error(result.failed or result.missing or result.unknown)
         return sorted(result.success)
 
-    async def _call(self, method: str, arguments: Struct | Record, answer: type[R]) -> R:
+    async def _call(self, method: str, arguments: Struct, answer: type[R]) -> R:
         async with self._turn:
             said: list[str] = []
             # Once more than there are addresses: a kept connection may have been closed while it was idle.
@@ -349,22 +207,15 @@ class HiveMetastoreCatalog:
             self._drop()
             raise
 
-    def _exchange(self, method: str, arguments: Struct | Record, answer: type[R]) -> R:
+    def _exchange(self, method: str, arguments: Struct, answer: type[R]) -> R:
         transport, protocol = self._connection or self._connect()
         protocol.writeMessageBegin(method, TMessageType.CALL, 0)
-        if isinstance(arguments, Record):
-            write_record(protocol, arguments)
-        else:
-            transport.write(protocol._fast_encode(arguments, [type(arguments), type(arguments).thrift_spec]))
+        transport.write(protocol._fast_encode(arguments, [type(arguments), type(arguments).thrift_spec]))
         protocol.writeMessageEnd()
         transport.flush()
         _, kind, _ = protocol.readMessageBegin()
-        value: Any
-        if kind != TMessageType.EXCEPTION and issubclass(answer, Record):
-            value = read_record(protocol)
-        else:
-            value = hive.MetastoreFailure() if kind == TMessageType.EXCEPTION else answer()
-            protocol._fast_decode(value, protocol, [type(value), type(value).thrift_spec])
+        value: Any = hive.MetastoreFailure() if kind == TMessageType.EXCEPTION else answer()
+        protocol._fast_decode(value, protocol, [type(value), type(value).thrift_spec])
         protocol.readMessageEnd()
         if kind == TMessageType.EXCEPTION:
             raise TException("the metastore does not support the call, or failed")
@@ -411,70 +262,6 @@ def _build_error(failure: hive.MetastoreFailure | None) -> CatalogUnavailable:
 def _build_refusal(failure: hive.MetastoreFailure) -> CatalogRefused:
     said = " ".join((failure.message or "").split())[:200]
     return CatalogRefused(f"the Hive metastore refuses{': ' + said if said else ''}")
-
-
-def _change(record: Record, place: int, changed: Mapping[str, str | None]) -> None:
-    merged = {**record.texts(place), **changed}
-    record.set_texts(place, {key: value for key, value in merged.items() if value is not None})
-
-
-def _new_table(table: TableEntry) -> hive.HiveTable:
-    """Return a table or view as the metastore is told of it. Raises NotSupported."""
-    is_view = table.kind is TableKind.VIEW
-    if is_view and not table.text:
-        raise NotSupported(f"the view `{table.name}` has no text")
-    provider = "textfile" if is_view else (table.provider or "parquet").lower()
-    if provider not in _FORMATS:
-        known = ", ".join(f"`{name}`" for name in _FORMATS)
-        raise NotSupported(f"a metastore alone cannot create tables of `{provider}`; it can for {known}")
-    columns = [
-        hive.FieldSchema(name=column.name, type=_hive_type(column.type), comment=column.comment)
-        for column in table.columns
-    ]
-    keys = {one.lower() for one in table.partitioning}
-    if unknown := keys - {column.name.lower() for column in table.columns}:
-        raise NotSupported(f"Hive supports partitioning by columns only, not by `{min(unknown)}`")
-    external = table.location is not None and not is_view
-    own = {
-        **({"comment": table.comment} if table.comment else {}),
-        **({"EXTERNAL": "TRUE"} if external else {}),
-    }
-    reads, writes, takes_apart = _FORMATS[provider]
-    return hive.HiveTable(
-        tableName=table.name,
-        dbName=table.database,
-        owner=table.owner,
-        sd=hive.StorageDescriptor(
-            cols=[one for one in columns if (one.name or "").lower() not in keys],
-            location=None if is_view else table.location,
-            inputFormat=reads,
-            outputFormat=writes,
-            serdeInfo=hive.SerDeInfo(serializationLib=takes_apart, parameters={}),
-        ),
-        partitionKeys=[one for one in columns if (one.name or "").lower() in keys],
-        parameters={**table.properties, **own},
-        viewOriginalText=table.text if is_view else None,
-        viewExpandedText=table.text if is_view else None,
-        tableType=_VIEW if is_view else _TABLE_TYPES[external],
-    )
-
-
-def _hive_type(text: str) -> str:
-    try:
-        return _of_hive(parse_ddl(text))
-    except NotUnderstood as fault:
-        raise NotSupported(f"cannot parse the type `{text[:80]}`: {fault}") from None
-
-
-def _of_hive(kind: DdlType) -> str:
-    if kind.name.partition("(")[0] not in _TYPES:
-        raise NotSupported(f"Hive has no type `{kind.name}`")
-    if not kind.inside:
-        return kind.name
-    fields = [(unquote(name), _of_hive(one)) for name, one in kind.inside]
-    if odd := [name for name, _ in fields if name and not _PLAIN_FIELD.fullmatch(name)]:
-        raise NotSupported(f"Hive does not support field names such as `{odd[0]}`")
-    return f"{kind.name}<{','.join(f'{name}:{one}' if name else one for name, one in fields)}>"
 
 
 def _entry(database: str, name: str, table: hive.HiveTable) -> TableEntry:

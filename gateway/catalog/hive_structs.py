@@ -1,12 +1,11 @@
 """What Hive's metastore is told and answers with, as its Thrift interface (hive_metastore.thrift) names it.
 
-Only fields that are read or told of something new are declared; Thrift's codec skips the others. What is
-changed is a `Record` (hive_records.py).
+Only fields that are read or told are declared; Thrift's codec skips the others.
 """
 
 from typing import Annotated
 
-from gateway.wire.thrift import I32, Struct
+from gateway.wire.thrift import Struct
 
 
 class FieldSchema(Struct):
@@ -15,17 +14,9 @@ class FieldSchema(Struct):
     comment: Annotated[str | None, 3] = None
 
 
-class SerDeInfo(Struct):
-    serializationLib: Annotated[str | None, 2] = None
-    parameters: Annotated[dict[str, str] | None, 3] = None
-
-
 class StorageDescriptor(Struct):
     cols: Annotated[list[FieldSchema] | None, 1] = None
     location: Annotated[str | None, 2] = None
-    inputFormat: Annotated[str | None, 3] = None
-    outputFormat: Annotated[str | None, 4] = None
-    serdeInfo: Annotated[SerDeInfo | None, 7] = None
 
 
 class Database(Struct):
@@ -40,12 +31,10 @@ class HiveTable(Struct):
     tableName: Annotated[str | None, 1] = None
     dbName: Annotated[str | None, 2] = None
     owner: Annotated[str | None, 3] = None
-    createTime: Annotated[int | None, 4, I32] = None
     sd: Annotated[StorageDescriptor | None, 7] = None
     partitionKeys: Annotated[list[FieldSchema] | None, 8] = None
     parameters: Annotated[dict[str, str] | None, 9] = None
     viewOriginalText: Annotated[str | None, 10] = None
-    viewExpandedText: Annotated[str | None, 11] = None
     tableType: Annotated[str | None, 12] = None
 
 
@@ -131,16 +120,6 @@ class DropDatabaseArguments(Struct):
     name: Annotated[str, 1]
     deleteData: Annotated[bool, 2]
     cascade: Annotated[bool, 3]
-
-
-class NewTableArguments(Struct):
-    tbl: Annotated[HiveTable, 1]
-
-
-class DropTableArguments(Struct):
-    dbname: Annotated[str, 1]
-    name: Annotated[str, 2]
-    deleteData: Annotated[bool, 3]
 
 
 class Done(Struct):

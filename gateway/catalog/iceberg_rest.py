@@ -10,27 +10,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 from urllib.parse import quote, unquote
 
-from gateway.catalog.iceberg_documents import new_table, new_view
 from gateway.catalog.readable import (
-    CatalogRefused,
     CatalogUnavailable,
     DatabaseAlreadyExists,
     DatabaseEntry,
     DatabaseNotEmpty,
     NoSuchDatabase,
     NoSuchTable,
-    NotSupported,
-    TableAlreadyExists,
     TableEntry,
     WithoutFunctions,
-    split_properties,
 )
 from gateway.catalog.rest import (
     CatalogError,
     Login,
     RestClient,
     build_lookup_error,
-    build_write_error,
     items,
     properties,
     read_object,
@@ -53,8 +47,6 @@ _TYPES = {
 }  # fmt: skip
 
 
-_ROUTE = "{route}"
-"""Stands for `tables` or `views`; no quoted name has such signs."""
 _NO_VIEWS = frozenset({400, 404, 405, 406, 501})
 """Statuses of a server without views that does not list its routes, as they were seen."""
 _VIEWS = "GET /v1/{prefix}/namespaces/{namespace}/views"
@@ -64,7 +56,7 @@ HEADER = "header."
 
 
 class IcebergRestCatalog(WithoutFunctions):
-    """See WritableCatalog. A database is made below one that is there; a dropped table keeps its files."""
+    """See WritableCatalog. A database is made below one that is there."""
 
     def __init__(
         self, url: str, *, warehouse: str = "", prefix: str = "", separator: str = "", login: Login
@@ -154,126 +146,19 @@ class IcebergRestCatalog(WithoutFunctions):
             return _entry(database, name, kind, metadata)
         raise NoSuchTable(f"table `{database}.{name}` does not exist")
 
-    async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
-        own = {"comment": database.comment, "owner": database.owner, "location": database.location}
-        told = {**database.properties, **{key: value for key, value in own.items() if value}}
-        body = {"namespace": database.name.split("."), "properties": told}
-        above = database.name.rpartition(".")[0]
+    async def create_database(self, name: str) -> None:
+        above = name.rpartition(".")[0]
         if above:
             await self.database(above)  # servers differ in whether they look
         missing = NoSuchDatabase(f"database `{above}` does not exist")
-        there = DatabaseAlreadyExists(f"database `{database.name}` already exists")
-        with refusals(missing, there, ignored=409 if ignore_if_exists else 0):
-            await self._tell("POST", self._route("namespaces"), body)
+        with refusals(missing, DatabaseAlreadyExists(f"database `{name}` already exists")):
+            body = {"namespace": name.split("."), "properties": {}}
+            await self._client.ask("POST", self._route("namespaces"), body=body)
 
-    async def alter_database(
-        self, name: str, changed: Mapping[str, str | None], *, ignore_if_not_exists: bool = False
-    ) -> None:
-        updates, removals = split_properties(changed)
+    async def drop_database(self, name: str) -> None:
         missing = NoSuchDatabase(f"database `{name}` does not exist")
-        with refusals(missing, ignored=404 if ignore_if_not_exists else 0):
-            await self._tell(
-                "POST", f"{self._namespace(name)}/properties", {"updates": updates, "removals": removals}
-            )
-
-    async def drop_database(
-        self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
-    ) -> None:
-        missing = NoSuchDatabase(f"database `{name}` does not exist")
-        full = DatabaseNotEmpty(f"the database `{name}` is not empty")
-        try:
-            with refusals(missing, full, ignored=404 if ignore_if_not_exists else 0):
-                if cascade:
-                    await self.database(name)
-                    below: list[str] = []
-                    await self._below(tuple(name.split(".")), below)
-                    for one in [*sorted(below, key=lambda found: -found.count(".")), name]:
-                        await self._empty(one)
-                        if one != name:
-                            await self._tell("DELETE", self._namespace(one))
-                await self._tell("DELETE", self._namespace(name))
-        except NoSuchDatabase:
-            if not ignore_if_not_exists:
-                raise missing from None
-
-    async def create_table(self, table: TableEntry, *, ignore_if_exists: bool = False) -> None:
-        is_view = table.kind is TableKind.VIEW
-        route = "views" if is_view else "tables"
-        body = new_view(table, table.database.split(".")) if is_view else new_table(table)
-        await self.database(table.database)  # here as well
-        missing: Exception = NoSuchDatabase(f"database `{table.database}` does not exist")
-        if is_view:
-            missing = NotSupported("the server does not support views")
-            if not self._has_views:
-                raise missing
-        there = TableAlreadyExists(f"table `{table.database}.{table.name}` already exists")
-        with refusals(missing, there, ignored=409 if ignore_if_exists else 0):
-            await self._tell("POST", f"{self._namespace(table.database)}/{route}", body)
-
-    async def alter_table(
-        self,
-        database: str,
-        name: str,
-        changed: Mapping[str, str | None],
-        *,
-        ignore_if_not_exists: bool = False,
-    ) -> None:
-        updates, removals = split_properties(changed)
-        told = [
-            *([{"action": "set-properties", "updates": updates}] if updates else ()),
-            *([{"action": "remove-properties", "removals": removals}] if removals else ()),
-        ]
-        # Without requirements: properties are set whatever else was committed meanwhile, as by the library.
-        body = {"requirements": [], "updates": told}
-        path = f"{self._namespace(database)}/{_ROUTE}/{quote(name, safe='')}"
-        changing = CatalogRefused(f"table `{database}.{name}` is being changed by somebody else")
-        await self._either("POST", path, f"{database}.{name}", ignore_if_not_exists, changing, body)
-
-    async def rename_table(
-        self, database: str, name: str, to: str, *, ignore_if_not_exists: bool = False
-    ) -> None:
-        levels = database.split(".")
-        body = {
-            "source": {"namespace": levels, "name": name},
-            "destination": {"namespace": levels, "name": to},
-        }
-        path = self._route(f"{_ROUTE}/rename")
-        there = TableAlreadyExists(f"table `{database}.{to}` already exists")
-        await self._either("POST", path, f"{database}.{name}", ignore_if_not_exists, there, body)
-
-    async def drop_table(self, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
-        path = f"{self._namespace(database)}/{_ROUTE}/{quote(name, safe='')}"
-        changing = CatalogRefused(f"table `{database}.{name}` is being changed by somebody else")
-        await self._either("DELETE", path, f"{database}.{name}", ignore_if_not_exists, changing)
-
-    async def _either(
-        self,
-        method: str,
-        path: str,
-        name: str,
-        ignored: bool,
-        conflict: Exception,
-        body: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Do something to a table, or to a view where there is no such table."""
-        for route, _ in self._kinds():
-            try:
-                await self._tell(method, path.replace(_ROUTE, route), body)
-                return
-            except CatalogError as error:
-                if error.status == 409:
-                    raise conflict from None
-                if not _is_missing(route, error):
-                    raise build_write_error(error, None) from None
-        if not ignored:
-            raise NoSuchTable(f"table `{name}` does not exist")
-
-    async def _empty(self, database: str) -> None:
-        for name in [*await self.tables(database), *await self.views(database)]:
-            await self.drop_table(database, name, ignore_if_not_exists=True)
-
-    async def _tell(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> None:
-        await self._client.ask(method, path, body=body)
+        with refusals(missing, DatabaseNotEmpty(f"the database `{name}` is not empty")):
+            await self._client.ask("DELETE", self._namespace(name))
 
     async def _below(self, parent: tuple[str, ...], found: list[str]) -> None:
         query = {"parent": self._separator.join(parent)} if parent else {}

@@ -75,7 +75,6 @@ and `message` as attributes), BackendUnavailable when Spark is gone.
 
 _NO_SUCH_TABLE = "42P01"
 _NO_SUCH_NAMESPACE = "42704"
-_NO_SUCH_FUNCTION = "42883"
 _NOT_SUPPORTED = "0A000"
 _NO_VIEWS = "_LEGACY_ERROR_TEMP_1184"
 """Spark's condition, before it had an SQLSTATE, for a catalog that has no views."""

@@ -1,8 +1,7 @@
 """What a catalog can be asked, and told, whichever system keeps it.
 
-Two interfaces, as FLIP-30 has them: a readable one, and one that changes things as well. Names of databases
-may be nested: then they are written with dots between their levels. Types are DDL as Spark SQL writes it;
-one that Spark has no word for is told in the words of its own system.
+Names of databases may be nested: then they are written with dots between their levels. Types are DDL as Spark
+SQL writes it; one that Spark has no word for is told in the words of its own system.
 """
 
 from __future__ import annotations
@@ -51,13 +50,6 @@ class DatabaseAlreadyExists(SluiceError):
     sqlstate = "42P06"
 
 
-class TableAlreadyExists(SluiceError):
-    """There is a table or view of that name."""
-
-    code = "TABLE_OR_VIEW_ALREADY_EXISTS"
-    sqlstate = "42P07"
-
-
 class DatabaseNotEmpty(SluiceError):
     """A database that is to be dropped has tables, views or databases below it."""
 
@@ -81,8 +73,6 @@ class CatalogRefused(SluiceError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseEntry:
-    """A database of a catalog."""
-
     name: str
     comment: str | None = None
     owner: str | None = None
@@ -163,59 +153,19 @@ class ReadableCatalog(Protocol):
 
 
 class WritableCatalog(ReadableCatalog, Protocol):
-    """A catalog that the gateway can change. Views are altered, renamed and dropped as tables are.
+    """A catalog in which databases are made and dropped; tables are made by statements, which are judged.
 
-    Besides what is said, everything raises CatalogUnavailable, after which nobody knows whether it was done;
-    CatalogRefused; and NotSupported where a catalog of this kind has no such thing. What takes several
-    requests (`cascade`, properties that come and go at once) may be left half done by an error.
+    Besides what is said, both raise CatalogUnavailable, after which nobody knows whether it was done;
+    CatalogRefused; and NotSupported where a catalog of this kind has no such thing.
     """
 
-    async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
+    async def create_database(self, name: str) -> None:
         """Make a database; whose it is may be the system's to say. Raises DatabaseAlreadyExists."""
         ...
 
-    async def alter_database(
-        self, name: str, changed: Mapping[str, str | None], *, ignore_if_not_exists: bool = False
-    ) -> None:
-        """Change properties; None takes one away. Raises NoSuchDatabase."""
+    async def drop_database(self, name: str) -> None:
+        """Drop an empty database. Raises NoSuchDatabase, DatabaseNotEmpty."""
         ...
-
-    async def drop_database(
-        self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
-    ) -> None:
-        """Drop a database, with what is in it when `cascade`. Raises NoSuchDatabase, DatabaseNotEmpty."""
-        ...
-
-    async def create_table(self, table: TableEntry, *, ignore_if_exists: bool = False) -> None:
-        """Make a table, or a view when `kind` says so. Raises NoSuchDatabase, TableAlreadyExists."""
-        ...
-
-    async def alter_table(
-        self,
-        database: str,
-        name: str,
-        changed: Mapping[str, str | None],
-        *,
-        ignore_if_not_exists: bool = False,
-    ) -> None:
-        """Change properties; None takes one away. Raises NoSuchTable."""
-        ...
-
-    async def rename_table(
-        self, database: str, name: str, to: str, *, ignore_if_not_exists: bool = False
-    ) -> None:
-        """Give a table another name in its database. Raises NoSuchTable, TableAlreadyExists."""
-        ...
-
-    async def drop_table(self, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
-        """Drop a table or view; its files are the system's matter. Raises NoSuchTable."""
-        ...
-
-
-def split_properties(changed: Mapping[str, str | None]) -> tuple[dict[str, str], list[str]]:
-    """Return the properties that are set, and the names of those that are taken away."""
-    kept = {key: value for key, value in changed.items() if value is not None}
-    return kept, sorted(changed.keys() - kept.keys())
 
 
 class WithoutFunctions(ABC):

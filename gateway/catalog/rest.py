@@ -253,17 +253,6 @@ def _seconds(told: Any) -> float | None:
     return lasts_s if math.isfinite(lasts_s) else None
 
 
-def build_write_error(error: CatalogError, missing: Exception | None) -> Exception:
-    """Return what an error status means of something that was to be done."""
-    if error.status == 404 and missing is not None:
-        return missing
-    if error.status in (405, 406, 501):
-        return NotSupported(f"the server does not support this: {error.message}")
-    if error.status >= 500:
-        return unavailable(error)
-    return CatalogRefused(f"the server refuses with status {error.status}: {error.message}")
-
-
 def unavailable(error: CatalogError) -> CatalogUnavailable:
     """Return what an error status means where something was asked."""
     return CatalogUnavailable(f"the server answers with status {error.status}: {error.message}")
@@ -275,18 +264,20 @@ def build_lookup_error(error: CatalogError, missing: Exception) -> Exception:
 
 
 @contextmanager
-def refusals(
-    missing: Exception | None, conflict: Exception | None = None, *, ignored: int = 0
-) -> Iterator[None]:
-    """Raise what a CatalogError within means: `missing` for 404, `conflict` for 409; `ignored` is none."""
+def refusals(missing: Exception | None, conflict: Exception) -> Iterator[None]:
+    """Raise what a CatalogError within means: `missing` for 404, `conflict` for 409."""
     try:
         yield
     except CatalogError as error:
-        if error.status == ignored:
-            return
-        if error.status == 409 and conflict is not None:
+        if error.status == 404 and missing is not None:
+            raise missing from None
+        if error.status == 409:
             raise conflict from None
-        raise build_write_error(error, missing) from None
+        if error.status in (405, 406, 501):
+            raise NotSupported(f"the server does not support this: {error.message}") from None
+        if error.status >= 500:
+            raise unavailable(error) from None
+        raise CatalogRefused(f"the server refuses with status {error.status}: {error.message}") from None
 
 
 def read_object(value: Any, what: str) -> Mapping[str, Any]:

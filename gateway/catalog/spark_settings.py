@@ -27,7 +27,6 @@ class NamedCatalog:
     type: str
     """A key of KINDS."""
     parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
-    default_database: str = "default"
     is_default: bool = False
 
 

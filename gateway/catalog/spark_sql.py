@@ -1,7 +1,7 @@
 """A catalog that Spark has, whatever keeps it: read and changed by SQL in a session of the gateway's own.
 
-Every statement is a fixed template around quoted names, types that were read, and literals. A view's text is
-a statement that somebody wrote: those are made through the gateway, where they are judged, and not here.
+Every statement is a fixed template around quoted names. Tables and views are made through the gateway, where
+statements are judged, and not here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Self
 
 from gateway.catalog.describe import Row
 from gateway.catalog.live import AskSpark, LiveCatalog
-from gateway.catalog.partitioning import parse_partitioning
 from gateway.catalog.readable import (
     CatalogRefused,
     CatalogUnavailable,
@@ -25,11 +24,8 @@ from gateway.catalog.readable import (
     NoSuchFunction,
     NoSuchTable,
     NotSupported,
-    TableAlreadyExists,
     TableEntry,
-    split_properties,
 )
-from gateway.catalog.types import NotUnderstood, normalize_ddl
 from gateway.errors import BackendUnavailable, SluiceError
 from gateway.model.catalog import TableKind, TableName, levels, quote, quote_parts, split_name
 from gateway.model.closing import Closing
@@ -40,7 +36,6 @@ _BEFORE = "Error running query: "
 """What a Thrift Server puts before an error."""
 _MEANS: Mapping[str, type[SluiceError]] = {
     "42P06": DatabaseAlreadyExists,
-    "42P07": TableAlreadyExists,
     "2BP01": DatabaseNotEmpty,
     "42704": NoSuchDatabase,
     "42P01": NoSuchTable,
@@ -49,13 +44,12 @@ _MEANS: Mapping[str, type[SluiceError]] = {
 }
 """What an SQLSTATE of Spark's means of a statement of ours."""
 _ROWS = re.compile(r"(\d+) rows")
+_TRANSFORM = re.compile(r"([A-Za-z_]+)\((?:(\d{1,9}), ?)?([^()]+)\)")
 _PARTS = ("# Partitioning", "# Partition Information")
-_PLURALS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
-_PROVIDER = re.compile(r"[\w.]+", re.ASCII)
 
 
 class SparkSqlCatalog(Closing):
-    """See WritableCatalog. Databases have one level here, and views are made by statements alone."""
+    """See WritableCatalog. Databases have one level here."""
 
     def __init__(
         self,
@@ -161,99 +155,11 @@ class SparkSqlCatalog(Closing):
             text="\n".join(told) or None,
         )
 
-    async def create_database(self, database: DatabaseEntry, *, ignore_if_exists: bool = False) -> None:
-        words = [
-            f"CREATE DATABASE {'IF NOT EXISTS ' if ignore_if_exists else ''}{self._database(database.name)}"
-        ]
-        if database.comment:
-            words.append(f"COMMENT {literal(database.comment)}")
-        if database.location:
-            words.append(f"LOCATION {literal(database.location)}")
-        if database.properties:
-            words.append(f"WITH DBPROPERTIES ({_pairs(database.properties)})")
-        await self._change(" ".join(words), database.name, missing=NoSuchDatabase)
+    async def create_database(self, name: str) -> None:
+        await self._change(f"CREATE DATABASE {self._database(name)}", name)
 
-    async def alter_database(
-        self, name: str, changed: Mapping[str, str | None], *, ignore_if_not_exists: bool = False
-    ) -> None:
-        """See WritableCatalog. To take a property away needs Spark 4."""
-        kept, gone = split_properties(changed)
-        named = self._database(name)
-        try:
-            await self.database(name)
-            if kept:
-                sql = f"ALTER DATABASE {named} SET DBPROPERTIES ({_pairs(kept)})"
-                await self._change(sql, name, missing=NoSuchDatabase)
-            if gone:
-                sql = f"ALTER DATABASE {named} UNSET DBPROPERTIES ({', '.join(map(literal, gone))})"
-                await self._change(sql, name, missing=NoSuchDatabase)
-        except NoSuchDatabase:
-            if not ignore_if_not_exists:
-                raise
-
-    async def drop_database(
-        self, name: str, *, ignore_if_not_exists: bool = False, cascade: bool = False
-    ) -> None:
-        there = "IF EXISTS " if ignore_if_not_exists else ""
-        how = "CASCADE" if cascade else "RESTRICT"
-        sql = f"DROP DATABASE {there}{self._database(name)} {how}"
-        await self._change(sql, name, missing=NoSuchDatabase)
-
-    async def create_table(self, table: TableEntry, *, ignore_if_exists: bool = False) -> None:
-        if table.kind is TableKind.VIEW:
-            raise NotSupported("through Spark, views are created by a statement, which is authorized")
-        await self.database(table.database)
-        there = "IF NOT EXISTS " if ignore_if_exists else ""
-        columns = ", ".join(
-            f"{quote(one.name)} {_type(one.type)}"
-            + (f" COMMENT {literal(one.comment)}" if one.comment else "")
-            for one in table.columns
-        )
-        words = [f"CREATE TABLE {there}{self._table(table.database, table.name)} ({columns})"]
-        if table.provider:
-            if not _PROVIDER.fullmatch(table.provider):
-                raise NotSupported(f"`{table.provider}` is not the name of a format")
-            words.append(f"USING {table.provider}")
-        if table.partitioning:
-            words.append(f"PARTITIONED BY ({', '.join(map(_transform, table.partitioning))})")
-        if table.comment:
-            words.append(f"COMMENT {literal(table.comment)}")
-        if table.location:
-            words.append(f"LOCATION {literal(table.location)}")
-        if table.properties:
-            words.append(f"TBLPROPERTIES ({_pairs(table.properties)})")
-        await self._change(" ".join(words), table.database, table.name)
-
-    async def alter_table(
-        self,
-        database: str,
-        name: str,
-        changed: Mapping[str, str | None],
-        *,
-        ignore_if_not_exists: bool = False,
-    ) -> None:
-        kept, gone = split_properties(changed)
-        named = self._table(database, name)
-        kind = await self._kind(database, name, ignored=ignore_if_not_exists)
-        if kind and kept:
-            await self._change(f"ALTER {kind} {named} SET TBLPROPERTIES ({_pairs(kept)})", database, name)
-        if kind and gone:
-            keys = ", ".join(map(literal, gone))
-            await self._change(f"ALTER {kind} {named} UNSET TBLPROPERTIES IF EXISTS ({keys})", database, name)
-
-    async def rename_table(
-        self, database: str, name: str, to: str, *, ignore_if_not_exists: bool = False
-    ) -> None:
-        kind = await self._kind(database, name, ignored=ignore_if_not_exists)
-        if kind:
-            sql = f"ALTER {kind} {self._table(database, name)} RENAME TO {quote(database)}.{quote(to)}"
-            await self._change(sql, database, name, to)
-
-    async def drop_table(self, database: str, name: str, *, ignore_if_not_exists: bool = False) -> None:
-        kind = await self._kind(database, name, ignored=ignore_if_not_exists)
-        if kind:
-            there = "IF EXISTS " if ignore_if_not_exists else ""
-            await self._change(f"DROP {kind} {there}{self._table(database, name)}", database, name)
+    async def drop_database(self, name: str) -> None:
+        await self._change(f"DROP DATABASE {self._database(name)} RESTRICT", name)
 
     async def _list_names(self, database: str) -> Sequence[tuple[str, bool]]:
         await self.database(database)
@@ -262,27 +168,12 @@ class SparkSqlCatalog(Closing):
         except BackendUnavailable as error:
             raise CatalogUnavailable(error.message) from error
 
-    async def _kind(self, database: str, name: str, *, ignored: bool) -> str:
-        """Return what Spark calls it, `TABLE` or `VIEW`; empty when there is none and that is ignored."""
+    async def _change(self, sql: str, database: str) -> None:
+        """Run a statement with effects, after which nothing is known of the database's names."""
         try:
-            listed = {found.lower(): is_view for found, is_view in await self._list_names(database)}
-        except NoSuchDatabase:
-            listed = {}
-        if name.lower() in listed:
-            return "VIEW" if listed[name.lower()] else "TABLE"
-        if not ignored:
-            raise NoSuchTable(f"table `{database}.{name}` does not exist")
-        return ""
-
-    async def _change(
-        self, sql: str, database: str, *tables: str, missing: type[SluiceError] = NoSuchTable
-    ) -> None:
-        """Run a statement with effects, after which nothing is known of its names."""
-        try:
-            await self._run(sql, missing)
+            await self._run(sql, NoSuchDatabase)
         finally:
-            names = [TableName(self._name, database, table) for table in tables]
-            self._live.invalidate(names, [(self._name, database)])
+            self._live.invalidate([], [(self._name, database)])
 
     async def _run(self, sql: str, missing: type[SluiceError]) -> Sequence[Row]:
         try:
@@ -311,30 +202,6 @@ class SparkSqlCatalog(Closing):
         return f"{self._database(database)}.{quote(name)}"
 
 
-def literal(text: str) -> str:
-    """Write a string literal; our sessions read escapes, and replace no `${…}`."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _pairs(properties: Mapping[str, str]) -> str:
-    return ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
-
-
-def _type(text: str) -> str:
-    try:
-        return normalize_ddl(text)
-    except NotUnderstood as fault:
-        raise NotSupported(f"cannot parse the type `{text[:80]}`: {fault}") from None
-
-
-def _transform(text: str) -> str:
-    one = parse_partitioning(text)
-    if one.transform == "identity":
-        return quote(one.column)
-    width = "" if one.width is None else f"{one.width}, "
-    return f"{_PLURALS.get(one.transform, one.transform)}({width}{quote(one.column)})"
-
-
 def _read_partitioning(rows: Sequence[Row]) -> tuple[str, ...]:
     """Read a description's section of partitions: `Part 0` with an expression, or the columns again."""
     found: list[str] = []
@@ -348,8 +215,22 @@ def _read_partitioning(rows: Sequence[Row]) -> tuple[str, ...]:
             break
         else:
             text = str(value if re.fullmatch(r"Part \d+", str(label)) else label)
-            found.append(str(parse_partitioning(text)))
+            found.append(_normalize_partition(text))
     return tuple(found)
+
+
+def _normalize_partition(text: str) -> str:
+    """Return an expression that a table is partitioned by with its transform in the singular: `day(at)`."""
+    found = _TRANSFORM.fullmatch(text)
+    if found is None:
+        return text
+    transform, width, column = found.groups()
+    transform = transform.lower()
+    if transform in ("years", "months", "days", "hours"):
+        transform = transform[:-1]
+    if transform == "identity":
+        return str(column)
+    return f"{transform}({f'{int(width)}, ' if width else ''}{column})"
 
 
 def _properties(text: str) -> dict[str, str]:

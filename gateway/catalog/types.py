@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from gateway.model.catalog import quote
@@ -81,22 +80,6 @@ def _interval(start: Any, end: Any) -> str:
     return f"interval {start}" if start == end else f"interval {start} to {end}"
 
 
-@dataclass(frozen=True, slots=True)
-class DdlType:
-    """A type that somebody wrote as DDL, taken apart; as a text it is what was written."""
-
-    name: str
-    """With its lengths, such as `decimal(10,2)`; `array`, `map` or `struct` where others are inside."""
-    inside: tuple[tuple[str, DdlType], ...] = ()
-    """Types inside, with the names of a struct's fields as they are written."""
-
-    def __str__(self) -> str:
-        if not self.inside:
-            return self.name
-        told = (f"{name}:{kind}" if name else str(kind) for name, kind in self.inside)
-        return f"{self.name}<{','.join(told)}>"
-
-
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|([A-Za-z_][A-Za-z0-9_.]*)|(\d{1,9})|([<>(),:]))")
 
 
@@ -106,11 +89,6 @@ def normalize_ddl(text: str) -> str:
     Read are the names of types with lengths, `array<…>`, `map<…>`, `struct<name:type>` with plain or quoted
     names, intervals and collations; what Spark cuts short (`… 5 more fields`) is not a type.
     """
-    return str(parse_ddl(text))
-
-
-def parse_ddl(text: str) -> DdlType:
-    """Return such a type, taken apart. Raises NotUnderstood."""
     parser = _Ddl(text)
     ddl = parser.type(0)
     parser.end()
@@ -146,7 +124,7 @@ class _Ddl:
         if self._peek():
             raise NotUnderstood("unexpected text after the type")
 
-    def type(self, depth: int) -> DdlType:
+    def type(self, depth: int) -> str:
         if depth > _MAX_DEPTH:
             raise NotUnderstood("a type that is nested too deep")
         name = self._next().lower()
@@ -158,7 +136,7 @@ class _Ddl:
             if self._peek().lower() == "to":
                 self._next()
                 end = self._next().lower()
-            return DdlType(_interval(start, end))
+            return _interval(start, end)
         if self._peek() == "<":
             return self._read_nested(name, depth)
         if self._peek() == "(":
@@ -174,8 +152,8 @@ class _Ddl:
             collation = self._next()
             if not name.startswith(("string", "char", "varchar")) or not _COLLATION.fullmatch(collation):
                 raise NotUnderstood("a collation on a type that has none")
-            return DdlType(f"{name} collate {collation}")
-        return DdlType(name)
+            return f"{name} collate {collation}"
+        return name
 
     def _number(self) -> str:
         number = self._next()
@@ -183,16 +161,15 @@ class _Ddl:
             raise NotUnderstood("a length that is not a number")
         return number
 
-    def _read_nested(self, name: str, depth: int) -> DdlType:
+    def _read_nested(self, name: str, depth: int) -> str:
         self._next("<")
-        inside: list[tuple[str, DdlType]]
         match name:
             case "array":
-                inside = [("", self.type(depth + 1))]
+                inside = [self.type(depth + 1)]
             case "map":
                 key = self.type(depth + 1)
                 self._next(",")
-                inside = [("", key), ("", self.type(depth + 1))]
+                inside = [key, self.type(depth + 1)]
             case "struct":
                 inside = [self._read_named(depth)]
                 while self._peek() == ",":
@@ -201,11 +178,11 @@ class _Ddl:
             case _:
                 raise NotUnderstood("an unknown type")
         self._next(">")
-        return DdlType(name, tuple(inside))
+        return f"{name}<{','.join(inside)}>"
 
-    def _read_named(self, depth: int) -> tuple[str, DdlType]:
+    def _read_named(self, depth: int) -> str:
         name = self._next()
         if not (name.startswith("`") or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name)):
             raise NotUnderstood("a field without a name")
         self._next(":")
-        return name, self.type(depth + 1)
+        return f"{name}:{self.type(depth + 1)}"

@@ -63,7 +63,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _serve(commands: Commands[argparse.ArgumentParser]) -> None:
+def _serve(commands: Commands) -> None:
     parser = command(
         commands,
         "serve",
@@ -74,7 +74,7 @@ def _serve(commands: Commands[argparse.ArgumentParser]) -> None:
     with_config(parser)
 
 
-def _demo(commands: Commands[argparse.ArgumentParser]) -> None:
+def _demo(commands: Commands) -> None:
     parser = command(
         commands,
         "demo",
@@ -84,9 +84,7 @@ def _demo(commands: Commands[argparse.ArgumentParser]) -> None:
         "  sluice demo --directory /tmp/sluice      keep the state elsewhere\n",
         "demo",
     )
-    parser.add_argument(
-        "--directory", type=Path, default=Path(".run/demo"), help="keeps the state; default .run/demo"
-    )
+    _add_demo_options(parser, ".run/demo")
     parser.add_argument("--port", type=int, default=10009, help="port of the gateway; default 10009, 0: any")
     parser.add_argument(
         "--connect-port", type=int, default=15009, help="port for Spark Connect; default 15009, 0: any"
@@ -95,11 +93,16 @@ def _demo(commands: Commands[argparse.ArgumentParser]) -> None:
         "--admin-port", type=int, default=10080, help="port of /healthz, /metrics; default 10080"
     )
     parser.add_argument("--heap", default="1g", help="Java heap of Spark; default 1g")
-    parser.add_argument("--no-tour", action="store_true", help="start and stay up, without the tour")
-    parser.add_argument("--exit-after-tour", action="store_true", help="stop when the tour is over")
 
 
-def _lake_demo(commands: Commands[argparse.ArgumentParser]) -> None:
+def _add_demo_options(parser: CommandParser, directory: str) -> None:
+    default = Path(directory)
+    parser.path("--directory", "DIRECTORY", f"keeps the state; default {directory}", default=default)
+    parser.flag("--no-tour", "start and stay up, without the tour")
+    parser.flag("--exit-after-tour", "stop when the tour is over")
+
+
+def _lake_demo(commands: Commands) -> None:
     parser = command(
         commands,
         "lake-demo",
@@ -108,12 +111,7 @@ def _lake_demo(commands: Commands[argparse.ArgumentParser]) -> None:
         "  sluice lake-demo --exit-after-tour       for a script: stop when the tour is over\n",
         "lake_demo",
     )
-    parser.add_argument(
-        "--directory",
-        type=Path,
-        default=Path(".run/lake-demo"),
-        help="keeps the state; default .run/lake-demo",
-    )
+    _add_demo_options(parser, ".run/lake-demo")
     parser.add_argument(
         "--port",
         type=int,
@@ -121,17 +119,11 @@ def _lake_demo(commands: Commands[argparse.ArgumentParser]) -> None:
         help="port of the first gateway; the second has the next one; 0: any",
     )
     parser.add_argument("--heap", default="1g", help="Java heap of each Spark; default 1g")
-    parser.add_argument(
-        "--spark-jars",
-        type=Path,
-        default=Path("~/.cache/sluice/spark-jars"),
-        help="directory of the jars, fetched if missing; default ~/.cache/sluice/spark-jars",
-    )
-    parser.add_argument("--no-tour", action="store_true", help="start and stay up, without the tour")
-    parser.add_argument("--exit-after-tour", action="store_true", help="stop when the tour is over")
+    text = "directory of the jars, fetched if missing; default ~/.cache/sluice/spark-jars"
+    parser.path("--spark-jars", "SPARK_JARS", text, default=Path("~/.cache/sluice/spark-jars"))
 
 
-def _check(commands: Commands[argparse.ArgumentParser]) -> None:
+def _check(commands: Commands) -> None:
     parser = command(
         commands,
         "check",
@@ -147,38 +139,27 @@ def _check(commands: Commands[argparse.ArgumentParser]) -> None:
         "                           try a password or token in every way to log in\n",
         "check",
     )
-    parser.add_argument(
+    parser.path(
         "--tables",
-        type=Path,
-        metavar="FILE",
-        help="tables to check the policies against, as for `sluice explain`; filters need the parser",
+        "FILE",
+        "tables to check the policies against, as for `sluice explain`; filters need the parser",
     )
-    parser.add_argument(
+    parser.value(
         "--login",
-        metavar="USER",
-        help="say what each way to log in makes of a password or token, which is asked for\n"
+        "USER",
+        "say what each way to log in makes of a password or token, which is asked for\n"
         "or read from standard input; nobody is logged in",
     )
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="settings, packs, or directories")
-    parser.add_argument(
-        "--no-parser",
-        action="store_true",
-        help="check masks and filters without Spark's parser (no Java)",
-    )
-    parser.add_argument(
-        "--no-backend",
-        action="store_true",
-        help="do not connect to Spark and PostgreSQL of the settings",
-    )
-    parser.add_argument(
+    parser.flag("--no-parser", "check masks and filters without Spark's parser (no Java)")
+    parser.flag("--no-backend", "do not connect to Spark and PostgreSQL of the settings")
+    parser.flag(
         "--no-site",
-        action="store_true",
-        help="check only files, as in CI: not this machine's users, secrets, certificates, ports\n"
-        "and directories",
+        "check only files, as in CI: not this machine's users, secrets, certificates, ports\nand directories",
     )
 
 
-def _explain(commands: Commands[argparse.ArgumentParser]) -> None:
+def _explain(commands: Commands) -> None:
     parser = command(
         commands,
         "explain",
@@ -189,17 +170,15 @@ def _explain(commands: Commands[argparse.ArgumentParser]) -> None:
         "explain",
     )
     with_config(parser)
-    parser.add_argument("--as", dest="user", required=True, metavar="USER", help="the user to judge for")
+    parser.value("--as", "USER", "the user to judge for", dest="user", required=True)
     parser.add_argument("--groups", help="comma-separated; by default those of the user file")
     parser.add_argument("--catalog", default="spark_catalog", help="current catalog; default spark_catalog")
     parser.add_argument("--database", default="default", help="current database; default `default`")
-    parser.add_argument(
-        "--tables", type=Path, metavar="FILE", help="tables from a YAML file instead of from Spark's catalog"
-    )
+    parser.path("--tables", "FILE", "tables from a YAML file instead of from Spark's catalog")
     parser.add_argument("sql", metavar="SQL", help="one statement; - reads it from standard input")
 
 
-def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
+def _audit(commands: Commands) -> None:
     parser = command(
         commands,
         "audit",
@@ -232,7 +211,7 @@ def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
         choices=("cleared", "refused", "accepted", "rejected"),
         help="search: cleared or refused statements, accepted or rejected logins",
     )
-    parser.add_argument("--resource", metavar="NAME", help="search: a table or column, such as hr.employee")
+    parser.value("--resource", "NAME", "search: a table or column, such as hr.employee")
     parser.add_argument("--text", help="search: a part of the statement's text")
     parser.add_argument(
         "--since",
@@ -242,21 +221,19 @@ def _audit(commands: Commands[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--until", "--to", metavar="TIME", help="search, verify, erase: the same")
     parser.add_argument("--id", help="search: one statement, by its id")
-    parser.add_argument("--seals", type=Path, metavar="FILE", help="verify: exported seals (`audit seals`)")
-    parser.add_argument(
+    parser.path("--seals", "FILE", "verify: exported seals (`audit seals`)")
+    parser.several(
         "--public-key",
+        "FILE",
+        "verify: a key that may have signed seals, in PEM; may repeat; by default the keys of "
+        "`ledger.seal_key` and `ledger.older_seal_keys`",
         type=Path,
-        metavar="FILE",
-        action="append",
-        default=[],
-        help="verify: a key that may have signed seals, in PEM; may repeat; by default the"
-        " keys of `ledger.seal_key` and `ledger.older_seal_keys`",
     )
     parser.add_argument("--on", choices=("spark",), help="verify: on Spark, as the job `verify`")
     job_arguments.add_spark(parser)
 
 
-def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:
+def _lineage(commands: Commands) -> None:
     parser = command(
         commands,
         "lineage",
@@ -284,59 +261,34 @@ def _lineage(commands: Commands[argparse.ArgumentParser]) -> None:
         "column", metavar="COLUMN", help="a column or a table; or the word `import` or `laundering`"
     )
     parser.add_argument("paths", nargs="*", metavar="PATH", help="import: scripts, directories of `*.sql`")
-    parser.add_argument(
-        "--ungranted",
-        action="store_true",
-        help="laundering: also columns whose table is simply granted to fewer people",
-    )
-    parser.add_argument("--up", action="store_true", help="only what feeds it")
-    parser.add_argument("--down", action="store_true", help="only what it feeds")
-    parser.add_argument("--to", metavar="COLUMN", help="the paths from it to this column, shortest first")
-    parser.add_argument(
+    parser.flag("--ungranted", "laundering: also columns whose table is simply granted to fewer people")
+    parser.flag("--up", "only what feeds it")
+    parser.flag("--down", "only what it feeds")
+    parser.value("--to", "COLUMN", "the paths from it to this column, shortest first")
+    parser.flag(
         "--impact",
-        action="store_true",
-        help="list everything that it feeds, with what arrives there, and policies and views that name it",
+        "list everything that it feeds, with what arrives there, and policies and views that name it",
     )
-    parser.add_argument(
-        "--tag",
-        metavar="TAG",
-        help="impact: and policies that this tag would bring to it and what it feeds",
-    )
-    parser.add_argument("--depth", type=int, default=10, metavar="N", help="maximum of steps; default 10")
-    parser.add_argument(
-        "--limit", type=count, default=10_000, metavar="N", help="maximum of edges; default 10,000"
-    )
+    parser.value("--tag", "TAG", "impact: and policies that this tag would bring to it and what it feeds")
+    parser.value("--depth", "N", "maximum of steps; default 10", type=int, default=10)
+    parser.value("--limit", "N", "maximum of edges; default 10,000", type=count, default=10000)
     parser.add_argument(
         "--format", choices=("tree", "json", "mermaid", "dot"), default="tree", help="default tree"
     )
-    parser.add_argument("--since", metavar="TIME", help="import: recorded statements since `2h`, `30d`, …")
+    parser.value("--since", "TIME", "import: recorded statements since `2h`, `30d`, …")
     parser.add_argument("--catalog", default="spark_catalog", help="import: current catalog of scripts")
     parser.add_argument("--database", default="default", help="import: current database of scripts")
-    parser.add_argument(
-        "--tables",
-        type=Path,
-        metavar="FILE",
-        help="import: tables from a YAML file, not from Spark's catalog",
-    )
-    parser.add_argument(
-        "--processes", type=int, default=os.cpu_count() or 1, metavar="N", help="import: worker processes"
-    )
-    parser.add_argument(
-        "--deadline",
-        type=float,
-        default=10.0,
-        metavar="S",
-        help="import: seconds for one statement; default 10",
-    )
-    parser.add_argument(
+    parser.path("--tables", "FILE", "import: tables from a YAML file, not from Spark's catalog")
+    parser.value("--processes", "N", "import: worker processes", type=int, default=os.cpu_count() or 1)
+    parser.value("--deadline", "S", "import: seconds for one statement; default 10", type=float, default=10.0)
+    parser.path(
         "--openlineage",
-        type=Path,
-        metavar="FILE",
-        help="import: append the statements to a file as OpenLineage events, one to a line",
+        "FILE",
+        "import: append the statements to a file as OpenLineage events, one to a line",
     )
 
 
-def _tags(commands: Commands[argparse.ArgumentParser]) -> None:
+def _tags(commands: Commands) -> None:
     parser = command(
         commands,
         "tags",
@@ -364,15 +316,13 @@ def _tags(commands: Commands[argparse.ArgumentParser]) -> None:
     )
     parser.add_argument("--state", choices=("proposed", "accepted", "rejected"), help="list: only these")
     parser.add_argument("--tag", help="list, --all: only of this tag")
-    parser.add_argument("--gone", action="store_true", help="list, --all: only those whose origin is gone")
-    parser.add_argument("--all", action="store_true", help="accept, reject: every undecided proposal")
-    parser.add_argument(
-        "--again", action="store_true", help="accept, reject: also proposals that were decided the other way"
-    )
+    parser.flag("--gone", "list, --all: only those whose origin is gone")
+    parser.flag("--all", "accept, reject: every undecided proposal")
+    parser.flag("--again", "accept, reject: also proposals that were decided the other way")
     parser.add_argument("-n", "--limit", type=count, default=100, help="number to list; default 100")
 
 
-def _datasets(commands: Commands[argparse.ArgumentParser]) -> None:
+def _datasets(commands: Commands) -> None:
     parser = command(
         commands,
         "datasets",
@@ -392,7 +342,7 @@ def _datasets(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("--user", help="promote: the user whose privileges count")
 
 
-def _users(commands: Commands[argparse.ArgumentParser]) -> None:
+def _users(commands: Commands) -> None:
     parser = command(
         commands,
         "users",
@@ -416,22 +366,18 @@ def _users(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("action", choices=actions, metavar="ACTION", help=", ".join(actions))
     parser.add_argument("name", nargs="?", help="user name; not for list")
     parser.add_argument("token", nargs="?", metavar="ID", help="revoke: the token's id")
-    parser.add_argument("--group", action="append", default=[], metavar="GROUP", help="add: may repeat")
-    parser.add_argument(
+    parser.several("--group", "GROUP", "add: may repeat")
+    parser.several(
         "--attribute",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="add: for {USER.name} in filters; may repeat, also with one name for several values",
+        "NAME=VALUE",
+        "add: for {USER.name} in filters; may repeat, also with one name for several values",
     )
     parser.add_argument("--label", default="", help="token: what it is for")
-    parser.add_argument(
-        "--expires", metavar="TIME", help="token: after `12h`, `90d`, or at 2027-01-31T13:00 (UTC)"
-    )
-    parser.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
+    parser.value("--expires", "TIME", "token: after `12h`, `90d`, or at 2027-01-31T13:00 (UTC)")
+    parser.flag("--password-stdin", "read the password from standard input")
 
 
-def _sessions(commands: Commands[argparse.ArgumentParser]) -> None:
+def _sessions(commands: Commands) -> None:
     parser = command(
         commands,
         "sessions",
@@ -447,7 +393,7 @@ def _sessions(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("user", nargs="?", metavar="USER", help="end: the user")
 
 
-def _catalogs(commands: Commands[argparse.ArgumentParser]) -> None:
+def _catalogs(commands: Commands) -> None:
     parser = command(
         commands,
         "catalogs",
@@ -465,7 +411,7 @@ def _catalogs(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="catalogs (default: all), databases, tables")
 
 
-def _spark_jars(commands: Commands[argparse.ArgumentParser]) -> None:
+def _spark_jars(commands: Commands) -> None:
     parser = command(
         commands,
         "spark-jars",
@@ -491,19 +437,18 @@ def _spark_jars(commands: Commands[argparse.ArgumentParser]) -> None:
         action="store_true",
         help="fetch nothing; archive the classes that the parser loads, beside Spark's jars",
     )
-    parser.add_argument(
+    parser.value(
         "--formats",
-        metavar="FORMATS",
-        help="fetch the jars of these table formats instead: iceberg, delta, paimon, with commas between",
+        "FORMATS",
+        "fetch the jars of these table formats instead: iceberg, delta, paimon, with commas between",
     )
-    parser.add_argument(
+    parser.path(
         "--into",
-        type=Path,
-        metavar="DIR",
+        "DIR",
+        "directory; default ~/.cache/sluice/spark-jars",
         default=Path("~/.cache/sluice/spark-jars"),
-        help="directory; default ~/.cache/sluice/spark-jars",
     )
 
 
-def _version(commands: Commands[argparse.ArgumentParser]) -> None:
+def _version(commands: Commands) -> None:
     command(commands, "version", "print the versions of Sluice and its dependencies", "", "version")

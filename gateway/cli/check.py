@@ -9,9 +9,10 @@ import sys
 
 from gateway.app import exit_codes, logs
 from gateway.app.checking import check
-from gateway.app.logins import LoginTrial, try_login
+from gateway.app.logins import try_login
 from gateway.cli.terminal import DIM, GREEN, RED, Terminal
 from gateway.errors import Faults
+from gateway.frontends.login_chain import LoginTrial
 from gateway.settings.loading import load_settings
 from gateway.settings.models import LogSettings
 
@@ -65,29 +66,27 @@ def _check_login(arguments: argparse.Namespace, terminal: Terminal) -> int:
     asked = f"password or token of {arguments.login}: "
     secret = getpass.getpass(asked) if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n")
     trials = asyncio.run(try_login(settings, arguments.login, secret))
-    let_in = [one for one in trials if one.principal is not None]
+    let_in = [one for one in trials if one.outcome.principal is not None]
     if arguments.json:
         terminal.json({"let_in": bool(let_in), "ways": [_write(one) for one in trials]})
     else:
         for one in trials:
-            terminal.line(f"{one.way}: {one.verdict}")
-            if one.principal is not None:
-                groups = ", ".join(sorted(one.principal.groups)) or "no group"
-                attributes = ", ".join(f"{name}={value}" for name, value in one.principal.attributes)
-                terminal.line(
-                    f"  as {one.principal.user} of {groups}" + (f"; {attributes}" if attributes else "")
-                )
+            terminal.line(f"{one.mechanism.description}: {one.outcome.diagnosis}")
+            if (who := one.outcome.principal) is not None:
+                groups = ", ".join(sorted(who.groups)) or "no group"
+                attributes = ", ".join(f"{name}={value}" for name, value in who.attributes)
+                terminal.line(f"  as {who.user} of {groups}" + (f"; {attributes}" if attributes else ""))
         verdict = "logs in" if let_in else "does not log in"
         terminal.line(terminal.style(f"{arguments.login} {verdict}", GREEN if let_in else RED))
     return exit_codes.OK if let_in else exit_codes.FAULTS
 
 
 def _write(trial: LoginTrial) -> dict[str, object]:
-    found: dict[str, object] = {"way": trial.way, "verdict": trial.verdict}
-    if trial.principal is not None:
+    found: dict[str, object] = {"way": trial.mechanism.description, "verdict": trial.outcome.diagnosis}
+    if (who := trial.outcome.principal) is not None:
         found |= {
-            "user": trial.principal.user,
-            "groups": sorted(trial.principal.groups),
-            "attributes": [list(pair) for pair in trial.principal.attributes],
+            "user": who.user,
+            "groups": sorted(who.groups),
+            "attributes": [list(pair) for pair in who.attributes],
         }
     return found

@@ -6,11 +6,11 @@ import argparse
 import os
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from gateway.cli.terminal import Terminal
 
-Commands = argparse._SubParsersAction  # argparse names the type only so
+Commands: TypeAlias = "argparse._SubParsersAction[CommandParser]"
 CONFIG_HELP = "settings file; by default $SLUICE_CONFIG, then config/gateway.yaml"
 MOST = 1_000_000_000
 
@@ -40,17 +40,31 @@ class CommandParser(argparse.ArgumentParser):
         finally:
             self._mixing = False
 
+    def flag(self, name: str, text: str) -> None:
+        """Add an option without a value."""
+        self.add_argument(name, action="store_true", help=text)
 
-def command(
-    commands: Commands[argparse.ArgumentParser], name: str, summary: str, examples: str, module: str
-) -> argparse.ArgumentParser:
+    def value(self, name: str, metavar: str, text: str, **more: Any) -> None:
+        """Add an option with a value."""
+        self.add_argument(name, metavar=metavar, help=text, **more)
+
+    def several(self, name: str, metavar: str, text: str, **more: Any) -> None:
+        """Add an option that may repeat."""
+        self.value(name, metavar, text, action="append", default=[], **more)
+
+    def path(self, name: str, metavar: str, text: str, **more: Any) -> None:
+        """Add an option that names a file."""
+        self.value(name, metavar, text, type=Path, **more)
+
+
+def command(commands: Commands, name: str, summary: str, examples: str, module: str) -> CommandParser:
     """Add a command whose module is imported only when it runs, so that `--help` is quick."""
 
     def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         code: int = import_module(f"gateway.cli.{module}").run(arguments, terminal)
         return code
 
-    parser: argparse.ArgumentParser = commands.add_parser(
+    parser = commands.add_parser(
         name,
         help=summary,
         description=summary[0].upper() + summary[1:] + ".",

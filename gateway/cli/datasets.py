@@ -19,7 +19,6 @@ from gateway.cli.audit import find_record
 from gateway.cli.lineage import connect
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, DIM, Terminal
-from gateway.database.migrate import migrate
 from gateway.errors import Faults
 from gateway.files import found, store
 from gateway.files.keeping import Keeper, Refreshed
@@ -52,9 +51,7 @@ async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Term
         table = await _promote(settings, arguments.what, arguments.user)
         terminal.line(f"{arguments.what} is the table {table}")
         return exit_codes.OK
-    connection = await connect(settings)
-    try:
-        await migrate(connection)
+    async with connect(settings) as connection:
         rows = await datasets(connection)
         begun = await store.list_unfinished_promotions(connection)
         if arguments.action == "list":
@@ -74,8 +71,6 @@ async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Term
         else:
             await _forget(connection, settings, one)
             terminal.line(f"{arguments.what} is forgotten; its files are unchanged")
-    finally:
-        await connection.close()
     return exit_codes.OK
 
 

@@ -8,14 +8,13 @@ from pathlib import Path
 from gateway.cli.commands import Commands, command, count, with_config
 
 
-def add(commands: Commands[argparse.ArgumentParser]) -> None:
-    """Add the commands."""
+def add(commands: Commands) -> None:
     _jobs(commands)
     _report(commands)
     _recommend(commands)
 
 
-def _jobs(commands: Commands[argparse.ArgumentParser]) -> None:
+def _jobs(commands: Commands) -> None:
     parser = command(
         commands,
         "jobs",
@@ -33,10 +32,10 @@ def _jobs(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("action", choices=("run", "list", "runs"), metavar="run|list|runs")
     parser.add_argument("name", nargs="?", metavar="NAME", help="the job; `runs` without one shows all jobs")
     add_spark(parser)
-    parser.add_argument("--from", dest="since", metavar="TIME", help="verify: events from TIME on")
-    parser.add_argument("--to", dest="until", metavar="TIME", help="verify: events before TIME")
+    parser.value("--from", "TIME", "verify: events from TIME on", dest="since")
+    parser.value("--to", "TIME", "verify: events before TIME", dest="until")
     parser.add_argument("--limit", type=count, default=20, help="runs to show; default 20")
-    parser.add_argument("--unless-since", metavar="TIME", help="do nothing if a run has begun since TIME")
+    parser.value("--unless-since", "TIME", "do nothing if a run has begun since TIME")
 
 
 def add_replay(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +66,7 @@ def add_spark(group: argparse._ActionsContainer) -> None:
     where.add_argument("--remote", metavar="sc://HOST:PORT", help="a Spark Connect server that runs it")
 
 
-def _report(commands: Commands[argparse.ArgumentParser]) -> None:
+def _report(commands: Commands) -> None:
     parser = command(
         commands,
         "report",
@@ -91,11 +90,11 @@ def _report(commands: Commands[argparse.ArgumentParser]) -> None:
         metavar="usage|refused|slow|latency|user|proof|officer",
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="user: the user's name")
-    parser.add_argument("--since", metavar="TIME", help="days since `30d`, or 2026-11-20")
-    parser.add_argument("--until", metavar="TIME", help="up to that day")
+    parser.value("--since", "TIME", "days since `30d`, or 2026-11-20")
+    parser.value("--until", "TIME", "up to that day")
     parser.add_argument("--user")
     parser.add_argument("--group", help="usage: by members of the group")
-    parser.add_argument("--table", metavar="NAME", help="dotted; a catalog or database means its tables")
+    parser.value("--table", "NAME", "dotted; a catalog or database means its tables")
     parser.add_argument("--tag", help="usage: columns with this accepted tag")
     parser.add_argument(
         "--by",
@@ -104,10 +103,10 @@ def _report(commands: Commands[argparse.ArgumentParser]) -> None:
         help="latency: one line for each",
     )
     parser.add_argument("--limit", type=count, default=50, help="rows to show; default 50")
-    parser.add_argument("--no-spark", action="store_true", help="officer: do not ask Spark for names")
+    parser.flag("--no-spark", "officer: do not ask Spark for names")
 
 
-def _recommend(commands: Commands[argparse.ArgumentParser]) -> None:
+def _recommend(commands: Commands) -> None:
     parser = command(
         commands,
         "recommend",
@@ -130,6 +129,6 @@ def _recommend(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("--kind", choices=kinds, help="list: only these")
     states = ("proposed", "rejected", "applied", "all")
     parser.add_argument("--state", choices=states, default="proposed", help="list: these; default proposed")
-    parser.add_argument("--pack", type=Path, metavar="FILE", help="apply: a pack of the settings")
-    parser.add_argument("--write", action="store_true", help="apply: write the pack")
+    parser.path("--pack", "FILE", "apply: a pack of the settings")
+    parser.flag("--write", "apply: write the pack")
     parser.add_argument("--limit", type=count, default=100, help="list: rows to show; default 100")

@@ -15,8 +15,8 @@ import asyncpg
 
 from gateway.app import exit_codes
 from gateway.app.jobs import jobs, spark_options
+from gateway.app.seal_keys import verify_options
 from gateway.app.signals import until_signalled
-from gateway.app.verifying import verify_options
 from gateway.cli.audit import find_record, moment, period
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import Terminal, complain, print_progress

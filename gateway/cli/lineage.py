@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -53,9 +54,16 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     return asyncio.run(_ask(settings, arguments, terminal))
 
 
-async def connect(settings: Settings) -> Any:
-    """Return a connection to the database of the graph. Raises LedgerUnavailable."""
-    return await asking.connect(find_record(settings)[0], "sluice-lineage", command_s=60)
+@asynccontextmanager
+async def connect(settings: Settings, *, make_tables: bool = True) -> AsyncIterator[Any]:
+    """Have a connection to the database of the graph within. Raises LedgerUnavailable."""
+    connection = await asking.connect(find_record(settings)[0], "sluice-lineage", command_s=60)
+    try:
+        if make_tables:
+            await migrate(connection)
+        yield connection
+    finally:
+        await connection.close()
 
 
 async def _print_laundering(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
@@ -63,13 +71,9 @@ async def _print_laundering(settings: Settings, arguments: argparse.Namespace, t
 
     if len(arguments.paths) > 1:
         raise Faults([f"`{arguments.paths[1]}`: `laundering` takes one column or table"])
-    connection = await connect(settings)
-    try:
-        await migrate(connection)
+    async with connect(settings) as connection:
         start = await find(connection, str(arguments.paths[0]), see_all_columns) if arguments.paths else None
         return await report(connection, settings, start, arguments, terminal)
-    finally:
-        await connection.close()
 
 
 async def _import(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
@@ -80,31 +84,29 @@ async def _import(settings: Settings, arguments: argparse.Namespace, terminal: T
         raise Faults(["name files and directories to import, or `--since TIME` for statements of the record"])
     scripts = read_scripts(paths, context)
     since = moment(arguments.since)
-    connection = await connect(settings)
     told = _Clock()
 
     def progress(report: ImportReport) -> None:
         if not arguments.json and told.due():
             terminal.line(f"{report.statements:,} statements read, {report.new:,} new in the graph")
 
-    try:
-        await migrate(connection)
-        async with importing(
+    async with (
+        connect(settings) as connection,
+        importing(
             settings,
             connection,
             tables=arguments.tables,
             processes=arguments.processes,
             deadline_s=arguments.deadline,
             events=arguments.openlineage,
-        ) as importer:
-            if scripts:
-                await importer.scripts(scripts, user_name(), progress)
-            else:
-                dsn, spool = find_record(settings)
-                question = EventQuery(since=since, verdict="cleared", limit=arguments.limit)
-                await importer.import_recorded(await search(dsn, question, spool=spool), progress)
-    finally:
-        await connection.close()
+        ) as importer,
+    ):
+        if scripts:
+            await importer.scripts(scripts, user_name(), progress)
+        else:
+            dsn, spool = find_record(settings)
+            question = EventQuery(since=since, verdict="cleared", limit=arguments.limit)
+            await importer.import_recorded(await search(dsn, question, spool=spool), progress)
     _show_report(importer.report, arguments, terminal)
     return exit_codes.OK
 
@@ -142,29 +144,27 @@ def _show_report(report: ImportReport, arguments: argparse.Namespace, terminal: 
 
 
 async def _ask(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
-    connection = await connect(settings)
     try:
-        start = await find(connection, arguments.column, see_all_columns)
-        if arguments.to is not None:
-            await _show_ways(connection, start, arguments, terminal)
-        elif arguments.impact:
-            from gateway.cli.lineage_impact import show_impact
+        async with connect(settings, make_tables=False) as connection:
+            start = await find(connection, arguments.column, see_all_columns)
+            if arguments.to is not None:
+                await _show_ways(connection, start, arguments, terminal)
+            elif arguments.impact:
+                from gateway.cli.lineage_impact import show_impact
 
-            answer = await walk(
-                connection,
-                start,
-                Direction.DOWN,
-                see_all_columns,
-                depth=arguments.depth,
-                most_edges=arguments.limit,
-            )
-            await show_impact(connection, settings, answer, arguments, terminal)
-        else:
-            await _show_walks(connection, start, arguments, terminal)
+                answer = await walk(
+                    connection,
+                    start,
+                    Direction.DOWN,
+                    see_all_columns,
+                    depth=arguments.depth,
+                    most_edges=arguments.limit,
+                )
+                await show_impact(connection, settings, answer, arguments, terminal)
+            else:
+                await _show_walks(connection, start, arguments, terminal)
     except asyncpg.UndefinedTableError:
         terminal.line("the lineage graph is empty: no gateway of this version has used this database")
-    finally:
-        await connection.close()
     return exit_codes.OK
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from gateway.app import exit_codes
 from gateway.cli import job_arguments
-from gateway.cli.commands import Commands, command, count, with_config
+from gateway.cli.commands import CommandParser, Commands, command, count, with_config
 from gateway.cli.terminal import Terminal
 
 
-def add(commands: Commands[argparse.ArgumentParser]) -> None:
+def add(commands: Commands) -> None:
     """Add the command."""
     parser = command(
         commands,
@@ -28,16 +28,14 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     _policy_diff(actions)
 
 
-def _action(
-    actions: Commands[argparse.ArgumentParser], name: str, summary: str, epilog: str, function: str
-) -> argparse.ArgumentParser:
+def _action(actions: Commands, name: str, summary: str, epilog: str, function: str) -> CommandParser:
     """Add an action of `policy`; like a command, its module is imported when it runs."""
 
     def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
         code: int = getattr(import_module("gateway.cli.policy"), function)(arguments, terminal)
         return code
 
-    parser: argparse.ArgumentParser = actions.add_parser(
+    parser = actions.add_parser(
         name,
         help=summary,
         description=summary[0].upper() + summary[1:] + ".",
@@ -46,13 +44,13 @@ def _action(
     )
     # Without a default: what stands before the action must not be undone by it.
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print JSON")
-    parser.add_argument("--at", metavar="TIME", help="time of the access, for schedules; by default now")
-    parser.add_argument("--from", dest="client_ip", metavar="ADDRESS", help="address of the client")
+    parser.value("--at", "TIME", "time of the access, for schedules; by default now")
+    parser.value("--from", "ADDRESS", "address of the client", dest="client_ip")
     parser.set_defaults(run=run)
     return parser
 
 
-def _policy_explain(actions: Commands[argparse.ArgumentParser]) -> None:
+def _policy_explain(actions: Commands) -> None:
     parser = _action(
         actions,
         "explain",
@@ -70,31 +68,20 @@ def _policy_explain(actions: Commands[argparse.ArgumentParser]) -> None:
         "explain",
     )
     with_config(parser)
-    parser.add_argument(
-        "--policies",
-        type=Path,
-        metavar="PATH",
-        help="packs or Ranger's JSON instead of those of the settings",
-    )
-    parser.add_argument("--as", dest="user", required=True, metavar="USER", help="the user")
+    parser.path("--policies", "PATH", "packs or Ranger's JSON instead of those of the settings")
+    parser.value("--as", "USER", "the user", dest="user", required=True)
     parser.add_argument("--groups", help="comma-separated; by default those of the user file")
     parser.add_argument("--roles", help="comma-separated; in addition to those of the packs")
-    parser.add_argument("--attribute", action="append", default=[], metavar="NAME=VALUE", help="may repeat")
-    parser.add_argument("--owner", metavar="USER", help="owner of the resource")
-    parser.add_argument(
-        "--tag",
-        action="append",
-        default=[],
-        metavar="TAG",
-        help="assume this tag; may repeat",
-    )
+    parser.several("--attribute", "NAME=VALUE", "may repeat")
+    parser.value("--owner", "USER", "owner of the resource")
+    parser.several("--tag", "TAG", "assume this tag; may repeat")
     parser.add_argument("--service", help="service that decides; by default the catalog's")
     parser.add_argument("--limit", type=count, default=200, help="number of policies to list; default 200")
     parser.add_argument("access", metavar="ACCESS", help="access type, such as select")
     parser.add_argument("resource", metavar="RESOURCE")
 
 
-def _policy_diff(actions: Commands[argparse.ArgumentParser]) -> None:
+def _policy_diff(actions: Commands) -> None:
     parser = _action(
         actions,
         "diff",
@@ -121,14 +108,10 @@ def _policy_diff(actions: Commands[argparse.ArgumentParser]) -> None:
         metavar="FILE",
         help="users to decide for: a user file, or a pack's `people`",
     )
-    parser.add_argument(
-        "--resources", type=Path, metavar="FILE", help="resources, one on a line; - is standard input"
-    )
-    parser.add_argument(
-        "--resource", action="append", default=[], metavar="NAME", help="one more resource; may repeat"
-    )
-    parser.add_argument("--since", metavar="TIME", help="compare on recorded statements since `2h`, `7d`, …")
-    parser.add_argument("--until", metavar="TIME", help="up to that time")
+    parser.path("--resources", "FILE", "resources, one on a line; - is standard input")
+    parser.several("--resource", "NAME", "one more resource; may repeat")
+    parser.value("--since", "TIME", "compare on recorded statements since `2h`, `7d`, …")
+    parser.value("--until", "TIME", "up to that time")
     parser.add_argument(
         "--limit",
         type=count,

@@ -16,7 +16,6 @@ from gateway.cli.lineage import connect
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, DIM, Terminal, on_one_line, user_name
 from gateway.database.asking import asking
-from gateway.database.migrate import migrate
 from gateway.errors import Faults
 from gateway.jobs.recommending.reach import reach_of_use
 from gateway.jobs.recommending.storing import (
@@ -38,10 +37,8 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 
 async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Terminal) -> int:
     numbers = _numbers(arguments)
-    connection = await connect(settings)
-    try:
-        with asking(alone=False):
-            await migrate(connection)
+    with asking(alone=False):
+        async with connect(settings) as connection:
             match arguments.action:
                 case "list":
                     await _list(connection, settings, arguments, terminal)
@@ -57,8 +54,6 @@ async def _run(settings: Settings, arguments: argparse.Namespace, terminal: Term
                     _print_changed(numbers, REJECTED, arguments, terminal)
                 case _:
                     await _apply(connection, settings, numbers, arguments, terminal)
-    finally:
-        await connection.close()
     return exit_codes.OK
 
 

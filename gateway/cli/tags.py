@@ -11,7 +11,6 @@ from gateway.app import exit_codes
 from gateway.cli.lineage import connect
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, DIM, Terminal, on_one_line, user_name
-from gateway.database.migrate import migrate
 from gateway.errors import Faults
 from gateway.jobs.classification.proposing import drift_of
 from gateway.lineage.proposals import (
@@ -37,9 +36,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
 
 
 async def _run(settings: Any, arguments: argparse.Namespace, terminal: Terminal) -> int:
-    connection = await connect(settings)
-    try:
-        await migrate(connection)
+    async with connect(settings) as connection:
         match arguments.action:
             case "list":
                 await _list(connection, arguments, terminal)
@@ -49,8 +46,6 @@ async def _run(settings: Any, arguments: argparse.Namespace, terminal: Terminal)
                 await _show(connection, arguments, terminal)
             case _:
                 await _decide(connection, arguments, terminal)
-    finally:
-        await connection.close()
     return exit_codes.OK
 
 

@@ -6,14 +6,18 @@ taken as it is, so every migration must leave the columns that older gateways wr
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from typing import Any
 
 import structlog
 
+from gateway.database.connections import open_connection, open_pool
 from gateway.errors import Faults
 
 log = structlog.get_logger(__name__)
@@ -80,3 +84,55 @@ async def migrate(connection: Any, wanted: Iterable[Migration] | None = None) ->
     if applied:
         log.info("database_migrated", versions=applied)
     return applied
+
+
+async def open_migrated(dsn: str, name: str, *, command_s: float | None = None) -> Any:
+    """Return a connection as `open_connection` does, with the tables there."""
+    connection = await open_connection(dsn, name, command_s=command_s)
+    try:
+        await migrate(connection)
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection
+
+
+class LazyPool:
+    """Connections that are made at the first question, so that a gateway starts without its database."""
+
+    def __init__(
+        self,
+        dsn: str,
+        name: str,
+        *,
+        most: int,
+        timeout_s: float,
+        prepare: Callable[[Any], Awaitable[object]] = migrate,
+    ) -> None:
+        """As `open_pool`; `prepare` is given the first connection."""
+        self._open = partial(open_pool, dsn, name, most=most, timeout_s=timeout_s)
+        self._timeout_s = timeout_s
+        self._prepare = prepare
+        self._pool: Any = None
+        self._opening = asyncio.Lock()
+
+    @asynccontextmanager
+    async def acquire(self) -> AsyncIterator[Any]:
+        """Have a connection within. Raises OSError, TimeoutError or asyncpg's errors."""
+        async with self._opening:
+            if self._pool is None:
+                pool = await self._open()
+                try:
+                    async with pool.acquire() as connection:
+                        await self._prepare(connection)
+                except BaseException:
+                    pool.terminate()
+                    raise
+                self._pool = pool
+        async with self._pool.acquire(timeout=self._timeout_s) as connection:
+            yield connection
+
+    def close(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.terminate()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import ssl
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
@@ -22,11 +23,12 @@ import grpc.aio
 import structlog
 
 from gateway.errors import AuthenticationFailed, InvalidRequest, LimitExceeded, RpcError, SluiceError
-from gateway.frontends.authentication import WRONG, Authenticator
+from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connect_status import RpcStatus, build_restart_status, internal_error, status_of
 from gateway.frontends.connection_limits import ConnectionLimiter
+from gateway.frontends.login_chain import WRONG
 from gateway.frontends.relaying import Relay
-from gateway.model.credentials import Bearer, Credentials, Password, of_basic
+from gateway.model.credentials import Bearer, Credentials, Negotiation, Password, of_authorization
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session.identifiers import new_event_id
@@ -92,6 +94,8 @@ class Certificate:
 
     chain: bytes
     key: bytes
+    client_ca: bytes = b""
+    """Authorities of certificates that clients have to show; empty: they show none."""
 
 
 class ConnectServer:
@@ -165,7 +169,7 @@ class ConnectServer:
                     grpc.dynamic_ssl_server_credentials(
                         _configuration(certificate),
                         self._load_renewed_certificate,
-                        require_client_authentication=False,
+                        require_client_authentication=bool(certificate.client_ca),
                     ),
                 )
         except RuntimeError:
@@ -212,7 +216,6 @@ class ConnectServer:
         await asyncio.wait([stopped], timeout=within_s)
         if not stopped.done():
             _log.warning("connect_server_not_stopped", waited_s=2 * within_s)
-        self._authenticator.close()
 
     def end_of(self, users: Collection[str]) -> None:
         """End the calls that run for users who were removed."""
@@ -256,7 +259,7 @@ class ConnectServer:
             client = client_of(place.address, metadata)
             place.begin_busy()
             try:
-                principal = await self._login(metadata, client)
+                principal = await self._login(metadata, client, _client_certificate(context))
                 place.mark_logged_in()
             finally:
                 place.end_busy()
@@ -270,9 +273,11 @@ class ConnectServer:
             _log.exception("call_failed", method=method.name, incident=incident)
             return internal_error(incident)
 
-    async def _login(self, metadata: Any, client: Client) -> Principal:
+    async def _login(self, metadata: Any, client: Client, certificate: bytes | None) -> Principal:
         # INVARIANT (identity): the principal comes from here, whatever a message says about its user.
-        shown = credentials(metadata)
+        shown = self._authenticator.with_certificate(credentials(metadata), certificate)
+        if shown is None:
+            raise AuthenticationFailed(f"no token in the request; {HOW}")
         attempt = self._attempt(shown, client)
         if (refusal := self._refusal(attempt)) is not None:
             raise AuthenticationFailed(refusal)
@@ -287,7 +292,7 @@ class ConnectServer:
             raise
 
     def _attempt(self, shown: Credentials, client: Client) -> bytes:
-        text = "\0".join((client.address, *astuple(shown))).encode("utf-8", "surrogatepass")
+        text = repr((client.address, astuple(shown))).encode("utf-8", "surrogatepass")
         return hashlib.blake2b(text, key=self._secret, digest_size=32).digest()
 
     def _refusal(self, attempt: bytes) -> str | None:
@@ -349,7 +354,9 @@ class ConnectServer:
 
 
 def _configuration(certificate: Certificate) -> grpc.ServerCertificateConfiguration:
-    return grpc.ssl_server_certificate_configuration(((certificate.key, certificate.chain),))
+    return grpc.ssl_server_certificate_configuration(
+        ((certificate.key, certificate.chain),), certificate.client_ca or None
+    )
 
 
 async def _upload(context: Any, hand: Hand) -> AsyncGenerator[bytes, None]:
@@ -493,46 +500,38 @@ HOW = (
 _Metadata = Iterable[tuple[str, str | bytes]]
 
 
-def credentials(metadata: _Metadata) -> Credentials:
-    """Return what the call shows. Raises AuthenticationFailed when it is nothing, or not understood.
+def _client_certificate(context: Any) -> bytes | None:
+    """Return what the client has shown in TLS, which gRPC has checked; None for nothing."""
+    found = context.auth_context().get("x509_pem_cert")
+    return ssl.PEM_cert_to_DER_cert(found[0].decode("ascii")) if found else None
+
+
+def credentials(metadata: _Metadata) -> Password | Bearer | Negotiation | None:
+    """Return what the call shows; None for nothing. Raises AuthenticationFailed for what is not understood.
 
     Nothing but `authorization` is looked at: who somebody says to be elsewhere does not count.
     """
     shown = [value for key, value in metadata if key == "authorization"]
     if not shown:
-        raise AuthenticationFailed(f"no token in the request; {HOW}")
+        return None
     if len(shown) > 1:
         # Which one would count? A proxy before us may have looked at the other.
         raise AuthenticationFailed("the request has more than one `authorization`")
     text = shown[0] if isinstance(shown[0], str) else shown[0].decode("latin-1")
-    scheme, _, value = text.strip().partition(" ")
-    value = value.strip()
-    match scheme.lower():
-        case "bearer" if value:
-            return _of_token(value)
-        case "basic" if value:
-            return _of_basic(value)
-        case _:
-            raise AuthenticationFailed(f"`authorization` is neither Bearer nor Basic; {HOW}")
+    try:
+        found = of_authorization(text)
+    except ValueError as fault:
+        raise AuthenticationFailed(f"{fault}; {HOW}") from None
+    return _of_token(found.secret) if isinstance(found, Bearer) else found
 
 
-def _of_token(value: str) -> Credentials:
+def _of_token(value: str) -> Password | Bearer:
     user, colon, password = value.partition(":")
     if not colon:
         return Bearer(value)
     if not user:
         raise AuthenticationFailed(f"the user name before the colon is empty; {HOW}")
     return Password(user, password)
-
-
-def _of_basic(value: str) -> Password:
-    try:
-        found = of_basic(value)
-    except ValueError:
-        raise AuthenticationFailed("the `Basic` login is not base64 of `USER:PASSWORD` in UTF-8") from None
-    if found is None:
-        raise AuthenticationFailed("the `Basic` login is not `USER:PASSWORD`")
-    return found
 
 
 def client_of(address: str, metadata: _Metadata) -> Client:

@@ -270,11 +270,6 @@ def _is_name(text: str) -> bool:
     return 0 < len(text) <= MAX_NAME_CHARS and text == text.strip() and text.isprintable()
 
 
-def looks_like_jwt(secret: str) -> bool:
-    """Whether a secret is written as a signed JSON Web Token: three parts with dots between them."""
-    return secret.count(".") == 2 and secret.startswith("eyJ")
-
-
 async def fetch_json(url: str, *, tls: ssl.SSLContext | None = None) -> Any:
     """Get a JSON document over HTTP; redirects are not followed. Raises IssuerUnavailable."""
     timeout = aiohttp.ClientTimeout(total=FETCH_TIMEOUT_S)

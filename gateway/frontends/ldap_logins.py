@@ -8,12 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
-import hmac
-import os
 import queue
-import time
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -36,10 +31,11 @@ MAX_LEVELS = 16
 """How far groups are climbed."""
 MAX_USER_CHARS = 256
 MAX_PASSWORD_CHARS = 4096
-MAX_REMEMBERED = 10_000
 PAGE = 500
 """Entries of one page; Active Directory gives 1,000 at most."""
 ANY = "(objectClass=*)"
+FLAGS, DISABLED = "userAccountControl", 2
+"""Where Active Directory says that an account is disabled."""
 IN_CHAIN = "1.2.840.113556.1.4.1941"
 """Active Directory's matching rule for members of groups within groups."""
 
@@ -59,16 +55,12 @@ class LdapLogins:
         rules: LdapRules,
         *,
         connect: Callable[[LdapRules], Any] | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.rules = rules
         self._connect = connect or open_connection
-        self._clock = clock
         self._threads = ThreadPoolExecutor(rules.connections, thread_name_prefix="ldap")
         self._service: queue.SimpleQueue[Any] = queue.SimpleQueue()
         """Connections on which `bind_dn` is bound."""
-        self._secret = os.urandom(32)
-        self._remembered: OrderedDict[bytes, tuple[Principal, float]] = OrderedDict()
         self._fault = ""
 
     def report(self) -> str | None:
@@ -78,41 +70,32 @@ class LdapLogins:
     async def check(self, user: str, password: str) -> Principal:
         """Return who it is. Raises LdapRefused, LdapUnavailable."""
         # A bind without a password succeeds, as nobody's (RFC 4513, 5.1.2).
-        if not password or not user or len(user) > MAX_USER_CHARS or len(password) > MAX_PASSWORD_CHARS:
+        if not password or len(password) > MAX_PASSWORD_CHARS or "\0" in password:
             raise LdapRefused
-        if not user.isprintable() or user != user.strip() or "\0" in password:
+        return await self._run(user, self._check, user, password)
+
+    async def find(self, user: str) -> Principal:
+        """Return a user whom somebody else has identified. Raises LdapRefused, LdapUnavailable."""
+        return await self._run(user, self._find, user)
+
+    async def _run(self, user: str, look: Callable[..., Principal], *arguments: str) -> Principal:
+        if not user or len(user) > MAX_USER_CHARS or not user.isprintable() or user != user.strip():
             raise LdapRefused
-        if (known := self.remember(user, password)) is not None:
-            return known
         loop = asyncio.get_running_loop()
         try:
-            principal = await loop.run_in_executor(self._threads, self._check, user, password)
+            principal = await loop.run_in_executor(self._threads, look, *arguments)
         except LdapUnavailable as fault:
             self._fault = str(fault)
             _log.warning("ldap_unavailable", reason=str(fault))
             raise
         self._fault = ""
-        key = self._key(user, password)
-        self._remembered[key] = (principal, self._clock() + self.rules.remember_s)
-        self._remembered.move_to_end(key)
-        while len(self._remembered) > MAX_REMEMBERED:
-            self._remembered.popitem(last=False)
         return principal
-
-    def remember(self, user: str, password: str) -> Principal | None:
-        """Return who it is, if the password was right a moment ago."""
-        known = self._remembered.get(self._key(user, password))
-        return known[0] if known is not None and self._clock() < known[1] else None
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
         with contextlib.suppress(queue.Empty):
             while True:
                 _unbind(self._service.get_nowait())
-
-    def _key(self, user: str, password: str) -> bytes:
-        text = f"{user}\0{password}".encode("utf-8", "surrogatepass")
-        return hmac.digest(self._secret, text, hashlib.sha256)
 
     # -- in a thread -------------------------------------------------------------------------------------
 
@@ -130,6 +113,14 @@ class LdapLogins:
                 found = self._entry(service, user)
                 self._require_password(found.dn, password)
                 return self._principal(service, user, found)
+
+    def _find(self, user: str) -> Principal:
+        with _faults(), self._searching() as service:
+            found = self._entry(service, user)
+            # A directory refuses the password of who is disabled; here nobody shows one.
+            if any(one.isdecimal() and int(one) & DISABLED for one in _texts(found.entry, FLAGS)):
+                raise LdapRefused
+            return self._principal(service, user, found)
 
     def _bind_by_template(self, user: str, password: str) -> tuple[str, Any]:
         for template in self.rules.bind_templates:
@@ -209,7 +200,7 @@ class LdapLogins:
     def _wanted(self) -> list[str]:
         rules = self.rules
         wanted = [rules.user_attribute, *rules.id_attributes, *rules.attributes.values(), "memberOf"]
-        return [*wanted, "primaryGroupID", "objectSid"]
+        return [*wanted, "primaryGroupID", "objectSid", FLAGS]
 
     def _entry(self, connection: Any, user: str) -> _LdapFound:
         rules = self.rules

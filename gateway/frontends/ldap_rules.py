@@ -57,12 +57,15 @@ class LdapRules:
 class LdapDirectory(Protocol):
     """Checks passwords at a directory."""
 
-    def remember(self, user: str, password: str) -> Principal | None:
-        """Return who it is, if the password was right a moment ago."""
-        ...
+    rules: LdapRules
 
     async def check(self, user: str, password: str) -> Principal:
         """Return who it is. Raises LdapRefused, LdapUnavailable."""
+        ...
+
+    async def find(self, user: str) -> Principal:
+        """Return a user whom somebody else has identified. Raises LdapRefused where there is none, or he may
+        not log in, and LdapUnavailable."""
         ...
 
     def report(self) -> str | None:

@@ -1,4 +1,4 @@
-"""The listener for HiveServer2's binary transport: SASL PLAIN, frames, one call after the other.
+"""The listener for HiveServer2's binary transport: SASL, frames, one call after the other.
 
 A connection is an asyncio Protocol with one task that answers its calls in order. Every wait has a deadline
 and every buffer a limit; a client that is slower than the deadlines or larger than the limits is let go.
@@ -12,23 +12,25 @@ import ssl as ssl_module
 from collections import deque
 from collections.abc import Collection, Coroutine
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import structlog
 
 from gateway.errors import AuthenticationFailed
-from gateway.frontends.authentication import Authenticator
+from gateway.frontends.authentication import Authenticator, peer_certificate
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
 from gateway.frontends.thrift_service import Caller, ThriftService
-from gateway.model.credentials import Credentials
+from gateway.model.credentials import Negotiation, Password, SecurityLayer
 from gateway.model.statement import Client
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Visitor
 from gateway.wire.frames import FrameSplitter, frame
 from gateway.wire.messages import ExceptionKind, encode_exception
-from gateway.wire.sasl import HandshakeRefused, PlainServer
+from gateway.wire.sasl import GSSAPI, PLAIN, HandshakeRefused, SaslServer, SaslToken
 from gateway.wire.thrift import MalformedMessage
+from gateway.wire.wrapped_frames import FrameWrapper
 
 _log = structlog.get_logger(__name__)
 
@@ -60,7 +62,11 @@ class ThriftConnection(asyncio.Protocol):
         self._server = server
         self._place = place
         self._limits = server.limits
-        self._sasl: PlainServer | None = PlainServer()
+        self._sasl: SaslServer | None = SaslServer(server.mechanisms)
+        self._asked: asyncio.Future[bytes] | None = None
+        """Set while the client is asked for another token."""
+        self._layer: SecurityLayer | None = None
+        self._wrapper: FrameWrapper | None = None
         self._frames = FrameSplitter(self._limits.max_frame_bytes)
         self._calls: deque[bytes] = deque()
         self._waiting_bytes = 0
@@ -109,6 +115,8 @@ class ThriftConnection(asyncio.Protocol):
         self._wake_up()
         if self._drain is not None and not self._drain.done():
             self._drain.set_result(None)
+        if self._asked is not None and not self._asked.done():
+            self._asked.set_exception(ClientGone("the client gave up its login"))
         self._server.remove_connection(self)
         if self._caller is not None:
             self._server.spawn(self._server.service.close_connection(self._caller))
@@ -126,7 +134,7 @@ class ThriftConnection(asyncio.Protocol):
     def write(self, data: bytes) -> None:
         self.written += len(data)
         if self._transport is not None and not self._gone:
-            self._transport.write(data)
+            self._transport.write(data if self._wrapper is None else self._wrapper.feed(data))
 
     @property
     def user(self) -> str | None:
@@ -154,24 +162,48 @@ class ThriftConnection(asyncio.Protocol):
 
     # -- login -------------------------------------------------------------------------------------------
 
-    def _shake_hands(self, sasl: PlainServer, data: bytes) -> None:
+    def _shake_hands(self, sasl: SaslServer, data: bytes) -> None:
         match sasl.receive(data):
             case HandshakeRefused(reason=reason, reply=reply):
                 _log.info("handshake_refused", reason=reason, address=self._client.address)
                 self._last_words(reply)
             case None:
                 pass
+            case SaslToken(token=token) if self._asked is not None:
+                if not self._asked.done():
+                    self._asked.set_result(token)
+            case SaslToken(token=token):
+                shown = Negotiation(token, self._server.service_name, partial(self._ask, sasl))
+                self._server.spawn(self._log_in(sasl, shown))
             case claimed:
                 self._server.spawn(self._log_in(sasl, claimed))
 
-    async def _log_in(self, sasl: PlainServer, claimed: Credentials) -> None:
+    async def _ask(self, sasl: SaslServer, challenge: bytes) -> bytes:
+        """Return what the client answers. Raises ClientGone."""
+        if self._gone or sasl.done:
+            raise ClientGone("the client gave up its login")
+        self._asked = self._loop.create_future()
+        self._place.end_busy()
+        try:
+            self.write(sasl.challenge(challenge))
+            self._shake_hands(sasl, b"")
+            return await self._asked
+        finally:
+            self._asked = None
+            self._place.begin_busy()
+
+    async def _log_in(self, sasl: SaslServer, claimed: Password | Negotiation) -> None:
         self._place.begin_busy()
         try:
-            principal = await self._server.authenticator.login(claimed, self._client)
+            shown = self._server.authenticator.with_certificate(claimed, peer_certificate(self._transport))
+            principal = await self._server.authenticator.login(shown or claimed, self._client)
         except AuthenticationFailed as fault:
             self._place.end_busy()
             if not self._gone and not sasl.done:
                 self._last_words(sasl.refuse(f"Error validating the login: {fault.message}").reply)
+            return
+        except ClientGone:
+            self._place.end_busy()
             return
         if self._gone or sasl.done:
             return
@@ -180,6 +212,8 @@ class ThriftConnection(asyncio.Protocol):
         self._sasl = None
         self._caller = Caller(principal=principal, client=self._client, sink=self)
         self.write(reply)
+        if isinstance(claimed, Negotiation) and claimed.layer is not None:
+            self._layer, self._wrapper = claimed.layer, FrameWrapper(claimed.layer)
         self._expect(self._limits.idle_timeout_s)
         self._server.spawn(self._serve(self._caller))
         if early:
@@ -190,7 +224,9 @@ class ThriftConnection(asyncio.Protocol):
     def _take(self, data: bytes) -> None:
         try:
             messages = self._frames.feed(data)
-        except MalformedMessage as fault:
+            if self._layer is not None:
+                messages = [self._layer.unwrap(message) for message in messages]
+        except (MalformedMessage, ValueError) as fault:
             self._protocol_error(str(fault))
             return
         for message in messages:
@@ -336,9 +372,13 @@ class ThriftBinaryServer:
         door: ConnectionLimiter,
         metrics: Metrics,
         limits: ThriftLimits | None = None,
+        service_name: str = "hive",
     ) -> None:
+        """`service_name`: by which tickets of Kerberos are for this endpoint."""
         self.service = service
+        self.service_name = service_name
         self.authenticator = authenticator
+        self.mechanisms = (PLAIN, GSSAPI) if authenticator.takes_kerberos else (PLAIN,)
         self.limits = limits or ThriftLimits()
         self._metrics = metrics
         self._connections: set[ThriftConnection] = set()
@@ -365,7 +405,6 @@ class ThriftBinaryServer:
             task.cancel()
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=within_s)
-        self.authenticator.close()
 
     def end_of(self, users: Collection[str]) -> None:
         """End the connections that users are logged in on."""

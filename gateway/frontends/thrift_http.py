@@ -10,24 +10,25 @@ the request has a password too; no `X-XSRF-HEADER`, which Python's clients do no
 from __future__ import annotations
 
 import asyncio
+import base64
 import ipaddress
 import ssl as ssl_module
 import struct
 import zlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import structlog
 from aiohttp import hdrs, web
 
 from gateway.errors import AuthenticationFailed
 from gateway.frontends import login_cookies
-from gateway.frontends.authentication import Authenticator
+from gateway.frontends.authentication import Authenticator, peer_certificate
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
 from gateway.frontends.thrift_service import Caller, ThriftService
-from gateway.model.credentials import Bearer, Cookie, Credentials, of_basic
+from gateway.model.credentials import Bearer, Cookie, Negotiation, Password, of_authorization
 from gateway.model.networks import Network, is_within
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
@@ -62,6 +63,14 @@ class HttpLimits:
     """Relayed bytes that wait for the client before Spark is not read any more."""
     record_every_s: float = 300.0
     """How often the record has the same user's login from the same address."""
+
+
+class _LoginAnswer(NamedTuple):
+    """What goes back to who has logged in, with the answer to his call."""
+
+    cookie: str | None = None
+    token: bytes = b""
+    """The last one of SPNEGO."""
 
 
 class _Body:
@@ -228,7 +237,6 @@ class ThriftHttpServer:
         if self._http is not None:
             await self._http.shutdown(within_s)
         self._door.close()
-        self.authenticator.close()
 
     def end_of(self, users: Collection[str]) -> None:
         """End the connections that users were logged in on last."""
@@ -272,14 +280,16 @@ class ThriftHttpServer:
             return refused
         client = Client(protocol=PROTOCOL, address=self._address_of(request, connection.place.address))
         try:
-            principal, cookie = await self._log_in(request, client)
+            principal, headers = await self._log_in(request, client)
         except AuthenticationFailed as fault:
             return await self._list_unauthorized(request, fault.message)
         connection.place.mark_logged_in()
         connection.user = principal.user
-        if request.query.getall("doAs", [principal.user]) != [principal.user]:
+        asked = request.query.getall("doAs", [principal.user])
+        if asked != [principal.user]:
             try:
-                await self.service.refuse_impersonation(principal, client, ["doAs"])
+                acts_as = [("doAs", user) for user in asked]
+                principal, client = await self.service.act_as(principal, client, acts_as)
             except AuthenticationFailed as fault:
                 return _text(403, fault.message)
         if request.headers.get(hdrs.EXPECT, "").lower() == "100-continue":
@@ -287,7 +297,7 @@ class ThriftHttpServer:
         data = await self._body(request)
         if isinstance(data, web.Response):
             return data
-        return await self._call(request, connection, data, principal, client, cookie)
+        return await self._call(request, connection, data, principal, client, headers)
 
     def _refusal(self, request: web.BaseRequest) -> web.Response | None:
         if request.path.rstrip("/") not in self._paths:
@@ -321,28 +331,32 @@ class ThriftHttpServer:
     def _is_trusted(self, address: str) -> bool:
         return is_within(address, self._trusted_proxies)
 
-    async def _log_in(self, request: web.BaseRequest, client: Client) -> tuple[Principal, str | None]:
-        """Return who calls, and a new cookie for him. Raises AuthenticationFailed.
+    async def _log_in(self, request: web.BaseRequest, client: Client) -> tuple[Principal, _LoginAnswer]:
+        """Return who calls, and what he is to be told beside the answer. Raises AuthenticationFailed.
 
         What the request says in `Authorization` counts; a cookie only where it says nothing.
         """
-        shown = _credentials(request.headers.get(hdrs.AUTHORIZATION))
-        every_s = self.limits.record_every_s
-        if shown is not None:
-            principal = await self.authenticator.login_each_time(shown, client, record_every_s=every_s)
-            return principal, self.authenticator.cookie_for(principal, shown) if self._cookies else None
+        written: Password | Bearer | Negotiation | Cookie | None
+        written = _credentials(request.headers.get(hdrs.AUTHORIZATION))
         value = request.cookies.get(login_cookies.NAME, "") if self._cookies else ""
-        if not value:
+        if written is None and value:
+            written = Cookie(value)
+        shown = self.authenticator.with_certificate(written, peer_certificate(request.transport))
+        if shown is None:
             raise AuthenticationFailed("log in with HTTP `Basic` or `Bearer` authentication")
-        principal = await self.authenticator.login_each_time(Cookie(value), client, record_every_s=every_s)
-        return principal, None
+        every_s = self.limits.record_every_s
+        principal = await self.authenticator.login_each_time(shown, client, record_every_s=every_s)
+        cookie = self.authenticator.cookie_for(principal, shown) if self._cookies else None
+        return principal, _LoginAnswer(cookie, written.reply if isinstance(written, Negotiation) else b"")
 
     async def _list_unauthorized(self, request: web.BaseRequest, why: str) -> web.Response:
         if request.content_length is None:
             # Some drivers send all of a body of unknown length before they read an answer.
             await self._body(request)
         answer = _text(401, why)
-        answer.headers[hdrs.WWW_AUTHENTICATE] = 'Basic realm="sluice", charset="UTF-8"'
+        if self.authenticator.takes_kerberos:
+            answer.headers.add(hdrs.WWW_AUTHENTICATE, "Negotiate")
+        answer.headers.add(hdrs.WWW_AUTHENTICATE, 'Basic realm="sluice", charset="UTF-8"')
         if self._cookies and login_cookies.NAME in request.cookies:
             answer.del_cookie(login_cookies.NAME, path="/")
         return answer
@@ -371,7 +385,7 @@ class ThriftHttpServer:
         data: bytes,
         principal: Principal,
         client: Client,
-        cookie: str | None,
+        told: _LoginAnswer,
     ) -> web.StreamResponse:
         body = _Body(self.limits)
         caller = Caller(
@@ -382,8 +396,8 @@ class ThriftHttpServer:
         try:
             first = await body.take()
             if first is None:
-                return await self._whole(request, connection, await answered, cookie)
-            return await self._relay(request, body, first, answered, cookie)
+                return await self._whole(request, connection, await answered, told)
+            return await self._relay(request, body, first, answered, told)
         except MalformedMessage as fault:
             return _text(400, f"not a Thrift message in strict binary protocol: {fault}")
         except ReplyCut:
@@ -396,7 +410,11 @@ class ThriftHttpServer:
                 await asyncio.wait({answered})
 
     async def _whole(
-        self, request: web.BaseRequest, connection: _HttpConnection, reply: bytes | None, cookie: str | None
+        self,
+        request: web.BaseRequest,
+        connection: _HttpConnection,
+        reply: bytes | None,
+        told: _LoginAnswer,
     ) -> web.StreamResponse:
         if reply is None:
             raise ConnectionResetError("a call without a response")
@@ -404,7 +422,7 @@ class ThriftHttpServer:
         if self._gzips(request, len(reply)):
             answer.body = await asyncio.to_thread(_Gzip().compress_all, reply)
             answer.headers[hdrs.CONTENT_ENCODING] = "gzip"
-        self._set_cookie(answer, cookie)
+        self._tell(answer, told)
         return answer
 
     async def _relay(
@@ -413,10 +431,10 @@ class ThriftHttpServer:
         body: _Body,
         chunk: bytes | None,
         answered: asyncio.Task[bytes | None],
-        cookie: str | None,
+        told: _LoginAnswer,
     ) -> web.StreamResponse:
         answer = web.StreamResponse(headers={hdrs.CONTENT_TYPE: THRIFT})
-        self._set_cookie(answer, cookie)
+        self._tell(answer, told)
         gzip = _Gzip() if self._gzips(request, body.length or 0) else None
         if gzip is not None:
             answer.headers[hdrs.CONTENT_ENCODING] = "gzip"
@@ -441,11 +459,14 @@ class ThriftHttpServer:
         accepted = request.headers.get(hdrs.ACCEPT_ENCODING, "")
         return self._compresses and size >= MIN_COMPRESSED_BYTES and _accepts_gzip(accepted)
 
-    def _set_cookie(self, answer: web.StreamResponse, cookie: str | None) -> None:
-        if cookie is not None:
+    def _tell(self, answer: web.StreamResponse, told: _LoginAnswer) -> None:
+        if told.token:
+            token = base64.b64encode(told.token).decode()
+            answer.headers[hdrs.WWW_AUTHENTICATE] = f"Negotiate {token}"
+        if told.cookie is not None:
             answer.set_cookie(
                 login_cookies.NAME,
-                cookie,
+                told.cookie,
                 max_age=int(self.authenticator.cookies.max_age_s),
                 path="/",
                 secure=self._secure,
@@ -470,25 +491,12 @@ class _Gzip:
         return self.compress(data) + self.flush()
 
 
-def _credentials(header: str | None) -> Credentials | None:
+def _credentials(header: str | None) -> Password | Bearer | Negotiation | None:
     """Return what an `Authorization` header shows. Raises AuthenticationFailed for what is none."""
-    if header is None:
-        return None
-    scheme, _, value = header.strip().partition(" ")
-    match scheme.lower():
-        case "basic":
-            try:
-                found = of_basic(value.strip())
-            except ValueError:
-                found = None
-            if found is None:
-                raise AuthenticationFailed("`Authorization: Basic` must have `USER:PASSWORD` in base64")
-            return found
-        case "bearer":
-            if not value.strip():
-                raise AuthenticationFailed("`Authorization: Bearer` has no token")
-            return Bearer(value.strip())
-    raise AuthenticationFailed(f"`Authorization: {scheme[:20]}` is not supported; use `Basic` or `Bearer`")
+    try:
+        return of_authorization(header) if header is not None else None
+    except ValueError as fault:
+        raise AuthenticationFailed(str(fault)) from None
 
 
 def _accepts_gzip(header: str) -> bool:

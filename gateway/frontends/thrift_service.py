@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from gateway.errors import AuthenticationFailed, InvalidHandle, InvalidRequest, SluiceError
+from gateway.frontends.impersonation import NOT_ALLOWED, Impersonation
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session import audit_records
@@ -56,6 +57,8 @@ class Caller:
     """Calls in a row with a handle that is not there."""
 
 
+ACTS_AS_KEYS = frozenset({"hive.server2.proxy.user", "set:hiveconf:hive.server2.proxy.user", "doAs"})
+"""By which clients of HiveServer2 ask to act as another user."""
 FREE_TRIES = 8
 """Calls with a handle that is not there which are answered at once: a client may have several to close."""
 LONGEST_PAUSE_S = 5.0
@@ -77,8 +80,10 @@ class ThriftService:
         spark_version: str,
         keywords: Sequence[str],
         max_statement_chars: int,
+        impersonation: Impersonation | None = None,
     ) -> None:
-        """`keywords` are all words of Spark's grammar."""
+        """`keywords` are all words of Spark's grammar. `impersonation`: without it nobody acts as another."""
+        self._impersonation = impersonation
         self._sessions = sessions
         self._spark_version = spark_version
         self._keywords = keywords
@@ -123,15 +128,24 @@ class ThriftService:
         handles, caller.sessions = tuple(caller.sessions), set()
         await self._sessions.close_disconnected(handles)
 
-    async def refuse_impersonation(
-        self, principal: Principal, client: Client, keys: Iterable[str]
-    ) -> NoReturn:
-        """Record that somebody asked to act as another user, and raise AuthenticationFailed."""
-        for key in keys:
+    async def act_as(
+        self, principal: Principal, client: Client, asked: Sequence[tuple[str, str]]
+    ) -> tuple[Principal, Client]:
+        """Return who somebody is from here on who asks to act as another user. `asked`: by which keys, and as
+        whom. Raises AuthenticationFailed, and has recorded it."""
+        reason, users = NOT_ALLOWED, {user for _, user in asked}
+        is_plain = all(key in ACTS_AS_KEYS for key, _ in asked) and len(users) == 1
+        # Who acts as somebody does not act as a third.
+        if self._impersonation is not None and is_plain and not client.real_user:  # RULE (acts-as-once)
+            found = await self._impersonation.find(principal, client.address, users.pop())
+            if found.principal is not None:
+                return found.principal, replace(client, real_user=principal.user)
+            reason = found.reason
+        for key in dict(asked):
             await self._sessions.recorder.record(
                 audit_records.security, principal, action="hostile_setting", reason=key, client=client
             )
-        raise AuthenticationFailed("acting as another user is not allowed; log in as that user")
+        raise AuthenticationFailed(reason)
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -144,11 +158,12 @@ class ThriftService:
             )
         # `username` and `password` are ignored: who logged in is who it is (impyla sends its OS user).
         opening = read_configuration(request.configuration or {}, caller.principal.user)
-        if opening.hostile:
-            await self.refuse_impersonation(caller.principal, caller.client, opening.hostile)
+        principal, client = caller.principal, caller.client
+        if opening.acts_as:
+            principal, client = await self.act_as(principal, client, opening.acts_as)
         handle = await self._sessions.open_session(
-            caller.principal,
-            caller.client,
+            principal,
+            client,
             protocol_version=version,
             settings=opening.settings,
             database=opening.database,
@@ -345,8 +360,8 @@ class Opening:
     database: str | None = None
     settings: dict[str, str] = field(default_factory=dict)
     """Settings of Spark, to be judged as SET statements."""
-    hostile: tuple[str, ...] = ()
-    """Keys with which the client tries to be somebody else: refuse and record."""
+    acts_as: tuple[tuple[str, str], ...] = ()
+    """Keys by which the client asks to be somebody else, and whom."""
 
 
 def read_configuration(configuration: Mapping[str, str], user: str) -> Opening:
@@ -358,12 +373,12 @@ def read_configuration(configuration: Mapping[str, str], user: str) -> Opening:
     """
     database: str | None = None
     settings: dict[str, str] = {}
-    hostile: list[str] = []
+    acts_as: list[tuple[str, str]] = []
     for key, value in configuration.items():
         if "proxy.user" in key.lower():
             # The bare key is the one that Spark honours without asking anybody.
             if value != user:
-                hostile.append(key)
+                acts_as.append((key, value))
         elif key == "use:database":
             database = _database(value)
         elif key.startswith(_HIVECONF):
@@ -371,8 +386,8 @@ def read_configuration(configuration: Mapping[str, str], user: str) -> Opening:
             if name.lower().startswith("spark."):
                 settings[_check_setting_name(name)] = _value(name, value)
     if len(settings) > MAX_SETTINGS:
-        raise InvalidRequest(f"more than {MAX_SETTINGS} settings in one session")
-    return Opening(database=database, settings=settings, hostile=tuple(hostile))
+        raise InvalidRequest(f"more than {MAX_SETTINGS} settings for one session")
+    return Opening(database=database, settings=settings, acts_as=tuple(acts_as))
 
 
 def _database(value: str) -> str | None:

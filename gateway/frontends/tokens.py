@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 PREFIX = "sluice_"
 """Prefix of every token, so that people and secret scanners recognise it."""
+_SECRET = re.compile(rf"{PREFIX}[0-9a-f]{{8}}_[\w-]{{43}}", re.ASCII)
 HASH = re.compile(r"sha256:[0-9a-f]{64}")
 ID = re.compile(r"[0-9a-f]{8}")
 MAX_LABEL_CHARS = 100
@@ -39,6 +40,11 @@ def new_token(*, label: str = "", expires: datetime | None = None) -> tuple[str,
     identifier = secrets.token_hex(4)
     secret = f"{PREFIX}{identifier}_{secrets.token_urlsafe(32)}"
     return secret, Token(id=identifier, hash=digest(secret), label=label, expires=expires)
+
+
+def looks_like_token(secret: str) -> bool:
+    """Whether a secret is written as a token."""
+    return _SECRET.fullmatch(secret) is not None
 
 
 def digest(secret: str) -> str:

@@ -81,7 +81,6 @@ class _NewCopy:
 
 
 def archive(options: ArchiveOptions) -> Job:
-    """Return the job."""
     return Job(
         name="archive",
         version=VERSION,
@@ -319,7 +318,6 @@ class _Archive:
             )
 
     async def _save(self, day: _Day, made: _NewCopy) -> None:
-        """Say what is in the archive of a day."""
         connection = self._work.connection
         sums = made.sums
         links, digests = sums.hexadecimal()

@@ -47,7 +47,6 @@ class Hold:
     last: date | None = None
 
     def holds(self, day: date) -> bool:
-        """Whether a day is one of these."""
         return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
 
     def forbids(self, user: str, until: datetime) -> bool:

@@ -77,7 +77,6 @@ class ClosureOptions:
 
 
 def closure(options: ClosureOptions) -> Job:
-    """Return the job."""
     return Job(
         name="closure",
         version=VERSION,

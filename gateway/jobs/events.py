@@ -18,7 +18,7 @@ import orjson
 
 from gateway.audit.chain import digest_of_lines, line, lines_of_body
 from gateway.audit.erasing import KINDS, Erasures
-from gateway.audit.rows import COLUMNS, event_digest, json_object, select_time
+from gateway.audit.rows import COLUMN_TYPES, COLUMNS, event_digest, json_object, select_time
 
 CHUNK_BYTES = 8 * 1024**2
 """Bytes held in memory at once, plus one row; a chunk is a row group of the file."""
@@ -27,27 +27,17 @@ PROGRESS_EVERY_S = 5.0
 MODULUS = 1 << 256
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-_TEXTS = frozenset({"groups", "roles", "resources", "policies"})
-_BYTES = frozenset({"statement_sha256", "forwarded_sha256", "original_record", "link"})
-_TIMES = frozenset({"time", "stored_at"})
-_INTEGERS = frozenset({"rows", "bytes", "chain_position"})
 STORED = (*COLUMNS, "erased", "chain_position", "link", "stored_at")
 """Columns of the archive: everything that a row of `sluice.audit_event` has."""
-SPARK_SCHEMA = ", ".join(
-    f"`{name}` "
-    + (
-        "array<string>"
-        if name in _TEXTS
-        else "binary"
-        if name in _BYTES
-        else "timestamp"
-        if name in _TIMES
-        else "bigint"
-        if name in _INTEGERS
-        else {"readers_agree": "boolean", "duration_ms": "double"}.get(name, "string")
-    )
-    for name in STORED
-)
+_SPARK_TYPES = {
+    "text[]": "array<string>",
+    "bytea": "binary",
+    "timestamp with time zone": "timestamp",
+    "bigint": "bigint",
+    "boolean": "boolean",
+    "double precision": "double",
+}
+SPARK_SCHEMA = ", ".join(f"`{name}` {_SPARK_TYPES.get(COLUMN_TYPES[name], 'string')}" for name in STORED)
 
 
 def midnight(day: date) -> datetime:
@@ -123,7 +113,7 @@ def _lines(batch: Any, name: str) -> list[str]:
     column = batch.column(batch.schema.get_field_index(name))
     if column.null_count == len(column):
         return [""] * len(column)
-    if name in _ALWAYS_NEW or name in _TEXTS:
+    if name in _ALWAYS_NEW or COLUMN_TYPES[name] == "text[]":
         return ["" if value is None else line(name, value) for value in _values(batch, name)]
     encoded = column.dictionary_encode()
     known = [line(name, value) for value in encoded.dictionary.to_pylist()]
@@ -133,7 +123,7 @@ def _lines(batch: Any, name: str) -> list[str]:
 def _values(batch: Any, name: str) -> list[Any]:
     """Return the values of a column as they come from PostgreSQL, but for ids, which are texts."""
     column = batch.column(batch.schema.get_field_index(name))
-    if name in _TIMES:
+    if COLUMN_TYPES[name] == "timestamp with time zone":
         return [None if since is None else moment(since) for since in column.cast("int64").to_pylist()]
     found: list[Any] = column.to_pylist()
     return found
@@ -281,20 +271,15 @@ def arrow_schema(names: Iterable[str] = STORED) -> Any:
     """Return the types of columns in Parquet files that are made here."""
     import pyarrow
 
-    def kind(name: str) -> Any:
-        if name in _TEXTS:
-            return pyarrow.list_(pyarrow.string())
-        if name in _BYTES:
-            return pyarrow.binary()
-        if name in _TIMES:
-            return pyarrow.timestamp("us", "UTC")
-        if name in _INTEGERS:
-            return pyarrow.int64()
-        return {"readers_agree": pyarrow.bool_(), "duration_ms": pyarrow.float64()}.get(
-            name, pyarrow.string()
-        )
-
-    return pyarrow.schema([(name, kind(name)) for name in names])
+    types = {
+        "text[]": pyarrow.list_(pyarrow.string()),
+        "bytea": pyarrow.binary(),
+        "timestamp with time zone": pyarrow.timestamp("us", "UTC"),
+        "bigint": pyarrow.int64(),
+        "boolean": pyarrow.bool_(),
+        "double precision": pyarrow.float64(),
+    }
+    return pyarrow.schema([(name, types.get(COLUMN_TYPES[name], pyarrow.string())) for name in names])
 
 
 def with_lost(frame: Any, erasures: Erasures) -> Any:

@@ -7,7 +7,8 @@ its own time, and a statement with its end to the hour of its verdict. `rollup_f
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -16,12 +17,14 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from gateway.jobs import rollup_frames as frames
 from gateway.jobs.archive import TABLE as ARCHIVE
 from gateway.jobs.archive import partitions as days_in_database
 from gateway.jobs.events import SPARK_SCHEMA, heads_of_chains, land, midnight, moment
 from gateway.jobs.job import Job, Outcome, Work
-from gateway.jobs.rollup_makers import Makers
+from gateway.jobs.rollup_frames import LEVELS
 from gateway.jobs.rollup_texts import FingerprintOf, write_fingerprints
 from gateway.jobs.spark import build_frame_writer
 from gateway.jobs.tables import STAGING, LakeTable
@@ -87,7 +90,6 @@ class RollupOptions:
 
 
 def rollups(options: RollupOptions) -> Job:
-    """Return the job."""
     return Job(
         name="rollups",
         version=VERSION,
@@ -378,3 +380,58 @@ def _count(spark: Any, place: Path) -> int:
         return 0
     found: int = spark.read.parquet(str(place)).count()
     return found
+
+
+_READS_SOME = r'"(temp_views|relations)": \{"'
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class Makers:
+    """The statements that made the tables read: noted batch by batch, then copied from the database."""
+
+    def __init__(self) -> None:
+        self._wanted: set[str] = set()
+        self._found: set[str] = set()
+        self.levels = 0
+        """How often one made what another was made of."""
+
+    def note(self, batch: Any) -> None:
+        """Note what a batch of landed events was made by."""
+        from pyarrow import compute
+
+        self._found.update(one for one in batch.column("statement_id").to_pylist() if one in self._wanted)
+        bodies = batch.column("body")
+        for body in bodies.filter(compute.match_substring_regex(bodies, _READS_SOME)).to_pylist():
+            self._wanted.update(_find_maker(body))
+
+    @property
+    def are_missing(self) -> bool:
+        """Whether the database does not have all of them."""
+        return bool(self._wanted - self._found)
+
+    async def land(self, connection: Any, select: str, names: Sequence[str], directory: Path) -> int:
+        """Copy them, and those of what they read, in the transaction; return how many there were."""
+        asked: set[str] = set()
+        rows = 0
+        while self.levels < LEVELS and (new := self._wanted - asked):
+            self.levels += 1
+            asked |= new
+            rows += await land(
+                connection,
+                f"SELECT {select} FROM sluice.audit_event WHERE kind = 'decided'"
+                " AND statement_id = ANY ($1::uuid[])",
+                (sorted(new),),
+                directory,
+                file=f"{self.levels}.parquet",
+                names=names,
+                each=self.note,
+            )
+        return rows
+
+
+def _find_maker(body: str) -> Iterator[str]:
+    lineage = orjson.loads(body).get("lineage") or {}
+    for key in ("temp_views", "relations"):
+        made = lineage.get(key)
+        if isinstance(made, dict):
+            yield from (one for one in made.values() if isinstance(one, str) and _ID.fullmatch(one))

@@ -82,7 +82,6 @@ class LakeTable:
         return made
 
     def remove_landing(self, partition: str) -> None:
-        """Remove what the partition was made of."""
         shutil.rmtree(self.directory / LANDING / partition, ignore_errors=True)
 
     def replace(self, partition: str, run: int) -> None:
@@ -179,7 +178,6 @@ def clear_landing(lake: Path, job: str) -> None:
 def choose_partitions(
     table: str, there: Collection[str], partitions: Sequence[str] | None, *, all_there: bool
 ) -> list[str]:
-    """Return which partitions are read."""
     if partitions is None:
         return sorted(there)
     gone = [name for name in partitions if name not in there]

@@ -162,18 +162,8 @@ def _record_of(place: Sequence[Mapping[str, Any]], told: Verified, *, chained: b
     record: list[Linked] = []
 
     def tell(kind: Kind, row: Mapping[str, Any], what: str) -> None:
-        position = row["chain_position"]
-        told.add(
-            Finding(
-                kind=kind,
-                where=f"event {row['event_id']} of {row['time']:%Y-%m-%d %H:%M:%S},"
-                f" by `{row['gateway']}`, {what}",
-                gateway=row["gateway"],
-                first=position,
-                last=position,
-                event_id=row["event_id"],
-            )
-        )
+        where = f"event {row['event_id']} of {row['time']:%Y-%m-%d %H:%M:%S}, by `{row['gateway']}`, {what}"
+        told.add(Finding.of_event(kind, where, row))
 
     for row in place:
         name, twin = row["event_id"], there.get(row["event_id"])

@@ -1,14 +1,15 @@
 """What a client shows to say who it is, whatever the protocol; nothing of it has been checked.
 
-A new way to log in is one more of them: `frontends/authentication.py` has to say what it is worth, or mypy
+A new kind is one more of them: `frontends/login_chain.py` has to say which mechanisms see it, or mypy
 complains, and whatever reads it of a client returns it.
 """
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +41,76 @@ class Cookie:
     value: str = field(repr=False)
 
 
-Credentials = Password | Bearer | Cookie
+class SecurityLayer(Protocol):
+    """Protects what is said after a login, as the two ends have agreed."""
+
+    max_bytes: int
+    """Of what is wrapped at a time."""
+
+    def wrap(self, data: bytes) -> bytes:
+        """Return data as it goes over the network."""
+        ...
+
+    def unwrap(self, data: bytes) -> bytes:
+        """Return what the other end wrapped. Raises ValueError where it is not as it was sent, or less
+        protected than was agreed."""
+        ...
 
 
-def of_basic(value: str) -> Password | None:
-    """Return what HTTP's `Basic` holds; None where that is not `USER:PASSWORD`.
+@dataclass(slots=True, eq=False)
+class Negotiation:
+    """An exchange of GSSAPI that a client has begun."""
 
-    Raises ValueError where it is no base64 of UTF-8.
-    """
-    user, colon, password = base64.b64decode(value, validate=True).decode("utf-8").partition(":")
-    return Password(user, password) if user and colon else None
+    mechanism: ClassVar = "KERBEROS"
+
+    token: bytes = field(repr=False)
+    service: str
+    """By which name a client of this protocol knows its servers: `hive`, or `HTTP`."""
+    ask: Callable[[bytes], Awaitable[bytes]] | None = None
+    """Sends something to the client and returns the answer; None where one token has to do, as over HTTP."""
+    reply: bytes = field(default=b"", repr=False)
+    """The server's last token, once the client is let in."""
+    layer: SecurityLayer | None = None
+    """What protects the rest, once the client is let in; None for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """A certificate that a client has proved by TLS to be its own, signed by an authority of the listener."""
+
+    mechanism: ClassVar = "CERTIFICATE"
+
+    der: bytes = field(repr=False)
+    beside: Password | Bearer | Cookie | Negotiation | None = None
+    """What else the client shows."""
+
+
+Credentials = Password | Bearer | Cookie | Negotiation | ClientCertificate
+
+
+def of_authorization(header: str) -> Password | Bearer | Negotiation:
+    """Return what HTTP's `Authorization` shows. Raises ValueError, in words for the client."""
+    scheme, _, value = header.strip().partition(" ")
+    match scheme.lower(), value.strip():
+        case "basic", value:
+            return _of_basic(value)
+        case "bearer", value if value:
+            return Bearer(value)
+        case "negotiate", value if value:
+            try:
+                # Hive's JDBC driver writes `Negotiate : TOKEN`.
+                token = base64.b64decode(value.removeprefix(": "), validate=True)
+                return Negotiation(token, "HTTP")
+            except ValueError:
+                raise ValueError("`Authorization: Negotiate` must have a token in base64") from None
+    raise ValueError(f"`Authorization: {scheme[:20]}` is not supported; use `Basic` or `Bearer`")
+
+
+def _of_basic(value: str) -> Password:
+    try:
+        user, colon, password = base64.b64decode(value, validate=True).decode("utf-8").partition(":")
+    except ValueError:
+        user = colon = password = ""
+    if not user or not colon:
+        raise ValueError("`Authorization: Basic` must have `USER:PASSWORD` in base64")
+    return Password(user, password)

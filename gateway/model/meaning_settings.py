@@ -58,6 +58,12 @@ HARMLESS = frozenset(
     spark.sql.sources.partitionOverwriteMode spark.sql.statistics.fallBackToHdfs
     spark.sql.thriftserver.scheduler.pool spark.sql.thriftServer.incrementalCollect
     spark.sql.thriftServer.queryTimeout
+    hive.exec.dynamic.partition hive.exec.dynamic.partition.mode hive.exec.max.dynamic.partitions
+    hive.exec.max.dynamic.partitions.pernode hive.execution.engine mapreduce.job.queuename tez.queue.name
+    spark.sql.avro.compression.codec spark.sql.crossJoin.enabled spark.sql.iceberg.vectorization.enabled
+    spark.sql.iceberg.planning.preserve-data-grouping spark.sql.orc.compression.codec
+    spark.sql.parquet.compression.codec spark.sql.sources.bucketing.enabled
+    spark.sql.sources.v2.bucketing.enabled
     hive.server2.thrift.resultset.default.fetch.size
     spark.job.description spark.job.interruptOnCancel spark.jobGroup.id spark.scheduler.pool
     """.split()

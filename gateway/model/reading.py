@@ -108,6 +108,16 @@ class FunctionRef:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionCallSite:
+    """One call of a function."""
+
+    parts: tuple[str, ...]
+    table_valued: bool
+    span: Span | None
+    """Where the name is written; None when it is not written literally."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
     """A parameter marker: `:name` or `?`. Spark writes its argument into the text before it parses it."""
 
@@ -269,6 +279,10 @@ class Reading:
     """Every command node, the root first."""
     subquery_aliases: frozenset[str]
     """Every table alias and CTE name of the statement, lower case."""
+    calls: tuple[FunctionCallSite, ...] = ()
+    """Every call of a function, also where `functions` has it once."""
+    identifiers: tuple[Span, ...] = ()
+    """What stands in the brackets of each IDENTIFIER clause that is left in the text."""
     doubled_quotes: bool = False
     """A string literal follows another one without a blank: to a Spark before 4.1, `'it''s'` is `its`."""
     parameters: tuple[Parameter, ...] = ()

@@ -45,6 +45,8 @@ SESSION_SETTINGS: Mapping[str, str] = {
     "spark.sql.runSQLOnFiles": "false",
     # A name of two parts would mean a temporary view; we take it for a table.
     "spark.sql.legacy.allowTempViewCreationWithMultipleNameparts": "false",
+    # In the text of a view a name would mean a variable of whoever reads it.
+    "spark.sql.legacy.allowSessionVariableInPersistedView": "false",
     # SET PATH would change what a name of one part means.
     "spark.sql.path.enabled": "false",
     # Masks are cast to `timestamp` where the column is one with the session's time zone.
@@ -55,18 +57,24 @@ SESSION_SETTINGS: Mapping[str, str] = {
 READING_SETTINGS: Mapping[str, str] = {**PARSER_SETTINGS, **SESSION_SETTINGS}
 """INVARIANT (one reading): Spark's session reads a text as the reader did. The proof rests on it."""
 
+LEGACY = "spark.sql.legacy."
 GATEWAY_PREFIX = "spark.sluice.gateway."
 """Lower case. Before the id of a gateway that has opened the session: no other may, who would not hear of
 what names and settings become in it. It means nothing to Spark."""
 
+VARIABLES_MARK = "spark.sluice.variables"
+"""Set in a session of Spark Connect that has had variables: a gateway that is started anew does not know
+their names, and no client may take it away. It means nothing to Spark."""
+
 NEVER_SETTABLE_PREFIXES = (
     GATEWAY_PREFIX,
+    VARIABLES_MARK,
     "spark.app.",  # names the process of Spark's, by which it is known how that one reads
     "spark.sql.catalog.",
     "spark.sql.defaultcatalog",
     "spark.sql.extensions",
     "spark.sql.functionresolution.",
-    "spark.sql.legacy.",
+    LEGACY,
     "spark.sql.optimizer.excludedrules",
     "spark.sql.parser.",
     "spark.sql.path.",
@@ -81,6 +89,45 @@ NEVER_SETTABLE_PREFIXES = (
 )
 """Lower case. New names, other data or switched-off rules behind the gateway's back: a policy that grants
 one of these is overruled."""
+
+SETTABLE_LEGACY: Mapping[str, str] = {
+    "how dates and times are read, written and compared": """
+        avro.datetimeRebaseModeInRead avro.datetimeRebaseModeInWrite compareDateTimestampInTimestamp
+        csv.enableDateTimeParsingFallback fromDayTimeString.enabled json.enableDateTimeParsingFallback
+        parquet.datetimeRebaseModeInRead parquet.datetimeRebaseModeInWrite parquet.int96RebaseModeInRead
+        parquet.int96RebaseModeInWrite parquet.nanosAsLong timeParserPolicy
+        typeCoercion.datetimeToString.enabled
+    """,
+    "what functions and casts give": """
+        allowHashOnMapType allowNegativeScaleOfDecimal allowNullComparisonResultInArraySort
+        allowParameterlessCount allowZeroIndexInFormatString castComplexTypesToString.enabled
+        charVarcharAsString codingErrorAction createEmptyCollectionUsingStringType
+        decimal.retainFractionDigitsOnTruncate disableMapKeyNormalization
+        followThreeValuedLogicInArrayExists groupingIdWithAppendedUserGroupBy
+        histogramNumericPropagateInputType integerGroupingId javaCharsets json.allowEmptyString.enabled
+        literal.pickMinimumPrecision lpadRpadAlwaysReturnString negativeIndexInArrayInsert
+        noCharPaddingInPredicate nullInEmptyListBehavior nullValueWrittenAsQuotedEmptyStringCsv
+        percentileDiscCalculation sizeOfNull statisticalAggregate truncateForEmptyRegexSplit
+    """,
+    "the format of tables that are made without one": "createHiveTableByDefault",
+    "how Python functions get their rows": """
+        execution.pandas.groupedMap.assignColumnsByName execution.pythonUDF.pandas.conversion.enabled
+        execution.pythonUDTF.pandas.conversion.enabled
+    """,
+    "types of columns in other databases": """
+        db2.booleanMapping.enabled db2.numericMapping.enabled jdbc.timeMapping.enabled
+        mssqlserver.datetimeoffsetMapping.enabled mssqlserver.numericMapping.enabled
+        mysql.bitArrayMapping.enabled mysql.timestampNTZMapping.enabled oracle.timestampMapping.enabled
+        postgres.datetimeMapping.enabled
+    """,
+}
+"""What a setting below `spark.sql.legacy.` changes that a policy may let clients set → those, without the
+prefix. All others there are refused: they change what names, statements or answers are. These change values,
+and so no policy's text counts in a session that has one (`model/meaning_settings.py`)."""
+
+_SETTABLE_LEGACY = frozenset(
+    f"{LEGACY}{key}".lower() for keys in SETTABLE_LEGACY.values() for key in keys.split()
+)
 
 CLIENT_ONLY_PREFIX = "pandas_on_spark."
 """Lower case. Options of pandas on Spark: the client keeps them in its session, and Spark ignores them."""
@@ -127,6 +174,8 @@ _OF_CATALOG = re.compile(r"spark\.sql\.catalog\.[^.]+\.")
 def may_be_set(key: str) -> bool:
     """Whether a policy may let clients set the key at all."""
     folded = key.strip().lower()
+    if folded in _SETTABLE_LEGACY:  # RULE (legacy-settings-listed)
+        return True
     return folded not in _PINNED and not folded.startswith(NEVER_SETTABLE_PREFIXES)
 
 
@@ -158,7 +207,8 @@ def is_servers_own(key: str) -> bool:
     """Whether the key is of gateway and Spark alone, as the secret that they share: nobody is told that it is
     set."""
     folded = key.strip().lower()
-    return "spark.connect.authenticate" in folded or folded.startswith(GATEWAY_PREFIX)
+    own = (GATEWAY_PREFIX, VARIABLES_MARK)
+    return "spark.connect.authenticate" in folded or folded.startswith(own)
 
 
 def may_hold_secret(key: str) -> bool:

@@ -29,6 +29,11 @@ class SessionContext:
     everybody: Spark's cache may not keep them."""
     handles: frozenset[SparkHandle] = frozenset()
     """Things of Spark's session that plans refer to by id and that this session made."""
+    variables: frozenset[str] = frozenset()
+    """Session variables that may exist in Spark's session, lower case: names that mean a value where nothing
+    else has them."""
+    known_values: frozenset[tuple[str, str]] = frozenset()
+    """Those variables that were given a string as it stood in a statement, and which."""
     settings: frozenset[str] = frozenset()
     """Settings that the session may have otherwise than Spark itself does and that could change what an
     expression means (`model/meaning_settings.py`), in Spark's spelling."""
@@ -103,6 +108,9 @@ class Statement:
     resets: str | None = None
     """Set for a statement of the gateway's own: the key of a setting that the session was given and that gets
     Spark's own value again."""
+    marks_variables: bool = False
+    """Set for a statement of the gateway's own: Spark's session shall say that it has variables, to a gateway
+    that was started anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +155,31 @@ class ResetSettings:
 @dataclass(frozen=True, slots=True)
 class DropFunction:
     """A temporary function of the session may be gone as soon as the statement is forwarded."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareVariables:
+    """Session variables may exist as soon as the statement is forwarded; names in lower case."""
+
+    names: frozenset[str]
+    text: str | None = None
+    """The string that they have when it succeeds, where that is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetVariables:
+    """Session variables have values that came of the statement; names in lower case."""
+
+    names: frozenset[str]
+    text: str | None = None
+    """As DeclareVariables has it, of a variable whose string was known before."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropVariable:
+    """A session variable is gone when the statement succeeds; its name in lower case."""
 
     name: str
 
@@ -200,6 +233,9 @@ SessionEffect = (
     | PersistFrame
     | DropFunction
     | TendDataset
+    | DeclareVariables
+    | SetVariables
+    | DropVariable
 )
 
 
@@ -440,4 +476,6 @@ class Client:
     """Of the endpoint: `thrift`, `connect`, …"""
     address: str = ""
     application: str = ""
+    real_user: str = ""
+    """Who is logged in, where he acts as another user."""
     extra: Mapping[str, str] = field(default_factory=dict)

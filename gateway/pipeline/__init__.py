@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gateway.model.catalog import FUNCTION, Table, TableName, quote, quote_parts
-from gateway.model.reading_settings import may_be_set
+from gateway.model.reading_settings import VARIABLES_MARK, may_be_set
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import (
     CatalogChanged,
@@ -62,6 +62,8 @@ async def judge(
         return _record(statement, statement.records, snapshot)
     if statement.resets is not None:
         return _reset(statement, statement.resets, snapshot)
+    if statement.marks_variables:
+        return _own(statement, f"SET {VARIABLES_MARK}=true", "SetCommand", snapshot)
     judging = Judging(
         principal=statement.principal,
         snapshot=snapshot,
@@ -70,6 +72,7 @@ async def judge(
         govern=govern,
         endpoint=statement.context.endpoint if statement.plan is None else "connect",
         settings=statement.context.settings,
+        variables=statement.context.variables,
         session_catalogs=statement.context.catalogs,
     )
     if statement.plan is not None:

@@ -129,6 +129,8 @@ class Judging:
     """Runs every pass on a text that the statement leads to, of a view or a policy, at its `TextScope`."""
     endpoint: EndpointName = "thrift"
     """Where it came in: through Spark Connect, Spark does not know who the user is."""
+    variables: frozenset[str] = frozenset()
+    """Session variables that may exist where it will run, as SessionContext has them."""
     settings: frozenset[str] = frozenset()
     """Settings that the session may have otherwise than Spark itself; see `SessionContext`."""
     session_catalogs: frozenset[tuple[str, int]] = frozenset()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gateway.model.catalog import Column, TableName
 from gateway.model.handles import PERSISTED
 from gateway.model.reading import Reading
-from gateway.model.statement import SessionContext
+from gateway.model.statement import NeedsCatalog, SessionContext
 from gateway.pipeline.judging import Judging, Refusal, RewrittenStatement, not_governable
 from gateway.pipeline.seeing import (
     USER,
@@ -24,7 +24,7 @@ from gateway.pipeline.seeing import (
     misread_text,
     usage_of,
 )
-from gateway.pipeline.texts import prepare
+from gateway.pipeline.texts import prepare, settle_functions
 from gateway.plan.analyse import TextUse, WordMeanings, analyse_plan
 from gateway.plan.arguments import (
     argument_refusal,
@@ -89,7 +89,7 @@ class PlanTexts:
 
 async def prepare_texts(
     reading: PlanReading, context: SessionContext, judging: Judging, evaluation: Evaluation
-) -> PlanTexts | Refusal:
+) -> PlanTexts | Refusal | NeedsCatalog:
     """Read, classify and analyse every text of a plan; a Refusal when nothing of one can pass.
 
     Analysed one by one, between questions to the reader: all at once they would hold up everybody else.
@@ -117,6 +117,10 @@ async def prepare_texts(
         prepared = await prepare(await _resolve_text_names(text, judging), context, judging, place)
         if isinstance(prepared, Refusal):
             return prepared
+        settled = settle_functions(prepared, evaluation, judging)
+        if not isinstance(settled, Prepared):
+            return settled
+        prepared = settled
         refusal = _schema_refusal(text, prepared)
         if refusal is not None:
             return not_governable(refusal)

@@ -101,7 +101,7 @@ class _Plan:
         if isinstance(facts, Unsupported):
             return await _refusal(facts, self.judging)
         texts = await prepare_texts(self.reading, self.context, self.judging, self.evaluation)
-        if isinstance(texts, Refusal):
+        if isinstance(texts, Refusal | NeedsCatalog):
             return texts
         asked = await in_turn(lambda: self._ask(facts, texts))
         if not isinstance(asked, bool):

@@ -10,6 +10,7 @@ from gateway.model.decision import ColumnMask, PolicyRef, RowFilter
 from gateway.model.meaning_settings import Influence, influence
 from gateway.model.principal import Principal
 from gateway.model.reading import ExpressionNode, Reading, RelationRole
+from gateway.model.reading_settings import VARIABLES_MARK
 from gateway.model.statement import NeedsCatalog, ScanRecord, SessionContext
 from gateway.pipeline.functions import list_text_functions, read_by, session_asked, tables_among
 from gateway.pipeline.judging import Judging, RewrittenStatement
@@ -25,6 +26,7 @@ from gateway.sql.identity import IDENTITIES, identity_splices
 from gateway.sql.meaning import depends
 from gateway.sql.names import Names, Ungovernable
 from gateway.sql.required import Required, Unsupported
+from gateway.sql.variable_commands import find_variable
 from gateway.sql.varying import find_varying, may_vary_by_row, names_session
 
 
@@ -211,6 +213,11 @@ def _otherwise(
     if not judging.settings:
         return None
     influences: frozenset[Influence] | None = None
+    if VARIABLES_MARK in judging.settings:  # RULE (lived-on-variables)
+        return Unsupported(
+            f"a policy for {table.name} could mean a variable of this session, whose names are not known "
+            "since the gateway was started anew; begin a new session"
+        )
     for key in sorted(judging.settings):
         reached = influence(key)
         if reached is not Influence.ANYTHING:  # RULE (policy-unlisted-setting)
@@ -339,6 +346,12 @@ async def _check_text(
         why := await _explain_session_metric_view(read_tables, judging)
     ) is not None:
         return Unsupported(f"a policy for {table.name} {why}")
+    variable = find_variable(text, reading, judging.variables)
+    if variable is not None:  # RULE (policy-beside-variables)
+        return Unsupported(
+            f"a policy for {table.name} has the word `{variable}`, and so is called a variable of this "
+            f"session; DROP TEMPORARY VARIABLE {variable}, and give it another name"
+        )
     otherwise = _otherwise(text, reading, table, read_tables, judging, standard=standard)
     if otherwise is not None:  # RULE (policy-under-settings)
         return otherwise

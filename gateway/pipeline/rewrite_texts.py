@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.model.catalog import TableName
-from gateway.model.reading import RelationRole, Span, Splice
+from gateway.model.reading import FunctionRef, RelationRole, Span, Splice
 from gateway.model.statement import Definition, Findings, NeedsCatalog, ResetSettings, ScanRecord
 from gateway.model.table_formats import BRANCHED
 from gateway.pipeline.barriers import Placed, below_text
@@ -55,8 +55,10 @@ from gateway.pipeline.views import ReadViews
 from gateway.sql import guard
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Evaluation
+from gateway.sql.function_calls import pin_functions
 from gateway.sql.identity import IsIdentity
 from gateway.sql.required import Required, Unsupported
+from gateway.sql.spark_errors import build_unknown_function_refusal
 
 
 async def rewrite_and_prove(
@@ -250,7 +252,14 @@ class _Text:
         if uncached is not None:
             return not_governable(uncached)
         metrics = guards.metrics
-        columns = (one for one in guarded[0] if one.kind == "guard" or not metrics.contains(one.span))
+        called = pin_functions(reading, prepared.short_functions)
+        if isinstance(called, FunctionRef):
+            return not_governable(
+                build_unknown_function_refusal(called, prepared.names.context), prepared.text
+            )
+        columns = (
+            one for one in (*guarded[0], *called) if one.kind == "guard" or not metrics.contains(one.span)
+        )
         splices: tuple[Splice, ...] = (*columns, *metrics.splices, *inner, *pinned[0], *bound)
         # RULE (reset-names-settings)
         if any(isinstance(effect, ResetSettings) for effect in required.effects):

@@ -11,7 +11,7 @@ from gateway.algebra.spark import relation_of
 from gateway.algebra.usage import GUESSED, LITERAL_FUNCTIONS
 from gateway.model.catalog import Table, TableName
 from gateway.model.principal import Principal
-from gateway.model.reading import Reading, Relation, RelationRole
+from gateway.model.reading import FunctionRef, Reading, Relation, RelationRole
 from gateway.model.statement import ScanRecord, SessionContext
 from gateway.pipeline.judging import (
     Judging,
@@ -80,6 +80,8 @@ class Prepared:
     names: Names
     required: Required
     functions: tuple[Privilege, ...]
+    short_functions: tuple[tuple[FunctionRef, TableName], ...]
+    """Those of databases that are called without their whole name, and which are meant."""
     scans: tuple[ScannedRelation, ...]
     metadata: tuple[tuple[Relation, MetadataTable], ...]
     rights: Rights

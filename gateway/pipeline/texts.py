@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole
-from gateway.model.statement import SessionContext
+from gateway.model.catalog import TableName
+from gateway.model.reading import FunctionRef, NotParsed, NotRead, Reading, RelationRole
+from gateway.model.statement import NeedsCatalog, SessionContext
+from gateway.pipeline.immediate import MAX_NESTED, write_immediate, write_known_names
+from gateway.pipeline.immediate import ROOT as IMMEDIATE
 from gateway.pipeline.judging import (
     Judging,
     JudgingOutcome,
@@ -36,20 +39,23 @@ from gateway.pipeline.seeing import (
     note_attempts,
     usage_of,
 )
-from gateway.sql.classify import classify
+from gateway.sql.classify import classify, is_builtin, is_registered
 from gateway.sql.dataset_statements import DatasetStatement, dataset_privileges, dataset_statement
-from gateway.sql.delta_commands import changes_privileges
+from gateway.sql.delta_commands import changes_privileges, is_changes
 from gateway.sql.evaluate import (
     Denied,
+    Evaluation,
     function_privileges,
     metadata_of,
     metadata_privileges,
     scans_of,
 )
+from gateway.sql.function_calls import execute_on, find_short_function
+from gateway.sql.function_commands import body_refusal
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
 from gateway.sql.required import Unsupported, join
-from gateway.sql.spark_errors import build_unbound_parameter_refusal
+from gateway.sql.spark_errors import build_unbound_parameter_refusal, build_unknown_function_refusal
 
 
 async def govern(text: str, context: SessionContext, judging: Judging, place: TextScope) -> JudgingOutcome:
@@ -63,6 +69,10 @@ async def govern(text: str, context: SessionContext, judging: Judging, place: Te
 
 async def _govern(prepared: Prepared, judging: Judging) -> JudgingOutcome:
     evaluation = judging.evaluation()
+    settled = settle_functions(prepared, evaluation, judging)
+    if not isinstance(settled, Prepared):
+        return settled
+    prepared = settled
     accessing = Accessing(prepared.rights, evaluation)
     authorize_required(prepared, accessing)
     if (denied := accessing.build_denial(judging)) is not None:
@@ -94,6 +104,22 @@ async def prepare(
     if own is not None:
         text = own.text
     reading = await (judging.reader.read_expression(text) if place.expression else judging.reader.read(text))
+    for _ in range(MAX_NESTED):
+        if not isinstance(reading, Reading) or reading.root != IMMEDIATE:
+            break
+        if place.depth or place.expression or place.arguments:
+            break
+        inner = await write_immediate(text, reading, context, judging.reader)
+        if isinstance(inner, str):
+            text, reading = inner, await judging.reader.read(inner)
+        elif isinstance(inner, Unsupported):
+            return replace(not_governable(inner), plan_class=reading.root)
+        else:
+            reading = inner
+    if isinstance(reading, Reading) and reading.identifiers and not place.depth and not place.expression:
+        named = write_known_names(text, reading, context)
+        if named is not None:
+            text, reading = named, await judging.reader.read(named)
     if isinstance(reading, NotParsed):
         if place.arguments and reading.error_class == "UNEXPECTED_USE_OF_PARAMETER_MARKER":
             # `INTERVAL :n DAY`: Spark writes the value in before it parses, and we read the marker.
@@ -146,6 +172,25 @@ async def _conditions_read(prepared: Prepared, judging: Judging) -> Prepared | R
                 return refusal
         if reading.relations or reading.nodes or functions:
             return Unsupported(f"`{text}` is not a condition on columns of the table alone")
+    return await _bodies_read(prepared, judging)
+
+
+async def _bodies_read(prepared: Prepared, judging: Judging) -> Prepared | Refusal | Unsupported:
+    """Read the texts that Spark keeps of a function: a call of it is not judged by what is in them."""
+    for body in prepared.required.bodies:
+        reader = judging.reader
+        reading = await (
+            reader.read_expression(body.text) if body.kind == "expression" else reader.read(body.text)
+        )
+        if isinstance(reading, NotParsed):
+            return Refusal(code="SPARK", sqlstate=reading.sqlstate, message=reading.message)
+        if isinstance(reading, NotRead):
+            return refuse_unread(reading)
+        refusal = body_refusal(body, reading)
+        required = classify(reading, prepared.names)
+        for one in (refusal, required):
+            if isinstance(one, Unsupported):
+                return one
     return prepared
 
 
@@ -164,7 +209,8 @@ def _classify(
     scans = scans_of(reading, names, text)
     if isinstance(scans, Unsupported):
         return scans
-    functions = function_privileges(reading.functions, names)
+    client = place.depth == 0 and not place.expression
+    functions = function_privileges(reading.functions, names, short=client)
     if isinstance(functions, Unsupported):
         return functions
     metadata = metadata_of(reading, names)
@@ -186,10 +232,43 @@ def _classify(
         names=names,
         required=join((required, metadata_privileges(one for _, one in metadata), changes)),
         functions=functions,
+        short_functions=_list_short_functions(reading, names) if client else (),
         scans=scans,
         metadata=metadata,
         rights=place.rights or own_rights(judging.principal),
     )
+
+
+def _list_short_functions(reading: Reading, names: Names) -> tuple[tuple[FunctionRef, TableName], ...]:
+    called = (one for one in reading.functions if not (is_builtin(one) or is_registered(one, names)))
+    found = ((one, find_short_function(one, names)) for one in called if not is_changes(one))
+    return tuple((one, name) for one, name in found if name is not None)
+
+
+def settle_functions(
+    prepared: Prepared, evaluation: Evaluation, judging: Judging
+) -> Prepared | Refusal | NeedsCatalog:
+    """Look up the functions of databases that a client calls without their whole names.
+
+    Whoever may not execute one is told what he is told where there is none.
+    """
+    unknown: dict[TableName, None] = {}
+    wanted = []
+    for function, name in prepared.short_functions:
+        privilege = execute_on(name)
+        asked = replace(evaluation, missing=[], decisions=[])
+        asked.require([privilege])
+        found = None if asked.missing else judging.snapshot.catalog.table(name.fold())
+        if not asked.missing and not judging.snapshot.catalog.knows(name.fold()):
+            unknown[name.fold()] = None
+        elif found is None:  # RULE (short-function-absent)
+            evaluation.decisions.extend(asked.decisions)
+            told = build_unknown_function_refusal(function, prepared.names.context)
+            return replace(not_governable(told, prepared.text), decisions=tuple(asked.decisions))
+        wanted.append(privilege)  # RULE (execute-short-function)
+    if unknown:
+        return NeedsCatalog(tuple(unknown), promotes=False)
+    return replace(prepared, functions=(*prepared.functions, *wanted)) if wanted else prepared
 
 
 def _bind_scans(reading: Reading, place: TextScope) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from gateway.model.catalog import Table, TableKind, TableName, levels
 from gateway.model.principal import Principal
 from gateway.model.reading import Span
+from gateway.model.reading_settings import VARIABLES_MARK
 from gateway.model.statement import NeedsCatalog, SessionContext
 from gateway.pipeline.barriers import Placed, QueriedViews, may_be_without
 from gateway.pipeline.judging import (
@@ -33,6 +34,7 @@ from gateway.pipeline.seeing import ColumnAccess, TextScope
 from gateway.sql import guard
 from gateway.sql.evaluate import Denied
 from gateway.sql.required import Unsupported
+from gateway.sql.variable_commands import find_variable
 
 MAX_NARROWED = 16
 """Views of a statement, and within views, whose texts get conditions from above; others have none."""
@@ -234,7 +236,29 @@ class ReadViews:
         body = await self.judging.govern(text, self._context_of(table), self.judging, place)
         if isinstance(body, Refusal) and body.code == "SPARK":
             return not_governable(Unsupported(f"the definition of the view {table.name} cannot be parsed"))
-        return body
+        return self._without_variables(table, text, body)
+
+    def _without_variables(self, table: Table, text: str, body: JudgingOutcome) -> JudgingOutcome:
+        """Have a text not be written out that has a word which is also a variable of the session.
+
+        INVARIANT (a view lends no more than its rows): in a view Spark finds no variables, and in what is
+        written out for one it would, where a column has gone that the text names.
+        """
+        if not isinstance(body, RewrittenStatement):
+            return body
+        whole = f"{text} {table.view.metrics or ''}" if table.view is not None else text
+        variable = find_variable(whole, body.reading, self.judging.variables)
+        if variable is None and VARIABLES_MARK in self.judging.settings:
+            variable = "?"
+        if variable is None:
+            return body
+        why = (
+            f"has the word `{variable}`, and so is called a variable of this session: "
+            f"DROP TEMPORARY VARIABLE {variable}, or begin a new session"
+        )
+        if metrics_of(table) is not None:
+            return not_governable(Unsupported(f"the metric view {table.name} {why}"))
+        return replace(body, moves=why)  # RULE (view-beside-variables)
 
     def _context_of(self, table: Table) -> SessionContext:
         """Return what names mean in the text of a view."""

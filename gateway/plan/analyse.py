@@ -29,9 +29,11 @@ from gateway.algebra.nodes import (
     SetKind,
     SetOperation,
     Star,
+    Subquery,
     SubqueryAlias,
     names_in,
     nodes_of,
+    queries_in,
 )
 from gateway.algebra.resolve import (
     FoundName,
@@ -157,16 +159,19 @@ class _Sources:
         self.bound: dict[int, frozenset[str]] = {}
         self.tables: set[TableName] = set()
         self.by_schema = False
+        self.of_texts: set[int] = set()
         for at, table in tables.items():
             self._read(at, table)
         for at, use in texts.items():
             text, base = reading.texts[at], _PLACES_OF_A_TEXT * (1 + at)
             self.bound[id(text.relation)] = self._place(use, text.aliases, base)
-            self.reads[id(text.relation)] = read_agreed(use.text, use.reading, base)
+            tree = self.reads[id(text.relation)] = read_agreed(use.text, use.reading, base)
+            self.of_texts.update(map(id, nodes_of(tree)))
         for at, use in expressions.items():
             one, base = reading.expressions[at], _PLACES_OF_A_TEXT * (1 + len(texts) + at)
             self._place(use, one.aliases, base)
-            self.texts[id(one.message)] = read_agreed_expression(use.text, use.reading, base)
+            made = self.texts[id(one.message)] = read_agreed_expression(use.text, use.reading, base)
+            self.of_texts.update(id(node) for query in queries_in(made) for node in nodes_of(query))
 
     def _read(self, at: int, table: ScannedTable) -> None:
         read, span = self.reading.tables[at], Span(at, at + 1)
@@ -199,7 +204,9 @@ class _Sources:
         reads = PlanSources(reads=self.reads, expressions=self.texts, bound=self.bound)
         trees, notes = lower_relations(self._roots(), reads)
         self.by_schema = notes.by_schema
-        domain = _PlanUsageDomain(self.stored, frozenset(self.ctes), many=may_be_many)
+        domain = _PlanUsageDomain(
+            self.stored, frozenset(self.ctes), many=may_be_many, of_texts=frozenset(self.of_texts)
+        )
         domain.resolver.by_plan = notes.plan_ids
         domain.resolver.max_steps = MAX_STEPS
         try:
@@ -237,6 +244,8 @@ class _PlanUsageDomain(UsageDomain):
 
     words: dict[int, set[bool | None]] = field(default_factory=dict)
     """What words that may ask who the user is mean, by the identity of what refers to them."""
+    of_texts: frozenset[int] = frozenset()
+    """The identities of the relations that stand in SQL texts."""
     current: RelationNode | None = None
     """The relation whose expressions are looked at."""
 
@@ -257,18 +266,15 @@ class _PlanUsageDomain(UsageDomain):
             raise Unclear("a column refers to a relation that is not in the plan")
         return UsageDomain.column(self, column, answer, scope)
 
-    def star(self, star: Star, shown: Sequence[RelationColumn[UsedValue]], scope: _Scope) -> UsedValue:
-        return UsageDomain.star(self, star, shown, scope)
-
-    def query(self, query: object, scope: _Scope) -> UsedValue:
+    def query(self, query: Subquery, scope: _Scope) -> UsedValue:
         current = self.current
-        value = UsageDomain.query(self, query, scope)  # type: ignore[arg-type]
+        value = UsageDomain.query(self, query, scope)
         self.current = current
         return value
 
     def decide(self, relation: RelationNode, inputs: Sequence[_Columns], scope: _Scope) -> Sequence[_Columns]:
         self.current = relation
-        if isinstance(relation, Filter):
+        if isinstance(relation, Filter) and not self._is_in_text():
             self._of_shown(relation.conditions, relation.input, inputs[0], scope)
             return inputs
         return UsageDomain.decide(self, relation, inputs, scope)
@@ -278,6 +284,9 @@ class _PlanUsageDomain(UsageDomain):
     ) -> None:
         """Note what conditions and sort keys are on: what the relation shows, and what it has left out, which
         Spark pulls up. Whether that or a query around is meant is not relied on."""
+        if self._is_in_text():  # RULE (plan-text-as-sql)
+            UsageDomain._of_shown(self, expressions, relation, shown, scope)
+            return
         here = scope.over(shown)
         for one in expressions:
             missing = [
@@ -314,7 +323,14 @@ class _PlanUsageDomain(UsageDomain):
         tables = {one.value.table for below in relations for one in below.columns}
         self.found.stars |= {table for table in tables if table is not None}
 
+    def _is_in_text(self) -> bool:
+        """Whether the current relation stands in a SQL text, where it is what it is in SQL."""
+        return id(self.current) in self.of_texts
+
     def _set(self, relation: SetOperation, inputs: Sequence[_Columns]) -> None:
+        if self._is_in_text():
+            UsageDomain._set(self, relation, inputs)
+            return
         shown = [[one for one in side.columns if one.bare] for side in inputs]
         if any(side.uncounted for side in inputs):
             raise Unclear("the columns of a set operation cannot be matched")

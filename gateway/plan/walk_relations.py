@@ -31,7 +31,13 @@ from gateway.plan.walk_sources import (
 from gateway.plan.walk_state import PlanWalk, reads_field, reads_message, refuse
 from gateway.sql.identity import IDENTITIES
 from gateway.sql.required import Unsupported
-from gateway.sql.schema_text import check_schema, check_schema_argument, check_user_type, schema_argument
+from gateway.sql.schema_text import (
+    check_options_argument,
+    check_schema,
+    check_schema_argument,
+    check_user_type,
+    schema_argument,
+)
 from gateway.sql.scope import clip
 from gateway.wire.connect import Message, pb
 from gateway.wire.local_data import metadata_of
@@ -321,6 +327,7 @@ def _function(walk: PlanWalk, function: pb.Expression.UnresolvedFunction) -> Non
     name = function.function_name
     called = _short_called if len(name) <= 128 else _build_call
     call, schema = called(name, function.is_user_defined_function, function.is_internal)
+    check_options_argument(call.parts[-1], len(function.arguments))
     if schema is not None:
         _schema_argument(call.parts[-1], schema, function)
     walk.reading.functions.append(call)
@@ -339,6 +346,7 @@ _short_called = lru_cache(maxsize=4096)(_build_call)
 @reads_message("CallFunction", "CallFunction.function_name")
 def _call_function(walk: PlanWalk, call: pb.CallFunction) -> None:
     parts = parts_of_function(call.function_name)
+    check_options_argument(parts[-1], len(call.arguments))
     _schema_argument(parts[-1], schema_argument(parts[-1]), call)
     walk.reading.functions.append(FunctionCall(parts, by_name=True))
 

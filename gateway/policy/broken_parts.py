@@ -50,7 +50,6 @@ def build_invalid_role_policies(roles: Iterable[Role]) -> list[Policy]:
 
 
 def describe_role(role: Role) -> str:
-    """Say which role it is."""
     return f"role {role.name}" if role.name else "a role without a name"
 
 

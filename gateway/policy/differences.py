@@ -155,7 +155,6 @@ def _plain(value: Any) -> Any:
 
 
 def sets_of(policy: Policy) -> tuple[ResourceSet, ...]:
-    """Return the resource sets of a policy."""
     return (policy.resources, *policy.additional_resources)
 
 

@@ -394,7 +394,6 @@ class _Scan:
         return branch
 
     def _end(self, start: int) -> int:
-        """Return where a value ends."""
         mark = self._text[start]
         if mark not in b"{[":
             found = (_TEXT if mark in b'"' else _ATOM).match(self._text, start)

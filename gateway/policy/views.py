@@ -309,7 +309,6 @@ class Viewing:
         return frozenset(name for name, asked in alike.items() if asked in hidden)
 
     def masks(self) -> Mapping[str, ColumnMask]:
-        """Return the masks of the columns that have one."""
         if self._super or not self._bit & self._question.service.mask_bits:
             return {}
         question, zone = self._question, self._zone

@@ -18,6 +18,7 @@ from gateway.model.reading import (
     DatedName,
     ExtractedValue,
     FieldValue,
+    FunctionCallSite,
     FunctionRef,
     Identity,
     NamePieces,
@@ -156,6 +157,13 @@ def _build_reading(reply: JsonReply, hello: Hello) -> Reading:
             for told in reply["commands"]
         ),
         subquery_aliases=frozenset(reply["aliases"]),
+        identifiers=tuple(Span(start, end) for start, end in reply["identifiers"]),
+        calls=tuple(
+            FunctionCallSite(
+                parts=tuple(told["parts"]), table_valued=told["table_valued"], span=_span(told["span"])
+            )
+            for told in reply["calls"]
+        ),
         doubled_quotes=reply["doubled_quotes"],
         parameters=tuple(
             Parameter(span=_span(told["span"]), value=told["value"], apart=told["apart"])

@@ -10,17 +10,158 @@ from __future__ import annotations
 import functools
 import hashlib
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 from gateway.model.audit import AuditEvent, AuditKind
-from gateway.model.decision import NO_POLICY, Decision
+from gateway.model.decision import NO_POLICY, Decision, Obligation, PolicyRef, RowFilter
 from gateway.model.principal import Principal
-from gateway.model.statement import Cleared, Client, Verdict
-from gateway.session import audit_parts as parts
+from gateway.model.statement import Cleared, Client, Refused, ScanRecord, Verdict
 from gateway.session.failures import CallRefusal
+
+
+def of_principal(principal: Principal) -> dict[str, Any]:
+    return {
+        "reqUser": principal.user,
+        "groups": sorted(principal.groups),
+        "roles": sorted(principal.roles),
+    }
+
+
+def of_client(client: Client) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "cliIP": client.address,
+        "cliType": client.protocol,
+        "application": client.application,
+    }
+    if client.real_user:
+        found["realUser"] = client.real_user
+    if client.extra:
+        found["client"] = dict(client.extra)
+    return found
+
+
+def ranger_summary(verdict: Verdict) -> dict[str, Any]:
+    """Name the one decision that Ranger's single-access format would show: the first that says no, else
+    the first."""
+    return build_decision_fields(verdict.decisions, refused=isinstance(verdict, Refused))
+
+
+def build_decision_fields(decisions: Sequence[Decision], *, refused: bool) -> dict[str, Any]:
+    deciding = next((d for d in decisions if not d.allowed), None) if refused else None
+    if deciding is None and decisions:
+        deciding = decisions[0]
+    found: dict[str, Any] = {"result": 0 if refused else 1}
+    if deciding is None:
+        found |= {"policy": NO_POLICY.id, "policy_version": NO_POLICY.version}
+        return found
+    return found | {
+        "access": deciding.request.access.upper(),
+        "action": deciding.request.access,
+        "resource": "/".join(value for _, value in deciding.request.resource.elements),
+        "resType": f"@{deciding.request.resource.kind}",
+        "policy": deciding.policy.id,
+        "policy_version": deciding.policy.version,
+        "reason": deciding.reason,
+        **of_sharing(deciding),
+    }
+
+
+def of_sharing(decision: Decision) -> dict[str, Any]:
+    """Name the datasets and projects that the resource is shared in, where it is."""
+    found = {"datasets": list(decision.datasets), "projects": list(decision.projects)}
+    return {key: names for key, names in found.items() if names}
+
+
+def of_decisions(decisions: Iterable[Decision], user: str) -> list[dict[str, Any]]:
+    """List every decision; columns of one table that one policy settled alike share an entry, as in
+    Ranger's Hive handler: a table of 500 columns would otherwise write 500 times the same.
+
+    A decision on somebody else than `user`, the definer of a view, says on whom.
+    """
+    found: list[dict[str, Any]] = []
+    merged: dict[tuple[object, ...], dict[str, Any]] = {}
+    for decision in decisions:
+        elements = decision.request.resource.elements
+        column = elements[-1][1] if elements and elements[-1][0] == "column" else None
+        path = elements if column is None else elements[:-1]
+        what = (decision.request.access, decision.allowed, decision.policy, decision.reason)
+        asked = decision.request.principal.user
+        key = (path, column is None, asked, *what, decision.datasets, decision.projects)
+        entry = merged.get(key)
+        if entry is None:
+            entry = {
+                "resource": "/".join(value for _, value in path),
+                "resType": f"@{decision.request.resource.kind}",
+                "action": decision.request.access,
+                "result": int(decision.allowed),
+                **of_policy(decision.policy),
+                "reason": decision.reason,
+                **of_sharing(decision),
+            }
+            if asked != user:
+                entry["user"] = asked
+            merged[key] = entry
+            found.append(entry)
+        if column is not None:
+            entry.setdefault("columns", []).append(column)
+    return found
+
+
+def of_policy(policy: PolicyRef) -> dict[str, Any]:
+    return {"policy": policy.id, "policy_name": policy.name, "policy_version": policy.version}
+
+
+def of_scan(scan: ScanRecord) -> dict[str, Any]:
+    found = {
+        "table": str(scan.table),
+        "access": scan.access,
+        "columns": None if scan.columns is None else list(scan.columns),
+        "obligations": [of_obligation(obligation) for obligation in scan.obligations],
+    }
+    return found | {"definer": scan.definer} if scan.definer else found
+
+
+def of_obligation(obligation: Obligation) -> Mapping[str, Any]:
+    if isinstance(obligation, RowFilter):
+        return {"type": "ROW_FILTER", "expression": obligation.expression, **of_policy(obligation.policy)}
+    return {
+        "type": obligation.mask_type,
+        "column": obligation.column,
+        "expression": obligation.expression,
+        **of_policy(obligation.policy),
+    }
+
+
+def resources_of(verdict: Verdict) -> list[str]:
+    """Every resource that was asked for, dotted, with the table of each column: what auditors search by.
+
+    A cleared statement did not get what it was denied: a column that Spark will not find.
+    """
+    found = set[str]()
+    for decision in verdict.decisions:
+        if isinstance(verdict, Cleared) and not decision.allowed:
+            continue
+        resource = decision.request.resource
+        found.add(str(resource))
+        if resource.kind == "column":
+            found.add(".".join(value for _, value in resource.elements[:-1]))
+    if isinstance(verdict, Cleared):
+        found.update(str(scan.table) for scan in verdict.scans)
+    found.discard("")
+    return sorted(found)
+
+
+def policies_of(verdict: Verdict) -> list[str]:
+    """Names of all policies that settled something or laid an obligation on the statement."""
+    found = {decision.policy.name for decision in verdict.decisions}
+    if isinstance(verdict, Cleared):
+        found.update(obligation.policy.name for obligation in verdict.obligations)
+    found.discard("")
+    return sorted(found)
+
 
 StatementOutcome = Literal["finished", "failed", "canceled", "timed_out", "not_forwarded"]
 """What became of a cleared statement; `not_forwarded` when Spark never received it."""
@@ -102,12 +243,12 @@ def build_decided(
     statement = verdict.statement
     cleared = isinstance(verdict, Cleared)
     body: dict[str, Any] = {
-        **parts.ranger_summary(verdict),
+        **ranger_summary(verdict),
         "repo": REPOSITORY,
         "enforcer": ENFORCER,
         "sess": session,
-        **parts.of_principal(statement.principal),
-        **parts.of_client(client),
+        **of_principal(statement.principal),
+        **of_client(client),
         "reqData": statement.text if cleared else statement.text[:REFUSED_CHARS],
         "reqData_sha256": digest(statement.text),
         "verdict": "cleared" if cleared else "refused",
@@ -116,9 +257,9 @@ def build_decided(
         "namespace": list(statement.context.namespace),
         "snapshot": verdict.snapshot_version or snapshot,
         "duration_us": duration_us,
-        "decisions": parts.of_decisions(verdict.decisions, statement.principal.user),
-        "resources": parts.resources_of(verdict),
-        "policies": parts.policies_of(verdict),
+        "decisions": of_decisions(verdict.decisions, statement.principal.user),
+        "resources": resources_of(verdict),
+        "policies": policies_of(verdict),
     }
     if statement.context.settings:
         body["settings"] = sorted(statement.context.settings)
@@ -126,7 +267,7 @@ def build_decided(
         body["forwarded"] = verdict.forwarded
         body["forwarded_sha256"] = digest(verdict.forwarded)
         body["readers_agree"] = verdict.readers_agree
-        body["scans"] = [parts.of_scan(scan) for scan in verdict.scans]
+        body["scans"] = [of_scan(scan) for scan in verdict.scans]
         if lineage is not None:
             body["lineage"] = lineage
         if statement.plan is not None:
@@ -195,8 +336,8 @@ def login(
 ) -> AuditEvent:
     """Build the record of an attempt to log in; `principal` is known only when it was accepted."""
     body: dict[str, Any] = {
-        **(parts.of_principal(principal) if principal is not None else {"reqUser": user}),
-        **parts.of_client(client),
+        **(of_principal(principal) if principal is not None else {"reqUser": user}),
+        **of_client(client),
         "sess": "",
         "action": "login",
         "result": int(accepted),
@@ -227,8 +368,8 @@ def metadata_decided(
         "repo": REPOSITORY,
         "enforcer": ENFORCER,
         "sess": session,
-        **parts.of_principal(principal),
-        **parts.of_client(client),
+        **of_principal(principal),
+        **of_client(client),
         "reqData": text,
         "reqData_sha256": digest(text),
         "verdict": "cleared",
@@ -252,17 +393,17 @@ def call_decided(
     of its files, `Config.set` with keys."""
     text = f"{call}({', '.join(names)})"
     body: dict[str, Any] = {
-        **parts.build_decision_fields(decisions, refused=refusal is not None),
+        **build_decision_fields(decisions, refused=refusal is not None),
         "repo": REPOSITORY,
         "enforcer": ENFORCER,
         "sess": session,
-        **parts.of_principal(principal),
-        **parts.of_client(client),
+        **of_principal(principal),
+        **of_client(client),
         "reqData": text[:REFUSED_CHARS],
         "reqData_sha256": digest(text),
         "verdict": "cleared" if refusal is None else "refused",
         "plan_class": call,
-        "decisions": parts.of_decisions(decisions, principal.user),
+        "decisions": of_decisions(decisions, principal.user),
         "resources": sorted({str(decision.request.resource) for decision in decisions}),
         "policies": sorted({d.policy.name for d in decisions} - {""}),
     }
@@ -284,8 +425,8 @@ def build_reattached(
 ) -> AuditEvent:
     """Build the record of an execution that was taken up again after its gateway had ended."""
     body = {
-        **parts.of_principal(principal),
-        **parts.of_client(client),
+        **of_principal(principal),
+        **of_client(client),
         "sess": session,
         "action": "reattach",
         "operation": operation,
@@ -306,7 +447,7 @@ def build_promoted(
 ) -> AuditEvent:
     """Build the record of files that are about to become a table at somebody's word."""
     body = {
-        **parts.of_principal(principal),
+        **of_principal(principal),
         "action": "promote",
         "verdict": "cleared",
         "result": 1,
@@ -327,8 +468,8 @@ def security(
 ) -> AuditEvent:
     """Build the record of something that an honest client does not do, such as using another's handle."""
     body = {
-        **parts.of_principal(principal),
-        **(parts.of_client(client) if client is not None else {}),
+        **of_principal(principal),
+        **(of_client(client) if client is not None else {}),
         "sess": session,
         "action": action,
         "result": 0,
@@ -343,8 +484,8 @@ def session_ended(
 ) -> AuditEvent:
     """Build the record of a session that not its client ended; `by` is empty for the gateway."""
     body = {
-        **parts.of_principal(principal),
-        **parts.of_client(client),
+        **of_principal(principal),
+        **of_client(client),
         "sess": session,
         "action": "end_session",
         "reason": reason,

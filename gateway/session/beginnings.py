@@ -9,6 +9,9 @@ from contextlib import asynccontextmanager
 from gateway.errors import BackendUnavailable
 from gateway.session.limits import SessionLimits
 
+GIVE_UP_S = 1.0
+"""How long a client waits until what could not begin has been taken away in Spark."""
+
 
 @asynccontextmanager
 async def bounded_login(limits: SessionLimits) -> AsyncIterator[None]:
@@ -24,3 +27,8 @@ async def bounded_login(limits: SessionLimits) -> AsyncIterator[None]:
             f"Spark accepts connections, but has not opened the session within {limits.login_s:g} s "
             "(`backend.login_timeout_s`); it may be waiting for its metastore"
         ) from None
+
+
+async def wait_a_moment(closing: asyncio.Task[None]) -> None:
+    """Wait until what could not begin is closed in Spark, and not for long: Spark may not answer."""
+    await asyncio.wait({closing}, timeout=GIVE_UP_S)

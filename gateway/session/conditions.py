@@ -26,9 +26,6 @@ MAX_PARAMETER_CHARS = 256
 MAX_TEXT_CHARS = 100_000
 """Of a statement; of a longer one no word is told."""
 
-Content = Literal["constant", "statement", "values"]
-"""What a message tells: no parameter; those of the statement alone; or also what may be a value of a row. A
-condition that is not known counts as the last."""
 ParameterKind = Literal["types", "configs", "functions", "counts", "own", "arguments", "overflow", "values"]
 
 _PARAMETER = re.compile(r"<(\w+)>")
@@ -81,12 +78,6 @@ class KnownCondition:
     """Empty where Spark has none."""
     kinds: Mapping[str, ParameterKind]
     """Of its parameters, by name."""
-
-    @property
-    def content(self) -> Content:
-        if not self.kinds:
-            return "constant"
-        return "values" if "values" in self.kinds.values() else "statement"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,14 @@ from gateway.model.statement import (
     Cleared,
     Client,
     CreateTempView,
+    DeclareVariables,
     DropFunction,
     DropTempView,
+    DropVariable,
     ResetSettings,
     SessionContext,
     SessionEffect,
+    SetVariables,
     Statement,
     UseNamespace,
 )
@@ -196,4 +199,13 @@ def changes_names(effects: Sequence[SessionEffect]) -> bool:
     )
 
 
-_CHANGING = (UseNamespace, CreateTempView, DropTempView, DropFunction, ResetSettings)
+_CHANGING = (
+    UseNamespace,
+    CreateTempView,
+    DropTempView,
+    DropFunction,
+    ResetSettings,
+    DeclareVariables,
+    SetVariables,
+    DropVariable,
+)

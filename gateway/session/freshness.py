@@ -13,7 +13,14 @@ import structlog
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import TableKind, TableName, quote
 from gateway.model.changed_names import ChangedNames
-from gateway.model.statement import Cleared, Client, ResetSettings, Statement, Verdict
+from gateway.model.statement import (
+    Cleared,
+    Client,
+    DeclareVariables,
+    ResetSettings,
+    Statement,
+    Verdict,
+)
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.session import CachedRelation, JudgedStatement, NameResolution, TempView
 from gateway.session.view_rules import (
@@ -123,13 +130,19 @@ class Freshness(Generic[S]):
 
     async def run_before(self, session: S, cleared: Cleared, statement: Statement, client: Client) -> None:
         """Have Spark know who defines a view before its text changes: the statement holds the view's name.
-        For RESET, give the session Spark's own value of every setting that it was given.
+        Where it declares variables, have Spark's session say that it has some. For RESET, give the session
+        Spark's own value of every setting that it was given.
 
         INVARIANT (one reading): one by one, because RESET itself would take the pinned ones too.
         """
         if cleared.definition is not None:
             own = replace(statement, text="", plan=None, records=cleared.definition)
             await self._run_own(session, own, client)
+        declares = any(isinstance(effect, DeclareVariables) for effect in cleared.effects)
+        if declares and not session.marked and session.context.endpoint == "connect":
+            # RULE (variables-marked)
+            await self._run_own(session, replace(statement, text="", plan=None, marks_variables=True), client)
+            session.marked = True
         if any(isinstance(effect, ResetSettings) for effect in cleared.effects):
             for key in sorted(session.given_settings):
                 own = replace(statement, text="", plan=None, context=session.context, resets=key)
@@ -155,6 +168,9 @@ class Freshness(Generic[S]):
         for handle, relation in list(session.relations.items()):
             if not await self._is_current(relation, version, client):
                 session.end_relation(handle)
+        for name, variable in list(session.variables.items()):
+            if not await self._is_current(variable, version, client):  # RULE (variables-judged-again)
+                await self._end_variable(session, name, client)
         session.views_version = self._verdicts.catalog_version
         judged: set[str] = set()
         while due := [
@@ -164,6 +180,13 @@ class Freshness(Generic[S]):
         ]:
             judged.add(due[0].name.lower())
             await self._renew(session, due[0], version, client)
+
+    async def _end_variable(self, session: S, name: str, client: Client) -> None:
+        """Take away a variable whose value came of what would be other rows now."""
+        drop = self._endpoint.build_own_statement(session, f"DROP TEMPORARY VARIABLE IF EXISTS {quote(name)}")
+        await self._run_own(session, drop, client)
+        session.variables.pop(name, None)
+        _log.info("session_variable_ended")
 
     async def _renew(self, session: S, view: TempView, version: int, client: Client) -> None:
         generation = self._changed.generation
@@ -231,6 +254,10 @@ def _is_gone(error: StatementRefused | StatementFailed) -> bool:
 
 
 def _purpose(statement: Statement) -> str:
+    if statement.marks_variables:
+        return "note that the session has variables"
     if statement.resets is not None:
         return f"reset the setting `{statement.resets}`"
+    if statement.text:
+        return "drop a session variable whose value policies have changed"
     return "refresh what the statement reads" if statement.refreshes else "record the definer of a view"

@@ -187,7 +187,6 @@ class _Requests:
             yield from self._exclusive.get(key, ())
 
     def conflict(self, request: LockRequest) -> bool:
-        """Whether any conflicts with a request."""
         return next(self.find_conflicts(request), None) is not None
 
     def _of(

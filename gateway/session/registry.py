@@ -108,7 +108,6 @@ class EndpointSessions(ABC, Generic[K, S]):
             await self.expire()
 
     def list_open(self) -> list[S]:
-        """Return all open sessions."""
         return self._registry.all()
 
     def busy(self) -> int:
@@ -125,7 +124,11 @@ class EndpointSessions(ABC, Generic[K, S]):
 
     async def end_of(self, users: Collection[str], reason: str, *, by: str) -> int:
         """End the sessions of users, record it, and return how many there were."""
-        ended = [session for session in self._registry.all() if session.principal.user in users]
+        ended = [
+            session
+            for session in self._registry.all()
+            if session.principal.user in users or session.client.real_user in users
+        ]
         await self._close_all(ended, reason)
         for session in ended:
             await self.recorder.record(

@@ -18,7 +18,7 @@ from gateway.errors import BackendUnavailable, InvalidHandle, SluiceError
 from gateway.model.catalog import quote, quote_parts
 from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext
-from gateway.session.beginnings import bounded_login
+from gateway.session.beginnings import bounded_login, wait_a_moment
 from gateway.session.dependencies import FIRST_CONTEXT, Dependencies
 from gateway.session.execution import Execution
 from gateway.session.identifiers import Handle, new_event_id, new_handle
@@ -67,6 +67,7 @@ class Sessions(EndpointSessions[bytes, Session]):
         self._results = Results(self._execution, dependencies)
         self._metadata = MetadataCalls(self._results, dependencies)
         self._operations: dict[bytes, ThriftOperation] = {}
+        self._given_up: set[asyncio.Task[None]] = set()
         self.metrics.watch(self.metrics.sessions, lambda: len(self._registry))
         self.metrics.watch(self.metrics.operations, lambda: len(self._operations))
 
@@ -118,8 +119,15 @@ class Sessions(EndpointSessions[bytes, Session]):
             begun = True
         finally:
             if not begun or self._registry.shut:
-                await self._close(session, "the session could not be set up")
+                await self._give_up(session)
         return session.handle
+
+    async def _give_up(self, session: Session) -> None:
+        """Close a session that could not be set up, without waiting for a Spark that does not answer."""
+        closing = asyncio.create_task(self._close(session, "the session could not be set up"))
+        self._given_up.add(closing)
+        closing.add_done_callback(self._given_up.discard)
+        await wait_a_moment(closing)
 
     async def close_session(self, principal: Principal, handle: Handle) -> None:
         """Close the session, whatever runs in it."""
@@ -142,6 +150,8 @@ class Sessions(EndpointSessions[bytes, Session]):
         """Close every session; new ones are refused from here on."""
         self._registry.shut = True
         await self._close_all(self._registry.all(), STOPPING)
+        if self._given_up:
+            await asyncio.wait(self._given_up, timeout=self.limits.close_timeout_s)
         await self._execution.stop()
 
     async def _close(self, session: Session, reason: str) -> None:
@@ -276,7 +286,7 @@ class Sessions(EndpointSessions[bytes, Session]):
     async def _session(self, principal: Principal, handle: Handle) -> Session:
         session = self._registry.get(handle.guid)
         if session is not None and hmac.compare_digest(session.handle.secret, handle.secret):
-            if session.principal.user == principal.user:
+            if _is_of(session, principal):
                 session.used_at = self._clock()
                 return session
             await self.recorder.foreign_handle(principal, "session", session.principal.user, handle)
@@ -286,7 +296,7 @@ class Sessions(EndpointSessions[bytes, Session]):
         operation = self._operations.get(handle.guid)
         if operation is not None and hmac.compare_digest(operation.handle.secret, handle.secret):
             session = operation.session
-            if session.principal.user != principal.user:
+            if not _is_of(session, principal):
                 await self.recorder.foreign_handle(principal, "operation", session.principal.user, handle)
             elif operation.kind == kind:
                 session.used_at = operation.used_at = self._clock()
@@ -295,6 +305,11 @@ class Sessions(EndpointSessions[bytes, Session]):
         raise InvalidHandle(
             f"Invalid OperationHandle: OperationHandle [opType={name}, getHandleIdentifier()={handle}]"
         )
+
+
+def _is_of(session: Session, principal: Principal) -> bool:
+    """Whether a session is a user's: his own, or one that he opened as somebody else."""
+    return principal.user in (session.principal.user, session.client.real_user)
 
 
 def _build_handle(operation: ThriftOperation) -> Opened:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from gateway.model.catalog import Table, TableKind, TableName, is_cached_by_sessions
 from gateway.model.changed_names import NOBODY, ChangedNames
-from gateway.model.handles import PERSISTED, HandleKind, SparkHandle
+from gateway.model.handles import PERSISTED, HandleKind, SparkHandle, functions_called
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.principal import Principal
 from gateway.model.statement import (
@@ -21,20 +20,22 @@ from gateway.model.statement import (
     Cleared,
     Client,
     CreateTempView,
+    DeclareVariables,
     DropFunction,
     DropTempView,
+    DropVariable,
     PersistFrame,
     Refused,
     RegisterCode,
     ResetSettings,
     SessionContext,
+    SetVariables,
     Statement,
     UseNamespace,
     Verdict,
 )
-
-_WORD = re.compile(r"\w+")
-
+from gateway.session.variables import after_success, before_forwarding
+from gateway.session.words import has_bare, list_reached, mentions, text_of, words_of
 
 ENDED_RELATIONS = 1000
 """Cached relations that ended of which a session remembers why."""
@@ -102,7 +103,7 @@ class TempView:
     """Everything in its text that could be a name without backticks, lower case."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "words", _words_of(self.text))
+        object.__setattr__(self, "words", words_of(self.text))
 
     @property
     def inlined(self) -> bool:
@@ -111,7 +112,7 @@ class TempView:
 
     def may_read(self, name: str) -> bool:
         """Whether it may read the temporary view of that name (lower case) itself: more than need be."""
-        return name in self.reads or _references(self.text, name, self.words)
+        return name in self.reads or mentions(self.text, name, self.words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +170,10 @@ class NameResolution:
         self.relations: dict[SparkHandle, CachedRelation] = {}
         self.ended_relations: OrderedDict[SparkHandle, None] = OrderedDict()
         """Cached relations that ended because the policies changed; the latest last."""
+        self.variables: dict[str, CachedRelation] = {}
+        """Session variables (lower case) whose values came of what was judged, and of what."""
+        self.marked = False
+        """Whether Spark's session says by a setting that it has variables."""
         self.lock = asyncio.Lock()
         self.own_settings: Mapping[str, str] = {}
         """What is set in a session of this Spark that nobody has touched."""
@@ -253,7 +258,8 @@ class NameResolution:
     def _sources_of(self, cleared: Cleared) -> frozenset[TableName]:
         views = (view.sources for view in self._views_read(cleared))
         relations = (one.sources for handle, one in self.relations.items() if handle in cleared.handles)
-        return cleared.names.union(*views, *relations)  # RULE (view-made-of-files)
+        values = (one.sources for one in self._variables_read(cleared))
+        return cleared.names.union(*views, *relations, *values)  # RULE (view-made-of-files)
 
     def names_in_force(self) -> SavedNames:
         """Return what `restore` puts back."""
@@ -272,6 +278,10 @@ class NameResolution:
             if isinstance(effect, DropTempView):
                 self._remove_view(effect.name)
                 self.ended_views.pop(effect.name.lower(), None)
+            if isinstance(effect, DropFunction):  # RULE (dropped-function-unknown)
+                gone = functions_called(effect.name)
+                self.context = replace(self.context, handles=self.context.handles - gone)
+            self.context = before_forwarding(self.context, effect)
 
     def note_lazy_reads(self, cleared: Cleared) -> None:
         """Note that other statements may compute what a statement reads, and fail as it would."""
@@ -292,11 +302,37 @@ class NameResolution:
                     self.add_handle(effect.handle)
                 case PersistFrame():
                     self.add_handle(PERSISTED)
+                case DeclareVariables() | SetVariables():
+                    self._note_values(effect.names, cleared, policies_version, statement_id)
+                    self.context = after_success(self.context, effect)
+                case DropVariable():
+                    self.variables.pop(effect.name, None)
+                    self.context = after_success(self.context, effect)
                 case ChangeSetting():
                     own = effect.value is None or effect.value == self.own_settings.get(effect.key)
                     self.note_setting_changed(effect.key, own=own)
                 case DropTempView() | CatalogChanged() | ResetSettings() | DropFunction():
                     pass
+
+    def _note_values(
+        self, names: Iterable[str], cleared: Cleared, policies_version: int, statement_id: str
+    ) -> None:
+        """Note what the values of variables came of: of rows that are judged again, or of nothing."""
+        basis = self.basis_of(cleared)
+        read = bool(cleared.names or cleared.temp_views_read or cleared.handles)
+        for name in names:
+            self.variables.pop(name, None)
+            if not read and basis == ():
+                continue
+            whole = basis if basis is None or not read else (*basis, build_judged(cleared))
+            if whole is not None and len(whole) > VIEW_ORIGINS:
+                whole = None
+            self.variables[name] = CachedRelation(
+                basis=whole,
+                policies_version=policies_version,
+                statement_id=statement_id,
+                sources=self._sources_of(cleared),
+            )
 
     def note_setting_changed(self, key: str, *, own: bool) -> None:
         """Note that a setting has another value than Spark's own, or, with `own`, that it has that."""
@@ -326,8 +362,12 @@ class NameResolution:
                 if reads:
                     yield reader
 
-        found = _list_reached(name.lower(), readers)
+        found = list_reached(name.lower(), readers)
         return [view for folded, view in self.views.items() if folded in found]
+
+    def list_views_mentioning(self, name: str) -> list[TempView]:
+        """Return the temporary views in whose texts a name (lower case) may stand."""
+        return [view for view in self.views.values() if mentions(view.text, name, view.words)]
 
     def can_be_made_again(self, view: TempView) -> bool:
         """Whether the statement that made the view would make it of the same things: none of the views that
@@ -360,11 +400,10 @@ class NameResolution:
         """Return the ended view that the statement mentions by its bare name, if it reads a table instead."""
         if not self.ended_views:
             return None
-        text = _words(cleared)
+        text = text_of(cleared)
         for scan in cleared.scans:
             name = scan.table.table.lower()
-            bare = rf"(?<![\w.`])`?{re.escape(name)}`?(?![\w`])"
-            if name in self.ended_views and re.search(bare, text, re.IGNORECASE):
+            if name in self.ended_views and has_bare(text, name):
                 return name
         return None
 
@@ -417,6 +456,7 @@ class NameResolution:
         self.ended_views = dict(other.ended_views)
         self.views_have_obligations = other.views_have_obligations
         self.views_guarded = other.views_guarded
+        self.variables = dict(other.variables)
         self.known_tables = dict(other.known_tables)  # RULE (cloned-known-tables)
         self.began = other.began
         self.own_settings = other.own_settings
@@ -455,9 +495,22 @@ class NameResolution:
         for handle, relation in self.relations.items():
             if handle in cleared.handles:
                 yield relation.basis
+        for variable in self._variables_read(cleared):
+            yield variable.basis
         for view in self._views_read(cleared):
             yield (view.made,)
             yield view.basis
+
+    def _variables_read(self, cleared: Cleared) -> Iterator[CachedRelation]:
+        """Yield what the variables came of that a statement may read: by its words, or all where more than
+        its words counts."""
+        if not self.variables:
+            return
+        every = cleared.statement.plan is not None or bool(cleared.temp_views_read)
+        words = words_of(f"{text_of(cleared)} {cleared.forwarded}")
+        for name, variable in self.variables.items():
+            if every or name in words:  # RULE (values-of-variables)
+                yield variable
 
     def _views_read(self, cleared: Cleared) -> Iterator[TempView]:
         """Return the temporary views that a statement reads, through others too."""
@@ -474,7 +527,7 @@ class NameResolution:
             if not (view := self.views[reader]).inlined:
                 yield from (name for name in self.views if name != reader and view.may_read(name))
 
-        return _list_reached(view.name.lower(), read)
+        return list_reached(view.name.lower(), read)
 
     def _was_made_from(self, view: TempView, name: str) -> bool:
         """Whether an inlined view has in it what the temporary view `name` (lower case) is now."""
@@ -488,7 +541,7 @@ class NameResolution:
         view = TempView(
             name=made.name,
             of=made.of,
-            text=_words(cleared),
+            text=text_of(cleared),
             made=build_judged(cleared),
             policies_version=policies_version,
             reads=cleared.temp_views_read,
@@ -523,16 +576,6 @@ class NameResolution:
         )
 
 
-def _list_reached(start: str, step: Callable[[str], Iterable[str]]) -> set[str]:
-    """Return the names that one leads to, step by step, without itself."""
-    found, pending = set[str](), [start]
-    while pending:
-        new = {name for name in step(pending.pop()) if name != start} - found
-        found |= new
-        pending += new
-    return found
-
-
 def build_judged(cleared: Cleared) -> JudgedStatement:
     """Return what is needed to see whether a statement would be handed over as it was."""
     statement = cleared.statement
@@ -542,29 +585,6 @@ def build_judged(cleared: Cleared) -> JudgedStatement:
     return JudgedStatement(
         statement=statement, forwarded=cleared.forwarded, forwarded_plan=cleared.forwarded_plan
     )
-
-
-def _words(cleared: Cleared) -> str:
-    """Return everything of a statement in which a name can stand."""
-    return "\n".join((cleared.statement.text, *cleared.plan_texts))
-
-
-def _words_of(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.lower()))
-
-
-def _references(text: str, name: str, words: frozenset[str] | None = None) -> bool:
-    """Whether the name stands anywhere in the text, in a comment or a literal too: more than need be.
-
-    Spark's identifiers have no escapes but the doubled backtick, and its lexer takes the longest run of
-    letters, digits and underscores. The case of letters outside of ASCII is folded in more than one way, so
-    such a name counts as mentioned everywhere.
-    """
-    if not name.isascii():
-        return True
-    if _WORD.fullmatch(name):
-        return name in (_words_of(text) if words is None else words)
-    return name.replace("`", "``") in text.lower()
 
 
 def _used(context: SessionContext, effect: UseNamespace) -> SessionContext:

@@ -7,7 +7,15 @@ from dataclasses import replace
 
 from gateway.errors import one_line
 from gateway.model.catalog import quote
-from gateway.model.statement import Cleared, DropTempView, Refused, SessionContext, Statement, Verdict
+from gateway.model.statement import (
+    Cleared,
+    DropFunction,
+    DropTempView,
+    Refused,
+    SessionContext,
+    Statement,
+    Verdict,
+)
 from gateway.session.session import NameResolution, TempView
 
 
@@ -22,6 +30,7 @@ def context_of(session: NameResolution, view: TempView) -> SessionContext:
         varying_views=now.varying_views - {name},
         handles=now.handles,
         settings=now.settings,
+        variables=now.variables,  # RULE (view-beside-variables-of-now)
     )
 
 
@@ -35,10 +44,11 @@ def as_made(session: NameResolution, view: TempView) -> Statement:
     DataFrame's view read may be gone, and names mean in it what they meant."""
     if view.inlined:
         return view.made.statement
-    # Spark keeps the settings with the text.
+    # Spark keeps the settings with the text, and the names of the variables that it means.
     statement = statement_of(session, view)
-    settings = view.made.statement.context.settings
-    return replace(statement, context=replace(statement.context, settings=settings))
+    made = view.made.statement.context
+    context = replace(statement.context, settings=made.settings, variables=made.variables)
+    return replace(statement, context=context)
 
 
 def refuse_ended_views(session: NameResolution, verdict: Verdict) -> Verdict:
@@ -102,10 +112,19 @@ def without_ended_relations(session: NameResolution, verdict: Verdict) -> Verdic
 
 
 def without_dangling_views(session: NameResolution, verdict: Verdict) -> Verdict:
-    """Refuse to drop a temporary view that another one reads: the other would then read a table."""
+    """Refuse to drop a temporary view, or a function, that another view names: that one would then read a
+    table, or call a function of a database."""
     if isinstance(verdict, Refused):
         return verdict
     for effect in verdict.effects:
+        # RULE (function-of-view-dropped)
+        if isinstance(effect, DropFunction) and (views := session.list_views_mentioning(effect.name)):
+            return build_refusal(
+                verdict,
+                "VIEW_IN_USE",
+                "2BP01",
+                f"the temporary view `{views[-1].name}` may call `{effect.name}`; drop that one first",
+            )
         if isinstance(effect, DropTempView) and (readers := session.readers_of(effect.name, by_name=True)):
             return build_refusal(
                 verdict,

@@ -22,6 +22,11 @@ class Tls(Section):
     """PEM file with the private key; readable by the gateway's user only."""
     minimum_version: Literal["1.2", "1.3"] = "1.2"
     """Oldest TLS version accepted; Hive JDBC 2.3 on Java 8 needs 1.2."""
+    client_ca: Path | None = None
+    """PEM file of the authorities whose certificates clients may show (mutual TLS). `logins.certificates`
+    says which user one is of; without that it only opens the connection."""
+    client_certificates: Literal["optional", "required"] = "required"
+    """Whether clients without a certificate may connect, where there is a `client_ca`."""
 
 
 class ThriftListener(Section):
@@ -100,7 +105,11 @@ class ConnectListener(Section):
     @model_validator(mode="after")
     def _grpc_chooses_the_version(self) -> ConnectListener:
         if self.tls is not None and self.tls.minimum_version != "1.2":
-            raise ValueError("`tls.minimum_version` must be 1.2 here: gRPC always accepts TLS 1.2 and 1.3")
+            raise ValueError(
+                "`tls.minimum_version` must be 1.2 here: gRPC takes TLS 1.2 and 1.3 and offers no choice"
+            )
+        if self.tls is not None and self.tls.client_certificates != "required":
+            raise ValueError("`tls.client_certificates` must be `required` here: gRPC offers no choice")
         return self
 
 

@@ -20,7 +20,7 @@ from gateway.settings.catalogs import (
     secrets_of,
 )
 from gateway.settings.models import Settings
-from gateway.settings.section import MADE, Secret, Section
+from gateway.settings.section import MADE, REFERENCES, Secret, Section
 
 Location = tuple[str | int, ...]
 
@@ -150,6 +150,9 @@ def _in_our_words(detail: ErrorDetails, location: Location, document: Document) 
             return f"unknown key `{where}`{hint(key, known)}"
         case "missing":
             return f"key `{where}` is missing"
+        case "model_type":
+            is_secret = detail.get("ctx", {}).get("class_name") == Secret.__name__
+            return f"`{where}`: " + (REFERENCES if is_secret else "a mapping of keys is needed")
         case _:
             message = detail["msg"].removeprefix("Value error, ")
             return f"`{where}`: {message[:1].lower()}{message[1:]}" if where else message

@@ -8,8 +8,11 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
+from gateway.model.networks import Network
 from gateway.settings.section import Count, Name, Seconds, Secret, Section
 
+LoginWay = Literal["tokens", "users", "jwt", "ldap", "kerberos", "certificates"]
+LOGIN_WAYS: tuple[LoginWay, ...] = ("tokens", "users", "jwt", "ldap", "kerberos", "certificates")
 JwtAlgorithm = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
 ]
@@ -111,9 +114,80 @@ class LdapSettings(Section):
         return self
 
 
+class KerberosSettings(Section):
+    """Logins by tickets of Kerberos: GSSAPI on `listeners.thrift`, SPNEGO on `listeners.thrift_http`;
+    docs/logins.md tells how. Needs the extra `kerberos`. Groups and attributes are those of the user file, or
+    else of the directory."""
+
+    keytab: Path
+    """Keys of the gateway's own principals: `SERVICE/HOST@REALM` for binary connections, `HTTP/HOST@REALM`
+    for HTTP, for each name of a host that clients use."""
+    realm: Name
+    """Whose principals are users."""
+    realms: tuple[Name, ...] = ()
+    """Other realms whose principals may log in where a rule says who they are."""
+    auth_to_local: Annotated[tuple[Name, ...], Field(min_length=1)] = ("DEFAULT",)
+    """Rules of Hadoop, `RULE:[COMPONENTS:FORMAT](REGEX)s/FROM/TO/g/L`, that say which user a principal is;
+    the first that fits counts. `DEFAULT` takes those of one component of `realm`."""
+    service: Name = "hive"
+    """First part of the principal for binary connections."""
+    qop: Annotated[tuple[Literal["auth", "auth-int", "auth-conf"], ...], Field(min_length=1)] = ("auth",)
+    """Protections of binary connections that are offered: none after the login, against changes, or encrypted
+    as well. Clients choose; some take the last and cannot do it, so offer what yours can do."""
+    unlisted: Annotated[bool, Field(strict=True)] = False
+    """Whether users that are neither in the user file nor in the directory log in, as members of no group."""
+
+
+class CertificateRuleSettings(Section):
+    """Which user a certificate is of."""
+
+    part: Literal["subject", "common_name", "email", "upn", "uri"]
+    """What is looked at: the subject as RFC 4514 writes it, its common name, or an alternative name."""
+    fits: Name
+    """Regular expression (RE2) for the whole of it."""
+    user: Name = "$1"
+    """The user; `$1` is what the first group of `fits` found."""
+    lower_case: Annotated[bool, Field(strict=True)] = False
+    """Whether the name is folded to lower case."""
+
+
+class CertificateSettings(Section):
+    """Logins by client certificates on listeners with `tls.client_ca`; docs/logins.md tells how. Groups and
+    attributes are those of the user file, or else of the directory."""
+
+    rules: Annotated[tuple[CertificateRuleSettings, ...], Field(min_length=1)]
+    """The first that fits says who somebody is."""
+    unlisted: Annotated[bool, Field(strict=True)] = False
+    """As of `logins.kerberos`."""
+
+
+class ImpersonationSettings(Section):
+    """Who may act as other users, by `hive.server2.proxy.user` or `doAs`, as Hadoop's `hadoop.proxyuser` has
+    it; the record has both names."""
+
+    users: tuple[Name, ...] = ()
+    """Logins of BI servers and proxies."""
+    groups: tuple[Name, ...] = ()
+    as_users: tuple[Name, ...] = ()
+    """Users as whom they may act; `*` is everybody whom the user file or the directory has."""
+    as_groups: tuple[Name, ...] = ()
+    """Groups as whose members they may act."""
+    addresses: tuple[Network, ...] = ()
+    """Networks from where; without any, from anywhere."""
+
+    @model_validator(mode="after")
+    def _both_sides_are_named(self) -> ImpersonationSettings:
+        if not (self.users or self.groups) or not (self.as_users or self.as_groups):
+            raise ValueError("name who may act (`users`, `groups`), and as whom (`as_users`, `as_groups`)")
+        return self
+
+
 class LoginSettings(Section):
     """Limits of logins, counted per client address, and who logs in beside the users of the file."""
 
+    order: Annotated[tuple[LoginWay, ...], Field(min_length=1)] = LOGIN_WAYS
+    """Ways to log in, on every endpoint: tokens and passwords of the user file, and those with a section
+    here. What is left out lets nobody in. The first that knows whose a password or token is decides."""
     failures: Count = 10
     """Failed logins from one address within `window_s` before further ones are refused unchecked."""
     window_s: Seconds = 60.0
@@ -125,3 +199,18 @@ class LoginSettings(Section):
     login count for the views and policies that he made."""
     jwt: JwtSettings | None = None
     ldap: LdapSettings | None = None
+    kerberos: KerberosSettings | None = None
+    certificates: CertificateSettings | None = None
+    impersonation: tuple[ImpersonationSettings, ...] = ()
+    """Who may act as other users."""
+
+    @model_validator(mode="after")
+    def _order_is_whole(self) -> LoginSettings:
+        if len(set(self.order)) < len(self.order):
+            raise ValueError("`order` names a way twice")
+        for name in ("jwt", "ldap", "kerberos", "certificates"):
+            if getattr(self, name) is not None and name not in self.order:
+                raise ValueError(f"`{name}` has a section, and is not in `order`")
+            if getattr(self, name) is None and name in self.order and "order" in self.model_fields_set:
+                raise ValueError(f"`order` names `{name}`, which has no section")
+        return self

@@ -15,13 +15,11 @@ from pydantic import AfterValidator, Field, model_validator
 from gateway.model.files import FileSource
 from gateway.policy.reserved import parse_reserved_place
 from gateway.settings.catalogs import CatalogEntry
-from gateway.settings.connections import ConnectionSettings
 from gateway.settings.files import FileSourceSettings, SourceName, clashes
 from gateway.settings.jobs import JobsSettings
 from gateway.settings.listeners import Listeners
 from gateway.settings.logins import LoginSettings
 from gateway.settings.openlineage import OpenLineageSettings
-from gateway.settings.policies import UnmatchedSettings
 from gateway.settings.section import (
     MADE,
     Bytes,
@@ -34,6 +32,35 @@ from gateway.settings.section import (
     Secret,
     Section,
 )
+
+
+class ConnectionSettings(Section):
+    """Limits of each listener on connections, above all before a login. At a limit the oldest idle connection
+    makes room; without one, the new connection is refused. docs/sessions.md says how many descriptors all of
+    them take."""
+
+    connect: Count = 2000
+    """Open connections of Spark Connect clients; those of `listeners.thrift` have a limit of their own."""
+    before_login: Count = 256
+    """Connections of one listener without a login; on `listeners.admin`, all connections."""
+    before_login_per_address: Count = 64
+    """Those of them from one address that are older than a second. Clients behind a proxy share an address.
+    Faster ones wait for the others to log in."""
+    first_byte_s: Seconds = 5.0
+    """Seconds from connecting to the first byte; `logins.handshake_timeout_s` is for all until the login."""
+    reserve: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = 256
+    """Descriptors that no connection gets, for Spark, the record and reloads; a quarter of the process's
+    limit at most."""
+
+
+class UnmatchedSettings(Section):
+    """What policies do whose names nothing has."""
+
+    unmatched_columns: Literal["open", "closed"] = "open"
+    """What happens to a table if a mask, a denial or a tag names a column that it lacks: nothing (`open`), or
+    nobody reads it until the column exists or the policy names another (`closed`). With a pattern for tables,
+    none is closed."""
+
 
 _Directory = Annotated[str, AfterValidator(lambda url: parse_reserved_place(url).url)]
 """The URL of a directory, written plainly."""

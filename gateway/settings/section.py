@@ -14,6 +14,8 @@ MADE = "made"
 """Marks a path that need not be there: it is made when something is written to it."""
 MadePath = Annotated[Path, MADE]
 
+REFERENCES = "a secret must be either `env: NAME` or `file: PATH`"
+
 Port = Annotated[int, Field(strict=True, ge=0, le=65535)]
 Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
 Days = Annotated[int, Field(strict=True, gt=0, le=36_500)]
@@ -41,7 +43,7 @@ class Secret(Section):
     @model_validator(mode="after")
     def _exactly_one(self) -> Secret:
         if (self.env is None) == (self.file is None):
-            raise ValueError("a secret must be either `env: NAME` or `file: PATH`")
+            raise ValueError(REFERENCES)
         return self
 
     def __repr__(self) -> str:

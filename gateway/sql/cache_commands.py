@@ -64,3 +64,8 @@ def _check_options(scope: CommandScope) -> None:
     for key in storage.keys(scope.field("options"), "options of the cache"):
         if key.lower() != "storagelevel":
             raise CannotClassify(f"the option `{key}` is not an option of CACHE")
+
+
+def list_files(scope: CommandScope) -> Required:
+    """LIST JARS, FILES, ARCHIVES: where the files are that anybody added to this Spark."""
+    return Required(privileges=(Privilege(Resource.url("/"), "read"),))  # RULE (list-files-privilege)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from gateway.model.files import SESSION_CATALOG
 from gateway.model.handles import HandleKind, SparkHandle
 from gateway.model.procedures import NO_PROCEDURES, Procedures
 from gateway.model.reading import CommandNode, FunctionRef, Reading
@@ -16,10 +17,13 @@ from gateway.sql import cache_commands as cache
 from gateway.sql import data_commands as data
 from gateway.sql import delta_commands as delta
 from gateway.sql import format_commands as formats
+from gateway.sql import function_commands as functions
 from gateway.sql import procedure_commands as procedure
 from gateway.sql import row_commands as rows
 from gateway.sql import session_commands as session
+from gateway.sql import variable_commands as variables
 from gateway.sql.expressions import PARAMETERS, expression_refusal
+from gateway.sql.function_calls import find_short_function
 from gateway.sql.functions import (
     REFUSED_FUNCTIONS,
     REFUSED_TABLE_FUNCTIONS,
@@ -30,7 +34,7 @@ from gateway.sql.names import Names
 from gateway.sql.nodes import node_refusal
 from gateway.sql.parameters import parameter_refusal
 from gateway.sql.required import Required, Unsupported, join
-from gateway.sql.schema_text import check_schema_argument, schema_argument
+from gateway.sql.schema_text import check_options_argument, check_schema_argument, schema_argument
 from gateway.sql.scope import CannotClassify, CommandScope
 from gateway.sql.spark_errors import build_unknown_function_refusal
 
@@ -89,6 +93,9 @@ COMMANDS: Mapping[str, _Handler] = {
     "AlterColumn": data.alter_table,
     "ReplaceColumns": data.alter_table,
     "AlterTableClusterBy": data.alter_table,
+    "AddConstraint": data.alter_table,
+    "AddCheckConstraint": data.add_check,
+    "DropConstraint": data.alter_table,
     "AddPartitions": data.add_partitions,
     "DropPartitions": data.alter_table,
     "RenamePartitions": data.alter_table,
@@ -96,6 +103,7 @@ COMMANDS: Mapping[str, _Handler] = {
     "RepairTable": data.repair_table,
     "AnalyzeTable": data.analyze_table,
     "AnalyzeColumn": data.analyze_column,
+    "AnalyzeTables": data.analyze_tables,
     "CommentOnTable": data.comment_on_table,
     "SetTableProperties": data.set_table_properties,
     "UnsetTableProperties": data.unset_table_properties,
@@ -117,13 +125,21 @@ COMMANDS: Mapping[str, _Handler] = {
     "UncacheTable": cache.uncache_table,
     "ClearCacheCommand": cache.clear_cache,
     "RefreshResource": cache.refresh_path,
+    "ListArchivesCommand": cache.list_files,
+    "ListFilesCommand": cache.list_files,
+    "ListJarsCommand": cache.list_files,
     "SetCatalogAndNamespace": session.use,
     "SetNamespaceCommand": session.use_namespace,
     "SetCatalogCommand": session.set_catalog,
     "SetCommand": session.set_setting,
     "ResetCommand": session.reset_setting,
-    "DropFunction": session.drop_function,
-    "DropFunctionCommand": session.drop_temporary_function,
+    "CreateVariable": variables.declare,
+    "SetVariable": variables.assign,
+    "DropVariable": variables.drop,
+    "CreateUserDefinedFunction": functions.create,
+    "CreateSQLFunctionCommand": functions.create_temporary,
+    "DropFunction": functions.drop,
+    "DropFunctionCommand": functions.drop_temporary,
     "ShowTables": session.show_tables,
     "ShowViews": session.show_views,
     "ShowTablesExtended": session.show_tables_extended,
@@ -146,7 +162,8 @@ COMMANDS: Mapping[str, _Handler] = {
     "DescribeTablePartition": session.show_details,
     "DescribeRelationJsonCommand": session.describe_json,
     "DescribeNamespace": session.describe_database,
-    "DescribeFunction": session.describe_function,
+    "DescribeFunction": functions.describe,
+    "RefreshFunction": functions.refresh,
     "DescribeQueryCommand": session.describe_query,
     "ExplainCommand": session.explain,
 }
@@ -166,8 +183,7 @@ NAME_NODES = frozenset(
 """Nodes that only hold the name that a command is about; the command's row judges it."""
 
 _COLLATION = "a default collation would change how policies compare strings"
-_CONSTRAINT = "constraints are checked against all rows, and their errors show values"
-_FILES = "it lists files that others have added to this Spark"
+_IMMEDIATE = "EXECUTE IMMEDIATE is governed where a client sends it by itself, since Spark 4.1"
 _INDEX = "indexes are not supported"
 _PIPELINE = "pipelines are not supported"
 _PROCEDURE = "listing and describing procedures is not supported"
@@ -184,9 +200,6 @@ REFUSED_FORMAT_COMMANDS: Mapping[str, str] = {
 
 REFUSED_COMMANDS: Mapping[str, str] = {
     **REFUSED_FORMAT_COMMANDS,
-    "AddCheckConstraint": _CONSTRAINT,
-    "AddConstraint": _CONSTRAINT,
-    "DropConstraint": _CONSTRAINT,
     "AlterTableCollation": _COLLATION,
     "SetNamespaceCollationCommand": _COLLATION,
     "AlterViewSchemaBinding": "changing the schema binding of a view is not supported",
@@ -199,33 +212,23 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "CreateStreamingTableAutoCdc": _PIPELINE,
     "DescribeProcedureCommand": _PROCEDURE,
     "ShowProceduresCommand": _PROCEDURE,
-    "ListArchivesCommand": _FILES,
-    "ListFilesCommand": _FILES,
-    "ListJarsCommand": _FILES,
-    "RefreshFunction": "refreshing functions is not supported",
     "SetNamespaceLocation": "SET LOCATION makes Spark write new tables to another path",
     "SetPathCommand": "SET PATH would change what names mean",
     "ShowTablesJsonCommand": "a JSON listing cannot be filtered; leave out AS JSON",
     # What it is on 4.0.
-    "ExecuteImmediateQuery": "EXECUTE IMMEDIATE runs text that cannot be authorized in advance",
-    "UnresolvedExecuteImmediate": "EXECUTE IMMEDIATE runs text that cannot be authorized in advance",
+    "ExecuteImmediateQuery": _IMMEDIATE,
+    "UnresolvedExecuteImmediate": _IMMEDIATE,
     "CompoundBody": "SQL scripts (BEGIN … END) cannot be authorized in advance",
     "UnresolvedInsert": "a target in IDENTIFIER(…) is not known in advance",
     "CreateTableLikeCommand": "CREATE TABLE … LIKE is governed with Spark 4.2 and later",
     "InsertIntoDir": "INSERT OVERWRITE DIRECTORY writes to a path",
     "LoadData": "LOAD DATA reads a path",
     "CreateTempViewUsing": "a temporary view over a data source can read paths or other systems",
-    "CreateFunctionCommand": "creating functions is not supported",
-    "CreateFunction": "creating functions is not supported",
-    "CreateUserDefinedFunction": "creating functions is not supported",
-    "CreateSQLFunctionCommand": "creating functions is not supported",
+    "CreateFunctionCommand": "functions of classes and jars are code; CREATE FUNCTION … RETURN is governed",
+    "CreateFunction": "functions of classes and jars are code; CREATE FUNCTION … RETURN is governed",
     "AddJarsCommand": "ADD JAR loads code into Spark",
     "AddFilesCommand": "ADD FILE reads a path",
     "AddArchivesCommand": "ADD ARCHIVE reads a path",
-    "SetVariable": "session variables are not supported",
-    "CreateVariable": "session variables are not supported",
-    "DropVariable": "session variables are not supported",
-    "AnalyzeTables": "statistics would reveal values",
     "ShowTablePartition": "partition details are not supported",
     "SetTableLocation": "SET LOCATION makes Spark read another path",
     "SetTableSerDeProperties": "SerDes are code",
@@ -311,7 +314,7 @@ def function_refusal(functions: Iterable[FunctionRef], names: Names) -> Unsuppor
                 return refusal
         elif is_registered(function, names):
             continue
-        elif function.table_valued:
+        elif function.table_valued and not _is_of_database(function, names):
             return build_unknown_function_refusal(function, names.context)
         elif function.parts[0].lower() in ("session", "system", "builtin"):
             return Unsupported(f"the function `{written}` is in a reserved namespace")
@@ -321,6 +324,10 @@ def function_refusal(functions: Iterable[FunctionRef], names: Names) -> Unsuppor
 def _schema_refusal(name: str, function: FunctionRef) -> Unsupported | None:
     """Refuse a schema that cannot be read, or that holds what Spark would evaluate."""
     position = schema_argument(name)
+    try:
+        check_options_argument(name, len(function.arguments))
+    except CannotClassify as problem:
+        return problem.refusal
     if position is None or len(function.arguments) <= position:
         return None
     argument = function.arguments[position]
@@ -331,6 +338,12 @@ def _schema_refusal(name: str, function: FunctionRef) -> Unsupported | None:
     except CannotClassify as problem:
         return problem.refusal
     return None
+
+
+def _is_of_database(function: FunctionRef, names: Names) -> bool:
+    """Whether the name can be that of a function in a database; whoever asks policies looks it up."""
+    whole = len(function.parts) > 2 and function.parts[0].lower() == SESSION_CATALOG
+    return whole or find_short_function(function, names) is not None
 
 
 def is_builtin(function: FunctionRef) -> bool:

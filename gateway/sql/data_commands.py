@@ -180,6 +180,30 @@ def analyze_table(scope: CommandScope) -> Required:
     )
 
 
+def analyze_tables(scope: CommandScope) -> Required:
+    """ANALYZE TABLES: the counts of rows of every table of a database are kept and not told."""
+    catalog, database = scope.database("namespace")
+    every = Privilege(Resource.table(catalog, database, "*"), "alter")
+    # RULE (analyze-every-table)
+    return Required(
+        privileges=(every,),
+        namespaces=scope.pin_database("namespace"),
+        effects=(CatalogChanged(databases=((catalog, database),), meaning="stays"),),
+    )
+
+
+def add_check(scope: CommandScope) -> Required:
+    """ADD CONSTRAINT … CHECK: all rows are checked, and what breaks it is told."""
+    held = {
+        relation.parts
+        for relation in scope.reading.relations
+        if relation.role is RelationRole.TARGET and relation.holder == scope.command.node
+    }
+    if len(held) != 1:
+        raise CannotClassify("the table of the constraint could not be read")
+    return _alter_table(scope, scope.pin(held.pop()), tells=True)
+
+
 def analyze_column(scope: CommandScope) -> Required:
     """ANALYZE TABLE … FOR COLUMNS: it reads their values."""
     return _alter_table(scope, scope.target("child"), tells=True, meaning="stays")

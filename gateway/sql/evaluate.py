@@ -27,6 +27,7 @@ from gateway.policy.unmatched import ResourceNames
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import is_builtin, is_registered
 from gateway.sql.delta_commands import is_changes
+from gateway.sql.function_calls import find_short_function
 from gateway.sql.names import MetadataTable, Names, TempViewName, Ungovernable
 from gateway.sql.required import ALL_TABLES, Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
@@ -557,10 +558,10 @@ def metadata_privileges(tables: Iterable[MetadataTable]) -> Required:
 
 
 def function_privileges(
-    functions: Iterable[FunctionRef], names: Names
+    functions: Iterable[FunctionRef], names: Names, *, short: bool = False
 ) -> tuple[Privilege, ...] | Unsupported:
-    """Return execute on every persistent function that is called; they must be named in full, because what
-    is judged is not written over them."""
+    """Return execute on every persistent function that is called; they must be named in full, unless what is
+    judged is written over them. `short`: the caller sees to that of names without their catalog."""
     required = []
     for function in functions:
         if is_builtin(function) or is_changes(function):
@@ -568,6 +569,8 @@ def function_privileges(
         if is_registered(function, names):
             # RULE (execute-registered-function)
             required.append(Privilege(Resource.udf("system", "session", function.parts[0]), "execute"))
+            continue
+        if short and find_short_function(function, names) is not None:
             continue
         name = names.new_table(function.parts)
         if isinstance(name, Ungovernable) and name.sqlstate:

@@ -152,7 +152,7 @@ _ALLOWED: Final[dict[str, str]] = {
     """,
     # RULE (no-doctype-functions)
     "xml": """
-        to_xml
+        from_xml schema_of_xml to_xml
     """,
 }
 """By Spark's own groups, but that whatever makes one value of many rows is an aggregate. `raise_error` and
@@ -213,7 +213,6 @@ _JVM: Final = "it can call any Java method on the server"
 _FILE_NAME: Final = "it shows where the rows are stored, which row filters and masks do not cover"
 _AVRO: Final = "its `avroSchemaUrl` option can read any file or address"
 _PROTOBUF: Final = "it can read any descriptor file"
-_XSD: Final = "its `rowValidationXSDPath` option can read any file"
 # Spark switches external entities off but not the external DTD of a document's DOCTYPE: on 4.3.0,
 # `<!DOCTYPE a SYSTEM "file:///x.dtd"><a>&e;</a>` shows what x.dtd defines `e` as, and an http address
 # built from column values carries them away.
@@ -222,14 +221,12 @@ _DTD: Final = "a DOCTYPE in its argument can make the server read any file or ad
 REFUSED_FUNCTIONS: Final[dict[str, str]] = {
     "from_avro": _AVRO,
     "from_protobuf": _PROTOBUF,
-    "from_xml": _XSD,
     "input_file_block_length": _FILE_NAME,
     "input_file_block_start": _FILE_NAME,
     "input_file_name": _FILE_NAME,
     "java_method": _JVM,
     "reflect": _JVM,
     "schema_of_avro": _AVRO,
-    "schema_of_xml": _XSD,
     "to_protobuf": _PROTOBUF,
     "try_reflect": _JVM,
     "xpath": _DTD,

@@ -472,6 +472,10 @@ def pin_metadata(read: Sequence[tuple[Relation, MetadataTable]]) -> tuple[Splice
     )
 
 
+_NEW_OF_SESSION = frozenset({"CreateVariable", "CreateViewCommand", "DropVariable"})
+"""Commands whose target is a name of the session's, and nothing of a catalog."""
+
+
 def pin_targets(
     reading: Reading, required: Required, names: Names
 ) -> tuple[tuple[Splice, ...], frozenset[tuple[str, ...]]] | Unsupported:
@@ -511,8 +515,9 @@ def pin_targets(
             temporary = isinstance(names.table(relation.parts), TempViewName)
             # SHOW COLUMNS IN t IN db writes its name in two places and says what it means in full.
             split_name = relation.holder == "ShowColumns" and len(relation.parts) > 1
+            new = relation.holder in _NEW_OF_SESSION
             # RULE (unjudged-target)
-            if not (temporary or split_name or relation.holder == "CreateViewCommand"):
+            if not (temporary or split_name or new):
                 return Unsupported(f"`{'.'.join(relation.parts)}` was not authorized with the statement")
             allowed.add(relation.parts)
     for namespace in required.namespaces:  # RULE (full-name-database)

@@ -22,6 +22,7 @@ WITH_QUERIES: Final = frozenset(
         "InsertIntoStatement",
         "MergeIntoTable",
         "ReplaceTableAsSelect",
+        "SetVariable",
         "UpdateTable",
     }
 )

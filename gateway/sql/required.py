@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 from gateway.model.catalog import TableName
 from gateway.model.reading import Relation, Span
@@ -73,6 +74,15 @@ class Written:
     """The table is made when it is not there."""
 
 
+@dataclass(frozen=True, slots=True)
+class FunctionBody:
+    """A text that Spark keeps of a function, and has to be read before."""
+
+    text: str
+    kind: Literal["expression", "query", "parameters"]
+    """`parameters`: the columns of a CREATE TABLE, as what it takes and gives is written."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Required:
     """Everything that the commands of a statement want; scans are judged apart."""
@@ -94,6 +104,8 @@ class Required:
     written: tuple[Written, ...] = ()
     conditions: tuple[str, ...] = ()
     """Texts that Spark will parse as an expression on columns of a table that `raw` has."""
+    bodies: tuple[FunctionBody, ...] = ()
+    """Texts of a function that is made."""
     renamed: tuple[tuple[TableName, TableName], ...] = ()
     """Tables that get another name, with that name: nobody may do more with the table under it."""
     described: TableName | None = None
@@ -163,6 +175,7 @@ def join(parts: Iterable[Required]) -> Required:
         named=tuple(named for part in all_parts for named in part.named),
         written=tuple(written for part in all_parts for written in part.written),
         conditions=tuple(text for part in all_parts for text in part.conditions),
+        bodies=tuple(body for part in all_parts for body in part.bodies),
         renamed=tuple(names for part in all_parts for names in part.renamed),
         described=described[0] if described else None,
         # EXPLAIN runs nothing, so nothing of the session or the catalog changes.

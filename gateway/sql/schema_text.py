@@ -13,12 +13,15 @@ from typing import Any
 
 from gateway.sql.scope import CannotClassify, clip
 
-SCHEMA_FUNCTIONS = frozenset({"from_csv", "from_json", "try_variant_get", "variant_get"})
+SCHEMA_FUNCTIONS = frozenset({"from_csv", "from_json", "from_xml", "try_variant_get", "variant_get"})
 """Functions with an argument that is a schema; the others that have one are refused."""
 SCHEMA_ARGUMENTS = {"try_variant_get": 2, "variant_get": 2}
 """Where it stands, if it is not the second argument."""
-SCHEMA_MAKERS = frozenset({"schema_of_csv", "schema_of_json"})
+SCHEMA_MAKERS = frozenset({"schema_of_csv", "schema_of_json", "schema_of_xml"})
 """Functions that write a schema themselves, as DDL."""
+WITHOUT_OPTIONS = {"from_xml": 2, "schema_of_xml": 1}
+"""Functions → how many arguments they have without options. One of these is the path of a file that Spark
+reads; entities and DTDs of a document it does not."""
 
 _USER_TYPES = re.compile(r"org\.apache\.spark\.ml(?:lib)?\.linalg\.(?:Vector|Matrix)UDT")
 _JSON_SIGNS = ('"udt"', "\\", "_DEFAULT", "GENERATION_EXPRESSION", "delta.")
@@ -31,6 +34,16 @@ def schema_argument(name: str) -> int | None:
     """Return which argument of a function is a schema; None when none is."""
     folded = name.lower()
     return SCHEMA_ARGUMENTS.get(folded, 1) if folded in SCHEMA_FUNCTIONS else None
+
+
+def check_options_argument(name: str, arguments: int) -> None:
+    """Refuse options of a function of which one would read a file."""
+    # RULE (xml-options)
+    if arguments > WITHOUT_OPTIONS.get(name.lower(), arguments):
+        raise CannotClassify(
+            f"the function `{name}` is refused with options: `rowValidationXSDPath`, which is one, reads a "
+            "file of the caller's choice"
+        )
 
 
 def check_schema_argument(name: str, literal: str | None, call: str | None) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gateway.model.catalog import levels
-from gateway.model.handles import functions_called
 from gateway.model.reading import RelationRole
 from gateway.model.reading_settings import (
     find_pinned_value,
@@ -19,13 +18,10 @@ from gateway.model.resource import Resource
 from gateway.model.statement import (
     AnswerFilter,
     AnswerRule,
-    CatalogChanged,
     ChangeSetting,
-    DropFunction,
     ResetSettings,
     UseNamespace,
 )
-from gateway.sql.functions import BUILTIN_NAMES
 from gateway.sql.names import Names, TempViewName, Ungovernable, no_catalog
 from gateway.sql.required import Named, Pin, Privilege, Required, Unsupported
 from gateway.sql.scope import CannotClassify, CommandScope, name_parts, table_resource
@@ -295,51 +291,6 @@ def describe_database(scope: CommandScope) -> Required:
         Resource.database(catalog, database), "show", visible_is_enough=not scope.flag("extended")
     )
     return Required(privileges=(privilege,), namespaces=scope.pin_database("namespace"))
-
-
-def describe_function(scope: CommandScope) -> Required:
-    parts = name_of_function(scope)
-    if len(parts) != 1:
-        raise CannotClassify("only built-in functions can be described")
-    return Required()
-
-
-def drop_function(scope: CommandScope) -> Required:
-    """DROP FUNCTION: calls name a function in full, so that afterwards they find none. Without a database the
-    name could be that of a function of Spark's or of the session."""
-    if scope.node("child").get("node") == "UnresolvedFunctionName":
-        raise CannotClassify("DROP FUNCTION is governed with Spark 4.2 and later")
-    pin = scope.target("child")
-    if len(pin.relation.parts) == 1:  # RULE (unqualified-function)
-        raise CannotClassify("DROP FUNCTION needs the name of the function with its database")
-    wanted = Privilege(Resource.udf(pin.table.catalog, pin.table.database, pin.table.table), "drop")
-    # RULE (drop-function-privilege)
-    return Required(privileges=(wanted,), pins=(pin,), effects=(CatalogChanged(meaning="stays"),))
-
-
-def drop_temporary_function(scope: CommandScope) -> Required:
-    """DROP TEMPORARY FUNCTION: of a function that the session registered, calls would afterwards find another
-    one; that there is none of another name is Spark's to say.
-
-    INVARIANT (a name is judged as it will be resolved): masks call built-in functions by their names.
-    """
-    parts = name_parts(scope.node("identifier"), scope.command.node)
-    if not scope.flag("isTemp"):
-        raise CannotClassify("dropping functions is not supported")
-    name = parts[-1].lower()
-    if name in BUILTIN_NAMES:  # RULE (drop-builtin-function)
-        raise CannotClassify(f"`{name}` is built in and cannot be dropped")
-    if functions_called(name) & scope.names.context.handles:  # RULE (drop-registered-function)
-        raise CannotClassify(f"dropping `{name}`, which this session registered, is not supported")
-    return Required(effects=(DropFunction(name),))
-
-
-def name_of_function(scope: CommandScope) -> tuple[str, ...]:
-    child = scope.node("child")
-    parts = child.get("parts")
-    if not isinstance(parts, tuple):
-        raise CannotClassify("the function name could not be parsed")
-    return tuple(str(part) for part in parts)
 
 
 def describe_query(scope: CommandScope) -> Required:

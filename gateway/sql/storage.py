@@ -14,6 +14,17 @@ from gateway.sql.scope import CannotClassify
 
 PROVIDERS = SPARK_FORMATS | frozenset(FORMATS) | {"hive", "hudi"}
 STORED_AS = frozenset({"parquet", "orc", "avro", "textfile", "sequencefile", "rcfile"})
+_LAYOUT = (
+    "orc.bloom.filter.columns",
+    "orc.bloom.filter.fpp",
+    "orc.create.index",
+    "orc.row.index.stride",
+    "orc.stripe.size",
+    "parquet.block.size",
+    "parquet.bloom.filter.enabled",
+    "parquet.page.size",
+)
+"""How ORC and Parquet lay out what is written."""
 OPTIONS = frozenset(
     {
         "compression",
@@ -35,12 +46,14 @@ OPTIONS = frozenset(
         "mode",
         "parquet.compression",
         "orc.compress",
+        *_LAYOUT,
     }
 )
 PROPERTIES = frozenset(
     {
         "parquet.compression",
         "orc.compress",
+        *_LAYOUT,
         "commit.retry.num-retries",
         "format-version",
         "history.expire.max-snapshot-age-ms",

@@ -1,15 +1,16 @@
-"""Thrift's SASL PLAIN handshake, both ends, as state machines: bytes in, events and bytes out.
+"""Thrift's SASL handshake, both ends, as state machines: bytes in, events and bytes out.
 
 A step is `[status][4 bytes length, big-endian][payload]`. The client sends START with the mechanism's name
 and at once the credentials, `authzid NUL authcid NUL password`, as OK (Python, npm) or COMPLETE (Java); the
 server answers COMPLETE with no payload, or BAD with a text. After that the stream carries frames.
+With GSSAPI credentials are a token, and each answer OK with another, until both ends have agreed (RFC 4752).
 """
 
 from __future__ import annotations
 
 import enum
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gateway.model.credentials import Password
 from gateway.wire.thrift import MalformedMessage
@@ -20,12 +21,22 @@ MAX_PAYLOAD_BYTES = 64 * 1024
 """Room for a token as the password; Cyrus SASL's own buffer is as large."""
 
 
+PLAIN, GSSAPI = b"PLAIN", b"GSSAPI"
+
+
 class Status(enum.IntEnum):
     START = 1
     OK = 2
     BAD = 3
     ERROR = 4
     COMPLETE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class SaslToken:
+    """What the client says by a mechanism that this module knows nothing of."""
+
+    token: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +89,25 @@ class _ServerState(enum.Enum):
     DONE = enum.auto()
 
 
-class PlainServer:
-    """The server's end. Feed it with `receive`; answer Password with `accept` or `refuse`.
+class SaslServer:
+    """The server's end. Feed it with `receive`; answer Password with `accept` or `refuse`, and SaslToken with
+    `challenge` as well.
 
     Bytes that the client sends ahead of the verdict are kept, at most `max_early_bytes`; `accept` gives them
     back: they are the first frames.
     """
 
-    __slots__ = ("_early", "_state", "_steps")
+    __slots__ = ("_early", "_mechanism", "_mechanisms", "_state", "_steps")
 
     def __init__(
-        self, *, max_payload_bytes: int = MAX_PAYLOAD_BYTES, max_early_bytes: int = MAX_PAYLOAD_BYTES
+        self,
+        mechanisms: tuple[bytes, ...] = (PLAIN,),
+        *,
+        max_payload_bytes: int = MAX_PAYLOAD_BYTES,
+        max_early_bytes: int = MAX_PAYLOAD_BYTES,
     ) -> None:
+        self._mechanisms = mechanisms
+        self._mechanism = b""
         self._steps = _SaslSteps(max_payload_bytes)
         self._state = _ServerState.AWAIT_START
         self._early = max_early_bytes
@@ -99,7 +117,7 @@ class PlainServer:
         """Whether the handshake is over, well or badly."""
         return self._state is _ServerState.DONE
 
-    def receive(self, chunk: bytes) -> Password | HandshakeRefused | None:
+    def receive(self, chunk: bytes) -> Password | SaslToken | HandshakeRefused | None:
         """Take a chunk; return what the client claims, a refusal, or None when more bytes are needed."""
         if self._state is _ServerState.DONE:
             raise RuntimeError("the SASL handshake has already ended")
@@ -113,19 +131,21 @@ class PlainServer:
         except MalformedMessage as fault:
             return self.refuse(str(fault))
 
-    def _advance(self) -> Password | HandshakeRefused | None:
+    def _advance(self) -> Password | SaslToken | HandshakeRefused | None:
         while (received := self._steps.next()) is not None:
             status, payload = received
             if self._state is _ServerState.AWAIT_START:
                 if status is not Status.START:
-                    return self.refuse("a SASL handshake must begin with START")
-                if payload != b"PLAIN":
-                    return self.refuse("unsupported SASL mechanism; this server supports PLAIN")
+                    return self.refuse("a SASL handshake begins with START")
+                if payload not in self._mechanisms:
+                    taken = b" and ".join(self._mechanisms).decode()
+                    return self.refuse(f"unsupported SASL mechanism; this server supports {taken}")
+                self._mechanism = payload
                 self._state = _ServerState.AWAIT_CREDENTIALS
                 continue
             if status not in (Status.OK, Status.COMPLETE):
-                return self.refuse("the client aborted the handshake")
-            claimed = parse_plain(payload)
+                return self.refuse("the client gave up the handshake")
+            claimed = parse_plain(payload) if self._mechanism == PLAIN else SaslToken(payload)
             if isinstance(claimed, str):
                 return self.refuse(claimed)
             self._state = _ServerState.AWAIT_VERDICT
@@ -133,6 +153,13 @@ class PlainServer:
                 return self.refuse("too many bytes before the login was answered")
             return claimed
         return None
+
+    def challenge(self, data: bytes) -> bytes:
+        """Return the bytes that ask the client for another token."""
+        if self._state is not _ServerState.AWAIT_VERDICT:
+            raise RuntimeError("there is nothing to answer")
+        self._state = _ServerState.AWAIT_CREDENTIALS
+        return step(Status.OK, data)
 
     def accept(self) -> tuple[bytes, bytes]:
         """Say yes: return the bytes to send and the bytes that came early and belong to the frames."""

@@ -16,9 +16,9 @@ import pytest
 from gateway.app.catalogs import SparkCatalogs
 from gateway.app.files import list_reserved_urls
 from gateway.app.metalakes import fetch_metalake, load_cached_metalakes, metalakes_of
-from gateway.app.metalakes_metrics import MetalakesCollector
 from gateway.app.policy_diff import combine_policies, load_side, parts_beside, settings_side
 from gateway.app.replaying import replay_options
+from gateway.app.state_metrics import metalake_gauges
 from gateway.errors import BackendUnavailable, Faults
 from gateway.jobs.replay.judging import Judges, Known, Parcel
 from gateway.model.catalog import Column, Table, TableKind, TableName
@@ -608,7 +608,7 @@ async def test_it_polls_by_itself_and_tells_its_figures(tmp_path: Path) -> None:
 
 
 def _collected(one: Running) -> Iterator[Any]:
-    return MetalakesCollector(one.metalakes.states).collect()
+    return metalake_gauges(one.metalakes.states())
 
 
 PERSON = Table(

@@ -15,8 +15,8 @@ from prometheus_client import CollectorRegistry
 from gateway.admin.listener import AdminServer
 from gateway.app.certificates import tls_context
 from gateway.app.ranger_admin import RangerAdmin
-from gateway.frontends.authentication import LoginLimits
 from gateway.frontends.connection_limits import ConnectionLimiter
+from gateway.frontends.guessing import LoginLimits
 from gateway.settings.listeners import RangerApiSettings, Tls
 from gateway.settings.models import PolicySettings, Settings
 from tests.app.readers import ReaderThatCounts

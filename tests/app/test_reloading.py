@@ -11,19 +11,17 @@ import structlog
 from gateway.app import logs, reloading
 from gateway.app.certificates import Certificates, context_of, tls_context
 from gateway.app.probes import build_connection_limiter
-from gateway.app.reloading import Reloading, login_limits
+from gateway.app.reloading import Reloading
 from gateway.cli import serve
 from gateway.session.metrics import Metrics
 from gateway.settings.loading import load_settings
 from gateway.settings.models import Settings
 from tests.app.certificate_files import make_pair
-from tests.frontends.listening import Gateway
-from tests.session.fakes import World
 
 SETTINGS = """\
 listeners: {thrift: {port: 0, connections: 100, tls: {certificate: c.pem, key: k.pem}}, admin: {port: 0}}
 backend: {thrift: {host: h}}
-logins: {failures: 10, handshake_timeout_s: 15}
+logins: {failures: 10, handshake_timeout_s: 15, remember_s: 60, jwt: {issuer: "https://a", audiences: [s]}}
 connections: {before_login: 40, first_byte_s: 5}
 sessions: {total: 5}
 logging: {level: info}
@@ -53,14 +51,14 @@ async def test_what_can_be_changed_is_and_the_rest_is_named(
         door.renew(context_of(pair))  # type: ignore[arg-type]
 
     made.certificates.add("thrift", tls, renew)
-    authenticator = Gateway(World(), logins=login_limits(settings)).authenticator
-    made.authenticators.append(authenticator)
     configured: list[str] = []
     monkeypatch.setattr(logs, "configure", lambda one: configured.append(one.level))
     text = SETTINGS
     for old, new in (
         ("failures: 10", "failures: 3"),
         ("handshake_timeout_s: 15", "handshake_timeout_s: 7"),
+        ("https://a", "https://b"),
+        ("remember_s: 60", "remember_s: 61"),
         ("before_login: 40", "before_login: 20"),
         ("connections: 100", "connections: 50"),
         ("c.pem, key: k.pem", "d.pem, key: l.pem"),
@@ -76,22 +74,19 @@ async def test_what_can_be_changed_is_and_the_rest_is_named(
     with structlog.testing.capture_logs() as told:
         await made.reload()
     (line,) = [one for one in told if one["event"] == "settings_reloaded"]
-    rest = ["backend.thrift.host", "jobs.poll_s", "sessions.total"]
+    rest = ["backend.thrift.host", "jobs.poll_s", "logins.jwt.issuer", "logins.remember_s", "sessions.total"]
     assert line["needs_restart"] == rest
     assert {"logging.level", "logins.failures", "connections.before_login", "jobs.closure.depth"} <= set(
         line["changed"]
     )
     assert (door.limits.connections, door.limits.strangers, door.limits.login_s) == (50, 20, 7)
-    assert authenticator._limits.failures == 3
+    assert made.guesses.limits.failures == 3
     assert configured == ["error"]
     assert taken == [tmp_path / "c.pem", tmp_path / "d.pem"]
     with structlog.testing.capture_logs() as told:
         await made.reload()
     (line,) = [one for one in told if one["event"] == "settings_reloaded"]
-    assert (line["changed"], line["needs_restart"]) == (
-        [],
-        ["backend.thrift.host", "jobs.poll_s", "sessions.total"],
-    )
+    assert (line["changed"], line["needs_restart"]) == ([], rest)
     door.close()
 
 

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from gateway.app.files_at_fault import describe_files_at_fault
 from gateway.app.rule_files import FilesFingerprint
 from gateway.app.rules import PolicyRegistry, find_shipped_rules, fingerprint, read_rules, rule_paths
-from gateway.app.rules_metrics import SourcesCollector
+from gateway.app.state_metrics import StateCollector, source_gauges
 from gateway.errors import Faults, UnreadableFiles
 from gateway.model.policy import FilterItem, Policy, PolicySet, PolicyType, Service
 from gateway.model.principal import Principal
@@ -291,7 +291,7 @@ ANN = Principal(user="ann", groups=frozenset({"analysts"}))
 
 def page_of(rules: PolicyRegistry) -> str:
     registry = CollectorRegistry()
-    registry.register(SourcesCollector(rules.sources))
+    registry.register(StateCollector(lambda: source_gauges(rules.sources())))
     return generate_latest(registry).decode()
 
 

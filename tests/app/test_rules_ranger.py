@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from gateway.app import collector_tuning
 from gateway.app.collector_tuning import freeze_survivors, uncollected
 from gateway.app.rules import PolicyRegistry
-from gateway.app.rules_metrics import SourcesCollector
+from gateway.app.state_metrics import StateCollector, source_gauges
 from gateway.errors import Faults
 from gateway.model.catalog import CatalogSnapshot
 from gateway.model.policy import Role, UserStore
@@ -367,7 +367,7 @@ def test_a_role_that_the_freshest_source_does_not_tell_is_no_more() -> None:
 async def test_metrics_tell_every_source(tmp_path: Path) -> None:
     async with running(admin_with(policy(1, "orders"))) as admin, rules_of(tmp_path, admin.url) as (rules, _):
         registry = CollectorRegistry()
-        registry.register(SourcesCollector(rules.sources))
+        registry.register(StateCollector(lambda: source_gauges(rules.sources())))
         page = generate_latest(registry).decode()
     assert 'sluice_policy_source_version{source="dev_hive"} 17.0' in page
     assert 'sluice_policy_source_policies{source="files"} 1.0' in page

@@ -8,8 +8,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
 from gateway.app.jobs import jobs
-from gateway.app.seal_keys import seal_keys
-from gateway.app.verifying import verify_options
+from gateway.app.seal_keys import seal_keys, verify_options
 from gateway.settings import load_settings
 
 

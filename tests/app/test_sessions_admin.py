@@ -11,8 +11,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gateway.admin.listener import AdminServer
+from gateway.app.administered_apis import make_sessions_api
 from gateway.app.gateway_requests import GatewayRequests
-from gateway.app.sessions_admin import SessionsAdmin
 from gateway.database import gateway_requests
 from gateway.database.migrate import migrate
 from gateway.frontends.connection_limits import ConnectionLimiter
@@ -34,13 +34,12 @@ async def api(database: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[A
     await connection.close()
     monkeypatch.setattr(gateway_requests, "ANSWER_S", patience(15))
     logins = Gateway(World())
-    admin = SessionsAdmin(SessionApiSettings(administrators=("bob",)), database, logins.authenticator)
-    listener = AdminServer({}, CollectorRegistry(), mounted={"/sessions": admin.api.app})
+    made = make_sessions_api(SessionApiSettings(administrators=("bob",)), database, logins.authenticator)
+    listener = AdminServer({}, CollectorRegistry(), mounted={"/sessions": made.app})
     port = await listener.start(ConnectionLimiter("admin"), "127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
         yield Api(session, f"http://127.0.0.1:{port}/sessions/")
     await listener.close()
-    await admin.close()
 
 
 async def test_they_are_listed_and_ended_in_a_gateway_that_runs(api: Api, database: str) -> None:

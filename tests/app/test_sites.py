@@ -170,6 +170,14 @@ def other_key(site: Site) -> None:
     make_pair(site.directory, certificate_name="other.pem", key_name="k.pem")
 
 
+def linked(name: str, to: str) -> Breaking:
+    return lambda site: (site.directory / name).symlink_to(to)
+
+
+def no_room(site: Site) -> None:
+    site.monkeypatch.setattr(site_checks, "free_bytes", lambda _: 3 * 2**20)
+
+
 DSN = "ledger: {dsn: {env: SITE_DSN}}\n"
 FAULTS: dict[str, tuple[Breaking, str]] = {
     # -- certificates
@@ -397,6 +405,35 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
         "(setting: `{d}/java` is Java 8)",
     ),
     "no directory for temporary files": (no_temporary_files, "there is no directory for temporary files"),
+    # -- found by a third look
+    "a DSN whose password is not encoded": (
+        dsn("postgresql://u:p@ss/w#rd@db:5432/x"),
+        ":4: the password in the connection string is not percent-encoded",
+    ),
+    "a DSN with a question mark in its password": (
+        dsn("postgresql://u:p?ss@db:5432/x"),
+        ":4: the connection string's port is no number, or its password is not percent-encoded",
+    ),
+    "a spool that leads nowhere": (
+        all_of(broken("ledger: {directory: spool}\n"), linked("spool", "/no/where")),
+        ":3: `{d}/spool` is a link whose target does not exist",
+    ),
+    "a spool that leads to itself": (
+        all_of(broken("ledger: {directory: spool}\n"), linked("spool", "spool")),
+        ":3: `{d}/spool` is a link whose target does not exist",
+    ),
+    "a spool without room": (
+        all_of(broken("ledger: {directory: spool}\n"), no_room),
+        ":3: the disk of `{d}/spool` has 3 MiB left: statements stop when it is full",
+    ),
+    "a lock that is a directory": (
+        all_of(broken("ledger: {directory: spool}\n"), made_directory("spool/gateway.lock")),
+        ":3: `{d}/spool/gateway.lock` is no file",
+    ),
+    "events of lineage into a directory": (
+        all_of(broken("lineage: {openlineage: {transport: file, file: events}}\n"), made_directory("events")),
+        ":3: `{d}/events` is no file",
+    ),
 }
 WARNINGS: dict[str, tuple[Breaking, str]] = {
     "a certificate that runs out soon": (pair(days=29), ":6: `{d}/c.pem` expires on "),
@@ -553,6 +590,12 @@ async def test_what_a_site_is_warned_of_is_in_the_log_of_its_gateway(
     faults, warnings = await served(site, monkeypatch)
     assert set(faults) == {STOPPED}
     assert [warning for warning in warnings if told in warning], warnings
+
+
+def test_the_room_of_a_directory_is_that_of_its_disk(tmp_path: Path) -> None:
+    left = site_checks.free_bytes(tmp_path)
+    assert left
+    assert site_checks.free_bytes(tmp_path / "not" / "there") is not None
 
 
 async def test_faults_of_policies_are_told_beside_files_that_are_not_there(site: Site) -> None:

@@ -17,9 +17,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from gateway.admin.listener import AdminServer
+from gateway.app.administered_apis import make_tags_api
 from gateway.app.rules import PolicyRegistry
 from gateway.app.tag_propagation import Accepted, TagPropagation, connected, in_own_loop
-from gateway.app.tags_admin import TagsAdmin
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.lineage.proposals import ACCEPTED, decide, proposals
 from gateway.lineage.store import store_lineage
@@ -201,13 +201,12 @@ async def test_a_look_that_is_cancelled_ends_before_its_caller_does() -> None:
 async def api(database: str) -> AsyncIterator[Api]:
     """The API with `bob` as its administrator."""
     logins = Gateway(World())
-    admin = TagsAdmin(TagApiSettings(administrators=("bob",)), database, logins.authenticator)
-    listener = AdminServer({}, CollectorRegistry(), mounted={"/tags": admin.api.app})
+    made = make_tags_api(TagApiSettings(administrators=("bob",)), database, logins.authenticator)
+    listener = AdminServer({}, CollectorRegistry(), mounted={"/tags": made.app})
     port = await listener.start(ConnectionLimiter("admin"), "127.0.0.1", 0)
     async with aiohttp.ClientSession() as session:
         yield Api(session, f"http://127.0.0.1:{port}/tags/proposals")
     await listener.close()
-    await admin.close()
 
 
 async def test_administrators_list_and_decide(api: Api, database: str, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from gateway.audit.recovery import build_abandoned
+from gateway.audit.ledger import build_abandoned
 from gateway.audit.rows import COLUMNS
 from gateway.database.migrate import migrate
 from gateway.model.audit import AuditEvent

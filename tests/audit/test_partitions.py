@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 
 import asyncpg
 
-from gateway.audit.partitions import days_ahead, make_partitions
+from gateway.audit.shipper import days_ahead, make_partitions
 from gateway.database.migrate import migrate
 
 

@@ -25,20 +25,21 @@ from gateway.audit.archived import Archive
 from gateway.audit.backlog import read_checkpoint
 from gateway.audit.chain import Head, canonical, digest_of, start
 from gateway.audit.erasing import Erasures, erase, read_erasures
-from gateway.audit.partitions import make_partitions
 from gateway.audit.rows import event_digest
-from gateway.audit.sealing import day_to_seal, keep_sealing
 from gateway.audit.seals import (
     KEPT,
     NotASeal,
     Seal,
+    day_to_seal,
     keep_seal,
+    keep_sealing,
     make_seal,
     merkle_root,
     read_local_seals,
     read_seal,
     seals,
 )
+from gateway.audit.shipper import make_partitions
 from gateway.audit.verify import verify
 from gateway.audit.walking import Kind, Verified
 from gateway.database.asking import connected

@@ -30,7 +30,7 @@ from gateway.model.spark_configuration import CALLERS, PARSER, PARSER_CLASSES, P
 from gateway.wire import calls, messages, tcli
 from gateway.wire.frames import FrameSplitter, frame
 from gateway.wire.rows import ColumnSpec, column_types, encode_rows, table_schema
-from gateway.wire.sasl import HandshakeRefused, PlainServer
+from gateway.wire.sasl import HandshakeRefused, SaslServer, SaslToken
 from gateway.wire.tcli import TOperationState, TStatusCode, TTypeId
 from gateway.wire.thrift import Struct
 from tests.speed import patience
@@ -282,8 +282,8 @@ class FakeHiveServer:
     # -- protocol --------------------------------------------------------------------------------------------
 
     async def _login(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str | None:
-        sasl = PlainServer()
-        claimed: Password | HandshakeRefused | None = None
+        sasl = SaslServer()
+        claimed: Password | SaslToken | HandshakeRefused | None = None
         while claimed is None:
             chunk = await reader.read(65536)
             if not chunk:
@@ -292,6 +292,7 @@ class FakeHiveServer:
         if isinstance(claimed, HandshakeRefused):
             writer.write(claimed.reply)
             return None
+        assert isinstance(claimed, Password)
         self.logins.append(claimed)
         # Spark's PLAIN refuses an empty password whatever the authenticator.
         if not claimed.password or self._password not in (None, claimed.password):

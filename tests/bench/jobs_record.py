@@ -25,8 +25,8 @@ import asyncpg
 import orjson
 
 from gateway.audit.chain import Head, digest, digest_of, start
-from gateway.audit.partitions import make_partitions
 from gateway.audit.rows import COLUMNS, encode_event, row
+from gateway.audit.shipper import make_partitions
 from gateway.database.migrate import migrate
 from gateway.model.audit import AuditEvent
 from tests.audit.samples import cleared, completed, login, refused

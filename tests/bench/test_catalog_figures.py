@@ -20,7 +20,7 @@ from gateway.backends.embedded_spark import EmbeddedSpark
 from gateway.catalog.gravitino import GravitinoMetalake
 from gateway.catalog.hive_metastore import HiveMetastoreCatalog
 from gateway.catalog.iceberg_rest import IcebergRestCatalog
-from gateway.catalog.readable import DatabaseEntry, ReadableCatalog, TableEntry, WritableCatalog
+from gateway.catalog.readable import ReadableCatalog
 from gateway.catalog.rest import RestLogin
 from gateway.frontends.users import set_user
 from gateway.model.catalog import Column
@@ -30,7 +30,7 @@ from tests.bench.figures import Record
 from tests.bench.processes import Memory
 from tests.bench.raw_client import RawClient, Server
 from tests.catalog.doubles import Double, gravitino, iceberg, serving
-from tests.catalog.hive_server import hive_metastore
+from tests.catalog.hive_server import hive_metastore, make_table
 from tests.e2e.running import RunningGateway
 
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(3600)]
@@ -292,13 +292,11 @@ def test_tables_never_seen(
     )
 
 
-async def _fill(catalog: WritableCatalog) -> None:
-    await catalog.create_database(DatabaseEntry(name="bench"))
+async def _fill(catalog: HiveMetastoreCatalog) -> None:
+    await catalog.create_database("bench")
     columns = (Column(name="id", type="int"), Column(name="s", type="string"))
     for n in range(TABLES):
-        await catalog.create_table(
-            TableEntry(database="bench", name=f"t_{n}", columns=columns, provider="parquet")
-        )
+        await make_table(catalog, "bench", f"t_{n}", *columns)
 
 
 async def _looked_up(catalog: ReadableCatalog) -> list[float]:

@@ -45,22 +45,9 @@ class Double:
     paths: list[str] = field(default_factory=list)
     url: str = ""
 
-    def changed(self, key: tuple[str, ...], updates: dict[str, str], removals: list[str]) -> None:
-        """Change the properties of what was written."""
-        properties = self.told.setdefault(key, {}).setdefault("properties", {})
-        properties.update(updates)
-        for name in removals:
-            properties.pop(name, None)
-
     def drop_database(self, name: str) -> None:
         del self.databases[name]
         self.told = {key: told for key, told in self.told.items() if key[0] != name}
-
-    def rename(self, database: str, name: str, to: str) -> None:
-        tables = self.databases[database]
-        tables[to] = tables.pop(name)
-        if (database, name) in self.told:
-            self.told[database, to] = self.told.pop((database, name))
 
 
 @asynccontextmanager
@@ -154,9 +141,6 @@ def iceberg(double: Double) -> web.Application:
         kind = request.match_info["kind"][:-1]
         if (tables_of(request) or {}).get(request.match_info["name"]) != kind:
             return error(404, "NoSuchTableException")
-        if key_of(request) in double.told:
-            told = double.told[key_of(request)]
-            return web.json_response({"metadata": told, "metadata-location": "x", "config": {}})
         fields = [
             {"id": 1, "name": "id", "required": True, "type": "long"},
             {"id": 2, "name": "at", "required": False, "type": "timestamptz", "doc": "when"},
@@ -181,9 +165,6 @@ def iceberg(double: Double) -> web.Application:
             }
         return web.json_response({"metadata": metadata, "metadata-location": "x", "config": {}})
 
-    def key_of(request: web.Request) -> tuple[str, str]:
-        return request.match_info["namespace"].replace(double.separator, "."), request.match_info["name"]
-
     async def new_namespace(request: web.Request) -> web.Response:
         body = await request.json()
         name = ".".join(body["namespace"])
@@ -195,14 +176,6 @@ def iceberg(double: Double) -> web.Application:
         double.told[name,] = {"properties": body["properties"]}
         return web.json_response(body)
 
-    async def namespace_properties(request: web.Request) -> web.Response:
-        if tables_of(request) is None:
-            return error(404, "NoSuchNamespaceException")
-        body = await request.json()
-        name = request.match_info["namespace"].replace(double.separator, ".")
-        double.changed((name,), body["updates"], body["removals"])
-        return web.json_response({"updated": [], "removed": [], "missing": []})
-
     async def no_namespace(request: web.Request) -> web.Response:
         found = tables_of(request)
         name = request.match_info["namespace"].replace(double.separator, ".")
@@ -213,66 +186,10 @@ def iceberg(double: Double) -> web.Application:
         double.drop_database(name)
         return web.Response(status=204)
 
-    async def new_table(request: web.Request) -> web.Response:
-        found, body = tables_of(request), await request.json()
-        if found is None:
-            return error(404, "NoSuchNamespaceException")
-        if body["name"] in found:
-            return error(409, "AlreadyExistsException")
-        kind = request.match_info["kind"][:-1]
-        assert body["schema"]["type"] == "struct"
-        metadata: dict[str, Any] = {"schemas": [body["schema"]], "properties": body["properties"]}
-        if kind == "view":
-            version = body["view-version"]
-            metadata |= {"current-version-id": version["version-id"], "versions": [version]}
-        else:
-            metadata |= {"current-schema-id": body["schema"]["schema-id"], "default-spec-id": 0}
-            metadata["partition-specs"] = [body.get("partition-spec", {"spec-id": 0, "fields": []})]
-        found[body["name"]] = kind
-        database = request.match_info["namespace"].replace(double.separator, ".")
-        double.told[database, body["name"]] = metadata
-        return web.json_response({"metadata": metadata})
-
-    async def commit(request: web.Request) -> web.Response:
-        kind, body = request.match_info["kind"][:-1], await request.json()
-        if (tables_of(request) or {}).get(request.match_info["name"]) != kind:
-            return error(404, "NoSuchTableException")
-        assert body["requirements"] == []
-        for update in body["updates"]:
-            assert update["action"] in ("set-properties", "remove-properties")
-            double.changed(key_of(request), update.get("updates", {}), update.get("removals", []))
-        return web.json_response({"metadata": double.told[key_of(request)]})
-
-    async def no_table(request: web.Request) -> web.Response:
-        kind, (database, name) = request.match_info["kind"][:-1], key_of(request)
-        if (tables_of(request) or {}).get(name) != kind:
-            return error(404, "NoSuchTableException")
-        del double.databases[database][name]
-        double.told.pop((database, name), None)
-        return web.Response(status=204)
-
-    async def renamed(request: web.Request) -> web.Response:
-        kind, body = request.match_info["kind"][:-1], await request.json()
-        source, to = body["source"], body["destination"]
-        assert source["namespace"] == to["namespace"]
-        database = ".".join(source["namespace"])
-        tables = double.databases.get(database, {})
-        if tables.get(source["name"]) != kind:
-            return error(404, "NoSuchTableException")
-        if to["name"] in tables:
-            return error(409, "AlreadyExistsException")
-        double.rename(database, source["name"], to["name"])
-        return web.Response(status=204)
-
     below = "/v1/wh/eu/namespaces/{namespace}"
     app = web.Application(middlewares=[guard])
     app.router.add_post("/v1/wh/eu/namespaces", new_namespace)
-    app.router.add_post(f"{below}/properties", namespace_properties)
     app.router.add_delete(below, no_namespace)
-    app.router.add_post(f"{below}/{{kind:tables|views}}", new_table)
-    app.router.add_post(f"{below}/{{kind:tables|views}}/{{name}}", commit)
-    app.router.add_delete(f"{below}/{{kind:tables|views}}/{{name}}", no_table)
-    app.router.add_post("/v1/wh/eu/{kind:tables|views}/rename", renamed)
     app.router.add_post("/v1/oauth/tokens", tokens)
     app.router.add_get("/v1/config", config)
     app.router.add_get("/v1/wh/eu/namespaces", namespaces)
@@ -332,16 +249,6 @@ def gravitino(double: Double, catalogs: list[dict[str, Any]] | None = None) -> w
         told |= double.told.get((request.match_info["schema"], name), {})
         return web.json_response({"code": 0, "table": {**told, "name": name}})
 
-    def changes(key: tuple[str, ...], updates: list[dict[str, str]]) -> None:
-        for one in updates:
-            if one["@type"] == "setProperty":
-                double.changed(key, {one["property"]: one["value"]}, [])
-            elif one["@type"] == "removeProperty":
-                double.changed(key, {}, [one["property"]])
-            else:
-                assert one["@type"] == "rename"
-                double.rename(key[0], key[1], one["newName"])
-
     def dropped(there: bool) -> web.Response:
         return web.json_response({"code": 0, "dropped": there})
 
@@ -356,58 +263,21 @@ def gravitino(double: Double, catalogs: list[dict[str, Any]] | None = None) -> w
     async def schema_of(name: str) -> web.Response:
         return web.json_response({"code": 0, "schema": {"name": name, **double.told[name,]}})
 
-    async def put_schema(request: web.Request) -> web.Response:
-        name = request.match_info["schema"]
-        if name not in double.databases:
-            return error(404, 1003, "NoSuchSchemaException")
-        changes((name,), (await request.json())["updates"])
-        return await schema_of(name)
-
     async def no_schema(request: web.Request) -> web.Response:
         name = request.match_info["schema"]
         if name not in double.databases:
             return dropped(there=False)
-        if double.databases[name] and request.query.get("cascade") != "true":
+        if double.databases[name]:
             return error(409, 1005, "NonEmptySchemaException")
         double.drop_database(name)
         return dropped(there=True)
-
-    async def new_table(request: web.Request) -> web.Response:
-        database, body = request.match_info["schema"], await request.json()
-        if database not in double.databases:
-            return error(404, 1003, "NoSuchSchemaException")
-        if body["name"] in double.databases[database]:
-            return error(409, 1004, "TableAlreadyExistsException")
-        double.databases[database][body["name"]] = "table"
-        double.told[database, body["name"]] = body
-        return web.json_response({"code": 0, "table": body})
-
-    async def put_table(request: web.Request) -> web.Response:
-        key = request.match_info["schema"], request.match_info["table"]
-        tables, updates = double.databases.get(key[0], {}), (await request.json())["updates"]
-        if key[1] not in tables:
-            return error(404, 1003, "NoSuchTableException")
-        if any(one.get("newName") in tables for one in updates):
-            return error(409, 1004, "TableAlreadyExistsException")
-        changes(key, updates)
-        return web.json_response({"code": 0, "table": {}})
-
-    async def no_table(request: web.Request) -> web.Response:
-        key = request.match_info["schema"], request.match_info["table"]
-        there = double.databases.get(key[0], {}).pop(key[1], None) is not None
-        double.told.pop(key, None)
-        return dropped(there)
 
     app = web.Application(middlewares=[guard])
     app.router.add_get(below, listed)
     app.router.add_get(f"{below}/hive/schemas", schemas)
     app.router.add_get(f"{below}/hive/schemas/{{schema}}", schema)
     app.router.add_post(f"{below}/hive/schemas", new_schema)
-    app.router.add_put(f"{below}/hive/schemas/{{schema}}", put_schema)
     app.router.add_delete(f"{below}/hive/schemas/{{schema}}", no_schema)
-    app.router.add_post(f"{below}/hive/schemas/{{schema}}/tables", new_table)
-    app.router.add_put(f"{below}/hive/schemas/{{schema}}/tables/{{table}}", put_table)
-    app.router.add_delete(f"{below}/hive/schemas/{{schema}}/tables/{{table}}", no_table)
     app.router.add_get(f"{below}/hive/schemas/{{schema}}/tables", tables)
     app.router.add_get(f"{below}/hive/schemas/{{schema}}/tables/{{table}}", table)
     return app

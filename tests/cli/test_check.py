@@ -39,11 +39,17 @@ def test_all_faults_of_all_files_come_together(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "c.yaml").write_text("servce: spark\n")
     (tmp_path / "d.yaml").write_text("a: [\n")
     (tmp_path / "e.yaml").write_text("")
+    (tmp_path / "f.yaml").write_text("- a list\n")
+    (tmp_path / "g.yaml").write_text("ledger: {dsn: 'postgresql://u:hunter2@db/x'}\nlisteners: 3\n")
     absent = tmp_path / "absent"
     code = main(["check", "--no-site", "--no-parser", "--json", str(tmp_path), str(absent)])
     assert code == exit_codes.FAULTS
     faults = json.loads(capsys.readouterr().out)["faults"]
+    assert "hunter2" not in str(faults)
     for wanted in (
+        f"{tmp_path}/f.yaml:1: neither settings nor a pack nor a service definition",
+        f"{tmp_path}/g.yaml:1: `ledger.dsn`: a secret must be either `env: NAME` or `file: PATH`",
+        f"{tmp_path}/g.yaml:2: `listeners`: a mapping of keys is needed",
         f"{tmp_path}/a.yaml:5: unknown key `alow`",
         f"{tmp_path}/b.yaml:6:",
         f"{tmp_path}/c.yaml:1: neither a settings file, a policy pack nor a service definition (did you",

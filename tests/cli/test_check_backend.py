@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
 
 from gateway.app import exit_codes
+from gateway.app.checking import BackendCheck, ask_backend
 from gateway.cli import main
+from gateway.model.spark_configuration import NOT_COMPARED
+from gateway.settings.loading import parse_settings
+from tests.backends.fake_connect_server import FakeConnectServer
 from tests.backends.fake_hive_server import Answer, FakeHiveServer
 from tests.speed import patience
 
@@ -109,3 +116,53 @@ def test_it_says_where_spark_was_not_asked_for_what_policies_name(
     assert main(["check", "--no-site", *arguments, str(file)]) == exit_codes.OK
     told = f"tables and columns of policies were not checked against Spark: {why}"
     assert told in capsys.readouterr().out
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """The port of somebody who takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening.getsockname()[1]
+
+
+async def asked(directory: Path, thrift: int, connect: int) -> BackendCheck:
+    (directory / "t").write_text("token")
+    text = f"""\
+backend:
+  thrift: {{host: 127.0.0.1, port: {thrift}}}
+  connect: {{host: 127.0.0.1, port: {connect}, token: {{file: t}}}}
+  connect_timeout_s: 0.5
+listeners: {{connect: {{port: 0}}}}
+"""
+    return await ask_backend(parse_settings(text, "gateway.yaml", directory), reader=NOT_COMPARED)
+
+
+@pytest.mark.parametrize("silent_one", ["thrift", "connect", "both"])
+async def test_each_endpoint_that_does_not_answer_is_told_by_its_address(
+    tmp_path: Path, silent: int, silent_one: str
+) -> None:
+    thrift = silent if silent_one in ("thrift", "both") else 1
+    connect = silent if silent_one in ("connect", "both") else 1
+    told = await asked(tmp_path, thrift, connect)
+    assert told.faults == ()
+    of_thrift, of_connect = told.warnings
+    for port, says in ((thrift, of_thrift), (connect, of_connect)):
+        assert f"`127.0.0.1:{port}`" in says
+        assert ("within 0.5 s" if port == silent else "refused") in says.lower()
+
+
+async def test_a_token_that_spark_refuses_is_a_fault(tmp_path: Path) -> None:
+    """Waiting does not mend it, as it does where Spark is away."""
+
+    async def refuse(_request: bytes, context: Any) -> None:
+        await context.abort(grpc.StatusCode.UNAUTHENTICATED, "no")
+
+    server = FakeConnectServer()
+    server.answers["Config"] = refuse
+    await server.start()
+    try:
+        told = await asked(tmp_path, 1, server.port)
+    finally:
+        await server.stop()
+    assert told.faults == (f"Spark does not accept the gateway's token: `127.0.0.1:{server.port}`",)
+    assert len(told.warnings) == 1

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import asyncpg
 import pytest
 
-from gateway.audit.partitions import days_ahead, make_partitions
+from gateway.audit.shipper import days_ahead, make_partitions
 from gateway.database.migrate import Migration, migrate, migrations
 from gateway.errors import Faults
 

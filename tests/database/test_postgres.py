@@ -19,8 +19,14 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from gateway.database.binaries import Binaries, can_reach, choose, find_binaries, make_reachable
-from gateway.database.postgres import EmbeddedPostgres
+from gateway.database.postgres import (
+    Binaries,
+    EmbeddedPostgres,
+    can_reach,
+    choose,
+    find_binaries,
+    make_reachable,
+)
 from gateway.errors import BackendUnavailable, Faults
 from tests.audit.samples import until
 from tests.speed import patience

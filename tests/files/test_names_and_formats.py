@@ -18,7 +18,7 @@ from gateway.files.formats import (
     find_common_format,
     wide_encoding,
 )
-from gateway.files.whole import choose_whole_format, question
+from gateway.files.looking import build_whole_question, choose_whole_format
 from gateway.model.catalog import TableName
 from gateway.model.files import FileSource, decode_table_name, encode_table_name, require_root, source_of
 from gateway.model.statement import SessionContext
@@ -267,10 +267,12 @@ def test_what_all_lines_tell_of_quotes_is_heeded() -> None:
 
 
 def test_what_all_lines_are_asked_depends_on_the_format() -> None:
-    assert question(Format("parquet")) is None
-    assert question(Format("csv", NO_QUOTES)) is None
-    assert question(Format("csv", {**CSV, "encoding": "UTF-16", "multiLine": "true"})) is None
-    lines, documents = (question(Format("json", options)) for options in ({}, {"multiLine": "true"}))
+    assert build_whole_question(Format("parquet")) is None
+    assert build_whole_question(Format("csv", NO_QUOTES)) is None
+    assert build_whole_question(Format("csv", {**CSV, "encoding": "UTF-16", "multiLine": "true"})) is None
+    lines, documents = (
+        build_whole_question(Format("json", options)) for options in ({}, {"multiLine": "true"})
+    )
     assert lines is not None
     assert documents is not None
     assert "lag(" in documents

@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 from prometheus_client import CollectorRegistry
 
-from gateway.app.datasets_metrics import DatasetsCollector
+from gateway.app.state_metrics import StateCollector, dataset_gauges
 from gateway.database.migrate import migrate
 from gateway.errors import BackendUnavailable
 from gateway.files.found import no_tables
@@ -181,7 +181,7 @@ async def test_what_walks_found_is_counted_and_what_failed_is_told(
         assert await mine.walk()
         await mine.count()
         registry = CollectorRegistry()
-        registry.register(DatasetsCollector(mine))
+        registry.register(StateCollector(lambda: dataset_gauges(mine)))
         names = ("sluice_source_found", "sluice_source_walk_trouble", "sluice_datasets_changed")
         return tuple(registry.get_sample_value(name, {"source": "lake"}) for name in names)
 

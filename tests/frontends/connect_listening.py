@@ -12,15 +12,16 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from gateway.frontends.authentication import Authenticator, LoginLimits
+from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connect_server import Certificate, ConnectLimits, ConnectServer
 from gateway.frontends.connection_limits import ConnectionLimiter, ConnectionLimits
+from gateway.frontends.guessing import FailedLogins, LoginLimits
 from gateway.frontends.tokens import new_token
 from gateway.frontends.users import User
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.wire.connect import METHODS, pb
-from tests.frontends.listening import user
+from tests.frontends.listening import chain_of, user
 from tests.session.fakes import World
 from tests.speed import patience
 
@@ -101,10 +102,10 @@ class Listening:
         self.server = ConnectServer(
             self.service,
             Authenticator(
-                lambda: self.users,
+                chain_of(lambda: self.users, clock=lambda: self.now),
                 recorder=self.world.sessions.recorder,
                 metrics=self.world.sessions.metrics,
-                limits=logins,
+                guesses=FailedLogins(logins, clock=lambda: self.now),
                 clock=lambda: self.now,
             ),
             door=ConnectionLimiter("connect", doors),

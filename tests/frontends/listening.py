@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, TypeVar
 
 import argon2
 
-from gateway.frontends.authentication import Authenticator, LoginLimits
+from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connection_limits import ConnectionLimiter, ConnectionLimits
+from gateway.frontends.guessing import FailedLogins, LoginLimits
+from gateway.frontends.login_chain import LoginChain, LoginMechanism
+from gateway.frontends.login_mechanisms import PasswordLogins, TokenLogins
 from gateway.frontends.thrift_binary import ThriftBinaryServer, ThriftLimits
 from gateway.frontends.thrift_service import ThriftService
-from gateway.frontends.users import User
+from gateway.frontends.users import User, Users
 from gateway.model.principal import Principal
 from gateway.session.limits import SessionLimits
 from gateway.session.ports import Backend, FrameSink, RelayedFrame
@@ -43,6 +47,18 @@ def user(name: str, password: str, *groups: str) -> User:
     return User(principal=Principal(user=name, groups=frozenset(groups)), password_hash=CHEAP.hash(password))
 
 
+def chain_of(
+    users: Callable[[], Users],
+    *more: LoginMechanism,
+    clock: Callable[[], float] = time.monotonic,
+    remember_s: float = 60.0,
+) -> LoginChain:
+    """The ways to log in of a user file, and more."""
+    alone = not any("PLAIN" in one.kinds for one in more)
+    passwords = PasswordLogins(users, alone=alone, remember_s=remember_s)
+    return LoginChain(users, [TokenLogins(users), passwords, *more], clock=clock)
+
+
 class Gateway:
     """A running frontend; `world` has the fakes behind it."""
 
@@ -52,15 +68,18 @@ class Gateway:
         limits: ThriftLimits | None = None,
         logins: LoginLimits | None = None,
         doors: ConnectionLimits | None = None,
+        remember_s: float = 60.0,
+        mechanisms: Sequence[LoginMechanism] = (),
     ) -> None:
         self.world = world
         self.users = {"bob": user("bob", "secret", "analysts"), "alice": user("alice", "wonder")}
         self.now = 1000.0
+        self.chain = chain_of(lambda: self.users, *mechanisms, clock=lambda: self.now, remember_s=remember_s)
         self.authenticator = Authenticator(
-            lambda: self.users,
+            self.chain,
             recorder=world.sessions.recorder,
             metrics=world.sessions.metrics,
-            limits=logins,
+            guesses=FailedLogins(logins, clock=lambda: self.now),
             clock=lambda: self.now,
         )
         service = ThriftService(
@@ -93,9 +112,10 @@ async def listening(
     ssl: Any = None,
     backend: Backend | None = None,
     doors: ConnectionLimits | None = None,
+    mechanisms: Sequence[LoginMechanism] = (),
 ) -> AsyncIterator[Gateway]:
     world = World(sessions, backend)
-    gateway = Gateway(world, limits, logins, doors)
+    gateway = Gateway(world, limits, logins, doors, mechanisms=mechanisms)
     gateway.port = await gateway.server.start("127.0.0.1", 0, ssl=ssl)
     try:
         yield gateway

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from gateway.errors import AuthenticationFailed
-from gateway.frontends import authentication
-from gateway.frontends.authentication import LoginLimits
+from gateway.frontends import login_mechanisms
+from gateway.frontends.guessing import LoginLimits
 from gateway.model.credentials import Password
 from gateway.model.statement import Client
 from tests.frontends.listening import CHEAP, Gateway, user
@@ -22,13 +22,13 @@ class Counting:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.stored: list[str] = []
-        real = authentication.fits
+        real = login_mechanisms.fits
 
         def count(stored: str, password: str) -> bool:
             self.stored.append(stored)
             return real(stored, password)
 
-        monkeypatch.setattr(authentication, "fits", count)
+        monkeypatch.setattr(login_mechanisms, "fits", count)
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> Counting:
     return Counting(monkeypatch)
 
 
-def gateway(**limits: float) -> Gateway:
-    return Gateway(World(), logins=LoginLimits(**limits))  # type: ignore[arg-type]
+def gateway(*, remember_s: float = 60.0, **limits: float) -> Gateway:
+    return Gateway(World(), logins=LoginLimits(**limits), remember_s=remember_s)  # type: ignore[arg-type]
 
 
 async def test_the_principal_has_the_files_groups(verified: Counting) -> None:
@@ -147,7 +147,7 @@ async def test_those_who_are_known_get_in_past_a_block() -> None:
 async def test_failures_of_long_ago_do_not_count() -> None:
     here = gateway(failures=2, window_s=60)
     for _ in range(4):
-        with pytest.raises(AuthenticationFailed, match="wrong"):
+        with pytest.raises(AuthenticationFailed, match="invalid"):
             await here.authenticator.login(Password("bob", "wrong"), HERE)
         here.now += 61
 
@@ -161,7 +161,7 @@ async def test_nothing_recorded_holds_the_password() -> None:
     assert [e.body["result"] for e in events] == [1, 0]
     assert "secret" not in repr(events)
     assert "hunter2" not in repr(events)
-    assert all(b"secret" not in key for key in here.authenticator._remembered)
+    assert all(b"secret" not in key for key in here.chain.remembered._known)
 
 
 def test_the_cheap_hashes_of_these_tests_are_cheap() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from gateway import errors
 from gateway.errors import SluiceError
-from gateway.frontends.authentication import LoginLimits
 from gateway.frontends.connect_server import ConnectLimits
 from gateway.frontends.connect_status import REFUSALS, internal_error, status_of
+from gateway.frontends.guessing import LoginLimits
 from gateway.session.failures import StatementFailed
 from gateway.wire.connect import MAX_BYTES, MAX_DEPTH, MAX_MESSAGES
 from gateway.wire.protobuf import ProtobufError

@@ -14,8 +14,8 @@ import grpc.aio
 import pytest
 from pyspark.sql.connect.proto import base_pb2, base_pb2_grpc
 
-from gateway.frontends.authentication import LoginLimits
 from gateway.frontends.connect_server import ConnectLimits
+from gateway.frontends.guessing import LoginLimits
 from gateway.frontends.tokens import new_token
 from gateway.frontends.users import User
 from gateway.wire.connect import METHODS
@@ -123,10 +123,10 @@ async def test_wrong_logins_are_told_apart_from_refusals_and_tell_what_to_do() -
             ((("authorization", "Bearer bob:"),), "invalid user name or password"),
             ((("authorization", "Bearer nobody:secret"),), "invalid user name or password"),
             ((("authorization", "Bearer :secret"),), "the user name before the colon is empty"),
-            ((("authorization", "Bearer"),), "neither Bearer nor Basic"),
-            ((("authorization", "Digest x"),), "neither Bearer nor Basic"),
-            ((("authorization", "Basic !!!"),), "not base64"),
-            ((("authorization", basic("bob")),), "not `USER:PASSWORD`"),
+            ((("authorization", "Bearer"),), "is not supported"),
+            ((("authorization", "Digest x"),), "is not supported"),
+            ((("authorization", "Basic !!!"),), "in base64"),
+            ((("authorization", basic("bob")),), "must have `USER:PASSWORD`"),
             ((("authorization", f"Bearer {here.token}x"),), "the token is unknown or was revoked"),
             ((("authorization", f"Bearer {here.token[:-1]}"),), "the token is unknown or was revoked"),
             (here.bearer * 2, "more than one `authorization`"),

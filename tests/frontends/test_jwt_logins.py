@@ -22,12 +22,13 @@ from gateway.frontends.jwt_logins import (
     JwtRules,
     TokenRefused,
     fetch_json,
-    looks_like_jwt,
 )
+from gateway.frontends.login_chain import looks_like_jwt
+from gateway.frontends.login_mechanisms import IssuerLogins
 from gateway.model.credentials import Bearer, Password
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
-from tests.frontends.listening import user
+from tests.frontends.listening import chain_of, user
 from tests.session.fakes import World
 
 ISSUER = "https://login.example/realms/main"
@@ -234,10 +235,9 @@ class Endpoint:
         self.identities = Identities(lambda: self.in_file, clock=lambda: self.issuer.now)
         self.in_file: Mapping[str, Principal] = {}
         self.authenticator = Authenticator(
-            lambda: self.users,
+            chain_of(lambda: self.users, IssuerLogins(self.issuer.logins())),
             recorder=self.world.sessions.recorder,
             metrics=self.world.sessions.metrics,
-            jwt=self.issuer.logins(),
             identities=self.identities,
         )
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.errors import BackendUnavailable
-from gateway.frontends.authentication import LoginLimits
 from gateway.frontends.connection_limits import ConnectionLimits
+from gateway.frontends.guessing import LoginLimits
 from gateway.frontends.thrift_binary import ThriftLimits
 from gateway.model.statement import UseNamespace
 from gateway.session.limits import SessionLimits

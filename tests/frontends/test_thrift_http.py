@@ -14,8 +14,8 @@ import aiohttp
 import pytest
 
 from gateway.errors import BackendUnavailable
-from gateway.frontends.authentication import LoginLimits
 from gateway.frontends.connection_limits import ConnectionLimiter
+from gateway.frontends.guessing import LoginLimits
 from gateway.frontends.login_cookies import NAME, LoginCookies
 from gateway.frontends.thrift_http import HttpLimits, ThriftHttpServer
 from gateway.frontends.tokens import new_token

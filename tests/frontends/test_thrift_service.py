@@ -136,7 +136,7 @@ def test_the_configuration_is_an_allow_list() -> None:
     )
     assert opening.database == "hr"
     assert opening.settings == {"spark.sql.shuffle.partitions": "4"}
-    assert opening.hostile == ()
+    assert opening.acts_as == ()
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import asyncpg
 import orjson
 
 from gateway.audit.chain import Head, digest, start
-from gateway.audit.partitions import make_partitions
 from gateway.audit.rows import COLUMNS, encode_event, row
+from gateway.audit.shipper import make_partitions
 from gateway.database.migrate import migrate
 from gateway.model.audit import AuditEvent
 from gateway.session import audit_records

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from gateway.audit.archived import Archive
 from gateway.audit.erasing import erase, without_texts
-from gateway.audit.partitions import make_partitions
 from gateway.audit.seals import make_seal
+from gateway.audit.shipper import make_partitions
 from gateway.audit.verify import verify
 from gateway.audit.walking import Kind, Verified
 from gateway.errors import LedgerUnavailable

@@ -201,7 +201,7 @@ async def test_what_a_statement_changes_is_known_to_the_session(
 async def test_nobody_sets_what_shapes_reading_whatever_a_policy_says(
     world: World, reader: ReaderPool
 ) -> None:
-    legacy = ("spark.sql.legacy.timeParserPolicy", "spark.sql.optimizer.excludedRules")
+    legacy = ("spark.sql.legacy.useV1Command", "spark.sql.optimizer.excludedRules")
     for key in (*READING_SETTINGS, *legacy):
         for text in (f"SET {key}=x", f"RESET {key}"):
             assert isinstance(await judged(world, reader, text), Refused), text

@@ -251,6 +251,19 @@ async def of_text(reader: ReaderPool, text: str, view: Frame) -> Usage | Silent:
     return await of_plan(reader, message(sql(text.format(v=name), views={name: view})))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT b AS a, max(c) FROM t GROUP BY b, a HAVING a + 1 > 1",
+        "SELECT b AS a FROM t ORDER BY a + 1",
+        "TABLE t UNION ALL TABLE t",
+        "SELECT a FROM t QUALIFY row_number() OVER (ORDER BY b) = 1",
+    ],
+)
+async def test_a_text_within_a_plan_is_counted_as_by_itself(reader: ReaderPool, text: str) -> None:
+    assert await of(reader, sql(text).limit(1)) == await in_sql(reader, text)
+
+
 async def test_expressions_with_subqueries(reader: ReaderPool) -> None:
     usage = await of(reader, t.filter("a IN (SELECT id FROM u WHERE u.d = t.b)").select("c"))
     assert columns(usage) == ("a b c", "a b c", "a b")

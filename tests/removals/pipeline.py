@@ -889,4 +889,39 @@ REMOVALS = (
         Condition('{policy.get("createdBy"), policy.get("updatedBy")} == {principal.user}'),
         "admin.ranger.test_authors",
     ),
+    Removal(
+        "policy-beside-variables", "no word of a policy is a variable", Never(), "pipeline.test_own_names"
+    ),
+    Removal(
+        "lived-on-variables",
+        "variables that nobody knows close what has policies",
+        Never(),
+        "pipeline.test_own_names",
+    ),
+    Removal(
+        "view-beside-variables",
+        "no word of a view that is written out is a variable",
+        Becomes("body"),
+        "pipeline.test_own_names",
+    ),
+    Removal("immediate-text-known", "a text that is computed is not run", Never(), "pipeline.test_own_names"),
+    Removal(
+        "immediate-arguments-literal", "arguments of USING are literals", Never(), "pipeline.test_own_names"
+    ),
+    Removal("immediate-markers", "markers stand where a value may", Never(), "pipeline.test_own_names"),
+    Removal(
+        "immediate-into-query", "EXECUTE IMMEDIATE … INTO takes a query", Never(), "pipeline.test_own_names"
+    ),
+    Removal(
+        "execute-short-function",
+        "functions by short names want execute",
+        Deleted(),
+        "pipeline.test_own_names",
+    ),
+    Removal(
+        "short-function-absent",
+        "a function that may not be called is not there",
+        Never(),
+        "pipeline.test_own_names",
+    ),
 )

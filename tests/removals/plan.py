@@ -57,6 +57,12 @@ REMOVALS = (
         "plan.test_lowering",
     ),
     Removal(
+        "plan-text-as-sql",
+        "conditions in a text within a plan are on what they are on in SQL",
+        Never(),
+        "plan.test_analyse",
+    ),
+    Removal(
         "join-column-known",
         "a column to join by that no side is known to have is not sure",
         Never(),

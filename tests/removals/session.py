@@ -7,6 +7,7 @@ from tests.removals.operations import (
     Argument,
     Becomes,
     Deleted,
+    DropArgument,
     DropOperand,
     Never,
     Operand,
@@ -215,5 +216,44 @@ REMOVALS = (
         "a view has the files of the views and relations that it was made of",
         Becomes("cleared.names"),
         "session.test_datasets",
+    ),
+    Removal(
+        "variable-known-before", "a variable is known before it is there", Deleted(), "session.test_own_names"
+    ),
+    Removal(
+        "values-of-variables",
+        "what came of the value of a variable ends with it",
+        Never(),
+        "session.test_own_names",
+    ),
+    Removal(
+        "variables-judged-again", "values of variables are judged again", Never(), "session.test_own_names"
+    ),
+    Removal(
+        "variables-marked",
+        "a session of Spark Connect says that it has variables",
+        Deleted(),
+        "session.test_own_names",
+    ),
+    Removal(
+        "dropped-function-unknown",
+        "a dropped function is not called by its name",
+        Never(),
+        "session.test_own_names",
+    ),
+    Removal(
+        "function-of-view-dropped",
+        "a function that a view calls is not dropped",
+        Never(),
+        "session.test_own_names",
+    ),
+    Removal(
+        "view-beside-variables-of-now",
+        "a view is made again beside the variables of then",
+        DropArgument(0),
+        "session.test_own_names",
+    ),
+    Removal(
+        "names-by-string", "names that strings give are names, too", Becomes("text"), "session.test_own_names"
     ),
 )

@@ -736,7 +736,6 @@ REMOVALS = (
     ),
     Removal("secret-settings", "secrets among settings", Never(), "pipeline.test_settings"),
     Removal("drop-builtin-function", "built-in functions are not dropped", Never(), "sql.test_classify"),
-    Removal("drop-registered-function", "registered functions are not dropped", Never(), "sql.test_classify"),
     Removal("use-unknown-catalog", "catalogs that are not configured", Never(), "pipeline.test_pipeline"),
     Removal(
         "list-database", "lists of a database want to know of it", DropElement(0), "pipeline.test_pipeline"
@@ -952,5 +951,45 @@ REMOVALS = (
         "a function without a database may be Spark's or the session's",
         Never(),
         "pipeline.test_judge_services",
+    ),
+    Removal("variable-plain-name", "variables have plain names", Never(), "pipeline.test_own_names"),
+    Removal(
+        "function-body-tables", "the body of a function reads no table", Never(), "pipeline.test_own_names"
+    ),
+    Removal("function-body-identity", "nor asks who the user is", Never(), "pipeline.test_own_names"),
+    Removal(
+        "function-body-functions", "and calls functions of Spark alone", Never(), "pipeline.test_own_names"
+    ),
+    Removal(
+        "create-function-privilege", "functions are made by who may", Becomes("[]"), "pipeline.test_own_names"
+    ),
+    Removal(
+        "replace-function-drops", "and replaced by who may drop them", Deleted(), "pipeline.test_own_names"
+    ),
+    Removal(
+        "temporary-function-builtin",
+        "no temporary function is called as one of Spark",
+        Never(),
+        "pipeline.test_own_names",
+    ),
+    Removal("xml-options", "options of XML functions read files", Never(), "pipeline.test_own_names"),
+    Removal(
+        "described-function-pinned",
+        "the function that is described is the one that was judged",
+        Becomes("Required(privileges=(wanted,))"),
+        "pipeline.test_own_names",
+    ),
+    Removal(
+        "analyze-every-table", "ANALYZE TABLES wants alter on all", DropArgument(0), "pipeline.test_own_names"
+    ),
+    Removal(
+        "list-files-privilege",
+        "files of others are listed with a grant",
+        DropArgument(0),
+        "pipeline.test_own_names",
+    ),
+    Removal("legacy-settings-listed", "settings of old that may be set", Never(), "pipeline.test_own_names"),
+    Removal(
+        "unplaced-call", "a call that is not written literally is refused", Never(), "pipeline.test_own_names"
     ),
 )

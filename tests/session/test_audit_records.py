@@ -16,7 +16,7 @@ from gateway.model.decision import ColumnMask, Decision, PolicyRef, RowFilter
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.statement import Cleared, Client, Refused, ScanRecord, SessionContext, Statement
-from gateway.session import audit_parts, audit_records
+from gateway.session import audit_records
 
 BOB = Principal(user="bob", groups=frozenset({"staff", "eu"}), roles=frozenset({"analyst"}))
 TABLE = Resource.table("spark_catalog", "hr", "employee")
@@ -225,10 +225,10 @@ def test_time_has_microseconds_and_a_z() -> None:
 def test_what_a_resource_is_shared_in_stands_with_its_decision() -> None:
     shared = replace(decision("name"), datasets=("campaign",), projects=("spring",))
     verdict = replace(cleared(), decisions=(shared, decision("ssn")))
-    told = audit_parts.of_decisions(verdict.decisions, "bob")
+    told = audit_records.of_decisions(verdict.decisions, "bob")
     assert [(one["columns"], one.get("datasets"), one.get("projects")) for one in told] == [
         (["name"], ["campaign"], ["spring"]),
         (["ssn"], None, None),
     ]
-    summary = audit_parts.ranger_summary(verdict)
+    summary = audit_records.ranger_summary(verdict)
     assert (summary["datasets"], summary["projects"]) == (["campaign"], ["spring"])

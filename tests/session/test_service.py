@@ -34,7 +34,7 @@ from gateway.session.metadata import Patterns
 from gateway.session.open_sessions import OpenSessions
 from gateway.session.operation import Batch
 from gateway.session.ports import BackendError
-from gateway.session.session import _references
+from gateway.session.words import mentions
 from tests.session.fakes import ALICE, BOB, CLIENT, Sink, World, until
 from tests.speed import patience
 
@@ -57,7 +57,7 @@ async def fetch(world: World, operation: Handle, max_rows: int = 100, orientatio
 
 async def test_a_login_that_spark_does_not_answer_ends_and_says_why() -> None:
     """Whether it is silent when it should open the session, or at the statements that begin it."""
-    world = World(SessionLimits(login_s=0.05, close_timeout_s=0.05))
+    world = World(SessionLimits(login_s=0.05, close_timeout_s=patience(600)))
     world.backend.silent = asyncio.Event()
     with pytest.raises(BackendUnavailable, match=r"within 0\.05 s \(`backend\.login_timeout_s`\)"):
         await open_session(world)
@@ -945,7 +945,7 @@ async def test_a_chain_under_another_mask_is_made_again_in_order() -> None:
     ],
 )
 def test_a_mention_is_found_however_it_is_written(name: str, text: str, mentioned: bool) -> None:
-    assert _references(text, name) is mentioned
+    assert mentions(text, name) is mentioned
 
 
 # -- answers and fetching ----------------------------------------------------------------------------------

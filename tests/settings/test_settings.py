@@ -131,7 +131,7 @@ def test_there_is_a_door_for_spark_connect_where_it_is_named() -> None:
         ),
         (
             "listeners: {connect: {}}\nbackend: {connect: {host: s, token: hunter2}}",
-            "`backend.connect.token`: input should be a valid dictionary or instance of Secret",
+            "`backend.connect.token`: a secret must be either `env: NAME` or `file: PATH`",
         ),
     ],
 )

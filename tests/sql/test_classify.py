@@ -68,7 +68,11 @@ async def test_a_clause_of_a_table_that_is_not_known_is_refused() -> None:
     [
         ("INSERT INTO t REPLACE WHERE x = 1 SELECT * FROM u", None, "raw rows"),
         ("DROP TEMPORARY FUNCTION abs", None, "built in"),
-        ("DROP TEMPORARY FUNCTION f", SparkHandle("function", "f"), "this session registered"),
+        (
+            "CREATE OR REPLACE TEMPORARY FUNCTION f() RETURNS TABLE (y INT) RETURN SELECT 1",
+            SparkHandle("function", "f"),
+            "another kind of function",
+        ),
     ],
 )
 async def test_commands_that_are_refused(

@@ -46,7 +46,7 @@ def test_no_function_is_both_allowed_and_refused() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["reflect", "java_method", "try_reflect", "input_file_name", "from_xml", "xpath_string", "from_avro"],
+    ["reflect", "java_method", "try_reflect", "input_file_name", "xpath", "xpath_string", "from_avro"],
 )
 def test_functions_that_reach_out_are_refused_with_the_reason(name: str) -> None:
     assert builtin_refusal(name) == REFUSED_FUNCTIONS[name]

@@ -105,7 +105,7 @@ async def test_a_column_may_flow_both_ways(reader: ReaderPool) -> None:
     ("sql", "why"),
     [
         ("SELECT TRANSFORM(x) USING 'cat' AS (n string) FROM a", "does not understand"),
-        ("SELECT x FROM a JOIN IDENTIFIER('b' || '')", "a name is not literal"),
+        ("SELECT x FROM a JOIN IDENTIFIER(upper('b'))", "a name is not literal"),
         ("SELECT nothing FROM a", "is not in any relation"),
         ("INSERT INTO c SELECT x, y, z FROM a", "2 columns, but the query 3"),
         ("SELECT * FROM a NATURAL JOIN unknown1", "unknown columns"),

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from gateway.model.credentials import Password
 from gateway.wire import MalformedMessage, sasl
 from gateway.wire.frames import FrameSplitter, frame
-from gateway.wire.sasl import HandshakeRefused, PlainClient, PlainServer, Status, step
+from gateway.wire.sasl import (
+    GSSAPI,
+    PLAIN,
+    HandshakeRefused,
+    PlainClient,
+    SaslServer,
+    SaslToken,
+    Status,
+    step,
+)
 
 
 def whole(data: bytes) -> Iterator[bytes]:
@@ -32,8 +41,8 @@ def login(
     return step(Status.START, b"PLAIN") + step(last, authzid + b"\0" + user + b"\0" + password)
 
 
-def run(server: PlainServer, data: bytes, feed: Feed) -> Password | HandshakeRefused | None:
-    answer: Password | HandshakeRefused | None = None
+def run(server: SaslServer, data: bytes, feed: Feed) -> Password | SaslToken | HandshakeRefused | None:
+    answer: Password | SaslToken | HandshakeRefused | None = None
     for chunk in feed(data):
         if isinstance(answer, HandshakeRefused):
             break
@@ -46,7 +55,7 @@ def run(server: PlainServer, data: bytes, feed: Feed) -> Password | HandshakeRef
 @pytest.mark.parametrize("authzid", [b"", b"bob"])
 @pytest.mark.parametrize("early", [b"", b"\x00\x00\x00\x01x"])
 def test_a_login_is_read_and_accepted(feed: Feed, last: Status, authzid: bytes, early: bytes) -> None:
-    server = PlainServer()
+    server = SaslServer()
     answer = run(server, login(last=last, authzid=authzid) + early, feed)
     assert answer == Password("bob", "pw")
     assert server.accept() == (b"\x05\x00\x00\x00\x00", early)
@@ -82,7 +91,7 @@ BAD_LOGINS = {
 @feeds
 @pytest.mark.parametrize("case", BAD_LOGINS)
 def test_a_bad_handshake_is_refused_with_a_reply(feed: Feed, case: str) -> None:
-    server = PlainServer()
+    server = SaslServer()
     answer = run(server, BAD_LOGINS[case] + b"trailing", feed)
     assert isinstance(answer, HandshakeRefused)
     assert answer.reply == step(Status.BAD, answer.reason.encode())
@@ -96,23 +105,23 @@ def test_a_handshake_that_stops_early_waits_without_an_answer(case: str) -> None
     """Nothing is decided by fewer bytes than it takes; a prefix of a good login is never refused."""
     data = login() if case == "good" else BAD_LOGINS[case]
     for end in range(len(data)):
-        answer = PlainServer().receive(data[:end])
+        answer = SaslServer().receive(data[:end])
         assert answer is None or isinstance(answer, HandshakeRefused)
         if case == "good":
             assert answer is None
 
 
 def test_what_comes_before_the_verdict_is_bounded() -> None:
-    server = PlainServer(max_early_bytes=10)
+    server = SaslServer(max_early_bytes=10)
     assert isinstance(server.receive(login()), Password)
     assert server.receive(b"x" * 10) is None
     assert isinstance(server.receive(b"x"), HandshakeRefused)
-    server = PlainServer(max_early_bytes=10)
+    server = SaslServer(max_early_bytes=10)
     assert isinstance(server.receive(login() + b"x" * 11), HandshakeRefused)
 
 
 def test_a_refused_login_is_told_so() -> None:
-    server = PlainServer()
+    server = SaslServer()
     assert isinstance(server.receive(login()), Password)
     assert (
         server.refuse("Error validating the login").reply == b"\x03\x00\x00\x00\x1aError validating the login"
@@ -123,7 +132,7 @@ def test_a_refused_login_is_told_so() -> None:
 
 def test_nothing_is_accepted_before_there_are_credentials() -> None:
     with pytest.raises(RuntimeError):
-        PlainServer().accept()
+        SaslServer().accept()
 
 
 def test_a_password_is_not_in_the_repr() -> None:
@@ -131,12 +140,12 @@ def test_a_password_is_not_in_the_repr() -> None:
 
 
 def test_an_empty_password_is_for_the_authenticator_to_refuse() -> None:
-    assert PlainServer().receive(login(password=b"")) == Password("bob", "")
+    assert SaslServer().receive(login(password=b"")) == Password("bob", "")
 
 
 @given(st.lists(st.binary(max_size=40), max_size=20))
 def test_random_handshakes_give_an_answer_or_none(chunks: list[bytes]) -> None:
-    server = PlainServer()
+    server = SaslServer()
     for chunk in chunks:
         if server.done:
             break
@@ -145,7 +154,7 @@ def test_random_handshakes_give_an_answer_or_none(chunks: list[bytes]) -> None:
 
 @feeds
 def test_our_client_logs_in_to_our_server(feed: Feed) -> None:
-    client, server = PlainClient("bob é", "pw"), PlainServer()
+    client, server = PlainClient("bob é", "pw"), SaslServer()
     assert run(server, client.start(), feed) == Password("bob é", "pw")
     reply, early = server.accept()
     assert early == b""
@@ -222,3 +231,27 @@ def test_only_bytes_that_came_are_kept() -> None:
     splitter = FrameSplitter(1 << 30)
     assert splitter.feed(b"\x3f\xff\xff\xff") == []
     assert splitter.pending == 4
+
+
+# -- GSSAPI: tokens to and fro -------------------------------------------------------------------------------
+
+
+def test_tokens_go_to_and_fro_until_the_login_is_decided() -> None:
+    server = SaslServer((PLAIN, GSSAPI))
+    assert server.receive(step(Status.START, b"GSSAPI") + step(Status.OK, b"one")) == SaslToken(b"one")
+    assert server.challenge(b"more") == step(Status.OK, b"more")
+    assert server.receive(b"") is None
+    assert server.receive(step(Status.COMPLETE, b"") + b"early") == SaslToken(b"")
+    assert server.accept() == (step(Status.COMPLETE), b"early")
+    with pytest.raises(RuntimeError):
+        server.challenge(b"more")
+
+
+def test_a_mechanism_that_is_not_taken_and_one_that_is_changed_are_refused() -> None:
+    refused = SaslServer().receive(step(Status.START, b"GSSAPI"))
+    assert isinstance(refused, HandshakeRefused)
+    assert "supports PLAIN" in refused.reason
+    server = SaslServer((PLAIN, GSSAPI))
+    server.receive(step(Status.START, b"GSSAPI") + step(Status.OK, b"one"))
+    server.challenge(b"more")
+    assert isinstance(server.receive(step(Status.START, b"PLAIN")), HandshakeRefused)

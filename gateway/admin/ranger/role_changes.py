@@ -24,7 +24,6 @@ def with_members(
 
 
 def without_members(role: Mapping[str, Any], members: Mapping[str, Iterable[str]]) -> Object:
-    """Return the role without these members."""
     changed: Object = dict(role)
     for kind in KINDS:
         gone = set(members.get(kind) or ())

@@ -6,7 +6,6 @@ it commits. Readers see one instant and wait for nobody.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -16,8 +15,7 @@ import orjson
 
 from gateway.admin.ranger.kinds import GATEWAY
 from gateway.admin.ranger.transactions import ReadTransaction, WriteTransaction, as_text
-from gateway.database.connections import open_pool
-from gateway.database.migrate import migrate
+from gateway.database.migrate import LazyPool, migrate
 
 _LOCK = 0x736C756963652052
 """Key of the advisory lock under which policies change (`sluice R` in ASCII)."""
@@ -36,25 +34,20 @@ class Store:
         timeout_s: float = 30.0,
     ) -> None:
         """`prepare` puts in what is there from the beginning, in the gateway's own name."""
-        self._dsn = dsn
         self._prepare = prepare
         self._clock = clock
-        self._connections = connections
-        self._timeout_s = timeout_s
-        self._pool: Any = None
-        self._opening = asyncio.Lock()
+        self._pool = LazyPool(
+            dsn, "sluice-admin", most=connections, timeout_s=timeout_s, prepare=self._make_ready
+        )
 
     async def close(self) -> None:
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            pool.terminate()
+        self._pool.close()
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[ReadTransaction]:
         """Yield one instant to read from. Raises OSError, TimeoutError or asyncpg's errors."""
-        pool = await self._open()
         async with (
-            pool.acquire(timeout=self._timeout_s) as connection,
+            self._pool.acquire() as connection,
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
             yield ReadTransaction(connection)
@@ -62,48 +55,35 @@ class Store:
     @asynccontextmanager
     async def writing(self, who: str) -> AsyncIterator[WriteTransaction]:
         """Yield a change; it is committed when the block ends well. Other writers wait meanwhile."""
-        pool = await self._open()
-        async with pool.acquire(timeout=self._timeout_s) as connection, connection.transaction():
+        async with self._pool.acquire() as connection, self._change(connection, who) as change:
+            yield change
+
+    @asynccontextmanager
+    async def _change(self, connection: Any, who: str) -> AsyncIterator[WriteTransaction]:
+        async with connection.transaction():
             await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
             yield WriteTransaction(connection, who, int(self._clock() * 1000))
 
+    async def _make_ready(self, connection: Any) -> None:
+        await migrate(connection)
+        if self._prepare is not None:
+            async with self._change(connection, GATEWAY) as change:
+                await self._prepare(change)
+
     async def saw_plugin(self, service: str, plugin: str, address: str, info: Mapping[str, Any]) -> None:
         """Note that a plugin asked; it has no history and waits for no writer."""
-        pool = await self._open()
         now = int(self._clock() * 1000)
-        await pool.execute(
-            "INSERT INTO sluice.ranger_plugin AS p (service, plugin, address, created_ms, updated_ms, info)"
-            " VALUES ($1, $2, $3, $4, $4, $5) ON CONFLICT (service, plugin)"
-            " DO UPDATE SET address = $3, updated_ms = $4, info = p.info || $5",
-            service,
-            plugin,
-            address,
-            now,
-            as_text(dict(info)),
-        )
+        async with self._pool.acquire() as connection:
+            await connection.execute(
+                "INSERT INTO sluice.ranger_plugin AS p"
+                " (service, plugin, address, created_ms, updated_ms, info)"
+                " VALUES ($1, $2, $3, $4, $4, $5) ON CONFLICT (service, plugin)"
+                " DO UPDATE SET address = $3, updated_ms = $4, info = p.info || $5",
+                *(service, plugin, address, now, as_text(dict(info))),
+            )
 
     async def plugins(self) -> list[dict[str, Any]]:
         """Return who downloads: id, service, plugin, address, created_ms, updated_ms, info."""
-        pool = await self._open()
-        rows = await pool.fetch("SELECT * FROM sluice.ranger_plugin ORDER BY id")
+        async with self._pool.acquire() as connection:
+            rows = await connection.fetch("SELECT * FROM sluice.ranger_plugin ORDER BY id")
         return [{**dict(row), "info": orjson.loads(row["info"])} for row in rows]
-
-    async def _open(self) -> Any:
-        async with self._opening:
-            if self._pool is None:
-                self._pool = await self._connect()
-            return self._pool
-
-    async def _connect(self) -> Any:
-        pool = await open_pool(self._dsn, "sluice-admin", most=self._connections, timeout_s=self._timeout_s)
-        try:
-            async with pool.acquire() as connection:
-                await migrate(connection)
-                if self._prepare is not None:
-                    async with connection.transaction():
-                        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-                        await self._prepare(WriteTransaction(connection, GATEWAY, int(self._clock() * 1000)))
-        except BaseException:
-            pool.terminate()
-            raise
-        return pool

@@ -47,7 +47,6 @@ class ReadTransaction:
         return True
 
     async def get(self, kind: ObjectKind, id_: int) -> Body | None:
-        """Return the object with the id."""
         return _one(await self._rows("kind = $1 AND id = $2", kind, id_))
 
     async def find_named(
@@ -137,11 +136,6 @@ class ReadTransaction:
             tag_service,
         )
         return [row["name"] for row in rows]
-
-    async def count(self, kind: ObjectKind, *, service: str) -> int:
-        """Return how many objects of a kind a service has."""
-        query = "SELECT count(*) FROM sluice.ranger_object WHERE kind = $1 AND service = $2"
-        return int(await self._connection.fetchval(query, kind, service))
 
     async def version(self, service: str, what: What) -> Version:
         """Return the version that plugins of a service ask with."""

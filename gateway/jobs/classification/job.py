@@ -86,7 +86,6 @@ class ClassifyOptions:
 
 
 def classify(options: ClassifyOptions) -> Job:
-    """Return the job."""
     return Job(
         name="classify",
         version=VERSION,

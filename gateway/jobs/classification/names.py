@@ -178,7 +178,6 @@ class Phrase:
         return not self.alone or all(any(word in allowed for allowed in self.lists) for word in rest)
 
     def is_within(self, name: Sequence[str]) -> bool:
-        """Whether a name has it."""
         if self.lists:
             return self._has_all(name)
         wanted = self.words

@@ -88,7 +88,6 @@ class RecommendOptions:
 
 
 def recommend(options: RecommendOptions) -> Job:
-    """Return the job."""
     return Job(
         name="recommend",
         version=VERSION,

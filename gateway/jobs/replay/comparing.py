@@ -98,7 +98,6 @@ def _join_texts(found: Mapping[_Key, Iterable[str]]) -> dict[_Key, str]:
 
 
 def place_of(decision: Decision) -> AskedAccess:
-    """Return what a decision is on."""
     resource = decision.request.resource
     access = decision.request.access
     if resource.kind == "column":

@@ -72,7 +72,6 @@ class ReplayOptions:
 
 
 def replay(options: ReplayOptions) -> Job:
-    """Return the job."""
     return Job(
         name="replay",
         version=VERSION,

@@ -49,8 +49,6 @@ class EventPosition(NamedTuple):
 
 
 class SpooledEvent(NamedTuple):
-    """An event in the spool."""
-
     line: bytes
     end: EventPosition
 

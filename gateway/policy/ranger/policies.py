@@ -142,8 +142,6 @@ class RangerPolicyReader:
 
 
 class _PolicyReading:
-    """The reading of one policy."""
-
     def __init__(self, reader: RangerPolicyReader, findings: Diagnostics, path: Path, zone: str) -> None:
         self._of = reader
         self._reader = Reader(findings)

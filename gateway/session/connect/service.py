@@ -21,7 +21,7 @@ from gateway.model.principal import Principal
 from gateway.model.reading_settings import list_overridden_settings
 from gateway.model.statement import Client, PlanRequest
 from gateway.pipeline.pace import in_turn
-from gateway.session.beginnings import bounded_login
+from gateway.session.beginnings import bounded_login, wait_a_moment
 from gateway.session.connect.answers import current_namespace
 from gateway.session.connect.artifacts import Uploads
 from gateway.session.connect.calls import Calls
@@ -82,6 +82,8 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         self._unreleased: OrderedDict[SessionKey, None] = OrderedDict()
         self._releasing: Counter[SessionKey] = Counter()
         """Sessions whose clients have asked for their release, while Spark may still have them."""
+        self._abandoned: dict[SessionKey, asyncio.Task[None]] = {}
+        """What is taking sessions away that never came to be."""
         self.metrics.watch(self.metrics.connect_sessions, lambda: len(self._registry))
         self.metrics.watch(
             self.metrics.connect_operations, lambda: sum(len(s.operations) for s in self._registry.all())
@@ -305,18 +307,24 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         """Pin the settings of a session and learn what names mean in it. Raises RpcError and SluiceErrors.
 
         `observed` is Spark's session that the client knows: Spark refuses when it is another one by now. What
-        a first contact that fails has made in Spark, it takes away again.
+        a first contact that fails has made in Spark is taken away again, for which a later one waits, and
+        this one not for long: Spark may be silent.
         """
-        made = not observed
+        made = False
         try:
             async with bounded_login(self.limits):
+                if (earlier := self._abandoned.get(session.key)) is not None:
+                    await asyncio.shield(earlier)
+                made = not observed
                 await self._learn_names(session, observed, client)
         except SessionElsewhere:
             made = False
             raise
         finally:
             if not session.attached and made:
-                await self._abandon(session)
+                abandoning = self._endings.spawn(self._abandon(session.key))
+                self._abandoned[session.key] = abandoning
+                await wait_a_moment(abandoning)
 
     async def _learn_names(self, session: ConnectSession, observed: str, client: Client) -> None:
         """The session may be new in Spark, or one that lived on while the gateway was started anew. Of the
@@ -348,12 +356,15 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         session.context = replace(session.context, catalog=catalog, namespace=namespace)
         session.attached = True
 
-    async def _abandon(self, session: ConnectSession) -> None:
+    async def _abandon(self, key: SessionKey) -> None:
         """Release a session in Spark; its client may come again with the same id."""
-        request = connect_calls.release_session(session.key, allow_reconnect=True)
-        with suppress(RpcError, BackendUnavailable, TimeoutError):
-            async with asyncio.timeout(ABANDON_S):
-                await self._backend.call("ReleaseSession", request)
+        request = connect_calls.release_session(key, allow_reconnect=True)
+        try:
+            with suppress(RpcError, BackendUnavailable, TimeoutError):
+                async with asyncio.timeout(ABANDON_S):
+                    await self._backend.call("ReleaseSession", request)
+        finally:
+            self._abandoned.pop(key, None)
 
     async def expire(self) -> None:
         now = self._clock()

@@ -21,7 +21,7 @@ from gateway.admin.ranger.downloads import (
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import ObjectChange, Version
 from gateway.admin.ranger.shapes import SERVICE_TAGS, read
-from gateway.admin.ranger.tag_changes import apply_import, tag_failures
+from gateway.admin.ranger.tags import apply_import, tag_failures
 from gateway.admin.ranger.transfers import (
     Mapped,
     build_export,

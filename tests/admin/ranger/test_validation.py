@@ -15,7 +15,7 @@ from gateway.admin.ranger.shapes import POLICY, ROLE, SERVICE, ZONE, read
 from gateway.admin.ranger.validation import Failure, message, messages
 from gateway.admin.ranger.validation_policy import Surroundings, normalise_policy, policy_failures
 from gateway.admin.ranger.validation_service import service_def_failures, service_failures
-from gateway.admin.ranger.validation_zone import zone_failures
+from gateway.admin.ranger.zones import zone_failures
 from gateway.policy.ranger import load
 from tests.admin.ranger.objects import hive, hive_body, item, policy, resources
 

@@ -14,10 +14,9 @@ from typing import Any
 import pytest
 
 from gateway.app.catalog_access import CatalogAccess, FoundCatalog, entry_named
-from gateway.model.catalog import Column
 from gateway.settings import load_settings
 from gateway.wire import calls
-from tests.catalog.contract import Ability, holds
+from tests.catalog.contract import holds
 from tests.e2e import one_pack
 from tests.e2e.lake.servers import DRIVER, iceberg_rest, postgres
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
@@ -306,8 +305,6 @@ def test_the_contract_of_catalogs_holds_at_the_server(
     gateway: RunningGateway, told: tuple[str, dict[str, str]]
 ) -> None:
     """Iceberg's is told directly, PostgreSQL through Spark."""
-    columns = (Column(name="id", type="bigint"), Column(name="name", type="string"))
-    through_jdbc = Ability(columns=columns, partitioning=(), properties=False, views=False)
 
     async def hold() -> None:
         settings = load_settings(gateway.config)
@@ -315,7 +312,7 @@ def test_the_contract_of_catalogs_holds_at_the_server(
         assert entry is not None
         async with CatalogAccess(settings) as access:
             catalog = await access.open(FoundCatalog(entry))
-            await holds(catalog, "written", through_jdbc if told[0] == "pg" else Ability())
+            await holds(catalog, "written")
 
     asyncio.run(hold())
 

@@ -1,4 +1,4 @@
-"""One OpenLDAP for all tests."""
+"""One OpenLDAP and one KDC for all tests."""
 
 from __future__ import annotations
 

@@ -55,10 +55,30 @@ async def test_before_the_first_plan_spark_reads_texts_as_the_reader_does() -> N
 async def test_a_spark_that_does_not_open_the_session_is_told_in_time() -> None:
     world = World(limits=SessionLimits(login_s=0.05))
     world.spark.silent = asyncio.Event()
-    with pytest.raises(BackendUnavailable, match=r"within 0\.05 s \(`backend\.login_timeout_s`\)"):
-        await world.run(table("t"))
+    world.spark.hold["ReleaseSession"] = asyncio.Event()
+    for _ in range(2):  # the second waits for what is taken away after the first, and no longer
+        with pytest.raises(BackendUnavailable, match=r"within 0\.05 s \(`backend\.login_timeout_s`\)"):
+            await world.run(table("t"))
+        await until(lambda: [method for method, _ in world.spark.calls] == ["ReleaseSession"])
+    world.spark.hold["ReleaseSession"].set()
+    await until(lambda: not world.service._abandoned)
     world.spark.silent = None
     await world.run(table("t"))
+
+
+async def test_who_comes_again_waits_until_what_was_made_in_vain_is_gone() -> None:
+    world = World()
+    world.judge.refused = "CURRENT"
+    world.spark.hold["ReleaseSession"] = asyncio.Event()
+    with pytest.raises(StatementRefused):
+        await world.run(table("t"))
+    world.judge.refused = None
+    again = asyncio.create_task(world.run(table("t")))
+    await until(lambda: world.spark.calls[-1][0] == "ReleaseSession")
+    assert len(world.spark.sessions) == 1
+    world.spark.hold["ReleaseSession"].set()
+    await again
+    assert [method for method, _ in world.spark.calls] == ["Config", "ReleaseSession", "Config"]
 
 
 async def test_a_session_is_adopted_once_however_many_come_at_first() -> None:

@@ -116,6 +116,8 @@ final class Answers {
         told.put("relations", relations(walk));
         told.put("columns", walk.columns);
         told.put("functions", walk.functions);
+        told.put("calls", walk.calls);
+        told.put("identifiers", WrittenNames.arguments(parsed));
         CommandFields fields = new CommandFields(parsed, walk.nameSpans);
         List commands = new ArrayList();
         for (int i = 0; i < walk.commands.size(); i++) {

@@ -84,6 +84,8 @@ final class PlanWalk {
     final List commands = new ArrayList();
     final List functions = new ArrayList();
     private final Set called = new HashSet();
+    /** Every call of a function, with the place of its name. */
+    final List calls = new ArrayList();
     final List columns = new ArrayList();
     /** Parameter markers, and places that ask who the user is. */
     final Markers markers;
@@ -372,8 +374,19 @@ final class PlanWalk {
         function.put("parts", parts);
         function.put("table_valued", Boolean.valueOf(tableValued));
         function.put("arguments", arguments);
+        ParsedText.Span span = parsed.originOf(node);
+        ParsedText.Span name = span == null ? null : parsed.forms().functionName(span, parts);
+        Map call = new LinkedHashMap();
+        call.put("parts", parts);
+        call.put("table_valued", Boolean.valueOf(tableValued));
+        call.put("span", name == null ? null : name.json());
+        calls.add(call);
+        if (name != null && tableValued) {
+            nameSpans.put(node, name);
+        } else if (name != null) {
+            columnSpans.put(node, name);
+        }
         if (called.add(function)) {
-            ParsedText.Span span = parsed.originOf(node);
             Map told = new LinkedHashMap(function);
             told.put("start", span == null ? null : Integer.valueOf(span.start));
             functions.add(told);

@@ -14,7 +14,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  *  evaluating it. */
 final class ToldArguments {
     static final List NONE = new ArrayList();
-    private static final String NAMES = " from_csv from_json table_changes try_variant_get variant_get ";
+    private static final String NAMES = " from_csv from_json from_xml schema_of_xml table_changes try_variant_get variant_get ";
 
     private ToldArguments() {}
 

@@ -89,6 +89,8 @@ final class WrittenForms {
     final Map identifierClauses = new HashMap();
     /** Range of one of which a field is taken → the range of the field's name. */
     final Map fieldsTaken = new HashMap();
+    /** Range of a call → the range of the function's name. */
+    private final Map functionNames = new HashMap();
     private int queries;
 
     WrittenForms(ParsedText parsed, ParserRuleContext tree) {
@@ -289,8 +291,29 @@ final class WrittenForms {
         }
     }
 
+    /** Where the name of the function is written that is called at this range, or null. */
+    ParsedText.Span functionName(ParsedText.Span call, List parts) {
+        ParsedText.Span name = (ParsedText.Span) functionNames.get(Long.valueOf(call.key()));
+        return name != null && isName(name, parts) ? name : null;
+    }
+
+    private void noteFunctionName(SqlBaseParser.FunctionNameContext context) {
+        ParsedText.Span name = context.qualifiedName() == null ? null : spanOf(context.qualifiedName());
+        ParserRuleContext call = (ParserRuleContext) context.getParent();
+        for (int i = 0; i < 2 && name != null && call != null; i++) {
+            ParsedText.Span span = spanOf(call);
+            if (span != null && !functionNames.containsKey(Long.valueOf(span.key()))) {
+                functionNames.put(Long.valueOf(span.key()), name);
+            }
+            call = (ParserRuleContext) call.getParent();
+        }
+    }
+
     private void note(ParserRuleContext context) {
         noteIdentifierClauses(context);
+        if (context instanceof SqlBaseParser.FunctionNameContext) {
+            noteFunctionName((SqlBaseParser.FunctionNameContext) context);
+        }
         if (context instanceof SqlBaseParser.NamedExpressionContext) {
             noteItem(context);
         }

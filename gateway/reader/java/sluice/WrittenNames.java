@@ -1,19 +1,23 @@
 package sluice;
 
+import java.util.ArrayList;
 import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.analysis.ExpressionWithUnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.PlanWithUnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAlias;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
+import org.apache.spark.sql.catalyst.expressions.Concat;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser$;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Names that a text gives as string literals, `IDENTIFIER('db.t')`, written out.
+ * Names that a text gives as string literals, `IDENTIFIER('db.t')`, or as literals put together, written out.
  *
  * The text with the names in it has to be the plan that Spark's analyzer makes of the other one. Where it is
  * not, nothing is written out. `IDENTIFIER('s').f` is a field of a column, as `s['f']` is; `s.f` may be a column
@@ -58,11 +62,22 @@ final class WrittenNames {
             Map.Entry clause = (Map.Entry) each.next();
             ParsedText.Span argument = (ParsedText.Span) clause.getValue();
             Object name = CatalystSqlParser$.MODULE$.parseExpression(parsed.slice(argument.start, argument.end));
-            if (isLiteral(name)) {
-                names.put(clause.getKey(), Prover.quoted(ScalaValues.strings(parts(name))));
+            String constant = constant(name);
+            if (constant != null) {
+                names.put(clause.getKey(), Prover.quoted(ScalaValues.strings(parts(constant))));
             }
         }
         return names;
+    }
+
+    /** The ranges of what stands in the brackets of the IDENTIFIER clauses of a text. */
+    static List arguments(ParsedText parsed) {
+        List arguments = new ArrayList();
+        Iterator each = parsed.forms().identifierClauses.values().iterator();
+        while (each.hasNext()) {
+            arguments.add(((ParsedText.Span) each.next()).json());
+        }
+        return arguments;
     }
 
     /** What Spark's analyzer makes of a node: of one that stands for a name given as a literal what is meant
@@ -76,31 +91,57 @@ final class WrittenNames {
         }
         if (node instanceof ExpressionWithUnresolvedIdentifier) {
             ExpressionWithUnresolvedIdentifier named = (ExpressionWithUnresolvedIdentifier) node;
-            if (isLiteral(named.identifierExpr())) {
-                return built(named, "exprBuilder", named.identifierExpr(), "otherExprs");
+            String constant = constant(named.identifierExpr());
+            if (constant != null) {
+                return built(named, "exprBuilder", constant, "otherExprs");
             }
         } else if (node instanceof PlanWithUnresolvedIdentifier) {
             PlanWithUnresolvedIdentifier named = (PlanWithUnresolvedIdentifier) node;
-            if (isLiteral(named.identifierExpr())) {
-                return built(named, "planBuilder", named.identifierExpr(), "children");
+            String constant = constant(named.identifierExpr());
+            if (constant != null) {
+                return built(named, "planBuilder", constant, "children");
             }
         }
         return node;
     }
 
     /** Builders of Spark 3.5 are given the name alone, later ones what else the node holds, too. */
-    private static Object built(Object named, String builder, Object name, String rest) {
+    private static Object built(Object named, String builder, String name, String rest) {
         Object build = ScalaValues.callOr(named, builder, null);
         return build instanceof scala.Function1
             ? ((scala.Function1) build).apply(parts(name))
             : ((scala.Function2) build).apply(parts(name), ScalaValues.callOr(named, rest, null));
     }
 
-    private static boolean isLiteral(Object expression) {
-        return expression instanceof Literal && ((Literal) expression).value() instanceof UTF8String;
+    /** The string that an expression is: a literal, or literals put together; null for everything else. */
+    private static String constant(Object expression) {
+        if (expression instanceof Literal) {
+            Object value = ((Literal) expression).value();
+            return value instanceof UTF8String ? value.toString() : null;
+        }
+        List parts = null;
+        if (expression instanceof Concat) {
+            parts = ScalaValues.list(((Concat) expression).children());
+        } else if (expression instanceof UnresolvedFunction) {
+            UnresolvedFunction function = (UnresolvedFunction) expression;
+            List name = ScalaValues.strings(function.nameParts());
+            boolean plain = !function.isDistinct() && function.filter().isEmpty();
+            if (plain && name.size() == 1 && "concat".equalsIgnoreCase((String) name.get(0))) {
+                parts = ScalaValues.list(function.arguments());
+            }
+        }
+        StringBuilder together = new StringBuilder();
+        for (int i = 0; parts != null && i < parts.size(); i++) {
+            String part = constant(parts.get(i));
+            if (part == null) {
+                return null;
+            }
+            together.append(part);
+        }
+        return parts == null ? null : together.toString();
     }
 
-    private static scala.collection.Seq parts(Object literal) {
-        return CatalystSqlParser$.MODULE$.parseMultipartIdentifier(((Literal) literal).value().toString());
+    private static scala.collection.Seq parts(String name) {
+        return CatalystSqlParser$.MODULE$.parseMultipartIdentifier(name);
     }
 }

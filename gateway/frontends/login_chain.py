@@ -1,0 +1,245 @@
+"""The chain of ways to log in, in the settings' order: for endpoints, and for `sluice check --login`.
+
+What somebody shows is of one kind, and only mechanisms of that kind see it: no token is ever sent to a
+directory as a password. The first that knows whose it is decides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol, assert_never
+
+from gateway.frontends.tokens import looks_like_token
+from gateway.frontends.users import Users
+from gateway.model.credentials import Bearer, ClientCertificate, Cookie, Credentials, Negotiation, Password
+from gateway.model.principal import Principal
+
+MAX_REMEMBERED = 10_000
+WRONG = "invalid user name or password"
+WRONG_TOKEN = "the token is unknown or was revoked"  # noqa: S105 - a message
+RESERVED = "a user with the same name is in the user file"
+
+LoginKind = Literal["PLAIN", "TOKEN", "JWT", "COOKIE", "KERBEROS", "CERTIFICATE"]
+"""What is shown, as the record calls it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginOutcome:
+    """What a mechanism makes of credentials. Without a principal and a reason it does not know whose they
+    are, and the next mechanism is asked."""
+
+    diagnosis: str
+    """In words, for an operator: it says more than whoever logs in is told."""
+    principal: Principal | None = None
+    reason: str = ""
+    """Why nobody is let in, for whoever logs in."""
+    user: str = ""
+    """Who would have been let in, where that is known, for the record."""
+    counts: bool = False
+    """Whether it counts as a guess."""
+    of_file: bool = False
+    """Whether the user is one of the user file, and nobody without it."""
+
+    @property
+    def decides(self) -> bool:
+        """Whether no other mechanism is asked."""
+        return self.principal is not None or bool(self.reason)
+
+
+class LoginMechanism(Protocol):
+    """One way to log in."""
+
+    @property
+    def kinds(self) -> frozenset[LoginKind]:
+        """What it takes."""
+        ...
+
+    @property
+    def description(self) -> str:
+        """What an operator knows it by."""
+        ...
+
+    @property
+    def remember_s(self) -> float:
+        """How long a password that was right is not checked again: pools open many connections at once."""
+        ...
+
+    def stamp(self, user: str) -> str:
+        """Return what a remembered password rests on: it counts while this is the same."""
+        ...
+
+    async def check(self, shown: Credentials) -> LoginOutcome:
+        """Say whose credentials these are, or why they are nobody's."""
+        ...
+
+    def report(self) -> str | None:
+        """Say why nobody can log in by it now, or None."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class LoginTrial(NamedTuple):
+    """A mechanism, and what it makes of credentials."""
+
+    mechanism: LoginMechanism
+    outcome: LoginOutcome
+
+
+AskMechanism = Callable[[LoginMechanism], Awaitable[LoginOutcome]]
+
+
+class RememberedLogins:
+    """Passwords that were right a moment ago, by mechanism."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        # The key in memory does not help anybody to guess: it is one of this process.
+        self._secret = os.urandom(32)
+        self._known: OrderedDict[bytes, tuple[LoginOutcome, float]] = OrderedDict()
+
+    def find(self, mechanism: LoginMechanism, shown: Password) -> LoginOutcome | None:
+        """Return what the mechanism said of a password; None where that is too long ago, or rests on
+        something that has changed since."""
+        known = self._known.get(self._key(mechanism, shown))
+        return known[0] if known is not None and self._clock() < known[1] else None
+
+    def note(self, mechanism: LoginMechanism, shown: Password, outcome: LoginOutcome) -> None:
+        """Remember that a password was right."""
+        key = self._key(mechanism, shown)
+        self._known[key] = (outcome, self._clock() + mechanism.remember_s)
+        self._known.move_to_end(key)
+        while len(self._known) > MAX_REMEMBERED:
+            self._known.popitem(last=False)
+
+    def _key(self, mechanism: LoginMechanism, shown: Password) -> bytes:
+        parts = (mechanism.description, mechanism.stamp(shown.user), shown.user, shown.password)
+        return hmac.digest(self._secret, repr(parts).encode("utf-8", "surrogatepass"), hashlib.sha256)
+
+
+class LoginChain:
+    """All mechanisms, in order. One chain serves all endpoints."""
+
+    def __init__(
+        self,
+        users: Callable[[], Users],
+        mechanisms: Iterable[LoginMechanism],
+        *,
+        user_of_certificate: Callable[[bytes], str | None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`users`: the user file's, whose names are nobody else's."""
+        self._user_of_certificate = user_of_certificate
+        self.users = users
+        self.mechanisms = tuple(mechanisms)
+        self.remembered = RememberedLogins(clock)
+        self._kinds = frozenset[LoginKind]().union(*(one.kinds for one in self.mechanisms))
+
+    @property
+    def kinds(self) -> frozenset[LoginKind]:
+        """What somebody takes."""
+        return self._kinds
+
+    def narrow(self, shown: Credentials) -> tuple[Credentials, str]:
+        """Return what is to be looked at of a certificate and what is shown beside it, and who it has to turn
+        out to be; empty: anybody.
+
+        A certificate that is of nobody here proves a machine, not a user. One that is somebody's stands for
+        the password, and anything else has to be of the same user.
+        """
+        if not isinstance(shown, ClientCertificate):
+            return shown, ""
+        user = self._user_of_certificate(shown.der)
+        if user is None:
+            return shown.beside or shown, ""
+        if shown.beside is None or isinstance(shown.beside, Password):
+            return shown, ""
+        return shown.beside, user
+
+    def kind_of(self, shown: Credentials) -> LoginKind:
+        """Return what is shown: a token may stand in the place of a password, for tools that ask for nothing
+        else."""
+        match shown:
+            case Cookie():
+                return "COOKIE"
+            case Negotiation():
+                return "KERBEROS"
+            case ClientCertificate():
+                return "CERTIFICATE"
+            case Password(_, secret) | Bearer(secret):
+                if "JWT" in self._kinds and looks_like_jwt(secret):
+                    return "JWT"
+                return "TOKEN" if isinstance(shown, Bearer) or looks_like_token(secret) else "PLAIN"
+            case _:
+                assert_never(shown)
+
+    async def decide(
+        self, shown: Credentials, ask: AskMechanism | None = None
+    ) -> tuple[LoginOutcome, list[LoginTrial]]:
+        """Return what comes of credentials, and what each mechanism makes of them. `ask` stands between; by
+        default mechanisms are just asked."""
+        kind = self.kind_of(shown)
+        decided: LoginOutcome | None = None
+        trials = []
+        for one in self.mechanisms:
+            if kind not in one.kinds:
+                trouble = f"; {told}" if (told := one.report()) is not None else ""
+                outcome = LoginOutcome(diagnosis=f"skipped: not {_NAMES[min(one.kinds)]}{trouble}")
+            elif decided is not None:
+                outcome = LoginOutcome(diagnosis="skipped: another one has decided")
+            else:
+                outcome = await (ask(one) if ask is not None else one.check(shown))
+                outcome = self.reserve(outcome, kind)
+                decided = outcome if outcome.decides else None
+            trials.append(LoginTrial(one, outcome))
+        if decided is None:
+            decided = LoginOutcome(diagnosis="nobody knows it", reason=_UNKNOWN[kind], counts=True)
+        return decided, trials
+
+    def reserve(self, outcome: LoginOutcome, kind: LoginKind) -> LoginOutcome:
+        """Refuse whom another mechanism than the user file lets in by a name of the file, and whom the file
+        has let in and has no longer."""
+        who = outcome.principal
+        if who is None or (who.user in self.users()) == outcome.of_file:  # RULE (names-of-the-file)
+            return outcome
+        told = f"`{who.user}` is not in the user file any more" if outcome.of_file else RESERVED
+        reason = WRONG if outcome.of_file or kind == "PLAIN" else RESERVED
+        return LoginOutcome(diagnosis=f"rejected: {told}", reason=reason, user=who.user, counts=True)
+
+    def report(self) -> str | None:
+        """Say by which mechanisms nobody can log in now, or None."""
+        return "; ".join(filter(None, (one.report() for one in self.mechanisms))) or None
+
+    def close(self) -> None:
+        """Let go of what mechanisms hold."""
+        for one in self.mechanisms:
+            one.close()
+
+
+_NAMES: dict[LoginKind, str] = {
+    "PLAIN": "a password",
+    "TOKEN": "a token of the user file",
+    "JWT": "a JSON Web Token",
+    "COOKIE": "a cookie",
+    "KERBEROS": "a Kerberos ticket",
+    "CERTIFICATE": "a client certificate",
+}
+_UNKNOWN: dict[LoginKind, str] = {
+    "PLAIN": WRONG,
+    "TOKEN": WRONG_TOKEN,
+    "JWT": WRONG_TOKEN,
+    "COOKIE": WRONG,
+    "KERBEROS": "Kerberos is not enabled",
+    "CERTIFICATE": "logins by client certificates are not enabled",
+}
+
+
+def looks_like_jwt(secret: str) -> bool:
+    """Whether a secret is written as a signed JSON Web Token: three parts with dots between them."""
+    return secret.count(".") == 2 and secret.startswith("eyJ")

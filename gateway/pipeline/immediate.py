@@ -1,0 +1,126 @@
+"""EXECUTE IMMEDIATE: the statement in the text takes the place of the one that would have it run; and
+IDENTIFIER of variables.
+
+So it is judged, recorded and sent as if it had been sent by itself. Its text has to be known: a string,
+strings put together, or a variable whose value this gateway has seen it get. Arguments are literals, and take
+the places of their markers as Spark puts them there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gateway.model.catalog import quote_parts
+from gateway.model.reading import ExpressionNode, NotParsed, NotRead, Reading, Span, Splice
+from gateway.model.statement import SessionContext
+from gateway.reader.port import ReaderPort
+from gateway.sql import guard
+from gateway.sql.parameters import parameter_refusal
+from gateway.sql.required import Unsupported
+
+ROOT = "UnresolvedExecuteImmediate"
+MAX_NESTED = 8
+"""How often a text may have another one run."""
+_COMPUTED = (
+    "the text of EXECUTE IMMEDIATE is not known before it runs: write it as a string, as strings with `||` "
+    "between them, or as a variable that was given a string in this session"
+)
+
+
+async def write_immediate(
+    text: str, reading: Reading, context: SessionContext, reader: ReaderPort
+) -> str | NotParsed | NotRead | Unsupported:
+    """Return the statement that a text has Spark run, with arguments in the places of its markers."""
+    tree = reading.tree
+    command = next((one for one in reading.commands if one.node == ROOT), None)
+    if tree is None or tree.node != ROOT or command is None or not tree.children:
+        return Unsupported("the text of EXECUTE IMMEDIATE could not be read")
+    targets, arguments = command.fields.get("targetVariables"), command.fields.get("args")
+    if not isinstance(targets, tuple) or not isinstance(arguments, tuple):
+        return Unsupported("the parts of EXECUTE IMMEDIATE could not be read")
+    if len(tree.children) != 1 + len(arguments) + len(targets):
+        return Unsupported("the parts of EXECUTE IMMEDIATE could not be read")
+    inner = constant_text(tree.children[0], dict(context.known_values))
+    if inner is None:  # RULE (immediate-text-known)
+        return Unsupported(_COMPUTED)
+    if arguments:
+        bound = await _bind(inner, text, tree.children[1 : 1 + len(arguments)], reader)
+        if not isinstance(bound, str):
+            return bound
+        inner = bound
+    if not targets:
+        return inner
+    into = [one.get("parts") if isinstance(one, Mapping) else None for one in targets]
+    names = [quote_parts(tuple(map(str, parts))) for parts in into if isinstance(parts, tuple)]
+    asked = await reader.read(inner)
+    if not isinstance(asked, Reading):
+        return asked
+    if asked.commands or len(names) != len(into):  # RULE (immediate-into-query)
+        return Unsupported("EXECUTE IMMEDIATE … INTO takes a query, and the names of variables")
+    return f"SET VARIABLE ({', '.join(names)}) = ({inner}\n)"
+
+
+def constant_text(node: ExpressionNode, known: Mapping[str, str]) -> str | None:
+    """Return the string that an expression is: a literal, literals put together, or a variable whose value is
+    known; None for what has to be computed."""
+    if node.node == "Literal":
+        return node.value if node.type == "string" else None
+    joins = node.node == "Concat" or (
+        node.node == "UnresolvedFunction" and [part.lower() for part in node.parts] == ["concat"]
+    )
+    if joins:
+        parts = [constant_text(child, known) for child in node.children]
+        return None if any(part is None for part in parts) else "".join(part or "" for part in parts)
+    if node.node == "UnresolvedAttribute":
+        *qualifier, name = (part.lower() for part in node.parts)
+        return known.get(name) if qualifier in ([], ["session"], ["system", "session"]) else None
+    return None
+
+
+async def _bind(
+    inner: str, text: str, arguments: Sequence[ExpressionNode], reader: ReaderPort
+) -> str | NotParsed | NotRead | Unsupported:
+    """Write literals in the places of markers."""
+    by_name: dict[str, str] = {}
+    in_turn: list[str] = []
+    for argument in arguments:
+        name = argument.parts[0].lower() if argument.node == "Alias" and argument.parts else ""
+        held = argument.children[0] if argument.node == "Alias" and argument.children else argument
+        if held.node != "Literal" or held.span is None:  # RULE (immediate-arguments-literal)
+            return Unsupported("USING takes literals: another value is not known before the statement runs")
+        if name:
+            by_name[name] = held.span.of(text)
+        else:
+            in_turn.append(held.span.of(text))
+    asked = await reader.read(inner)
+    if not isinstance(asked, Reading):
+        return asked
+    why = parameter_refusal(asked)
+    if why is not None:  # RULE (immediate-markers)
+        return Unsupported(why)
+    if by_name and in_turn:
+        return Unsupported("USING has names for all of its arguments, or for none")
+    splices = []
+    turn = iter(in_turn)
+    for marker in asked.parameters:
+        if marker.span is None:
+            return Unsupported("a parameter marker is not written literally")
+        written = marker.span.of(inner)
+        value = by_name.get(written[1:].strip("` ").lower()) if written.startswith(":") else next(turn, None)
+        if value is None:
+            return Unsupported(f"the parameter marker `{written}` has no value; USING gives them")
+        splices.append(Splice(span=Span(marker.span.start, marker.span.end), text=value, kind="value"))
+    return guard.apply(inner, splices)
+
+
+def write_known_names(text: str, reading: Reading, context: SessionContext) -> str | None:
+    """Return a text with the strings of variables in IDENTIFIER clauses, where they are known; None where
+    there are none."""
+    known = dict(context.known_values)
+    splices = []
+    for span in reading.identifiers if known else ():
+        *qualifier, name = (part.strip(" `").lower() for part in span.of(reading.written or text).split("."))
+        if qualifier in ([], ["session"], ["system", "session"]) and name in known:
+            literal = known[name].replace("\\", "\\\\").replace("'", "\\'")
+            splices.append(Splice(span=span, text=f"'{literal}'", kind="value"))
+    return guard.apply(reading.written or text, splices) if splices else None

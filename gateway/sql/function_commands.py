@@ -1,0 +1,177 @@
+"""What SQL functions want: to make, replace and drop them.
+
+Spark runs the body of a function with its own rights, whoever calls it, and does not ask again. So a body
+reads no table, and calls nothing but functions of Spark's own: then it tells no more than it is given.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from gateway.model.catalog import FUNCTION
+from gateway.model.files import SESSION_CATALOG
+from gateway.model.handles import HandleKind, SparkHandle, functions_called
+from gateway.model.reading import Reading, RelationRole, Span
+from gateway.model.resource import Resource
+from gateway.model.statement import CatalogChanged, DropFunction, RegisterCode
+from gateway.sql.functions import BUILTIN_NAMES
+from gateway.sql.names import Ungovernable
+from gateway.sql.required import FunctionBody, NamespacePin, Privilege, Required, Unsupported
+from gateway.sql.scope import CannotClassify, CommandScope, name_parts
+
+_PLAIN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_LANGUAGES: Final = ("LanguageSQL", "")
+
+
+def create(scope: CommandScope) -> Required:
+    """CREATE FUNCTION … RETURN: a function of a database, which everybody can be let call."""
+    language = scope.command.fields.get("language")
+    if str(language).rstrip("$").rpartition(".")[2] not in _LANGUAGES:
+        raise CannotClassify("functions in other languages than SQL are code and are not supported")
+    pin = scope.target("child")
+    if pin.table.catalog.lower() != SESSION_CATALOG:
+        raise CannotClassify(f"functions are made in the catalog {SESSION_CATALOG} alone")
+    made = Resource.udf(pin.table.catalog, pin.table.database, pin.table.table)
+    required = [Privilege(made, "create")]  # RULE (create-function-privilege)
+    if scope.flag("replace"):
+        required.append(Privilege(made, "drop"))  # RULE (replace-function-drops)
+    return Required(
+        privileges=tuple(required),
+        pins=(pin,),
+        bodies=_bodies(scope),
+        effects=(CatalogChanged((replace(pin.table, version=FUNCTION),)),),
+    )
+
+
+def create_temporary(scope: CommandScope) -> Required:
+    """CREATE TEMPORARY FUNCTION … RETURN: a function of the session, as those that a client registers."""
+    if not scope.flag("isTemp"):
+        raise CannotClassify("the function could not be read")
+    parts = name_parts(scope.node("name"), scope.command.node)
+    name = parts[-1].lower()
+    if len(parts) != 1 or not _PLAIN.fullmatch(name):
+        raise CannotClassify("a temporary function has a plain name of letters, digits and `_`")
+    if name in BUILTIN_NAMES:  # RULE (temporary-function-builtin)
+        raise CannotClassify(f"`{name}` is a function of Spark's own; give it another name")
+    kind: HandleKind = "table_function" if scope.flag("isTableFunc") else "function"
+    # Whether Spark then forgets the other one, which this session would go on calling, is not known.
+    if (functions_called(name) - {SparkHandle(kind, name)}) & scope.names.context.handles:
+        raise CannotClassify(f"`{name}` is another kind of function of this session; drop that one first")
+    return Required(
+        privileges=(Privilege(Resource.udf("system", "session", name), "create"),),
+        bodies=_bodies(scope),
+        effects=(RegisterCode(SparkHandle(kind, name)),),
+    )
+
+
+def describe(scope: CommandScope) -> Required:
+    """DESCRIBE FUNCTION: of a function of a database it tells the body, so `execute` is wanted on that."""
+    child = scope.node("child")
+    parts = name_parts(child, scope.command.node)
+    name = parts[0].lower()
+    registered = functions_called(name) & scope.names.context.handles
+    if len(parts) == 1 and (registered or name in BUILTIN_NAMES or not _PLAIN.fullmatch(name)):
+        return Required()
+    table = scope.names.new_table(parts)
+    if isinstance(table, Ungovernable):
+        raise CannotClassify(table.refusal(".".join(parts)))
+    wanted = Privilege(Resource.udf(table.catalog, table.database, table.table), "execute")
+    if parts == table.parts:
+        return Required(privileges=(wanted,))
+    span = child.get("span")
+    if not isinstance(span, tuple) or len(span) != 2:
+        raise CannotClassify("the name of the function is not written literally")
+    place = Span(int(str(span[0])), int(str(span[1])))
+    # RULE (described-function-pinned)
+    return Required(privileges=(wanted,), namespaces=(NamespacePin(place, table.parts),))
+
+
+def refresh(scope: CommandScope) -> Required:
+    """REFRESH FUNCTION: Spark looks again at one of a database."""
+    if scope.node("child").get("node") == "UnresolvedFunctionName":
+        raise CannotClassify("REFRESH FUNCTION is governed with Spark 4.2 and later")
+    pin = scope.target("child")
+    made = Resource.udf(pin.table.catalog, pin.table.database, pin.table.table)
+    return Required(privileges=(Privilege(made, "execute"),), pins=(pin,))
+
+
+def drop(scope: CommandScope) -> Required:
+    """DROP FUNCTION of a database."""
+    if scope.node("child").get("node") == "UnresolvedFunctionName":
+        raise CannotClassify("DROP FUNCTION is governed with Spark 4.2 and later")
+    pin = scope.target("child")
+    parts = pin.relation.parts
+    name = parts[0].lower()
+    registered = functions_called(name) & scope.names.context.handles
+    # RULE (unqualified-function)
+    if len(parts) == 1 and (name in BUILTIN_NAMES or registered):
+        raise CannotClassify("DROP FUNCTION needs the name of the function with its database")
+    wanted = Privilege(Resource.udf(pin.table.catalog, pin.table.database, pin.table.table), "drop")
+    # RULE (drop-function-privilege)
+    return Required(
+        privileges=(wanted,),
+        pins=(pin,),
+        effects=(CatalogChanged((replace(pin.table, version=FUNCTION),)),),
+    )
+
+
+def drop_temporary(scope: CommandScope) -> Required:
+    """DROP TEMPORARY FUNCTION: from then on the name is another function's, or nobody's.
+
+    INVARIANT (a name is judged as it will be resolved): masks call built-in functions by their names.
+    """
+    parts = name_parts(scope.node("identifier"), scope.command.node)
+    if not scope.flag("isTemp"):
+        raise CannotClassify("dropping functions is not supported")
+    name = parts[-1].lower()
+    if name in BUILTIN_NAMES:  # RULE (drop-builtin-function)
+        raise CannotClassify(f"`{name}` is built in and cannot be dropped")
+    return Required(effects=(DropFunction(name),))
+
+
+def _bodies(scope: CommandScope) -> tuple[FunctionBody, ...]:
+    """Return the texts that Spark keeps of a function: what it gives, and its parameters with defaults."""
+    expression, query = scope.text("exprText"), scope.text("queryText")
+    found = []
+    if expression is not None:
+        found.append(FunctionBody(expression, "expression"))
+    if query is not None:
+        found.append(FunctionBody(query, "query"))
+    if not found:
+        raise CannotClassify("the body of the function could not be read")
+    parameters = scope.text("inputParamText")
+    if parameters is not None:
+        found.append(FunctionBody(f"CREATE TABLE t ({parameters})", "parameters"))
+    returned = scope.text("returnTypeText")
+    if returned:
+        columns = returned if scope.flag("isTableFunc") else f"x {returned}"
+        found.append(FunctionBody(f"CREATE TABLE t ({columns})", "parameters"))
+    return tuple(found)
+
+
+def body_refusal(body: FunctionBody, reading: Reading) -> Unsupported | None:
+    """Say why a text of a function may not be kept, of what its classification leaves open."""
+    parameters = body.kind == "parameters"
+    expected = (RelationRole.TARGET,) if parameters else ()
+    # RULE (function-body-tables)
+    if any(one.role not in (*expected, RelationRole.CTE) for one in reading.relations):
+        return Unsupported(
+            "the body of a SQL function may read no table: Spark would read it past policies for whoever "
+            "calls the function; make a view of the query, which is judged for each who reads it"
+        )
+    commands = [one.node for one in reading.commands]
+    if commands != (["CreateTable"] if parameters else []):
+        return Unsupported("the body of a SQL function is a query or an expression")
+    if reading.identities:  # RULE (function-body-identity)
+        return Unsupported("the body of a SQL function may not ask who the user is: give it as an argument")
+    if reading.parameters:
+        return Unsupported("the body of a SQL function may have no parameter markers")
+    for function in reading.functions:
+        if len(function.parts) > 1 or not function.builtin:  # RULE (function-body-functions)
+            return Unsupported(
+                f"the body of a SQL function may call Spark's own functions by their names alone, and "
+                f"`{'.'.join(function.parts)}` is not one"
+            )
+    return None

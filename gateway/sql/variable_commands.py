@@ -1,0 +1,87 @@
+"""What session variables want, and what a name may mean because of them.
+
+A name that nothing in a query has is a variable, whoever wrote it: the client, a policy, or who made a view.
+So texts of policies, and of views that are written out, may not have a word that is a variable's name: a
+column that was taken away would otherwise become a value of the client's choice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
+
+from gateway.model.reading import ExpressionNode, FieldValue, Reading
+from gateway.model.statement import DeclareVariables, DropVariable, SetVariables
+from gateway.sql.required import Required
+from gateway.sql.scope import CannotClassify, CommandScope, name_parts
+
+MAX_VARIABLES = 1_000
+"""Variables of one session, those that were dropped not counted."""
+_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_WORD = re.compile(r"\w+")
+_HOLDERS = frozenset("Alias Cast CreateVariable DefaultValueExpression Project SetVariable".split())
+"""What a string may stand in that is all that a statement gives a variable."""
+_QUALIFIERS = ((), ("session",), ("system", "session"))
+
+
+def declare(scope: CommandScope) -> Required:
+    """DECLARE [OR REPLACE] VARIABLE; before 4.1 of one name. Its default is an expression without a query."""
+    held = scope.field("names") if scope.has("names") else (scope.field("name"),)
+    if not isinstance(held, tuple):
+        raise CannotClassify("the names of the variables could not be read")
+    names = frozenset(_name(_parts(one, scope)) for one in held)
+    if len(scope.names.context.variables | names) > MAX_VARIABLES:
+        raise CannotClassify(f"a session has at most {MAX_VARIABLES} variables")
+    return Required(effects=(DeclareVariables(names, _string_of(scope.reading.tree)),))
+
+
+def _string_of(tree: ExpressionNode | None) -> str | None:
+    """Return the string that a statement gives its variables, where it is written in it."""
+    held = tree
+    while held is not None and held.node != "Literal":
+        inner = held.plans if held.node == "SetVariable" else held.children
+        whole = held.node in _HOLDERS and (held.node != "Cast" or held.type == "string")
+        held = inner[0] if whole and len(inner) == 1 else None
+    return held.value if held is not None and held.type == "string" else None
+
+
+def assign(scope: CommandScope) -> Required:
+    """SET VARIABLE: the query that gives the values is judged like any other."""
+    held = scope.field("targetVariables")
+    if not isinstance(held, tuple):
+        raise CannotClassify("the names of the variables could not be read")
+    names = frozenset(_name(_parts(one, scope)) for one in held)
+    known = names <= {name for name, _ in scope.names.context.known_values}
+    return Required(effects=(SetVariables(names, _string_of(scope.reading.tree) if known else None),))
+
+
+def drop(scope: CommandScope) -> Required:
+    """DROP TEMPORARY VARIABLE."""
+    return Required(effects=(DropVariable(_name(scope.parts("name"))),))
+
+
+def _parts(held: FieldValue, scope: CommandScope) -> tuple[str, ...]:
+    if not isinstance(held, Mapping):
+        raise CannotClassify("the name of a variable could not be read")
+    return name_parts(held, scope.command.node)
+
+
+def _name(parts: tuple[str, ...]) -> str:
+    *qualifier, name = (part.lower() for part in parts)
+    if tuple(qualifier) not in _QUALIFIERS or not _PLAIN.fullmatch(name):  # RULE (variable-plain-name)
+        raise CannotClassify("a session variable has a plain name, without signs, or `session.` before it")
+    return name
+
+
+def find_variable(text: str, reading: Reading, variables: AbstractSet[str]) -> str | None:
+    """Return a variable (lower case) that a text could mean; also where a word of it only looks so."""
+    return min(variables & frozenset(_words(text, reading)), default=None) if variables else None
+
+
+def _words(text: str, reading: Reading) -> Iterator[str]:
+    # Spark's parser has no columns where the variables of a lambda function could be meant.
+    for word in _WORD.findall(text):
+        yield word.lower()
+    for column in reading.columns:
+        yield from (part.lower() for part in column.parts)

@@ -1,0 +1,114 @@
+"""Writes docs/statements.md from the tables of `gateway/sql` and the statements of tests/cases/totality.yaml.
+
+`python -m tests.e2e.statements.page`; a test holds the page to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gateway.model.reading_settings import READING_SETTINGS, SETTABLE_LEGACY
+from gateway.sql.classify import REFUSED_COMMANDS
+from gateway.sql.expressions import REFUSED_EXPRESSIONS
+from gateway.sql.functions import REFUSED_FUNCTIONS
+from gateway.sql.nodes import REFUSED_NODES
+from tests.e2e.statements.collection import TOTALITY
+
+PAGE = Path(__file__).parents[3] / "docs" / "statements.md"
+PREFACE = """\
+# Statements
+
+What clients write passes as they write it: queries, DataFrames, writes, definitions, commands, through
+either endpoint. This page has what needs a word, and what is refused whoever asks, with the reason.
+
+Generated from the tables in `gateway/sql` by `python -m tests.e2e.statements.page`. `python -m
+tests.e2e.statements` runs a collection of statements through a gateway and straight at Spark and prints
+what differs.
+
+## Session variables
+
+`DECLARE`, `SET VARIABLE` and `DROP TEMPORARY VARIABLE` pass, and variables are values wherever Spark takes
+one. A query that gives a value is judged like any other; when it would give other rows, because policies or
+what it reads changed, the variable is dropped before the next statement.
+
+Names of variables are plain (`x`, `session.x`). Spark takes a name for a variable where nothing else has
+it, so no policy of a table that you read, and no text of a view that is written out for you, may have the
+word: the statement is refused, and says which variable to drop.
+
+A session of Spark Connect whose gateway was started anew has variables that nobody knows. Tables with
+policies are refused in it; begin a new session.
+
+## EXECUTE IMMEDIATE and IDENTIFIER
+
+The text of `EXECUTE IMMEDIATE`, and the name in `IDENTIFIER(…)`, is a string, strings with `||` or `concat`
+between them, or a variable that was declared with a string, or set to one since. The statement is judged,
+recorded and sent with that written out. Arguments of `USING` are literals; `INTO` takes variables. Any
+other text or name is not known before it runs, and is refused.
+
+## SQL functions
+
+`CREATE [OR REPLACE] FUNCTION … RETURN` wants `create` on the udf (and `drop`, to replace), a call
+`execute`, and `DROP FUNCTION` `drop`. A temporary function is the udf `system.session.NAME`, and has a name
+that is none of Spark's. The body reads no table, calls Spark's own functions only, and does not ask who the
+user is: Spark runs it without asking again, whoever calls. Functions of databases are called by any name
+that Spark finds them by; who may not execute one is told that there is none. Who may replace a function
+that a policy calls changes what the policy says.
+
+Functions of classes and jars are code, and are refused.
+"""
+
+SETTINGS = """
+## Settings
+
+A policy on `setting` says who may set what; tables with masks or filters that could mean something else under
+a setting are refused until it is reset. `SET` and `SET -v` list the values of settings that the user may set,
+or that are no secret; `RESET` gives back Spark's own.
+
+Nobody sets what shapes how statements are read. It has these values:
+
+| setting | value |
+|---|---|
+"""
+
+
+def page() -> str:
+    """Return the page as Markdown."""
+    return PREFACE + "".join((*_settings(), *_refused()))
+
+
+def _settings() -> Iterator[str]:
+    yield SETTINGS
+    for key, value in sorted(READING_SETTINGS.items()):
+        yield f"| `{key}` | `{value}` |\n"
+    yield "\nBelow `spark.sql.legacy.` a policy can let users set these, and no others:\n\n"
+    yield "| what they change | settings |\n|---|---|\n"
+    for what, keys in SETTABLE_LEGACY.items():
+        yield f"| {what} | {' '.join(f'`{key}`' for key in sorted(keys.split()))} |\n"
+
+
+def _refused() -> Iterator[str]:
+    cases: Mapping[str, list[Any]] = yaml.safe_load(TOTALITY.read_text(encoding="utf-8"))
+    yield "\n## Refused whoever asks\n\n| for example | why |\n|---|---|\n"
+    reasons = {*REFUSED_COMMANDS.values(), *REFUSED_NODES.values(), *REFUSED_EXPRESSIONS.values()}
+    for case in cases["refused"]:
+        why = next((reason for reason in sorted(reasons) if case["why"] in reason), case["why"])
+        if not why.startswith("["):
+            yield f"| `{_cell(case['sql'])}` | {_cell(why)} |\n"
+    by_reason: dict[str, list[str]] = {}
+    for name, why in REFUSED_FUNCTIONS.items():
+        by_reason.setdefault(why, []).append(name)
+    yield "\n| functions | why |\n|---|---|\n"
+    for why, names in sorted(by_reason.items()):
+        yield f"| {' '.join(f'`{name}`' for name in sorted(names))} | {_cell(why)} |\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

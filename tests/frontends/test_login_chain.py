@@ -1,0 +1,135 @@
+"""The chain of ways to log in: who is asked for what, and who decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gateway.errors import AuthenticationFailed
+from gateway.frontends.authentication import Authenticator
+from gateway.frontends.guessing import FailedLogins, LoginLimits
+from gateway.frontends.ldap_rules import LdapRefused, LdapRules
+from gateway.frontends.login_chain import LoginChain, LoginMechanism
+from gateway.frontends.login_mechanisms import DirectoryLogins, PasswordLogins, TokenLogins
+from gateway.frontends.tokens import new_token
+from gateway.frontends.users import User, Users
+from gateway.model.credentials import Bearer, Credentials, Password
+from gateway.model.principal import Principal
+from gateway.model.statement import Client
+from tests.frontends.listening import user
+from tests.session.fakes import World
+
+SECRET, TOKEN = new_token()
+OTHER, _ = new_token()
+JWT = "eyJ.eyJ.x"
+
+
+class Directory:
+    """Lets in anybody by the password `ldap`, whatever the spelling."""
+
+    def __init__(self) -> None:
+        self.rules = LdapRules(urls=())
+        self.asked: list[str] = []
+
+    async def check(self, user: str, password: str) -> Principal:
+        self.asked.append(password)
+        if password != "ldap":
+            raise LdapRefused
+        return Principal(user=user.lower())
+
+    async def find(self, user: str) -> Principal:
+        if user.lower() not in ("eva", "bob"):
+            raise LdapRefused
+        return Principal(user=user.lower())
+
+    def report(self) -> str | None:
+        return None
+
+    def close(self) -> None: ...
+
+
+class Chained:
+    """A chain in an order, with a user file and a directory."""
+
+    def __init__(self, order: str, limits: LoginLimits | None = None) -> None:
+        bob = user("bob", "secret")
+        self.users = {"bob": User(principal=bob.principal, password_hash=bob.password_hash, tokens=(TOKEN,))}
+        self.directory = Directory()
+
+        def users() -> Users:
+            return self.users
+
+        made: dict[str, Callable[[], LoginMechanism]] = {
+            "tokens": lambda: TokenLogins(users),
+            "users": lambda: PasswordLogins(users, alone="ldap" not in order),
+            "ldap": lambda: DirectoryLogins(users, self.directory),
+        }
+        self.chain = LoginChain(users, [made[one]() for one in order.split()])
+        self.guesses = FailedLogins(limits)
+
+    def endpoint(self) -> Authenticator:
+        world = World()
+        recorder, metrics = world.sessions.recorder, world.sessions.metrics
+        return Authenticator(self.chain, recorder=recorder, metrics=metrics, guesses=self.guesses)
+
+    async def login(self, shown: Credentials) -> str:
+        try:
+            client = Client(protocol="thrift", address="192.0.2.1")
+            return (await self.endpoint().login(shown, client)).user
+        except AuthenticationFailed as refused:
+            return refused.message
+
+
+@pytest.mark.parametrize("order", ["tokens users ldap", "ldap users tokens", "ldap tokens users"])
+async def test_in_any_order_a_name_of_the_file_is_nobody_elses_and_a_secret_is_shown_to_its_kind_alone(
+    order: str,
+) -> None:
+    one = Chained(order)
+    assert await one.login(Password("bob", "secret")) == "bob"
+    assert await one.login(Password("bob", SECRET)) == "bob"
+    assert await one.login(Bearer(SECRET)) == "bob"
+    assert "unknown or was revoked" in await one.login(Password("bob", OTHER))
+    assert "unknown or was revoked" in await one.login(Password("eva", SECRET))
+    assert await one.login(Password("bob", "ldap")) == "invalid user name or password"
+    assert one.directory.asked == []
+    assert await one.login(Password("Eva", "ldap")) == "eva"
+    assert await one.login(Password("Bob", "ldap")) == "invalid user name or password"
+    assert await one.login(Password("eva", "")) == "invalid user name or password"
+
+
+async def test_what_is_left_out_lets_nobody_in() -> None:
+    for order, shown in (
+        ("tokens", Password("bob", "secret")),
+        ("users", Bearer(SECRET)),
+        ("users", Password("bob", SECRET)),
+        ("tokens users", Password("eva", "ldap")),
+        ("ldap", Password("bob", "ldap")),
+    ):
+        assert await Chained(order).login(shown) not in ("bob", "eva"), (order, shown)
+
+
+async def test_failures_at_one_endpoint_count_at_all_others() -> None:
+    one = Chained("tokens users", LoginLimits(failures=4))
+    for shown in (Password("bob", "x"), Bearer(OTHER), Password("nobody", "x"), Bearer(JWT)):
+        assert "too many" not in await one.login(shown)
+    assert "too many failed logins" in await one.login(Password("bob", "secret"))
+    assert await one.login(Bearer(SECRET)) == "bob"
+
+
+@pytest.mark.parametrize(
+    ("shown", "told"),
+    [
+        (Password("bob", "secret"), ["not a token", "accepts the password", "another one has decided"]),
+        (Password("bob", "x"), ["not a token", "rejects the password", "another one has decided"]),
+        (Password("eva", "ldap"), ["not a token", "does not know", "accepts"]),
+        (Password("eva", "x"), ["not a token", "does not know", "no such user"]),
+        (Password("bob", SECRET), [f"accepts token {TOKEN.id}", "not a password", "not a password"]),
+        (Password("eva", SECRET), [f"token {TOKEN.id} is `bob`'s", "not a password", "not a password"]),
+    ],
+)
+async def test_each_mechanism_says_what_it_makes_of_a_login(shown: Credentials, told: list[str]) -> None:
+    _, trials = await Chained("tokens users ldap").chain.decide(shown)
+    found: list[Any] = [trial.outcome.diagnosis for trial in trials]
+    assert all(words in one for words, one in zip(told, found, strict=True)), found

@@ -1,0 +1,331 @@
+"""Session variables, SQL functions and texts that a statement has run: each a way for a name, or a statement,
+to mean what nobody has judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gateway.catalog.describe import function_from_rows
+from gateway.model.catalog import FUNCTION, TableName
+from gateway.model.handles import SparkHandle
+from gateway.model.reading_settings import VARIABLES_MARK
+from gateway.model.statement import (
+    Cleared,
+    DeclareVariables,
+    DropFunction,
+    DropVariable,
+    Refused,
+    RegisterCode,
+    SessionContext,
+    SetVariables,
+    Statement,
+    Verdict,
+)
+from gateway.reader.pool import ReaderPool
+from tests.judge_world import World
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+DATA: dict[str, Any] = {
+    "catalogs": ["spark_catalog"],
+    "tables": {
+        f"spark_catalog.lab.{name}": {"id": "int", "region": "string", "note": "string"}
+        for name in ("free", "filtered", "closed")
+    },
+    "views": {
+        f"spark_catalog.lab.over_{name}": {
+            "columns": {"id": "int"},
+            "text": f"SELECT id FROM {name} WHERE note = 'x'",
+            "database": "lab",
+            "output": ["id"],
+        }
+        for name in ("free", "filtered")
+    },
+    "people": {"ann": {"groups": ["staff"]}, "eve": {"groups": []}},
+    "pack": """
+service: spark
+policies:
+  - name: staff read and make functions
+    on:
+      - {catalog: spark_catalog, database: lab, table: [free, filtered, "over_*"], column: "*"}
+      - {catalog: spark_catalog, database: lab, udf: [mine, twice]}
+      - {catalog: system, database: session, udf: "*"}
+    allow: [{groups: [staff], access: [select, create, drop, execute]}]
+  - name: settings
+    on: {setting: "*"}
+    allow: [{groups: [staff], access: [set]}]
+  - name: one region
+    on: {catalog: spark_catalog, database: lab, table: filtered}
+    filter: [{groups: [staff], where: "exists(array(1), e -> e = 1) AND region = 'EMEA'"}]
+""",
+}
+TWICE = TableName("spark_catalog", "lab", "twice", FUNCTION)
+
+
+class Lab:
+    """People of the world, and what they are told."""
+
+    def __init__(self, world: World, reader: ReaderPool) -> None:
+        self.world, self.reader = world, reader
+
+    async def judged(self, text: str, *, user: str = "ann", **context: Any) -> Verdict:
+        session = SessionContext(**{"namespace": ("lab",), **context})
+        statement = Statement(text=text, principal=self.world.principal(user), context=session)
+        return await self.world.judge_statement(statement, self.reader)
+
+    async def cleared(self, text: str, **context: Any) -> Cleared:
+        verdict = await self.judged(text, **context)
+        assert isinstance(verdict, Cleared), verdict
+        return verdict
+
+    async def refused(self, text: str, **context: Any) -> Refused:
+        verdict = await self.judged(text, **context)
+        assert isinstance(verdict, Refused), verdict.forwarded
+        return verdict
+
+
+@pytest.fixture(scope="module")
+def world() -> World:
+    found = World(DATA)
+    found.tables[TWICE] = function_from_rows([("Function:      twice",), ("Body:          x * 2",)], TWICE)
+    return found
+
+
+@pytest.fixture
+def lab(world: World, reader: ReaderPool) -> Lab:
+    return Lab(world, reader)
+
+
+# -- variables -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "effect"),
+    [
+        ("DECLARE x INT DEFAULT 5", DeclareVariables(frozenset("x"))),
+        (
+            "DECLARE OR REPLACE VARIABLE session.X STRING DEFAULT 'SELECT 1'",
+            DeclareVariables(frozenset("x"), "SELECT 1"),
+        ),
+        ("DECLARE x VARCHAR(2) DEFAULT 'abc'", DeclareVariables(frozenset("x"))),
+        ("DECLARE x = upper('abc')", DeclareVariables(frozenset("x"))),
+        ("SET VAR x = 'b'", SetVariables(frozenset("x"))),
+        ("SET VAR (x, y) = (SELECT 1, 2)", SetVariables(frozenset("xy"))),
+        ("DROP TEMPORARY VARIABLE IF EXISTS system.session.x", DropVariable("x")),
+    ],
+)
+async def test_what_becomes_of_variables(lab: Lab, text: str, effect: Any) -> None:
+    assert (await lab.cleared(text)).effects == (effect,)
+
+
+async def test_a_string_is_known_of_a_variable_that_had_one(lab: Lab) -> None:
+    known = frozenset({("x", "a")})
+    found = await lab.cleared("SET VAR x = 'b'", known_values=known)
+    assert found.effects == (SetVariables(frozenset("x"), "b"),)
+
+
+async def test_a_query_that_gives_a_value_is_guarded(lab: Lab) -> None:
+    found = await lab.cleared("SET VAR x = (SELECT max(id) FROM filtered)")
+    assert "region = 'EMEA'" in found.forwarded
+    assert (await lab.refused("SET VAR x = (SELECT max(id) FROM closed)")).code == "ACCESS_DENIED"
+
+
+@pytest.mark.parametrize("name", ["region", "REGION", "e"])
+async def test_no_word_of_a_policy_is_a_variable(lab: Lab, name: str) -> None:
+    """Were the column taken away, the filter would be what the client says."""
+    variables = frozenset({name.lower()})
+    said = await lab.refused("SELECT id FROM filtered", variables=variables)
+    assert f"DROP TEMPORARY VARIABLE {name.lower()}" in said.message
+    await lab.cleared("SELECT id FROM free", variables=variables)
+    await lab.cleared("SELECT id FROM filtered", variables=frozenset({"other"}))
+
+
+async def test_no_word_of_a_view_that_is_written_out_is_a_variable(lab: Lab) -> None:
+    variables = frozenset({"note"})
+    assert "note" in (await lab.refused("SELECT * FROM over_filtered", variables=variables)).message
+    # Spark finds no variables in a view that it reads itself.
+    assert "over_free" in (await lab.cleared("SELECT * FROM over_free", variables=variables)).forwarded
+
+
+async def test_variables_that_nobody_knows_close_what_has_policies(lab: Lab) -> None:
+    settings = frozenset({VARIABLES_MARK})
+    said = await lab.refused("SELECT id FROM filtered", settings=settings)
+    assert "begin a new session" in said.message
+    await lab.refused("SELECT * FROM over_filtered", settings=settings)
+    await lab.cleared("SELECT id FROM free", settings=settings)
+    assert (await lab.refused(f"SET {VARIABLES_MARK} = false")).code == "NOT_GOVERNABLE"
+    assert (await lab.refused(f"RESET {VARIABLES_MARK}")).code == "NOT_GOVERNABLE"
+
+
+async def test_a_variable_is_no_name_and_no_schema(lab: Lab) -> None:
+    variables = frozenset({"x"})
+    for text in (
+        "SELECT * FROM IDENTIFIER(x)",
+        "SELECT from_json('{}', x)",
+        "DECLARE `a b` INT",
+        "DECLARE lab.x INT",
+        "DECLARE x = (SELECT max(id) FROM closed)",
+    ):
+        await lab.refused(text, variables=variables)
+
+
+# -- texts that a statement has run --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("EXECUTE IMMEDIATE 'SELECT 1 AS a'", "SELECT 1 AS a"),
+        ("EXECUTE IMMEDIATE 'SELECT ' || concat('1', ' AS a')", "SELECT 1 AS a"),
+        ("EXECUTE IMMEDIATE q", "SELECT 2"),
+        ("EXECUTE IMMEDIATE 'SELECT ?, ?' USING 1, 'x'", "SELECT 1, 'x'"),
+        ("EXECUTE IMMEDIATE 'SELECT :a + :b' USING 1 AS a, 2 AS b", "SELECT 1 + 2"),
+        ("EXECUTE IMMEDIATE 'SELECT 1' INTO x", "SET VARIABLE (`x`) = (SELECT 1\n)"),
+        ("EXECUTE IMMEDIATE 'EXECUTE IMMEDIATE \\'SELECT 1\\''", "SELECT 1"),
+    ],
+)
+async def test_the_statement_in_a_text_takes_its_place(lab: Lab, text: str, becomes: str) -> None:
+    assert (await lab.cleared(text, known_values=frozenset({("q", "SELECT 2")}))).forwarded == becomes
+
+
+async def test_the_statement_in_a_text_is_judged(lab: Lab) -> None:
+    found = await lab.cleared("EXECUTE IMMEDIATE 'SELECT id FROM filtered'")
+    assert "region = 'EMEA'" in found.forwarded
+    inside = await lab.refused("EXECUTE IMMEDIATE 'SELECT id FROM closed'")
+    assert inside.code == "ACCESS_DENIED"
+    into = await lab.refused("EXECUTE IMMEDIATE 'DROP TABLE free' INTO x")
+    assert "takes a query" in into.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "EXECUTE IMMEDIATE upper('SELECT 1')",
+        "EXECUTE IMMEDIATE x",
+        "EXECUTE IMMEDIATE (SELECT 'DROP TABLE free')",
+        "EXECUTE IMMEDIATE 'SELECT ' || x",
+        "EXECUTE IMMEDIATE 'SELECT ?' USING x",
+        "EXECUTE IMMEDIATE 'SELECT ?'",
+        "EXECUTE IMMEDIATE 'SELECT * FROM IDENTIFIER(?)' USING 'closed'",
+        "EXECUTE IMMEDIATE 'SELECT 2-?' USING -1",
+        "CREATE VIEW lab.mine AS EXECUTE IMMEDIATE 'SELECT 1'",
+    ],
+)
+async def test_what_is_not_known_before_it_runs_is_refused(lab: Lab, text: str) -> None:
+    await lab.refused(text, variables=frozenset({"x"}))
+
+
+async def test_a_name_of_strings_put_together_is_that_name(lab: Lab) -> None:
+    found = await lab.cleared("SELECT IDENTIFIER('i' || 'd') FROM IDENTIFIER(concat('fil', 'tered'))")
+    assert "region = 'EMEA'" in found.forwarded
+    assert (await lab.refused("SELECT 1 FROM IDENTIFIER('clo' || 'sed')")).code == "ACCESS_DENIED"
+
+
+# -- functions -----------------------------------------------------------------------------------------------
+
+
+async def test_functions_are_made_by_who_may(lab: Lab) -> None:
+    make = "CREATE OR REPLACE FUNCTION mine(x INT DEFAULT 1) RETURNS INT RETURN x + abs(x)"
+    found = await lab.cleared(make)
+    assert found.forwarded == make.replace(" mine(", " `spark_catalog`.`lab`.`mine`(")
+    said = await lab.refused(make, user="eve")
+    assert "create on udf" in said.message
+    assert "drop on udf" in said.message
+    await lab.refused(make.replace("mine", "theirs"))
+
+
+async def test_temporary_functions_are_the_sessions(lab: Lab) -> None:
+    text = "CREATE TEMPORARY FUNCTION {}(x INT) RETURNS INT RETURN x"
+    found = await lab.cleared(text.format("Own"))
+    assert found.effects == (RegisterCode(SparkHandle("function", "own")),)
+    await lab.refused(text.format("own"), user="eve")
+    assert "Spark's own" in (await lab.refused(text.format("mask"))).message
+    handles = frozenset({SparkHandle("function", "own")})
+    await lab.cleared("SELECT own(id) FROM filtered", handles=handles)
+    dropped = await lab.cleared("DROP TEMPORARY FUNCTION own", handles=handles)
+    assert dropped.effects == (DropFunction("own"),)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("SELECT max(id) FROM free", "may read no table"),
+        ("(SELECT max(id) FROM filtered)", "may read no table"),
+        ("EXISTS (SELECT 1 FROM spark_catalog.lab.closed)", "may read no table"),
+        ("twice(x)", "Spark's own functions"),
+        ("spark_catalog.lab.twice(x)", "Spark's own functions"),
+        ("length(current_user())", "who the user is"),
+        ("java_method('a', 'b')", "any Java method"),
+    ],
+)
+async def test_a_body_tells_no_more_than_it_is_given(lab: Lab, body: str, why: str) -> None:
+    for kind, name in (("TEMPORARY FUNCTION", "own"), ("FUNCTION", "mine")):
+        said = await lab.refused(f"CREATE {kind} {name}(x INT) RETURNS INT RETURN {body}")
+        assert why in said.message
+
+
+@pytest.mark.parametrize("default", ["(SELECT max(id) FROM closed)", "java_method('a', 'b')", "twice(1)"])
+async def test_nor_does_the_default_of_a_parameter(lab: Lab, default: str) -> None:
+    await lab.refused(f"CREATE FUNCTION mine(x INT DEFAULT {default}) RETURNS INT RETURN x")
+
+
+async def test_a_call_is_written_with_the_whole_name(lab: Lab) -> None:
+    text = "SELECT twice(id), 'twice(id)', lab.twice( twice(2)) OVER () FROM free"
+    found = await lab.cleared(text)
+    whole = "`spark_catalog`.`lab`.`twice`"
+    assert found.forwarded.startswith(f"SELECT {whole}(id), 'twice(id)', {whole}( {whole}(2)) OVER () FROM")
+    assert TWICE in found.names
+
+
+async def test_a_call_whose_place_is_not_known_is_none(lab: Lab) -> None:
+    said = await lab.refused("SELECT id FROM free LATERAL VIEW twice(id) t AS e")
+    assert said.sqlstate == "42883"
+
+
+async def test_xml_is_read_without_options(lab: Lab) -> None:
+    await lab.cleared("SELECT from_xml('<a><b>1</b></a>', 'b INT'), schema_of_xml('<a/>')")
+    for call in ("from_xml('<a/>', 'b INT', map('k', 'v'))", "schema_of_xml('<a/>', map('k', 'v'))"):
+        assert "with options" in (await lab.refused(f"SELECT {call}")).message
+
+
+async def test_what_is_everybodys_wants_a_grant(lab: Lab) -> None:
+    for text in ("LIST JARS", "LIST FILES", "ANALYZE TABLES IN lab COMPUTE STATISTICS NOSCAN"):
+        assert (await lab.refused(text)).code == "ACCESS_DENIED"
+
+
+async def test_a_name_of_a_variable_is_its_string(lab: Lab) -> None:
+    known = {"variables": frozenset("x"), "known_values": frozenset({("x", "filtered")})}
+    found = await lab.cleared("SELECT id FROM IDENTIFIER(x)", **known)
+    assert "region = 'EMEA'" in found.forwarded
+    known["known_values"] = frozenset({("x", "closed")})
+    assert (await lab.refused("SELECT id FROM IDENTIFIER(session.x)", **known)).code == "ACCESS_DENIED"
+
+
+async def test_who_may_not_call_a_function_is_told_that_there_is_none(lab: Lab) -> None:
+    told = [
+        await lab.refused("SELECT twice(1)", user="eve"),
+        await lab.refused("SELECT mine(1)"),
+        await lab.refused("SELECT theirs(1)"),
+    ]
+    for verdict in told:
+        assert verdict.sqlstate == "42883"
+        assert "[UNRESOLVED_ROUTINE] Cannot resolve routine" in verdict.message
+
+
+async def test_a_body_is_told_to_who_may_call(lab: Lab) -> None:
+    assert "`lab`.`twice`" in (await lab.cleared("DESCRIBE FUNCTION EXTENDED twice")).forwarded
+    assert (await lab.refused("DESCRIBE FUNCTION twice", user="eve")).code == "ACCESS_DENIED"
+    await lab.cleared("DESCRIBE FUNCTION abs", user="eve")
+
+
+# -- settings ------------------------------------------------------------------------------------------------
+
+
+async def test_values_of_old_may_be_asked_for_where_no_policy_is(lab: Lab) -> None:
+    key = "spark.sql.legacy.sizeOfNull"
+    await lab.cleared(f"SET {key} = true")
+    assert (await lab.refused("SET spark.sql.legacy.useV1Command = true")).code == "NOT_GOVERNABLE"
+    await lab.refused("SELECT id FROM filtered", settings=frozenset({key}))
+    await lab.cleared("SELECT id FROM free", settings=frozenset({key}))

@@ -1,0 +1,159 @@
+"""What a session knows of variables and of functions that it has made, by what statements do to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from gateway.model.catalog import TableName
+from gateway.model.handles import SparkHandle
+from gateway.model.principal import Principal
+from gateway.model.statement import (
+    Cleared,
+    Client,
+    CreateTempView,
+    DeclareVariables,
+    DropFunction,
+    DropVariable,
+    EndpointName,
+    Refused,
+    RegisterCode,
+    SessionContext,
+    SessionEffect,
+    SetVariables,
+    Statement,
+    Verdict,
+)
+from gateway.session.session import NameResolution
+from gateway.session.view_rules import as_made, statement_of, without_dangling_views
+from tests.session.fakes import FakeEndpoint
+
+PRINCIPAL = Principal(user="bob")
+NAME = TableName("spark_catalog", "lab", "t")
+X = frozenset({"x"})
+
+
+def new_session(endpoint: EndpointName = "thrift") -> NameResolution:
+    return NameResolution(PRINCIPAL, Client(protocol=endpoint), SessionContext(endpoint=endpoint))
+
+
+def clear(session: NameResolution, text: str, *effects: SessionEffect, reads: bool = False) -> Cleared:
+    return Cleared(
+        statement=Statement(text=text, principal=PRINCIPAL, context=session.context),
+        forwarded=text,
+        plan_class="Command",
+        snapshot_version="1",
+        effects=effects,
+        names=frozenset({NAME}) if reads else frozenset(),
+    )
+
+
+def run(session: NameResolution, text: str, *effects: SessionEffect, reads: bool = False) -> None:
+    cleared = clear(session, text, *effects, reads=reads)
+    session.prepare_to_forward(cleared)
+    session.apply_finished(cleared, 1)
+
+
+@dataclass
+class Policies:
+    """Judges what is asked again as it was, or, when policies have changed, otherwise."""
+
+    session: NameResolution
+    mark: str = ""
+    ran: list[Statement] = field(default_factory=list)
+
+    async def judge(self, asked: Statement) -> Verdict:
+        forwarded = asked.text + (self.mark if " FROM " in asked.text else "")
+        return replace(clear(self.session, asked.text), statement=asked, forwarded=forwarded)
+
+    async def run(self, asked: Statement) -> None:
+        self.ran.append(asked)
+
+    async def renew(self) -> list[str]:
+        self.ran.clear()
+        await FakeEndpoint(self.judge, self.run).renew_views(self.session)
+        return [one.text for one in self.ran]
+
+
+def test_a_variable_counts_from_when_it_may_be_there_until_it_is_gone() -> None:
+    session = new_session()
+    cleared = clear(session, "DECLARE x", DeclareVariables(X, "a"))
+    session.prepare_to_forward(cleared)
+    assert session.context.variables == X
+    assert session.context.known_values == frozenset()
+    session.apply_finished(cleared, 1)
+    assert session.context.known_values == {("x", "a")}
+    session.prepare_to_forward(clear(session, "SET VAR x = y", SetVariables(X)))
+    assert session.context.known_values == frozenset()
+    dropped = clear(session, "DROP TEMPORARY VARIABLE x", DropVariable("x"))
+    session.prepare_to_forward(dropped)
+    assert session.context.variables == X
+    session.apply_finished(dropped, 1)
+    assert session.context.variables == frozenset()
+
+
+async def test_a_value_that_came_of_rows_ends_with_them_and_so_does_what_came_of_it() -> None:
+    session = new_session()
+    policies = Policies(session)
+    run(session, "DECLARE x", DeclareVariables(frozenset({"x", "y", "z", "w"})))
+    run(session, "SET VAR x = (SELECT 1 FROM t)", SetVariables(X), reads=True)
+    run(session, "SET VAR y = x + 1", SetVariables(frozenset({"y"})))
+    run(session, "SET VAR z = 3", SetVariables(frozenset({"z"})))
+    run(session, "CREATE TEMP VIEW v AS SELECT x", CreateTempView("v"))
+    with_view = clear(session, "SET VAR w = (SELECT * FROM v)", SetVariables(frozenset({"w"})))
+    session.apply_finished(replace(with_view, temp_views_read=frozenset({"v"})), 1)
+    assert await policies.renew() == []
+    policies.mark = " masked"
+    ended = [text for text in await policies.renew() if "VARIABLE" in text]
+    assert ended == [f"DROP TEMPORARY VARIABLE IF EXISTS `{name}`" for name in ("x", "y", "w")]
+    assert await policies.renew() == []
+
+
+async def test_a_session_of_spark_connect_says_that_it_has_variables() -> None:
+    for endpoint, marks in (("thrift", 0), ("connect", 1)):
+        session = new_session(endpoint)  # type: ignore[arg-type]
+        policies = Policies(session)
+        asked = clear(session, "DECLARE x", DeclareVariables(X))
+        for _ in range(2):
+            await FakeEndpoint(policies.judge, policies.run).run_before(session, asked.statement, asked)
+        assert [one.marks_variables for one in policies.ran] == [True] * marks
+
+
+def test_a_view_is_made_again_beside_the_variables_of_then() -> None:
+    """What Spark keeps of it means none that came later; made again it would."""
+    session = new_session()
+    run(session, "CREATE TEMP VIEW v AS SELECT id FROM t", CreateTempView("v"))
+    run(session, "DECLARE x", DeclareVariables(X))
+    view = session.views["v"]
+    assert as_made(session, view).context.variables == frozenset()
+    assert statement_of(session, view).context.variables == X
+
+
+def test_a_function_is_unknown_as_soon_as_its_drop_is_forwarded() -> None:
+    session = new_session()
+    handle = SparkHandle("function", "f")
+    run(session, "CREATE TEMPORARY FUNCTION f", RegisterCode(handle))
+    assert session.context.handles == {handle}
+    session.prepare_to_forward(clear(session, "DROP TEMPORARY FUNCTION f", DropFunction("f")))
+    assert session.context.handles == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("text", "forwarded"),
+    [
+        ("CREATE TEMP VIEW v AS SELECT F(id) FROM t", ""),
+        (r"EXECUTE IMMEDIATE 'CREATE TEMP VIEW v AS SELECT \146(id)'", "CREATE TEMP VIEW v AS SELECT f(id)"),
+        (r"CREATE TEMP VIEW v AS SELECT IDENTIFIER('\146')(id)", "CREATE TEMP VIEW v AS SELECT `f`(id)"),
+    ],
+)
+def test_a_function_that_a_view_calls_is_not_dropped(text: str, forwarded: str) -> None:
+    session = new_session()
+    cleared = clear(session, text, CreateTempView("v"))
+    cleared = replace(cleared, forwarded=forwarded or cleared.forwarded)
+    session.prepare_to_forward(cleared)
+    session.apply_finished(cleared, 1)
+    for name, refused in (("f", True), ("g", False)):
+        drop = clear(session, f"DROP TEMPORARY FUNCTION {name}", DropFunction(name))
+        verdict = without_dangling_views(session, drop)
+        assert (isinstance(verdict, Refused) and verdict.code == "VIEW_IN_USE") is refused
