@@ -11,7 +11,6 @@ relation has `inputs`, the relations that it reads, and `expressions`, those tha
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -547,76 +546,3 @@ RelationNode = (
     | Pass
     | OpaqueRelation
 )
-
-
-def queries_in(expression: Expression) -> Iterator[RelationNode]:
-    """Yield the queries within an expression, without those within them."""
-    for one in parts_of(expression):
-        if isinstance(one, Subquery):
-            yield one.relation
-        elif isinstance(one, OpaqueExpression):
-            yield from one.relations
-
-
-def parts_of(expression: Expression) -> Iterator[Expression]:
-    """Yield an expression and those that it is made of, in order, without recursion."""
-    waiting = [expression]
-    while waiting:
-        one = waiting.pop()
-        yield one
-        waiting += one.operands[::-1]
-
-
-def nodes_of(relation: RelationNode) -> Iterator[RelationNode | Expression]:
-    """Yield a relation and all relations and expressions in it, however deep."""
-    relations: list[RelationNode] = [relation]
-    while relations:
-        one = relations.pop()
-        yield one
-        relations += one.inputs
-        waiting = list(one.expressions)
-        while waiting:
-            expression = waiting.pop()
-            yield expression
-            waiting += expression.operands
-            if isinstance(expression, Subquery):
-                relations.append(expression.relation)
-            elif isinstance(expression, OpaqueExpression):
-                relations += expression.relations
-
-
-def words_in_lambdas(relation: RelationNode) -> frozenset[str]:
-    """Return what references in lambda functions begin with, lower case, that are no variables of theirs."""
-    within = {
-        id(one.body)
-        for node in nodes_of(relation)
-        if isinstance(node, Lambda)
-        for one in parts_of(node.body)
-        if isinstance(one, Lambda)
-    }
-    words: set[str] = set()
-    waiting = [
-        (node, frozenset[str]())
-        for node in nodes_of(relation)
-        if isinstance(node, Lambda) and id(node.body) not in within
-    ]
-    while waiting:
-        node, bound = waiting.pop()
-        bound |= {name.lower() for name in node.variables}
-        reading = [node.body]
-        while reading:
-            one = reading.pop()
-            if isinstance(one, Lambda):
-                waiting.append((one, bound))
-                continue
-            if isinstance(one, NamedColumn) and one.parts[0].lower() not in bound:
-                words.add(one.parts[0].lower())
-            reading += one.operands
-    return frozenset(words)
-
-
-def names_in(expression: Expression) -> Iterator[tuple[str, ...]]:
-    """Yield every reference to a column in an expression, without those in queries within it."""
-    for one in parts_of(expression):
-        if isinstance(one, NamedColumn):
-            yield one.parts

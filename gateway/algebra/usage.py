@@ -43,11 +43,9 @@ from gateway.algebra.nodes import (
     Subquery,
     TableFunction,
     WindowCall,
-    names_in,
-    nodes_of,
-    parts_of,
 )
-from gateway.algebra.resolve import (
+from gateway.algebra.resolve import Resolver
+from gateway.algebra.scope import (
     AmbiguousName,
     FoundField,
     FoundName,
@@ -56,8 +54,8 @@ from gateway.algebra.resolve import (
     OpenName,
     RelationColumn,
     RelationColumns,
-    Resolver,
 )
+from gateway.algebra.walking import names_in, nodes_of, parts_of
 from gateway.model.catalog import TableName
 from gateway.model.reading import Span
 
@@ -225,7 +223,7 @@ class UsageDomain:
         if table.name is None:
             return None
         guessed = tuple(sorted(table.guessed - LITERAL_FUNCTIONS)) if table.guessed else ()
-        return stored_columns(table.name, tuple(table.columns), guessed)
+        return list_stored_columns(table.name, tuple(table.columns), guessed)
 
     def column(self, column: NamedColumn, answer: NameAnswer[UsedValue], scope: _Scope) -> UsedValue:
         self._seen.add(id(column))
@@ -502,7 +500,7 @@ def is_literal(parts: Parts) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def stored_columns(
+def list_stored_columns(
     table: TableName, columns: tuple[str, ...], guessed: tuple[str, ...]
 ) -> list[tuple[str, UsedValue]]:
     """Return a table's columns, and those that it may have, by their names. Nobody changes the list."""

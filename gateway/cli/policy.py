@@ -33,14 +33,15 @@ from gateway.cli.terminal import Terminal
 from gateway.cli.users import principal_of
 from gateway.errors import Faults
 from gateway.model.context import AccessContext
+from gateway.model.decision import Explanation
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
-from gateway.model.resource import AccessRequest, Resource
+from gateway.model.resource import ANY_ACCESS, AccessRequest, Resource
 from gateway.model.tags import Tag
 from gateway.policy.diagnostics import hint
 from gateway.policy.diff_reports import DiffReport, diff, diff_recorded
-from gateway.policy.engine import engine_for
+from gateway.policy.engine import Engine, engine_for
 from gateway.policy.matching import fold
 from gateway.policy.parts import says_anything
 from gateway.policy.resource_names import (
@@ -55,6 +56,8 @@ from gateway.settings.models import LogSettings
 from gateway.sources.accepted_tags import load_cached_list
 
 SPECIAL_ACCESSES = ("_any", "_admin")
+VISIBLE_IS_ENOUGH = {("use", "catalog"), ("use", "database"), ("show", "table")}
+"""What statements want that are content with any access to something or below it, of what."""
 
 
 def explain(arguments: argparse.Namespace, terminal: Terminal) -> int:
@@ -85,12 +88,23 @@ def explain(arguments: argparse.Namespace, terminal: Terminal) -> int:
         context=_context(arguments),
         service=service if resource.level("catalog") is None or arguments.service else None,
     )
-    explanation = engine_for(policies).explain(request)
+    explanation = _explain(engine_for(policies), request)
     if arguments.json:
         terminal.json(explanation_as_json(explanation))
     else:
         show_explanation(terminal, explanation, limit=arguments.limit)
     return exit_codes.OK if explanation.decision.allowed else exit_codes.REFUSED
+
+
+def _explain(engine: Engine, request: AccessRequest) -> Explanation:
+    """Explain as the gateway asks: whoever has any access to a catalog, database or table, or to something in
+    it, may USE it or see the table."""
+    explanation = engine.explain(request)
+    if not explanation.decision.allowed and (request.access, request.resource.kind) in VISIBLE_IS_ENOUGH:
+        seen = engine.explain(replace(request, access=ANY_ACCESS))
+        if seen.decision.allowed:
+            return replace(seen, decision=replace(seen.decision, request=request))
+    return explanation
 
 
 def compare(arguments: argparse.Namespace, terminal: Terminal) -> int:

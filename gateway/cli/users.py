@@ -108,7 +108,7 @@ def _ask_gateways(settings: Settings | None, path: Path, name: str, as_json: boo
     for trouble in troubles:
         complain(f"the change is not in force in {trouble}")
     if not as_json and not troubles:
-        terminal.line("no gateway runs" if not taken else f"in force in {', '.join(taken)}")
+        terminal.line("no running gateway" if not taken else f"in force in {', '.join(taken)}")
     return exit_codes.ERROR if troubles else exit_codes.OK
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from gateway.algebra.nodes import words_in_lambdas
 from gateway.algebra.spark import relation_of
 from gateway.algebra.usage import GUESSED, LITERAL_FUNCTIONS
+from gateway.algebra.walking import words_in_lambdas
 from gateway.model.catalog import Table, TableName
 from gateway.model.principal import Principal
 from gateway.model.reading import FunctionRef, Reading, Relation, RelationRole

@@ -31,21 +31,19 @@ from gateway.algebra.nodes import (
     Star,
     Subquery,
     SubqueryAlias,
-    names_in,
-    nodes_of,
-    queries_in,
 )
-from gateway.algebra.resolve import (
+from gateway.algebra.resolve import TooMuch
+from gateway.algebra.scope import (
     FoundName,
     NameAnswer,
     NameScope,
     OpenName,
     RelationColumn,
     RelationColumns,
-    TooMuch,
     UnknownName,
 )
-from gateway.algebra.usage import StoredTable, Unclear, UsageDomain, UsedValue, stored_columns
+from gateway.algebra.usage import StoredTable, Unclear, UsageDomain, UsedValue, list_stored_columns
+from gateway.algebra.walking import names_in, nodes_of, queries_in
 from gateway.model.catalog import TableName
 from gateway.model.reading import Reading, Span
 from gateway.plan.lowering import PlanSources, lower_relations
@@ -57,10 +55,10 @@ from gateway.sql.analyse import (
     Usage,
     cte_places,
     has_stars,
+    map_stored_tables,
     may_be_many,
     read_agreed,
     read_agreed_expression,
-    stored_tables,
     usage_of_findings,
 )
 from gateway.sql.identity import IDENTITIES
@@ -158,8 +156,8 @@ class _Sources:
         self.texts: dict[int, Expression] = {}
         self.bound: dict[int, frozenset[str]] = {}
         self.tables: set[TableName] = set()
-        self.by_schema = False
         self.of_texts: set[int] = set()
+        self.by_schema = False
         for at, table in tables.items():
             self._read(at, table)
         for at, use in texts.items():
@@ -185,7 +183,7 @@ class _Sources:
             self.tables.add(table.name)
 
     def _store(self, tables: Sequence[ScannedTable]) -> None:
-        self.stored.update(stored_tables(tables))
+        self.stored.update(map_stored_tables(tables))
         self.tables.update(one.name for one in tables if one.name is not None)
 
     def _place(self, use: TextUse, aliases: frozenset[str], base: int) -> frozenset[str]:
@@ -257,7 +255,7 @@ class _PlanUsageDomain(UsageDomain):
         if not table.guessed:
             return found
         # A word is looked for as a column first here, too, and is no function's syntax.
-        return stored_columns(table.name, tuple(table.columns), tuple(sorted(table.guessed)))
+        return list_stored_columns(table.name, tuple(table.columns), tuple(sorted(table.guessed)))
 
     def column(self, column: NamedColumn, answer: NameAnswer[UsedValue], scope: _Scope) -> UsedValue:
         if len(column.parts) == 1 and column.parts[0].lower() in IDENTITIES:

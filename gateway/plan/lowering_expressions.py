@@ -333,34 +333,34 @@ def _list_operands(message: Message, fields: Sequence[tuple[tuple[str, ...], str
     return found
 
 
-class _Row(NamedTuple):
+class _RowPlace(NamedTuple):
     fields: tuple[str, ...]
     """Where the message has expressions."""
     make: Callable[[ExpressionLowering, Never, tuple[Expression, ...]], Expression]
     """Takes the message of the case."""
 
 
-EXPRESSIONS: Final[Mapping[str, _Row]] = {
-    "alias": _Row(("expr",), ExpressionLowering._alias),
-    "call_function": _Row(("arguments",), ExpressionLowering._call),
-    "cast": _Row(("expr",), ExpressionLowering._cast),
-    "common_inline_user_defined_function": _Row(("arguments",), ExpressionLowering._computed),
-    "direct_shuffle_partition_id": _Row(("child",), ExpressionLowering._computed),
-    "expression_string": _Row((), ExpressionLowering._text),
-    "lambda_function": _Row(("function",), ExpressionLowering._lambda),
-    "literal": _Row((), ExpressionLowering._literal),
-    "named_argument_expression": _Row(("value",), ExpressionLowering._computed),
-    "sort_order": _Row(("child",), ExpressionLowering._order),
-    "subquery_expression": _Row(("in_subquery_values",), ExpressionLowering._subquery),
-    "typed_aggregate_expression": _Row((), ExpressionLowering._whole_row),
-    "unresolved_attribute": _Row((), ExpressionLowering._attribute),
-    "unresolved_extract_value": _Row(("child", "extraction"), ExpressionLowering._extract),
-    "unresolved_function": _Row(("arguments",), ExpressionLowering._function),
-    "unresolved_named_lambda_variable": _Row((), ExpressionLowering._variable),
-    "unresolved_regex": _Row((), ExpressionLowering._regex),
-    "unresolved_star": _Row((), ExpressionLowering._star),
-    "update_fields": _Row(("struct_expression", "value_expression"), ExpressionLowering._computed),
-    "window": _Row(
+EXPRESSIONS: Final[Mapping[str, _RowPlace]] = {
+    "alias": _RowPlace(("expr",), ExpressionLowering._alias),
+    "call_function": _RowPlace(("arguments",), ExpressionLowering._call),
+    "cast": _RowPlace(("expr",), ExpressionLowering._cast),
+    "common_inline_user_defined_function": _RowPlace(("arguments",), ExpressionLowering._computed),
+    "direct_shuffle_partition_id": _RowPlace(("child",), ExpressionLowering._computed),
+    "expression_string": _RowPlace((), ExpressionLowering._text),
+    "lambda_function": _RowPlace(("function",), ExpressionLowering._lambda),
+    "literal": _RowPlace((), ExpressionLowering._literal),
+    "named_argument_expression": _RowPlace(("value",), ExpressionLowering._computed),
+    "sort_order": _RowPlace(("child",), ExpressionLowering._order),
+    "subquery_expression": _RowPlace(("in_subquery_values",), ExpressionLowering._subquery),
+    "typed_aggregate_expression": _RowPlace((), ExpressionLowering._whole_row),
+    "unresolved_attribute": _RowPlace((), ExpressionLowering._attribute),
+    "unresolved_extract_value": _RowPlace(("child", "extraction"), ExpressionLowering._extract),
+    "unresolved_function": _RowPlace(("arguments",), ExpressionLowering._function),
+    "unresolved_named_lambda_variable": _RowPlace((), ExpressionLowering._variable),
+    "unresolved_regex": _RowPlace((), ExpressionLowering._regex),
+    "unresolved_star": _RowPlace((), ExpressionLowering._star),
+    "update_fields": _RowPlace(("struct_expression", "value_expression"), ExpressionLowering._computed),
+    "window": _RowPlace(
         (
             "window_function",
             "partition_spec",

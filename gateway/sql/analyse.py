@@ -82,7 +82,7 @@ def analyse(text: str, reading: Reading, scans: Sequence[ScannedTable]) -> Usage
     """Say which columns of `scans` a statement uses; they are all the relations that its reading scans."""
     try:
         tree = read_agreed(text, reading)
-        domain = UsageDomain(stored_tables(scans), cte_places(reading), many=may_be_many)
+        domain = UsageDomain(map_stored_tables(scans), cte_places(reading), many=may_be_many)
         domain.statement(tree)
     except Unclear as unclear:
         return Silent(unclear.why, unfound=isinstance(unclear, Unfound), stars=has_stars(reading))
@@ -128,7 +128,7 @@ def _agree(tree: RelationNode, reading: Reading, of_text: Callable[[frozenset[st
         raise Unclear(f"readers disagree: only sqlglot sees {missing}")
 
 
-def stored_tables(scans: Iterable[ScannedTable]) -> dict[Span, StoredTable]:
+def map_stored_tables(scans: Iterable[ScannedTable]) -> dict[Span, StoredTable]:
     """Return what is read by where its name stands."""
     return {
         one.span: StoredTable(

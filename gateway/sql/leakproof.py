@@ -40,21 +40,10 @@ from gateway.algebra.nodes import (
     Subquery,
     SubqueryAlias,
     WithColumns,
-    names_in,
-    nodes_of,
-    queries_in,
 )
-from gateway.algebra.resolve import (
-    LEFT_ONLY,
-    FoundName,
-    NameAnswer,
-    NameScope,
-    RelationColumn,
-    RelationColumns,
-    Resolver,
-    TooMuch,
-    scope_of,
-)
+from gateway.algebra.resolve import LEFT_ONLY, Resolver, TooMuch
+from gateway.algebra.scope import FoundName, NameAnswer, NameScope, RelationColumn, RelationColumns, scope_of
+from gateway.algebra.walking import names_in, nodes_of, queries_in
 from gateway.model.reading import Span
 from gateway.sql.leakproof_copies import copy_of
 from gateway.sql.rows import is_group_wise, is_row_wise

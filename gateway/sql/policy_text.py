@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 
-from gateway.algebra.nodes import OneRow, Projection, words_in_lambdas
+from gateway.algebra.nodes import OneRow, Projection
 from gateway.algebra.spark import lower_expression
+from gateway.algebra.walking import words_in_lambdas
 from gateway.model.catalog import Table, quote_parts
 from gateway.model.reading import Reading, RelationRole
 from gateway.sql.expressions import expression_refusal

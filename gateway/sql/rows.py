@@ -15,9 +15,9 @@ from gateway.algebra.nodes import (
     Star,
     Subquery,
     WindowCall,
-    nodes_of,
 )
 from gateway.algebra.spark import GROUPINGS
+from gateway.algebra.walking import nodes_of
 from gateway.sql.functions import AGGREGATES, ROW_WISE_FUNCTIONS, VARYING_BY_ROW, builtin_name
 
 NUMBERING = frozenset("dense_rank rank row_number".split())

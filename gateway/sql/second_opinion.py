@@ -27,9 +27,9 @@ from gateway.algebra.nodes import (
     RelationNode,
     Star,
     With,
-    nodes_of,
 )
 from gateway.algebra.usage import LITERAL_FUNCTIONS, Parts, Unclear
+from gateway.algebra.walking import nodes_of
 from gateway.sql.analyse_tree import (
     bare_name,
     fold_identifier,
@@ -80,7 +80,7 @@ class NamesRead:
 
 
 @dataclass(slots=True)
-class _Names:
+class _NamesFound:
     """Names that are being gathered."""
 
     relations: set[Parts] = field(default_factory=set)
@@ -94,7 +94,7 @@ class _Names:
         if not plain:
             self.computed.add(parts)
 
-    def frozen(self) -> NamesRead:
+    def freeze(self) -> NamesRead:
         return NamesRead(
             frozenset(self.relations - self.ctes),
             frozenset(self.columns),
@@ -108,7 +108,7 @@ class _Names:
 
 def names_in_tree(tree: RelationNode, scans: Iterable[Parts]) -> NamesRead:
     """Return the names of a statement as Spark's parser has them; `scans` are the relations that it reads."""
-    names = _Names(relations=set(scans))
+    names = _NamesFound(relations=set(scans))
     plain: set[int] = set()
     for node in nodes_of(tree):
         match node:
@@ -126,7 +126,7 @@ def names_in_tree(tree: RelationNode, scans: Iterable[Parts]) -> NamesRead:
                 names.stars.add(_fold(qualifier))
             case With(definitions=definitions):
                 names.ctes |= {(name.lower(),) for name, _ in definitions}
-    return names.frozen()
+    return names.freeze()
 
 
 def _fold(parts: Iterable[str]) -> Parts:
@@ -152,12 +152,12 @@ def names_in_text(text: str, bare: frozenset[str]) -> NamesRead:
         names.stands_in = frozenset({*pipes.operators, _PIPED})
         names.tree(query_of(_parse(cut)))
         for operators in pipes.operators.values():
-            names.piped(operators)
+            names.add_pipe(operators)
     else:
         names.tree(query_of(parse_statement(written, tokens if written is text else tokens_of(written))))
     if PIPE in text or any(map(partial(starts_without_list, tokens), range(len(tokens)))):
         names.found.stars.discard(())  # what stands for `FROM t` and `TABLE t` has one
-    return names.found.frozen()
+    return names.found.freeze()
 
 
 def names_in_expression(text: str, bare: frozenset[str]) -> NamesRead:
@@ -170,11 +170,11 @@ class _SqlglotNames:
     """Gathers names from sqlglot's trees."""
 
     bare: frozenset[str]
-    found: _Names = field(default_factory=_Names)
+    found: _NamesFound = field(default_factory=_NamesFound)
     stands_in: frozenset[str] = frozenset()
     """Names of what stands for piped queries, and for what an operator is applied to."""
 
-    def piped(self, operators: Sequence[str]) -> None:
+    def add_pipe(self, operators: Sequence[str]) -> None:
         """Gather the names of a piped query."""
         self.tree(query_of(_parse(operators[0])))
         for text in operators[1:]:

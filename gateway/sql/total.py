@@ -58,9 +58,9 @@ from gateway.algebra.nodes import (
     WindowCall,
     With,
     WithColumns,
-    names_in,
 )
-from gateway.algebra.resolve import (
+from gateway.algebra.resolve import Resolver, TooMuch, infer_name
+from gateway.algebra.scope import (
     AmbiguousName,
     FoundField,
     FoundName,
@@ -69,13 +69,11 @@ from gateway.algebra.resolve import (
     OpenName,
     RelationColumn,
     RelationColumns,
-    Resolver,
-    TooMuch,
-    infer_name,
     of_groups,
     scope_of,
 )
 from gateway.algebra.spark import lower_expression
+from gateway.algebra.walking import names_in
 from gateway.model.reading import ExpressionNode, Span
 from gateway.sql.functions import AGGREGATES, builtin_name
 from gateway.sql.leakproof_copies import DECIMAL

@@ -17,18 +17,12 @@ from gateway.algebra.nodes import (
     Star,
     Subquery,
     WindowCall,
-    nodes_of,
 )
 from gateway.algebra.nodes import OpaqueRelation as Opaque
-from gateway.algebra.resolve import (
-    FoundName,
-    NameAnswer,
-    NameScope,
-    RelationColumn,
-    RelationColumns,
-    Resolver,
-)
+from gateway.algebra.resolve import Resolver
+from gateway.algebra.scope import FoundName, NameAnswer, NameScope, RelationColumn, RelationColumns
 from gateway.algebra.spark import lower_relation
+from gateway.algebra.walking import nodes_of
 from gateway.model.reading import Reading, RelationRole, Span
 
 Origins = frozenset[str]

@@ -45,10 +45,9 @@ from gateway.algebra.nodes import (
     TableFunction,
     With,
     WithColumns,
-    queries_in,
 )
-from gateway.algebra.resolve import (
-    MAX_STEPS,
+from gateway.algebra.resolve import MAX_STEPS, Resolver, TooMuch
+from gateway.algebra.scope import (
     AmbiguousName,
     FoundField,
     FoundName,
@@ -57,12 +56,11 @@ from gateway.algebra.resolve import (
     OpenName,
     RelationColumn,
     RelationColumns,
-    Resolver,
-    TooMuch,
     UnknownName,
     of_groups,
     scope_of,
 )
+from gateway.algebra.walking import queries_in
 from gateway.model.reading import Span
 
 TABLES = {"a": "id x", "b": "id y", "c": "x id y", "s": "id s"}

@@ -31,10 +31,9 @@ from gateway.algebra.nodes import (
     SubqueryAlias,
     TableFunction,
     WindowCall,
-    nodes_of,
-    words_in_lambdas,
 )
 from gateway.algebra.spark import lower_relation
+from gateway.algebra.walking import nodes_of, words_in_lambdas
 from gateway.model.reading import Reading
 from gateway.reader.pool import ReaderPool
 

@@ -412,7 +412,7 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
     ),
     "a DSN with a question mark in its password": (
         dsn("postgresql://u:p?ss@db:5432/x"),
-        ":4: the connection string's port is no number, or its password is not percent-encoded",
+        ":4: the port in the connection string is not a number, or the password is not percent-encoded",
     ),
     "a spool that leads nowhere": (
         all_of(broken("ledger: {directory: spool}\n"), linked("spool", "/no/where")),

@@ -118,7 +118,7 @@ def test_jars_are_told_for_the_sparks_minor(config: str, capsys: pytest.CaptureF
 def test_a_minor_without_a_build_and_a_spark_that_is_not_there_are_told(
     config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "# there is no iceberg for Spark 4.3" in asked(config, capsys, "spark-conf")[1]
+    assert "# iceberg does not support Spark 4.3" in asked(config, capsys, "spark-conf")[1]
     with Path(config).open("a") as file:
         file.write('reader: {spark_version: "4.1", spark_jars: nowhere}')
     code, out = asked(config, capsys, "spark-conf")

@@ -47,7 +47,7 @@ def test_all_faults_of_all_files_come_together(tmp_path: Path, capsys: pytest.Ca
     faults = json.loads(capsys.readouterr().out)["faults"]
     assert "hunter2" not in str(faults)
     for wanted in (
-        f"{tmp_path}/f.yaml:1: neither settings nor a pack nor a service definition",
+        f"{tmp_path}/f.yaml:1: neither a settings file, a policy pack nor a service definition",
         f"{tmp_path}/g.yaml:1: `ledger.dsn`: a secret must be either `env: NAME` or `file: PATH`",
         f"{tmp_path}/g.yaml:2: `listeners`: a mapping of keys is needed",
         f"{tmp_path}/a.yaml:5: unknown key `alow`",

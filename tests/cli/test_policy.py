@@ -320,6 +320,45 @@ def test_the_statement_and_the_resource_are_explained_alike(
     assert json.loads(capsys.readouterr().out)["mask"]["policy"]["name"] == "pay is hidden"
 
 
+SEEN = """\
+policies:
+  - name: orders
+    on: {catalog: spark_catalog, database: sales, table: orders, column: "*"}
+    allow: [{groups: [analysts], access: [select]}]
+"""
+SEEN_TABLES = "catalogs: {spark_catalog: {sales: {orders: {columns: {id: int}}}, hr: {}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("access", "resource", "statement", "allowed"),
+    [
+        ("use", "spark_catalog", "USE spark_catalog", True),
+        ("use", "spark_catalog.sales", "USE sales", True),
+        ("use", "spark_catalog.hr", "USE hr", False),
+        ("show", "spark_catalog.sales.orders", "DESCRIBE TABLE sales.orders", True),
+        ("show", "spark_catalog.sales", "DESCRIBE DATABASE EXTENDED sales", False),
+        ("insert", "spark_catalog.sales.orders", "INSERT INTO sales.orders VALUES (1)", False),
+    ],
+)
+def test_who_may_read_something_of_a_database_may_use_it(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    access: str,
+    resource: str,
+    statement: str,
+    allowed: bool,
+) -> None:
+    (tmp_path / "pack.yaml").write_text(SEEN)
+    (tmp_path / "tables.yaml").write_text(SEEN_TABLES)
+    (tmp_path / "gateway.yaml").write_text("policies: {paths: [pack.yaml]}\n")
+    asked = ("-c", str(tmp_path / "gateway.yaml"), "--as", "bob", "--groups", "analysts", "--json")
+    code = exit_codes.OK if allowed else exit_codes.REFUSED
+    assert run("explain", *asked, access, resource) == code
+    told = json.loads(capsys.readouterr().out)
+    assert (told["decision"] == "allowed", told["access"]) == (allowed, access)
+    assert main(["explain", *asked, "--tables", str(tmp_path / "tables.yaml"), statement]) == code
+
+
 def test_rangers_only_service_speaks_for_sparks_catalog(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,7 +82,7 @@ _DAY = "INSERT INTO sluice.recommend_day (day, source, rows) VALUES (current_dat
             (_RUN,),
             ["run 1 evaluated the use of policies until 2026-11-29 10:00 UTC", "there is no usage yet"],
         ),
-        ((_RUN, _DAY), ["run 1 looked", "the roll-ups begin on", "the roll-ups end at", "after 90 days"]),
+        ((_RUN, _DAY), ["run 1 evaluated", "the roll-ups begin on", "the roll-ups end at", "after 90 days"]),
     ],
 )
 def test_an_empty_list_says_whether_a_run_found_nothing_and_what_it_could_not_know(

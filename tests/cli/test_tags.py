@@ -210,7 +210,7 @@ def test_the_officers_page_has_what_somebody_has_to_look_at(sluice: Run, databas
     assert code == exit_codes.OK
     parts = {part["title"].partition(",")[0]: part for part in json.loads(out)}
     counts = {title.split()[0]: part["count"] for title, part in parts.items()}
-    assert counts == {"copies": 2, "proposals": 2, "statements": 1, "days": 0, "policies": 0}
+    assert counts == {"copies": 2, "undecided": 2, "statements": 1, "days": 1, "past": 0, "policies": 0}
     (copy, *_) = parts["copies with weaker protection than their source"]["found"]
     assert (copy["column"], copy["copy"]) == ("spark_catalog.lab.raw.ssn", "spark_catalog.lab.copy.id")
     (peak,) = parts["days with far more refusals of a user than before"]["found"]
@@ -220,7 +220,7 @@ def test_the_officers_page_has_what_somebody_has_to_look_at(sluice: Run, databas
         2.0,
         "ACCESS_DENIED",
     )
-    (unsealed,) = parts["past days"]["missing"]
+    (unsealed,) = parts["past days with unsealed events"]["missing"]
     assert "`ledger.seal_key` is not set" in unsealed
     assert "--no-spark" in parts["policies that name missing tables or columns"]["missing"][0]
     code, out, _ = sluice("report", "officer", "--since", "30d", "--limit", "1")

@@ -159,7 +159,7 @@ async def test_a_pool_logs_in_at_once_and_leaves_room_for_other_addresses() -> N
 
 
 async def test_more_of_one_address_than_may_be_at_once_log_in_one_after_the_other() -> None:
-    async with listening() as gateway:
+    async with listening(doors=LONG) as gateway:
         pool = await asyncio.gather(*(RawClient.logged_in(gateway.port) for _ in range(400)))
         assert [one.reader.at_eof() for one in pool] == [False] * 400
         assert not gateway.server._connection_limiter._queues

@@ -45,8 +45,8 @@ from gateway.algebra.nodes import (
     TableFunction,
     WindowCall,
     WithColumns,
-    nodes_of,
 )
+from gateway.algebra.walking import nodes_of
 from gateway.model.reading import Span
 from gateway.model.statement import PlanRequest
 from gateway.plan.lowering import INPUTS, OPAQUE_RELATIONS, PlanSources, PlanTree, lower_plan

@@ -38,7 +38,7 @@ class UseReach:
         if not self.reaches_back:
             told.append(f"the roll-ups begin on {self.first}: earlier use is not known")
         if not self.up_to_now:
-            end = f"{self.last:%Y-%m-%d %H:%M} UTC" if self.last is not None else "nobody knows when"
+            end = f"{self.last:%Y-%m-%d %H:%M} UTC" if self.last is not None else "an unknown time"
             told.append(f"the roll-ups end at {end}: later use is not known")
         return told
 

@@ -45,7 +45,7 @@ async def test_of_changes_to_one_version_one_is_taken_and_the_others_are_told(se
     assert [body for status, body in answers if status == 200] == [now]
     conflict = next(body for status, body in answers if status == 409)
     assert conflict["statusCode"] == 409
-    assert "version 2 is stored" in conflict["msgDesc"]
+    assert "the stored version is 2" in conflict["msgDesc"]
 
 
 async def test_whoever_reads_again_gets_every_change_in(served: Served) -> None:

@@ -155,7 +155,7 @@ async def test_a_user_that_something_names_is_deleted_by_force_only_and_then_eve
             )
         )
         client.create_role("dev_hive", RangerRole({"name": "r", "users": [{"name": "ann"}, {"name": "bob"}]}))
-        assert "names it" in refused(lambda: users.delete_user_by_id(ann.id)).msgDesc
+        assert "uses it" in refused(lambda: users.delete_user_by_id(ann.id)).msgDesc
         private = RangerClientPrivate(client.client_http.url, ("admin", PASSWORD))
         with private.client_http.session:
             private.delete_user("ann", "admin")

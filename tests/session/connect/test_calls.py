@@ -58,7 +58,7 @@ async def test_a_setting_that_may_not_be_set_is_refused_and_recorded() -> None:
     world.hidden.add("spark.sql.shuffle.partitions")
     with pytest.raises(StatementRefused, match="needs set"):
         await world.call("Config", operation=config("set", "spark.sql.shuffle.partitions"))
-    with pytest.raises(StatementRefused, match="pinned"):
+    with pytest.raises(StatementRefused, match="fixed by Sluice"):
         await world.call("Config", operation=config("unset", "spark.sql.variable.substitute"))
     settings = world.spark.sessions[("bob", SESSION)].settings
     assert "spark.sql.shuffle.partitions" not in settings
@@ -274,7 +274,7 @@ async def test_an_upload_that_is_cut_off_is_ended() -> None:
 
 async def test_an_upload_belongs_to_one_session_of_one_user() -> None:
     world = World()
-    with pytest.raises(InvalidRequest, match="one session"):
+    with pytest.raises(InvalidRequest, match="name several sessions"):
         await world.service.add_artifacts(
             BOB, CLIENT, messages([upload(CACHED), upload(CACHED, session=OTHER_SESSION)])
         )

@@ -509,7 +509,7 @@ async def test_a_session_of_another_gateway_is_refused_and_left_as_it_is() -> No
     await world.run(table("t"))
     other = World(spark=world.spark)
     world.spark.elsewhere = True
-    with pytest.raises(SessionElsewhere, match="open a new session"):
+    with pytest.raises(SessionElsewhere, match="begin a new session"):
         await other.run(table("t"))
     assert len(other.service) == 0
     await world.run(table("u"))
