@@ -182,6 +182,13 @@ async def test_of_a_session_that_lived_on_without_the_gateway_nobody_knows_what_
     assert [await world.looks(session) for _ in range(2)] == [1, 0]
 
 
+async def test_a_session_that_lived_on_looks_at_a_table_before_it_first_reads_it() -> None:
+    world, session = World(), new_session()
+    session.lived_on = True
+    assert [await world.looks(session) for _ in range(2)] == [1, 0]
+    assert await world.looks(new_session()) == 0
+
+
 def test_of_a_forgotten_change_every_name_counts_as_changed() -> None:
     changed = ChangedNames(most=2)
     known = changed.generation
