@@ -129,9 +129,9 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
 }
 REFUSED = {
     "SELECT * FROM {v}": "list its columns",
-    "SELECT region FROM {v}": "read it with MEASURE",
-    "SELECT DISTINCT region FROM {v}": "read it with MEASURE",
-    "SELECT sum(total) FROM {v}": "read it with MEASURE",
+    "SELECT region FROM {v}": "is a metric view: read",
+    "SELECT DISTINCT region FROM {v}": "is a metric view: read",
+    "SELECT sum(total) FROM {v}": "is a metric view: read",
     "SELECT measure(total) FILTER (WHERE region = 'EU') FROM {v}": "without DISTINCT or FILTER",
     "SELECT region, measure(total) FROM {v} GROUP BY CUBE (region)": "grouping sets",
     "SELECT measure(total) FROM {v} a JOIN lab.paidfree b ON true": "with masks, filters or hidden columns",
@@ -346,7 +346,7 @@ def test_who_makes_one_is_its_definer(spark: Spark, lab_gateway: RunningGateway,
             (VIEW.format(name="lab.paid_made", source="lab.paid_closed"), "SLUICE_"),
             (VIEW.format(name="lab.paid_made", source="SELECT * FROM lab.paid_closed"), "SLUICE_"),
             (VIEW.format(name="lab.paid_made", source="paid"), "without a database"),
-            (made.replace("measures:", "joins: []\nmeasures:"), "not a key"),
+            (made.replace("measures:", "joins: []\nmeasures:"), "unknown key"),
             (made.replace("filter:", "source: lab.paid_closed\nfilter:"), "twice"),
             (made.replace("sum(pay)", "(SELECT max(pin) FROM lab.paid_closed)", 1), "SLUICE_"),
         ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from pyhive.exc import OperationalError
 from pyspark.errors.exceptions.connect import SparkConnectException
 
 from tests.e2e.lab import CANARY, PASSWORD
@@ -28,6 +29,8 @@ def tables(spark: Spark, lab_gateway: RunningGateway) -> Iterator[None]:
     spark.query(*(FUNCTION.format(*one) for one in reversed(FUNCTIONS.items())), user="loader")
     views = {"authored": "SELECT id FROM lab.masked", "calling": "SELECT lab.authored_peek(1) AS n"}
     spark.query(*(f"CREATE VIEW lab.tmp_{name} AS {text}" for name, text in views.items()), user="loader")
+    # It may have looked for the functions of its policies before they were there.
+    until(lambda: _is_open(lab_gateway, "called"), "the gateway has looked at the functions")
     yield
     spark.query(
         *(f"DROP VIEW lab.tmp_{name}" for name in views),
@@ -35,6 +38,14 @@ def tables(spark: Spark, lab_gateway: RunningGateway) -> Iterator[None]:
         *(f"DROP TABLE lab.authored_{name}" for name in (*OPEN, *SHUT)),
         user="loader",
     )
+
+
+def _is_open(gateway: RunningGateway, name: str) -> bool:
+    try:
+        query(gateway.host, gateway.port, "mallory", f"SELECT id FROM lab.authored_{name}", password=PASSWORD)
+    except OperationalError:
+        return False
+    return True
 
 
 def test_what_its_author_may_not_select_closes_in_sql(lab_gateway: RunningGateway) -> None:

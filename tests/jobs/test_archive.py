@@ -402,7 +402,7 @@ async def test_a_day_that_postgresql_does_not_know_to_be_archived_does_not_leave
         f"DELETE FROM {PARTITION} WHERE time > '{LATE}'; RESET session_replication_role"
     )
     gone = len(before) - await place.connection.fetchval("SELECT count(*) FROM sluice.audit_event")
-    with pytest.raises(LedgerUnavailable, match=f"{FIRST}: {gone} events that are archived are gone from"):
+    with pytest.raises(LedgerUnavailable, match=f"{FIRST}: {gone} archived events are missing in"):
         await place.archive()
     assert await place.archived() == before
     days = await place.connection.fetch("SELECT day FROM sluice.archive_day")
