@@ -113,7 +113,7 @@ def _lines(batch: Any, name: str) -> list[str]:
     column = batch.column(batch.schema.get_field_index(name))
     if column.null_count == len(column):
         return [""] * len(column)
-    if name in _ALWAYS_NEW or COLUMN_TYPES[name] == "text[]":
+    if name in _ALWAYS_NEW or COLUMN_TYPES.get(name) == "text[]":
         return ["" if value is None else line(name, value) for value in _values(batch, name)]
     encoded = column.dictionary_encode()
     known = [line(name, value) for value in encoded.dictionary.to_pylist()]
@@ -123,7 +123,7 @@ def _lines(batch: Any, name: str) -> list[str]:
 def _values(batch: Any, name: str) -> list[Any]:
     """Return the values of a column as they come from PostgreSQL, but for ids, which are texts."""
     column = batch.column(batch.schema.get_field_index(name))
-    if COLUMN_TYPES[name] == "timestamp with time zone":
+    if COLUMN_TYPES.get(name) == "timestamp with time zone":
         return [None if since is None else moment(since) for since in column.cast("int64").to_pylist()]
     found: list[Any] = column.to_pylist()
     return found
@@ -268,7 +268,7 @@ def _of_texts(texts: Any, kind: Any) -> Any:
 
 
 def arrow_schema(names: Iterable[str] = STORED) -> Any:
-    """Return the types of columns in Parquet files that are made here."""
+    """Return the types of columns in Parquet files that are made here: those of the record, and texts."""
     import pyarrow
 
     types = {
@@ -279,7 +279,9 @@ def arrow_schema(names: Iterable[str] = STORED) -> Any:
         "boolean": pyarrow.bool_(),
         "double precision": pyarrow.float64(),
     }
-    return pyarrow.schema([(name, types.get(COLUMN_TYPES[name], pyarrow.string())) for name in names])
+    return pyarrow.schema(
+        [(name, types.get(COLUMN_TYPES.get(name, "text"), pyarrow.string())) for name in names]
+    )
 
 
 def with_lost(frame: Any, erasures: Erasures) -> Any:

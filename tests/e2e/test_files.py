@@ -354,7 +354,7 @@ def test_directories_of_values_are_read_as_partitions(
         ("empty", "only empty ones"),
         ("bare", "no files"),
         ("nothing_else", "no files"),
-        ("polish", "none of parquet"),
+        ("polish", "none of these formats: parquet"),
         ("unreadable", "cannot be read"),
         ("tables_below", "it contains tables of a table format"),
         ("dirs_and_days", "cannot list its files"),
