@@ -341,7 +341,7 @@ async def test_the_command_waits_for_the_archive_s_run_and_takes_several_keys(
         sys.executable, *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     assert process.stderr is not None
-    assert b"waits for the end of the archive's run" in await process.stderr.readline()
+    assert b"waiting for the run of `archive` to end" in await process.stderr.readline()
     hidden = archived.file.rename(tmp_path / "hidden")
     await asyncio.sleep(0.2)  # for one that would not wait to look, and find it gone
     hidden.rename(archived.file)
