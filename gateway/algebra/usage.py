@@ -104,9 +104,11 @@ _SHOWING_ALL: Final = frozenset({"Pivot", "Unpivot"})
 class Unclear(Exception):
     """Something cannot be attributed with certainty."""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: str, sought: Parts = ()) -> None:
         super().__init__(why)
         self.why = why
+        self.sought = sought
+        """A name that no relation in scope has, lower case; empty for any other reason."""
 
 
 class Unfound(Unclear):
@@ -448,7 +450,8 @@ class UsageDomain:
                 found = side.find_columns((name,))
                 if len(found) != 1 and (found or not side.open):  # RULE (join-column-known)
                     kind = Unclear if side.open or found else Unfound
-                    raise kind(f"the join column `{name}` is in {len(found)} known relations")
+                    sought = () if found else (name,)
+                    raise kind(f"the join column `{name}` is in {len(found)} known relations", sought)
                 self.found.mark(_origins(found), plain=False)
         self._compute(join.conditions, scope.over(left.beside(right)))
 
@@ -515,7 +518,8 @@ def _resolve_word(column: NamedColumn) -> UsedValue:
     written = ".".join(column.parts)
     # Other names than plain ones may be those that Spark makes up.
     kind = Unfound if len(column.parts) == 1 and name.isidentifier() else Unclear
-    raise kind(f"`{written}` is not in any relation in scope")
+    sought = tuple(part.lower() for part in column.parts)
+    raise kind(f"`{written}` is not in any relation in scope", sought)
 
 
 def _origins(columns: Iterable[_Column]) -> Origins:

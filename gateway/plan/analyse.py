@@ -42,7 +42,7 @@ from gateway.algebra.scope import (
     RelationColumns,
     UnknownName,
 )
-from gateway.algebra.usage import StoredTable, Unclear, UsageDomain, UsedValue, list_stored_columns
+from gateway.algebra.usage import Parts, StoredTable, Unclear, UsageDomain, UsedValue, list_stored_columns
 from gateway.algebra.walking import names_in, nodes_of, queries_in
 from gateway.model.catalog import TableName
 from gateway.model.reading import Reading, Span
@@ -124,11 +124,13 @@ def analyse_plan(
     `reading.expressions`. To be called before the plan is guarded. `words`: what words mean is noted there.
     """
     plan: _Sources | None = None
+    sought: Parts = ()
     try:
         plan = _Sources(reading, tables, texts or {}, expressions or {})
         return plan.usage(words or WordMeanings())
     except (Unclear, UnreadablePlan) as unclear:
         why = str(unclear)
+        sought = unclear.sought if isinstance(unclear, Unclear) else ()
     except TooMuch:
         why = "the plan has too many columns for column analysis"
     except RecursionError:
@@ -136,7 +138,7 @@ def analyse_plan(
     within = (use.reading for use in (expressions or {}).values())
     stars = any(one.star for one in reading.columns) or has_stars(*within)
     # RULE (schema-names-hidden)
-    return Silent(why, stars=stars or (plan is not None and plan.by_schema))
+    return Silent(why, stars=stars or (plan is not None and plan.by_schema), sought=sought)
 
 
 class _Sources:

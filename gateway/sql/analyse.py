@@ -17,6 +17,7 @@ from gateway.algebra.spark import lower_expression, relation_of
 from gateway.algebra.usage import (
     LITERAL_FUNCTIONS,
     ColumnFindings,
+    Parts,
     StoredTable,
     Unclear,
     Unfound,
@@ -66,6 +67,8 @@ class Silent:
     """Whether the reason is a name that no column has, so that Spark refuses the statement."""
     stars: bool = False
     """Whether a star, or a pattern of columns, is written: hidden columns could be meant."""
+    sought: Parts = ()
+    """The name that no relation in scope has, where that is the reason."""
 
     @property
     def disagrees(self) -> bool:
@@ -85,7 +88,12 @@ def analyse(text: str, reading: Reading, scans: Sequence[ScannedTable]) -> Usage
         domain = UsageDomain(map_stored_tables(scans), cte_places(reading), many=may_be_many)
         domain.statement(tree)
     except Unclear as unclear:
-        return Silent(unclear.why, unfound=isinstance(unclear, Unfound), stars=has_stars(reading))
+        return Silent(
+            unclear.why,
+            unfound=isinstance(unclear, Unfound),
+            stars=has_stars(reading),
+            sought=unclear.sought,
+        )
     except TooMuch:
         return Silent("the statement has too many columns for column analysis", stars=has_stars(reading))
     except RecursionError:
