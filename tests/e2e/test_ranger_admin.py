@@ -134,7 +134,7 @@ def texts_are_held_against_spark(ranger: RangerClient) -> None:
             "refers to `regoin`, which table spark_catalog.sales.customer",
         ),
         ("filter", "region = DATE'foo'", CUSTOMER, "INVALID_TYPED_LITERAL"),
-        ("filter", "concat(region, 'x')", CUSTOMER, "of type string"),
+        ("filter", "concat(region, 'x')", CUSTOMER, "has type string"),
         ("filter", "frobnicate(id) = 1", every, "[UNRESOLVED_ROUTINE]"),
         ("mask", "frobnicate({col})", name, "[UNRESOLVED_ROUTINE]"),
         ("mask", "{col} || nmae", name, "refers to `nmae`"),
