@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gateway.algebra.spark import relation_of
-from gateway.algebra.usage import GUESSED, LITERAL_FUNCTIONS, Parts
+from gateway.algebra.usage import GUESSED, LITERAL_FUNCTIONS
 from gateway.algebra.walking import words_in_lambdas
 from gateway.model.catalog import Table, TableName
 from gateway.model.principal import Principal
@@ -26,7 +26,7 @@ from gateway.policy.engine import TableView
 from gateway.policy.views import merge_table_views
 from gateway.sql.analyse import ScannedTable, Silent, Usage, analyse, has_stars
 from gateway.sql.delta_commands import is_changes
-from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation, list_hidden_columns, obligations_of
+from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation, obligations_of
 from gateway.sql.leakproof import OuterConditions
 from gateway.sql.names import MetadataTable, Names
 from gateway.sql.pipes import PIPE
@@ -325,11 +325,7 @@ def authorize_tables(
     tables: dict[TableName, SeenTable | None] = {}
     denied: Denied | None = None
     evaluation = accessing.evaluation
-    folded = list(dict.fromkeys(name.fold() for name in names))
-    if isinstance(usage, Silent) and usage.stars and _is_hidden(usage.sought, folded, accessing):
-        # Spark finds no such column, and refuses the statement, whatever a star means in it.
-        usage = replace(usage, stars=False)
-    for name in folded:
+    for name in dict.fromkeys(name.fold() for name in names):
         table = evaluation.catalog.table(name)
         seen = None if table is None else _authorize_table(table, usage, accessing, in_view=in_view)
         if isinstance(seen, Denied):
@@ -337,17 +333,6 @@ def authorize_tables(
             continue
         tables[name] = seen
     return denied or ColumnAccess(tables=tables)
-
-
-def _is_hidden(parts: Parts, names: Iterable[TableName], accessing: Accessing) -> bool:
-    """Whether part of a name is that of a column of a table that an accessor may not select."""
-    tables = [table for name in names if (table := accessing.evaluation.catalog.table(name)) is not None]
-    return bool(parts) and any(
-        hidden.lower() in parts
-        for table in tables
-        for one in accessing.rights.accessors
-        for hidden in list_hidden_columns(table, accessing.of(one).table_view(table))
-    )
 
 
 def _authorize_table(

@@ -136,9 +136,9 @@ def analyse_plan(
     except RecursionError:
         why = "the plan is nested too deep for column analysis"
     within = (use.reading for use in (expressions or {}).values())
-    stars = any(one.star for one in reading.columns) or has_stars(*within)
+    stars = not sought and (any(one.star for one in reading.columns) or has_stars(*within))
     # RULE (schema-names-hidden)
-    return Silent(why, stars=stars or (plan is not None and plan.by_schema), sought=sought)
+    return Silent(why, stars=stars or (plan is not None and plan.by_schema))
 
 
 class _Sources:

@@ -17,7 +17,6 @@ from gateway.algebra.spark import lower_expression, relation_of
 from gateway.algebra.usage import (
     LITERAL_FUNCTIONS,
     ColumnFindings,
-    Parts,
     StoredTable,
     Unclear,
     Unfound,
@@ -67,8 +66,6 @@ class Silent:
     """Whether the reason is a name that no column has, so that Spark refuses the statement."""
     stars: bool = False
     """Whether a star, or a pattern of columns, is written: hidden columns could be meant."""
-    sought: Parts = ()
-    """The name that no relation in scope has, where that is the reason."""
 
     @property
     def disagrees(self) -> bool:
@@ -88,12 +85,10 @@ def analyse(text: str, reading: Reading, scans: Sequence[ScannedTable]) -> Usage
         domain = UsageDomain(map_stored_tables(scans), cte_places(reading), many=may_be_many)
         domain.statement(tree)
     except Unclear as unclear:
-        return Silent(
-            unclear.why,
-            unfound=isinstance(unclear, Unfound),
-            stars=has_stars(reading),
-            sought=unclear.sought,
-        )
+        # Where nothing has a name, Spark refuses the statement, whatever a star means in it: one answer for
+        # names of hidden columns and for those that nobody has.
+        stars = has_stars(reading) and not unclear.sought
+        return Silent(unclear.why, unfound=isinstance(unclear, Unfound), stars=stars)
     except TooMuch:
         return Silent("the statement has too many columns for column analysis", stars=has_stars(reading))
     except RecursionError:

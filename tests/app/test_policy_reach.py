@@ -19,7 +19,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
         ("exists(tags, x -> x = 'open')", ""),
         ("(SELECT max(ssn) FROM lab.secret)", "reads `lab.secret`"),
         ("id IN (SELECT id FROM a JOIN b.c USING (id))", "reads `a`, `b.c`"),
-        ("(SELECT max(to_json(struct(*))) FROM IDENTIFIER('lab' || '.secret'))", "reads by a query"),
+        ("(SELECT max(to_json(struct(*))) FROM IDENTIFIER('lab' || '.secret'))", "reads `lab.secret`"),
         ("EXISTS (SELECT 1)", "reads by a query"),
         ("lab.peek(id) = 1", "calls `lab.peek`"),
         ("no_such_function(id)", "calls `no_such_function`"),

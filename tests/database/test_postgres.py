@@ -308,7 +308,7 @@ def test_whom_it_may_run_as(directory: Path, name: str) -> None:
     if os.geteuid() != 0:
         assert EmbeddedPostgres(directory / "data", run_as=name)
         return
-    with pytest.raises(Faults, match=r"root|no user"):
+    with pytest.raises(Faults, match=r"root|does not exist"):
         EmbeddedPostgres(directory / "data", run_as=name)
 
 

@@ -393,5 +393,5 @@ async def test_a_bound_that_is_reached_is_told_and_nothing_is_called_gone(world:
     await store_lineage(world.graph, [seen("raw.x -> more.x: x IDENTITY")])
     found = await world.look(most_flows=2)
     assert found is not None
-    assert "more than 2 edges" in found.cut_off
+    assert "more than 2 outgoing edges" in found.cut_off
     assert not any("gone" in state for state in (await world.listed()).values())

@@ -190,7 +190,7 @@ def test_a_cache_file_belongs_to_its_service() -> None:
     [
         ({"isDelta": True}, "these are deltas of the data sharing"),
         ({"dataShares": [{"name": "x"}]}, "`id` is missing"),
-        ({"dataShares": [{"id": 1}, {"id": 1}]}, "has the id 1 a second time"),
+        ({"dataShares": [{"id": 1}, {"id": 1}]}, "has the id 1 twice"),
         ({"dataShares": [{"id": 1, "conditionExpr": "function() {}"}]}, "gdsInfo"),
         (
             {

@@ -74,7 +74,6 @@ def test_valid_queries_are_governed(judging: Judge) -> None:
         verdict = judging.verdict(query.over())
         outcomes[type(verdict).__name__] += 1
         if isinstance(verdict, Refused) and "could be resolved to a column" in verdict.message:
-            assert "|>" in query.over()
             outcomes["not followed"] += 1
             return
         if isinstance(verdict, Refused) and "select on every column" in verdict.message:

@@ -60,7 +60,7 @@ def test_a_jar_that_is_missing_or_of_another_minor(tmp_path: Path) -> None:
     touch(other)
     with pytest.raises(JavaNotFound, match=f"`{other}` is not iceberg for Spark 4.1"):
         find(tmp_path, ICEBERG, named=(other,))
-    with pytest.raises(UnsupportedFormat, match=r"no paimon for Spark 4\.1"):
+    with pytest.raises(UnsupportedFormat, match=r"paimon does not support Spark 4\.1"):
         find(tmp_path, PAIMON)
 
 
@@ -68,5 +68,5 @@ def test_formats_that_exclude_each_other() -> None:
     assert formats_of((DELTA.extension, ICEBERG.extension)) == (DELTA, ICEBERG)
     with pytest.raises(UnsupportedFormat, match="Iceberg and Paimon together"):
         formats_of((ICEBERG.extension, PAIMON.extension))
-    with pytest.raises(UnsupportedFormat, match=r"`x\.Y`, which the parser cannot run"):
+    with pytest.raises(UnsupportedFormat, match=r"`x\.Y`, which the parser does not support"):
         formats_of(("x.Y",))

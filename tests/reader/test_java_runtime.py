@@ -95,7 +95,7 @@ def test_what_does_not_run_is_no_java(nothing: Path) -> None:
     broken.write_text("not a program")
     assert java_major(broken) is None
     assert java_major(nothing / "missing") is None
-    with pytest.raises(JavaNotFound, match="no usable Java"):
+    with pytest.raises(JavaNotFound, match="is not a usable Java"):
         find_java(broken)
 
 
@@ -121,7 +121,9 @@ def test_a_spark_of_a_minor_is_looked_for_where_its_version_fits(
     nothing: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = nothing / "kept"
-    with pytest.raises(JavaNotFound, match=r"jars of Spark 4\.2 are not .* `sluice spark-jars 4\.2` fetches"):
+    with pytest.raises(
+        JavaNotFound, match=r"jars of Spark 4\.2 are not .* download them with `sluice spark-jars 4\.2`"
+    ):
         find_spark_of(Minor(4, 2), kept)
     home = fake_spark(nothing / "home", "4.3.1")
     monkeypatch.setenv("SPARK_HOME", str(home))

@@ -449,7 +449,7 @@ BAD: list[tuple[str, dict[str, str], str]] = [
     ("upstream", {"column": "open.x", "depth": "٣"}, "`depth` must be a number"),
     ("upstream", {"column": "open.x", "depth": "9" * 50}, "`depth` must be a number"),
     ("upstream", {"column": "open.x", "limit": "10001"}, "`limit` must be a number from 1 to 10,000"),
-    ("upstream", {"column": "open.x", "format": "svg"}, "none of `json`, `mermaid`, `dot`"),
+    ("upstream", {"column": "open.x", "format": "svg"}, "must be one of `json`, `mermaid`, `dot`"),
     ("upstream", {"column": "open.x", "dept": "1"}, "unknown parameter `dept`"),
     ("impact", {"column": "open.x", "format": "dot"}, "unknown parameter `format`"),
     ("paths", {"from": "open.x"}, "`to` is missing"),
