@@ -170,16 +170,19 @@ class SqlLineageExpressions(References):
             node = node.this
         if not isinstance(node, exp.Struct):
             return None
-        found: dict[str, Value] = {}
+        found: list[tuple[str | None, Value]] = []
         for item in node.expressions:
-            if not isinstance(item, exp.PropertyEQ) or not isinstance(item.this, exp.Identifier):
+            if (star := star_of(item)) is not None:
+                shown, unknown = self.expand(star, qualifier_of(item), place)
+                found += [(None if unknown else a.name, a.value) for a in shown]
+            elif isinstance(item, exp.PropertyEQ) and isinstance(item.this, exp.Identifier):
+                value, of = self.value(item.expression, place, ctes), item.expression
+                value = replace(value, fields=self.build_fields(of, place, ctes) or value.fields)
+                found.append((fold_identifier(item.this), value))
+            else:
                 return None
-            name, of = fold_identifier(item.this), item.expression
-            if name in found:
-                return None
-            value = self.value(of, place, ctes)
-            found[name] = replace(value, fields=self.build_fields(of, place, ctes) or value.fields)
-        return found
+        fields = {name: value for name, value in found if name is not None}
+        return fields if len(fields) == len(found) else None
 
     def operands(self, nodes: Iterable[exp.Expr | None], place: Environment, ctes: Ctes) -> Value:
         """Return several expressions as one value."""
