@@ -247,15 +247,21 @@ class TableFunction(_Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Projection(_Node):
-    """A select list; one without GROUP BY may still make groups."""
+class _OverOne(_Node):
+    """A relation made of one other."""
 
     input: RelationNode
-    items: tuple[Expression, ...]
 
     @property
     def inputs(self) -> tuple[RelationNode, ...]:
         return (self.input,)
+
+
+@dataclass(frozen=True, slots=True)
+class Projection(_OverOne):
+    """A select list; one without GROUP BY may still make groups."""
+
+    items: tuple[Expression, ...]
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -263,16 +269,11 @@ class Projection(_Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate(_Node):
+class Aggregate(_OverOne):
     """A select list over groups."""
 
-    input: RelationNode
     keys: tuple[Expression, ...]
     items: tuple[Expression, ...]
-
-    @property
-    def inputs(self) -> tuple[RelationNode, ...]:
-        return (self.input,)
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -288,16 +289,11 @@ class ConditionClause(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Filter(_Node):
+class Filter(_OverOne):
     """Conditions all of which have to hold."""
 
-    input: RelationNode
     clause: ConditionClause
     conditions: tuple[Expression, ...]
-
-    @property
-    def inputs(self) -> tuple[RelationNode, ...]:
-        return (self.input,)
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -361,18 +357,13 @@ class SetOperation(_Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Generate(_Node):
+class Generate(_OverOne):
     """LATERAL VIEW: what a generator makes of each row, beside the row."""
 
-    input: RelationNode
     generator: Expression
     names: tuple[str, ...]
     """Of its columns; empty where Spark names them."""
     alias: str = ""
-
-    @property
-    def inputs(self) -> tuple[RelationNode, ...]:
-        return (self.input,)
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -380,41 +371,26 @@ class Generate(_Node):
 
 
 @dataclass(frozen=True, slots=True)
-class SubqueryAlias(_Node):
+class SubqueryAlias(_OverOne):
     """A relation that gets a name."""
 
-    input: RelationNode
     name: str
     expressions: ClassVar[tuple[Expression, ...]] = ()
 
-    @property
-    def inputs(self) -> tuple[RelationNode, ...]:
-        return (self.input,)
-
 
 @dataclass(frozen=True, slots=True)
-class ColumnAliases(_Node):
+class ColumnAliases(_OverOne):
     """A relation whose columns get names, by their places."""
 
-    input: RelationNode
     names: tuple[str, ...]
     expressions: ClassVar[tuple[Expression, ...]] = ()
 
-    @property
-    def inputs(self) -> tuple[RelationNode, ...]:
-        return (self.input,)
-
 
 @dataclass(frozen=True, slots=True)
-class WithColumns(_Node):
+class WithColumns(_OverOne):
     """The columns of a relation, those of the names of some items replaced; the others are added behind."""
 
-    input: RelationNode
     items: tuple[Alias, ...]
-
-    @property
-    def inputs(self) -> tuple[RelationNode, ...]:
-        return (self.input,)
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -422,45 +398,30 @@ class WithColumns(_Node):
 
 
 @dataclass(frozen=True, slots=True)
-class RenamedColumns(_Node):
+class RenamedColumns(_OverOne):
     """The columns of a relation, some of them under other names; one that is not there is no fault."""
 
-    input: RelationNode
     names: tuple[tuple[str, str], ...]
     """Old and new ones, one after the other."""
     expressions: ClassVar[tuple[Expression, ...]] = ()
 
-    @property
-    def inputs(self) -> tuple[RelationNode, ...]:
-        return (self.input,)
-
 
 @dataclass(frozen=True, slots=True)
-class DroppedColumns(_Node):
+class DroppedColumns(_OverOne):
     """The columns of a relation without some; one that is not there is no fault."""
 
-    input: RelationNode
     names: tuple[str, ...]
     columns: tuple[NamedColumn, ...] = ()
     """Those that are dropped by a reference. What is dropped is not read."""
     expressions: ClassVar[tuple[Expression, ...]] = ()
 
-    @property
-    def inputs(self) -> tuple[RelationNode, ...]:
-        return (self.input,)
-
 
 @dataclass(frozen=True, slots=True)
-class ChangedColumns(_Node):
+class ChangedColumns(_OverOne):
     """The columns of a relation, all of them, or some, with other values made of their own."""
 
-    input: RelationNode
     changed: tuple[Expression, ...]
     """Those whose values change: references, or a star."""
-
-    @property
-    def inputs(self) -> tuple[RelationNode, ...]:
-        return (self.input,)
 
     @property
     def expressions(self) -> tuple[Expression, ...]:
@@ -501,16 +462,11 @@ class Passing(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pass(_Node):
+class Pass(_OverOne):
     """A relation with the columns of its input, in another order or fewer rows."""
 
-    input: RelationNode
     why: Passing
     expressions: tuple[Expression, ...] = ()
-
-    @property
-    def inputs(self) -> tuple[RelationNode, ...]:
-        return (self.input,)
 
 
 @dataclass(frozen=True, slots=True)
