@@ -308,7 +308,7 @@ async def test_a_call_whose_place_is_not_known_is_none(lab: Lab) -> None:
 
 
 async def test_a_view_calls_functions_of_where_it_was_made(lab: Lab) -> None:
-    """Spark finds them by the view's catalog and database, also where a function of the session is called so."""
+    """Spark finds them by the view's catalog and database, also where the session has one of its own."""
     whole = "`spark_catalog`.`lab`.`twice`"
     session = frozenset({SparkHandle("function", "twice")})
     for name, calls in {"calls": 2, "rows": 1}.items():
