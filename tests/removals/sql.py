@@ -586,6 +586,12 @@ REMOVALS = (
         "pipeline.test_past",
     ),
     Removal(
+        "version-conditions-above",
+        "no condition goes below a version where it could ask for another column",
+        DropOperand(1),
+        "pipeline.test_past",
+    ),
+    Removal(
         "time-travel-words",
         "of words in a time that Spark computes only those of the list",
         Never(),
