@@ -842,6 +842,12 @@ REMOVALS = (
         "algebra.test_usage",
     ),
     Removal(
+        "field-of-fieldless",
+        "what Spark takes for a field of a column without fields is no column",
+        Deleted(),
+        "algebra.test_usage",
+    ),
+    Removal(
         "fields-of-columns",
         "what is asked of the fields that a star shows is asked of their column",
         Deleted(),
