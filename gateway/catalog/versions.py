@@ -52,12 +52,13 @@ _UNKNOWN = "columns may have been renamed since, so their old names cannot be ma
 
 def build_version(now: Table, name: TableName, rows: Sequence[Sequence[Any]] | str, told: Schemas) -> Table:
     """Return a version of a table; `rows` is a text where Spark does not describe it, or is not asked."""
-    if isinstance(rows, str) or moves(name.version):  # RULE (version-moving)
-        # Which version it is by then nobody knows: none may have had a name for another column.
-        found = some_version(now, name, *told)
-        if isinstance(rows, str) or found.unfollowed:
-            return found
-    found = version_table(now, name, rows, *told)
+    some = some_version(now, name, *told)
+    # Which version it is by then nobody knows: none may have had a name for another column.
+    # RULE (version-moving)
+    if isinstance(rows, str) or (moves(name.version) and some.unfollowed):
+        found = some
+    else:
+        found = version_table(now, name, rows, *told)
     is_iceberg = (now.provider or "").lower() == ICEBERG.name
     return replace(found, conditions_above=is_iceberg and has_changed_columns(found, *told))
 
