@@ -198,14 +198,14 @@ async def test_calls_that_show_their_login_each_time_count_as_one_login() -> Non
 
 @pytest.mark.parametrize("each_time", [False, True])
 async def test_who_is_removed_while_his_login_is_recorded_is_not_logged_in(
-    monkeypatch: pytest.MonkeyPatch, each_time: bool
+    each_time: bool,
 ) -> None:
     here = gateway()
 
     async def record(event: AuditEvent) -> None:
         here.users.pop("bob", None)
 
-    monkeypatch.setattr(here.world.ledger, "record", record)
+    here.world.ledger.record = record  # type: ignore[method-assign]
     login = here.authenticator.login
     if each_time:
         login = partial(here.authenticator.login_each_time, record_every_s=3600)
