@@ -179,7 +179,7 @@ class _Sources:
         if read.changes:  # the table's columns, and what tells of the change
             node = Join(node, OpaqueRelation((), (), complete=True), JoinKind.CROSS)
         self.reads[id(read.relation)] = node
-        self.stored[span] = table.stored(table.name)
+        self.stored[span] = table.build_stored_table(table.name)
         if table.name is not None:
             self.tables.add(table.name)
 

@@ -24,7 +24,7 @@ S = TypeVar("S", bound=EndpointSession[Any, Any])
 
 
 @dataclass(slots=True, eq=False)
-class Opening:
+class SessionOpening:
     """A session that Spark is asked for."""
 
     users: frozenset[str]
@@ -47,7 +47,7 @@ class Registry(Generic[K, S]):
         """Sessions by user, those that are being opened too."""
         self.shut = False
         """No more are opened."""
-        self._opening: set[Opening] = set()
+        self._opening: set[SessionOpening] = set()
 
     def __len__(self) -> int:
         return len(self.sessions)
@@ -77,9 +77,9 @@ class Registry(Generic[K, S]):
             del self.per_user[user]
 
     @contextmanager
-    def opening(self, *users: str) -> Iterator[Opening]:
+    def opening(self, *users: str) -> Iterator[SessionOpening]:
         """Have it noted meanwhile when the sessions of these users are ended."""
-        one = Opening(frozenset(users))
+        one = SessionOpening(frozenset(users))
         self._opening.add(one)
         try:
             yield one

@@ -41,7 +41,7 @@ class ScannedTable:
     span: Span | None = None
     """Where its name stands."""
 
-    def stored(self, name: TableName | None) -> StoredTable:
+    def build_stored_table(self, name: TableName | None) -> StoredTable:
         """Return it as the algebra has it, by a name."""
         return StoredTable(
             name,
@@ -144,7 +144,7 @@ def _agree(tree: RelationNode, reading: Reading, of_text: Callable[[frozenset[st
 def map_stored_tables(scans: Iterable[ScannedTable]) -> dict[Span, StoredTable]:
     """Return what is read by where its name stands."""
     return {
-        one.span: one.stored(None if one.name is None else one.name.fold())
+        one.span: one.build_stored_table(None if one.name is None else one.name.fold())
         for one in scans
         if one.span is not None
     }
