@@ -30,7 +30,7 @@ from gateway.sql.cache_commands import check_cached_view
 from gateway.sql.data_commands import build_create_database_effect, list_cascade_privileges
 from gateway.sql.functions import ALLOWED_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS, is_of
 from gateway.sql.names import Names, TempViewName, no_catalog
-from gateway.sql.required import Privilege, Required, Unsupported
+from gateway.sql.required import Named, Privilege, Required, Unsupported
 from gateway.sql.scope import CannotClassify, table_resource
 from gateway.sql.session_commands import use_below_current, use_privileges
 from gateway.wire.connect import Message, pb
@@ -327,6 +327,33 @@ def _drop_database(call: pb.DropDatabase, scope: PlanScope) -> PlanRequired:
     )
 
 
+def _describe_properties(call: pb.GetTableProperties, scope: PlanScope) -> PlanRequired:
+    return _describe(call, scope, AnswerFilter.PROPERTIES)
+
+
+def _describe_statement(call: pb.GetCreateTableString, scope: PlanScope) -> PlanRequired:
+    if call.as_serde:  # RULE (show-create-raw)
+        return _on_table("select", read=True)(call, scope)
+    return _describe(call, scope, AnswerFilter.CREATE_STATEMENT)
+
+
+def _describe(
+    call: pb.GetTableProperties | pb.GetCreateTableString, scope: PlanScope, answer: AnswerFilter
+) -> PlanRequired:
+    """Show what DESCRIBE EXTENDED tells of a table, in another form."""
+    name = scope.target(call.table_name)
+    rule = AnswerRule(filter=answer, catalog=name.catalog, database=name.database, table=name)
+    return PlanRequired(
+        required=Required(
+            privileges=(_visible(table_resource(name)),),
+            described=name,
+            named=(Named(table=name, columns=()),),
+            answer=rule,
+        ),
+        names=_pins(call, "table_name", quote_name(name)),
+    )
+
+
 CALLS: Mapping[str, _Handler] = {
     "current_database": _require_nothing,
     "current_catalog": _require_nothing,
@@ -361,8 +388,8 @@ CALLS: Mapping[str, _Handler] = {
     "create_database": _create_database,
     "drop_database": _drop_database,
     "list_partitions": _on_table("select", read=True),
-    "get_table_properties": _on_table("select", read=True),
-    "get_create_table_string": _on_table("select", read=True),  # RULE (show-create-raw)
+    "get_table_properties": _describe_properties,
+    "get_create_table_string": _describe_statement,
 }
 DATAFRAMES = frozenset({"create_table", "create_external_table"})
 """Calls that PySpark keeps as a DataFrame and sends again, within others and to be analysed."""

@@ -6,6 +6,7 @@ from tests.removals.operations import (
     Always,
     Argument,
     Becomes,
+    Condition,
     Deleted,
     DropArgument,
     DropOperand,
@@ -184,6 +185,30 @@ REMOVALS = (
     Removal(
         "harmless-properties",
         "properties that are not harmless are not shown",
+        DropOperand(1),
+        "session.test_answers",
+    ),
+    Removal(
+        "statement-strings",
+        "a comment of several lines may hold what is behind it",
+        Condition("False"),
+        "session.test_answers",
+    ),
+    Removal(
+        "statement-columns",
+        "the statement of a table has columns that may be seen alone",
+        DropOperand(3),
+        "session.test_answers",
+    ),
+    Removal(
+        "statement-partitions",
+        "the statement of a table names no partitions by what is hidden",
+        DropOperand(1),
+        "session.test_answers",
+    ),
+    Removal(
+        "statement-properties",
+        "the statement of a table has properties of the list alone",
         DropOperand(1),
         "session.test_answers",
     ),
