@@ -1,7 +1,7 @@
 """What of SHOW CREATE TABLE a principal may read from whom policies hide something of the table.
 
-What stays is a statement, as Spark writes it. Location, options, buckets, defaults, constraints, and properties
-that are not listed go, and so does what names a column that may not be seen.
+What stays is a statement, as Spark writes it. Location, options, buckets, defaults, constraints and unlisted
+properties go, and so does what names a column that may not be seen.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Cursor:
         return True
 
     def take_string(self) -> str:
-        """Read a string. Return nothing for one of several lines: Spark escapes quotes and not backslashes, so
+        """Read a string. Return nothing for one of several lines: Spark does not escape backslashes, so
         it may reach as far as the next string."""
         string = self.take()
         if len(string) < 2 or string[0] != "'":
