@@ -20,6 +20,8 @@ class Case:
     flows: frozenset[Flow]
     schema: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Columns of tables, where the suite says them."""
+    target: str = ""
+    """The only column that the suite asks for; empty: all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,4 +56,4 @@ def _shown(flows: frozenset[Flow]) -> str:
 
 def plain(name: str) -> str:
     """Return a name of a column without what suites write differently: blanks, brackets, quotes, case."""
-    return re.sub(r"[\s`\"()]", "", name).lower()
+    return re.sub(r"[\s`\"()']", "", name).lower()

@@ -1,4 +1,4 @@
-"""Prints what sqlglot's lineage says in each of its tests, as JSON. Run as a program, with the unpacked sdist.
+"""Prints what sqlglot's lineage says in each of its tests, as JSON. A program, given the sdist.
 
 Its tests ask for one column of a text and look at parts of the answer; the whole answer is the library's own.
 Texts of other dialects are written as Spark's.
@@ -28,7 +28,9 @@ def take_down(column: Any, sql: Any, schema: Any = None, sources: Any = None, **
     tree = sqlglot.parse_one(sql, dialect=dialect) if isinstance(sql, str) else sql.copy()
     if sources:
         given = {name: one.sql() if isinstance(one, exp.Expression) else one for name, one in sources.items()}
-        tree = exp.expand(tree, {name: sqlglot.parse_one(one, dialect=dialect) for name, one in given.items()})
+        tree = exp.expand(
+            tree, {name: sqlglot.parse_one(one, dialect=dialect) for name, one in given.items()}
+        )
     target = str(column).strip('"`')
     leaves = [one for one in node.walk() if not one.downstream and isinstance(one.expression, exp.Table)]
     CASES.append(
@@ -44,7 +46,7 @@ def take_down(column: Any, sql: Any, schema: Any = None, sources: Any = None, **
 
 
 def table_of(table: exp.Table) -> str:
-    return ".".join(part.name for part in table.parts[-2:])
+    return ".".join(part.name for part in table.parts)
 
 
 def flat(schema: dict[str, Any], above: tuple[str, ...] = ()) -> Any:
@@ -52,7 +54,7 @@ def flat(schema: dict[str, Any], above: tuple[str, ...] = ()) -> Any:
         if any(isinstance(one, dict) for one in inner.values()):
             yield from flat(inner, (*above, name))
         else:
-            yield ".".join((*above, name)[-2:]), list(inner)
+            yield ".".join((*above, name)), list(inner)
 
 
 def main() -> None:
