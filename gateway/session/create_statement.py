@@ -22,21 +22,21 @@ def reduce_create_statement(text: str, columns: frozenset[str]) -> str:
 
     Raises ValueError for what is not understood: the statement of a view above all.
     """
-    cursor = _Cursor(text)
-    if not cursor.takes("CREATE", "TABLE"):
+    reader = _StatementReader(text)
+    if not reader.takes("CREATE", "TABLE"):
         raise ValueError("it is not of a table")
-    name = cursor.skip({"("})
+    name = reader.skip({"("})
     shown = []
-    while cursor.take() != ")":  # the parenthesis that opens, then commas
-        if column := _take_column(cursor, columns):
+    while reader.take() != ")":  # the parenthesis that opens, then commas
+        if column := _take_column(reader, columns):
             shown.append(column)
     if not shown:
         raise ValueError("it has no column that may be seen")
     body = ",\n  ".join(shown)
-    return "\n".join([f"CREATE TABLE {name} (\n  {body})", *_take_clauses(cursor, columns)]) + "\n"
+    return "\n".join([f"CREATE TABLE {name} (\n  {body})", *_take_clauses(reader, columns)]) + "\n"
 
 
-class _Cursor:
+class _StatementReader:
     """Reads a text by words, signs, strings and quoted names. Raises ValueError behind its end."""
 
     def __init__(self, text: str) -> None:
@@ -88,89 +88,89 @@ class _Cursor:
         return self._text[self._tokens[first].start() : self._tokens[self._at - 1].end()]
 
 
-def _take_column(cursor: _Cursor, columns: frozenset[str]) -> str | None:
+def _take_column(reader: _StatementReader, columns: frozenset[str]) -> str | None:
     """Read a column or a constraint. Return the column with type and comment, if it may be seen."""
-    is_constraint = cursor.look() == "CONSTRAINT" and cursor.look(2) in _CONSTRAINTS
-    name = cursor.take()
-    kind = cursor.skip(_AFTER_TYPE, angles=True)
+    is_constraint = reader.look() == "CONSTRAINT" and reader.look(2) in _CONSTRAINTS
+    name = reader.take()
+    kind = reader.skip(_AFTER_TYPE, angles=True)
     optional = ""
-    while cursor.look() not in {",", ")"}:
-        if cursor.takes("NOT", "NULL"):
+    while reader.look() not in {",", ")"}:
+        if reader.takes("NOT", "NULL"):
             optional += " NOT NULL"
-        elif cursor.takes("COMMENT"):
-            if comment := cursor.take_string():
+        elif reader.takes("COMMENT"):
+            if comment := reader.take_string():
                 optional += f" COMMENT {comment}"
         else:
-            cursor.take()
-            cursor.skip({",", ")", "COMMENT"})
+            reader.take()
+            reader.skip({",", ")", "COMMENT"})
     if is_constraint or not kind or "\n" in kind or not _shows(name, columns):  # RULE (statement-columns)
         return None
     return f"{name} {kind}{optional}"
 
 
-def _take_clauses(cursor: _Cursor, columns: frozenset[str]) -> Iterator[str]:
-    while not cursor.ended:
-        if cursor.takes("USING"):
+def _take_clauses(reader: _StatementReader, columns: frozenset[str]) -> Iterator[str]:
+    while not reader.ended:
+        if reader.takes("USING"):
             # A class may be named: `org.example.Source`.
-            provider = cursor.take()
-            while not cursor.ended and cursor.takes("."):
-                provider += f".{cursor.take()}"
+            provider = reader.take()
+            while not reader.ended and reader.takes("."):
+                provider += f".{reader.take()}"
             yield f"USING {provider}"
-        elif cursor.takes("PARTITIONED", "BY", "("):
-            if items := [*_take_partitioning(cursor, columns)]:
+        elif reader.takes("PARTITIONED", "BY", "("):
+            if items := [*_take_partitioning(reader, columns)]:
                 yield f"PARTITIONED BY ({', '.join(items)})"
-        elif cursor.takes("COMMENT"):
-            if comment := cursor.take_string():
+        elif reader.takes("COMMENT"):
+            if comment := reader.take_string():
                 yield f"COMMENT {comment}"
-        elif cursor.takes("DEFAULT", "COLLATION"):
-            yield f"DEFAULT COLLATION {cursor.take()}"
-        elif cursor.takes("TBLPROPERTIES", "("):
-            if pairs := [*_take_properties(cursor)]:
+        elif reader.takes("DEFAULT", "COLLATION"):
+            yield f"DEFAULT COLLATION {reader.take()}"
+        elif reader.takes("TBLPROPERTIES", "("):
+            if pairs := [*_take_properties(reader)]:
                 yield "TBLPROPERTIES (\n  " + ",\n  ".join(pairs) + ")"
-        elif cursor.take() == "(":
-            cursor.skip({")"})
-            cursor.take()
+        elif reader.take() == "(":
+            reader.skip({")"})
+            reader.take()
 
 
-def _take_partitioning(cursor: _Cursor, columns: frozenset[str]) -> Iterator[str]:
+def _take_partitioning(reader: _StatementReader, columns: frozenset[str]) -> Iterator[str]:
     """Read `b, days(at), bucket(4, a.b))`; return what names only columns that may be seen."""
     end = ","
     while end == ",":
-        call = cursor.look(1) == "("
-        function = cursor.take() if call else ""
-        arguments = [cursor.skip({",", ")"})]
+        call = reader.look(1) == "("
+        function = reader.take() if call else ""
+        arguments = [reader.skip({",", ")"})]
         if call:
             arguments = [*_take_arguments(arguments[0])]
         if all(argument.isdecimal() or _shows_path(argument, columns) for argument in arguments):
             yield f"{function}({', '.join(arguments)})" if call else arguments[0]
-        end = cursor.take()
+        end = reader.take()
 
 
 def _take_arguments(written: str) -> Iterator[str]:
-    cursor = _Cursor(written)
-    while not cursor.ended and cursor.take() != ")":  # the parenthesis that opens, then commas
-        yield cursor.skip({",", ")"})
+    reader = _StatementReader(written)
+    while not reader.ended and reader.take() != ")":  # the parenthesis that opens, then commas
+        yield reader.skip({",", ")"})
 
 
 def _shows_path(written: str, columns: frozenset[str]) -> bool:
     """Whether a column or a field of one may be seen."""
-    cursor = _Cursor(written)
-    name = "" if cursor.ended else cursor.take()
-    while not cursor.ended and cursor.takes("."):
-        cursor.take()
-    return cursor.ended and _shows(name, columns)  # RULE (statement-partitions)
+    reader = _StatementReader(written)
+    name = "" if reader.ended else reader.take()
+    while not reader.ended and reader.takes("."):
+        reader.take()
+    return reader.ended and _shows(name, columns)  # RULE (statement-partitions)
 
 
-def _take_properties(cursor: _Cursor) -> Iterator[str]:
+def _take_properties(reader: _StatementReader) -> Iterator[str]:
     end = ","
     while end == ",":
-        key = cursor.take_string()
-        if not cursor.takes("="):
+        key = reader.take_string()
+        if not reader.takes("="):
             raise ValueError("a property in it has no value")
-        value = cursor.take_string()
+        value = reader.take_string()
         if value and key[1:-1] in HARMLESS_PROPERTIES:  # RULE (statement-properties)
             yield f"{key} = {value}"
-        end = cursor.take()
+        end = reader.take()
 
 
 def _shows(name: str, columns: frozenset[str]) -> bool:

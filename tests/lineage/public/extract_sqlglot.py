@@ -27,9 +27,12 @@ def take_down(column: Any, sql: Any, schema: Any = None, sources: Any = None, **
     node = real(column, sql, schema, sources, **options)
     tree = sqlglot.parse_one(sql, dialect=dialect) if isinstance(sql, str) else sql.copy()
     if sources:
-        given = {name: one.sql() if isinstance(one, exp.Expression) else one for name, one in sources.items()}
         tree = exp.expand(
-            tree, {name: sqlglot.parse_one(one, dialect=dialect) for name, one in given.items()}
+            tree,
+            {
+                name: sqlglot.parse_one(one, dialect=dialect) if isinstance(one, str) else one.copy()
+                for name, one in sources.items()
+            },
         )
     target = str(column).strip('"`')
     leaves = [one for one in node.walk() if not one.downstream and isinstance(one.expression, exp.Table)]

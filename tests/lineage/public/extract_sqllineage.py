@@ -1,4 +1,4 @@
-"""Prints what sqllineage's tests expect of columns, as JSON. Run as a program, with the unpacked sdist as its argument.
+"""Prints what sqllineage's tests expect of columns, as JSON. A program, given the sdist.
 
 Its tests call one function with a text and the flows between columns; here that function takes them down.
 """
@@ -80,10 +80,9 @@ def calls_of(test: Any) -> Iterator[dict[str, Any]]:
         names = [name.strip() for name in mark.args[0].split(",")]
         values = [one if len(names) > 1 else (one,) for one in mark.args[1]]
         choices.append([dict(zip(names, value, strict=True)) for value in values])
-    shared = PROVIDERS[:1] if "provider" in inspect.signature(test).parameters else []
+    shared = {"provider": PROVIDERS[0]} if "provider" in inspect.signature(test).parameters else {}
     for chosen in itertools.product(*choices):
-        given = {"provider": one for one in shared}
-        yield given | {name: value for one in chosen for name, value in one.items()}
+        yield shared | {name: value for one in chosen for name, value in one.items()}
 
 
 def main() -> None:
