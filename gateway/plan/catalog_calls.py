@@ -9,6 +9,7 @@ is the exception: PySpark's DataFrame of the table that was made is the call its
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Never, TypeGuard
 
 from gateway.model.catalog import TableName, levels, quote_parts
@@ -332,9 +333,12 @@ def _describe_properties(call: pb.GetTableProperties, scope: PlanScope) -> PlanR
 
 
 def _describe_statement(call: pb.GetCreateTableString, scope: PlanScope) -> PlanRequired:
-    if call.as_serde:  # RULE (show-create-raw)
-        return _on_table("select", read=True)(call, scope)
-    return _describe(call, scope, AnswerFilter.CREATE_STATEMENT)
+    found = _describe(call, scope, AnswerFilter.CREATE_STATEMENT)
+    if not call.as_serde:  # RULE (show-create-raw)
+        return found
+    name = scope.target(call.table_name)
+    raw = Required(privileges=(Privilege(table_resource(name), "select"),), read=(name,))
+    return replace(found, required=raw)
 
 
 def _describe(

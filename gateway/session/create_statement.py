@@ -113,7 +113,7 @@ def _take_clauses(reader: _StatementReader, columns: frozenset[str]) -> Iterator
         if reader.takes("USING"):
             # A class may be named: `org.example.Source`.
             provider = reader.take()
-            while not reader.ended and reader.takes("."):
+            while reader.takes("."):
                 provider += f".{reader.take()}"
             yield f"USING {provider}"
         elif reader.takes("PARTITIONED", "BY", "("):
@@ -156,7 +156,7 @@ def _shows_path(written: str, columns: frozenset[str]) -> bool:
     """Whether a column or a field of one may be seen."""
     reader = _StatementReader(written)
     name = "" if reader.ended else reader.take()
-    while not reader.ended and reader.takes("."):
+    while reader.takes("."):
         reader.take()
     return reader.ended and _shows(name, columns)  # RULE (statement-partitions)
 

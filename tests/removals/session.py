@@ -189,6 +189,12 @@ REMOVALS = (
         "session.test_answers",
     ),
     Removal(
+        "raised-sentences-unnamed",
+        "a sentence that a user may have chosen names no condition",
+        DropOperand(0),
+        "session.test_redact",
+    ),
+    Removal(
         "statement-strings",
         "a comment of several lines may hold what is behind it",
         Condition("False"),

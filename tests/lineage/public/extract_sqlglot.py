@@ -19,7 +19,7 @@ from sqlglot import exp
 
 CASES: list[dict[str, Any]] = []
 NOW = [""]
-real = sqlglot.lineage.lineage
+real: Any = sqlglot.lineage.lineage
 
 
 def take_down(column: Any, sql: Any, schema: Any = None, sources: Any = None, **options: Any) -> Any:
@@ -30,7 +30,7 @@ def take_down(column: Any, sql: Any, schema: Any = None, sources: Any = None, **
         tree = exp.expand(
             tree,
             {
-                name: sqlglot.parse_one(one, dialect=dialect) if isinstance(one, str) else one.copy()
+                name: parse(one, dialect) if isinstance(one, str) else one.copy()
                 for name, one in sources.items()
             },
         )
@@ -46,6 +46,10 @@ def take_down(column: Any, sql: Any, schema: Any = None, sources: Any = None, **
         }
     )
     return node
+
+
+def parse(text: str, dialect: Any) -> Any:
+    return sqlglot.parse_one(text, dialect=dialect)
 
 
 def table_of(table: exp.Table) -> str:
@@ -68,8 +72,9 @@ def main() -> None:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    for suite in unittest.defaultTestLoader.loadTestsFromModule(module):
-        for test in suite:  # type: ignore[union-attr]
+    suites: Any = unittest.defaultTestLoader.loadTestsFromModule(module)
+    for suite in suites:
+        for test in (one for one in suite if isinstance(one, unittest.TestCase)):
             NOW[0] = str(test.id()).rpartition(".test_")[2]
             test.run(unittest.TestResult())
     json.dump(CASES, sys.stdout)

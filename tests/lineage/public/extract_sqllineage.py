@@ -53,7 +53,7 @@ def make_provider(schemas: Any) -> list[Provider]:
 
 def put_stubs() -> None:
     """Put in sqllineage's place what its tests import of it."""
-    made = {
+    made: dict[str, dict[str, Any]] = {
         "sqllineage.utils.entities": {"ColumnQualifierTuple": ColumnQualifierTuple},
         "sqllineage.core.metadata_provider": {"MetaDataProvider": Provider},
         "tests.helpers": {
