@@ -53,6 +53,7 @@ from gateway.algebra.nodes import (
     OpaqueExpression,
     OpaqueRelation,
     Pass,
+    Pivot,
     Projection,
     RelationNode,
     RenamedColumns,
@@ -62,6 +63,7 @@ from gateway.algebra.nodes import (
     Subquery,
     SubqueryAlias,
     TableFunction,
+    Unpivot,
     WindowCall,
     With,
     WithColumns,
@@ -145,6 +147,15 @@ class Resolver(Generic[V]):
     """What stored relations are called in full, by their places; of others only what is written is known."""
     by_plan: Mapping[int, Sequence[RelationNode]] = field(default_factory=dict)
     """The relations of a plan by their ids, which references may say. Without any these say nothing."""
+    unnamed: Callable[[Expression, V, NameScope[V]], Sequence[RelationColumn[V]] | None] | None = None
+    """What an item of a select list without an alias shows, where a domain knows it; None: nothing does."""
+    complete: (
+        Callable[
+            [RelationNode, Sequence[RelationColumns[V]], RelationColumns[V], NameScope[V]], RelationColumns[V]
+        ]
+        | None
+    ) = None
+    """Given a relation, its inputs and its columns, what a domain knows these to be. None: just these."""
     max_steps: int = MAX_STEPS
     steps: int = 0
     _known: dict[int, RelationColumns[V]] = field(default_factory=dict)
@@ -307,7 +318,8 @@ class Resolver(Generic[V]):
     def _relation(self, relation: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
         match relation:
             case NamedScan():
-                return self._scan(relation, scope)
+                found = self._scan(relation, scope)
+                return found if self.complete is None else self.complete(relation, (), found, scope)
             case With():
                 return self.relation(relation.input, self.within(relation, scope))
             case Join(lateral=True):
@@ -316,6 +328,13 @@ class Resolver(Generic[V]):
             case _:
                 below = [self.relation(one, scope) for one in relation.inputs]
         inputs = self.domain.decide(relation, below, scope)
+        found = self._made_of(relation, inputs, scope)
+        return found if self.complete is None else self.complete(relation, inputs, found, scope)
+
+    def _made_of(
+        self, relation: RelationNode, inputs: Sequence[RelationColumns[V]], scope: NameScope[V]
+    ) -> RelationColumns[V]:
+        """Return what a relation makes of those that it reads."""
         match relation:
             case OneRow():
                 return RelationColumns()
@@ -336,15 +355,17 @@ class Resolver(Generic[V]):
             case ChangedColumns():
                 return self._change_columns(relation, inputs[0], scope)
             case Projection() | Aggregate():
-                return self._list_columns(relation.items, inputs[0], scope)
+                return self.list_columns(relation.items, inputs[0], scope)
             case Generate():
                 return self._generate_columns(relation, inputs[0], scope)
             case Join():
                 return self._join_columns(relation, inputs[0], inputs[1])
             case SetOperation():
                 return self._set(relation, inputs)
-            case OpaqueRelation() | TableFunction():
+            case OpaqueRelation() | Pivot() | TableFunction() | Unpivot():
                 return _UNLISTED
+            case NamedScan() | With():
+                raise AssertionError(relation)
         assert_never(relation)
 
     def _made(self, names: Iterable[str]) -> tuple[RelationColumn[V], ...]:
@@ -369,9 +390,10 @@ class Resolver(Generic[V]):
         ]
         return RelationColumns(tuple(columns))
 
-    def _list_columns(
+    def list_columns(
         self, items: Sequence[Expression], below: RelationColumns[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
+        """Return what a select list shows."""
         asked: set[str] = set()
         if any(isinstance(item, Alias | Aliases) for item in items):
             asked = {parts[0].lower() for item in items for parts in names_in(item)}
@@ -389,9 +411,10 @@ class Resolver(Generic[V]):
                 else:
                     shown = [one for tier in tiers for one in star_columns(item, tier)]
                 self.step(len(shown))
-                columns += [one._replace(bare=True) for one in self.domain.expand(item, shown, here)]
+                expanded = self.domain.expand(item, shown, here)
+                columns += [one._replace(bare=True) for one in expanded]
                 # What has a qualifier that is none of a relation's is a column with fields.
-                unknown = bool(item.qualifier) and not shown
+                unknown = bool(item.qualifier) and not expanded
                 # RULE (star-of-plan)
                 unknown |= item.plan_id is not None and not self.by_plan
                 is_open |= unknown or any(tier.open for tier in tiers)
@@ -405,6 +428,8 @@ class Resolver(Generic[V]):
                 if any(one.name in asked for one in made):  # RULE (with-columns-lateral)
                     given += made
                     here = scope.over(below, RelationColumns(tuple(given)))
+            elif self.unnamed is not None and (named := self.unnamed(item, value, here)) is not None:
+                columns += named
             elif isinstance(item, NamedColumn):
                 passed = below.find_columns(item.parts)
                 # RULE (list-keeps-relation-names)
@@ -433,7 +458,7 @@ class Resolver(Generic[V]):
     def _replace_columns(
         self, relation: WithColumns, below: RelationColumns[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
-        made = {one.name: one for one in self._list_columns(relation.items, below, scope).columns}
+        made = {one.name: one for one in self.list_columns(relation.items, below, scope).columns}
         shown = [one for one in below.columns if one.bare]
         there = {one.name for one in shown}
         columns = [made.get(one.name, one) for one in shown]
@@ -501,8 +526,6 @@ class Resolver(Generic[V]):
     def _join_columns(
         self, join: Join, left: RelationColumns[V], right: RelationColumns[V]
     ) -> RelationColumns[V]:
-        if join.kind in LEFT_ONLY:
-            return left
         both = left.beside(right)
         names: Sequence[str] = join.using
         if join.natural:
@@ -510,6 +533,10 @@ class Resolver(Generic[V]):
                 return _UNLISTED
             plain = {one.name for one in right.columns if one.bare}
             names = [one.name for one in left.columns if one.bare and one.name in plain]
+        if join.kind in LEFT_ONLY:  # RULE (join-keys-first)
+            keys = [one for name in names for one in left.find_columns((name,))]
+            rest = [one for one in left.columns if not any(one is key for key in keys)]
+            return replace(left, columns=(*keys, *rest))
         if not names:
             return both
         merged: list[RelationColumn[V]] = []
@@ -526,7 +553,11 @@ class Resolver(Generic[V]):
             guessed = any(one.guessed for one in (*ours, *theirs))
             merged.append(RelationColumn(name.lower(), value, guessed=guessed))
         folded = {one.name for one in merged}
-        rest = [one._replace(bare=one.bare and one.name not in folded) for one in both.columns]
+        hidden = [
+            one._replace(bare=False) for name in names for one in both.columns if one.name == name.lower()
+        ]
+        # `a.*` shows the keys first, too.
+        rest = [*hidden, *[one for one in both.columns if one.name not in folded]]
         return RelationColumns((*merged, *rest), both.open, both.unlisted, both.uncounted)
 
     def _set(self, relation: SetOperation, inputs: Sequence[RelationColumns[V]]) -> RelationColumns[V]:

@@ -34,6 +34,7 @@ from gateway.algebra.nodes import (
     Operator,
     Pass,
     Passing,
+    Pivot,
     Projection,
     QueryKind,
     RelationNode,
@@ -42,6 +43,7 @@ from gateway.algebra.nodes import (
     Star,
     Subquery,
     TableFunction,
+    Unpivot,
     WindowCall,
 )
 from gateway.algebra.resolve import Resolver
@@ -97,8 +99,6 @@ _PIPE_PLACE: Final = "UnresolvedPipeAggregateOrdinal"
 """A number among the keys of `|> AGGREGATE`: a column of what is grouped."""
 _MARKERS: Final = frozenset({"NamedParameter", "PosParameter", _PIPE_PLACE})
 """What may stand for the place of a column, where a number does."""
-_SHOWING_ALL: Final = frozenset({"Pivot", "Unpivot"})
-"""Relations that use every column below them: they group by, or copy, what they do not name."""
 
 
 class Unclear(Exception):
@@ -337,7 +337,7 @@ class UsageDomain:
                 raise Unclear(f"`{'.'.join(relation.parts)}` reads itself")
             case Generate() if isinstance(relation.generator, OpaqueExpression):
                 raise Unclear("column analysis does not understand a generator")
-            case OpaqueRelation(name=name) if name in _SHOWING_ALL:
+            case Pivot() | Unpivot():  # they group by, or copy, what they do not name
                 self._compute(relation.expressions, scope.over(inputs[0]))
                 self.show(inputs[0].columns)
                 self.compute_with(inputs[0].columns)
