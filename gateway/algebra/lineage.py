@@ -73,6 +73,7 @@ from gateway.algebra.nodes import (
     RelationNode,
     SetKind,
     SetOperation,
+    Star,
     TableFunction,
     Unpivot,
 )
@@ -117,7 +118,12 @@ class LineageDomain(LineageExpressions):
             case Filter():
                 here = self._scope_of_filter(relation, inputs[0], scope)
                 rows = self.new_rows(relation, below)
-                self.lay_condition(rows, _CLAUSES[relation.clause], relation.conditions, here)
+                condition = self.lay_condition(rows, _CLAUSES[relation.clause], relation.conditions, here)
+                if isinstance(relation.input, Unpivot):
+                    for part in condition.parts:
+                        part.by_row = False
+            case Projection():
+                self.extends = any(isinstance(one, Star) and one.implied for one in relation.items)
             case Aggregate():
                 self._group(relation)
             case Pass(why=Passing.SORT):
@@ -166,7 +172,7 @@ class LineageDomain(LineageExpressions):
         clause: Clause,
         conditions: Sequence[Expression],
         scope: LineageScope,
-        rejects: Callable[[LineageColumn], bool] | None = None,
+        rejects: Callable[[LineageColumn | None], bool] | None = None,
     ) -> RowCondition:
         """Lay a condition on rows. `rejects`: of a join, the columns whose NULLs it keeps out; of what else
         there is, these are all that it compares."""
@@ -178,7 +184,10 @@ class LineageDomain(LineageExpressions):
         return condition
 
     def _keys(
-        self, condition: Expression, scope: LineageScope, rejects: Callable[[LineageColumn], bool] | None
+        self,
+        condition: Expression,
+        scope: LineageScope,
+        rejects: Callable[[LineageColumn | None], bool] | None,
     ) -> list[int]:
         """Return the columns that a condition compares, so that none of them is NULL where it holds."""
         if not isinstance(condition, Operator) or condition.name not in _COMPARISONS:
@@ -194,7 +203,9 @@ class LineageDomain(LineageExpressions):
             if isinstance(side, NamedColumn):
                 answer = scope.resolve(side.parts)
                 found = answer.attribute if isinstance(answer, FoundName) else None
-                if rejects is None or (found is not None and rejects(found)):
+                if isinstance(answer, FoundField):
+                    found = answer.attributes[0]
+                if rejects is None or rejects(found):
                     keys += self.column(side, answer, scope).dependencies
         return keys
 
@@ -263,10 +274,10 @@ class LineageDomain(LineageExpressions):
             rows.conditions.append(join_condition(pairs, of_left, of_right, natural=join.natural))
         if join.conditions:
 
-            def rejects(column: LineageColumn) -> bool:
-                mine = any(one is column for one in left.columns)
-                theirs = any(one is column for one in right.columns)
-                return (mine and of_left) or (theirs and of_right) or not (mine or theirs)
+            def rejects(column: LineageColumn | None) -> bool:
+                if any(one is column for one in left.columns):
+                    return of_left
+                return of_right and (of_left or any(one is column for one in right.columns))
 
             condition = self.lay_condition(
                 rows, Clause.JOIN, join.conditions, scope.over(left.beside(right)), rejects

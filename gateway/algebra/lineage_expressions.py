@@ -119,6 +119,8 @@ class LineageExpressions(ABC):
     """The identities of the references that were looked up."""
     groups: RelationRows | None = None
     """Over what an aggregate is computed at present."""
+    extends: bool = False
+    """Whether a select list is that of `|> EXTEND`, where Spark calls a field by its whole name."""
     resolver: Resolver[Value] = field(init=False)
     _column_names: ColumnNames = field(init=False)
     _rows: dict[int, RelationRows] = field(default_factory=dict)
@@ -136,6 +138,7 @@ class LineageExpressions(ABC):
             full_names=self.full_names,
             unnamed=self._show_unnamed,
             complete=self.complete,
+            again=self._go_around,
             max_steps=MAX_STEPS,
         )
 
@@ -194,9 +197,9 @@ class LineageExpressions(ABC):
         return self._compute(expression, operands, windowed=False)
 
     def query(self, query: Subquery, scope: LineageScope) -> Value:
-        groups, self.groups = self.groups, None
+        groups, extends = self.groups, self.extends
         relation = self.relation(query.relation, scope)
-        self.groups = groups
+        self.groups, self.extends = groups, extends
         if query.kind is QueryKind.EXISTS:  # it looks at rows, whatever columns they have
             return Value({}, (rows_of(relation),))
         values = [self.resolver.value(one, scope) for one in query.values]
@@ -299,6 +302,15 @@ class LineageExpressions(ABC):
         found = self.sum_up([(value, KEPT), (keys, WINDOWED)])
         return replace(found, rows=tuple(dict.fromkeys((*found.rows, rows))), type=value.type)
 
+    @staticmethod
+    def _go_around(columns: LineageColumns) -> LineageColumns:
+        """Return what a relation that reads itself has of the rounds before: no rows that are stored."""
+        rows = rows_of(columns)
+        again = [
+            one._replace(value=replace(one.value, rows=(*one.value.rows, rows))) for one in columns.columns
+        ]
+        return replace(columns, columns=tuple(again))
+
     # Names.
 
     def pick_column(self, found: Sequence[LineageColumn], parts: Parts) -> Value:
@@ -331,8 +343,11 @@ class LineageExpressions(ABC):
     ) -> Sequence[LineageColumn] | None:
         if isinstance(item, NamedColumn):
             word = item.parts[0].lower()
-            is_word = len(item.parts) == 1 and is_literal((word,)) and value is NO_SOURCES
-            return [RelationColumn(f"{word}()" if word in _CALLED_SO else "", value)] if is_word else None
+            if len(item.parts) == 1 and is_literal((word,)) and value is NO_SOURCES:
+                return [RelationColumn(f"{word}()" if word in _CALLED_SO else "", value)]
+            if self.extends and isinstance(scope.resolve(item.parts), FoundField):
+                return [RelationColumn(".".join(fold_parts(item.parts)), value)]
+            return None
         if isinstance(item, OpaqueExpression) and item.place is not None:
             shown = [one for one in scope.levels[0][0].columns if one.bare]
             return [shown[item.place - 1]] if 0 < item.place <= len(shown) else None
