@@ -132,6 +132,10 @@ class LineageDomain(LineageExpressions):
                 written = "UNION" if isinstance(relation.input, SetOperation) else "DISTINCT"
                 shown = merge_values(one.value for one in inputs[0].columns if one.bare)
                 decide_by(self.new_rows(relation, below), Clause.GROUP_BY, written, shown)
+                self._compare_once(relation.input)
+            case Pass(why=Passing.LIMIT):
+                for expression in relation.expressions:
+                    self.resolver.value(expression, scope)
             case Pass():
                 for expression in relation.expressions:
                     self.seen |= {id(one) for one in parts_of(expression)}
@@ -146,6 +150,17 @@ class LineageDomain(LineageExpressions):
         return inputs
 
     # What relations do.
+
+    def _compare_once(self, relation: RelationNode) -> None:
+        """Drop from a chain of UNIONs what compares the rows of the first ones: the last compares all."""
+        while isinstance(relation, SetOperation) and relation.kind is SetKind.UNION:
+            first = relation.inputs[0]
+            if not isinstance(first, Pass) or first.why is not Passing.DISTINCT:
+                return
+            if not isinstance(first.input, SetOperation) or first.input.kind is not SetKind.UNION:
+                return
+            self._rows[id(first)].conditions.clear()
+            relation = first.input
 
     def _scope_of_filter(self, relation: Filter, below: LineageColumns, scope: LineageScope) -> LineageScope:
         if relation.clause is ConditionClause.WHERE:

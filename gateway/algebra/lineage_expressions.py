@@ -50,7 +50,7 @@ from gateway.algebra.nodes import (
     Subquery,
     WindowCall,
 )
-from gateway.algebra.resolve import Resolver
+from gateway.algebra.resolve import Resolver, infer_name
 from gateway.algebra.scope import (
     AmbiguousName,
     FoundField,
@@ -210,6 +210,11 @@ class LineageExpressions(ABC):
     def expand(
         self, star: Star, shown: Sequence[LineageColumn], scope: LineageScope
     ) -> Sequence[LineageColumn]:
+        if star.replaced and any(one.value.unlisted for one in shown):
+            there = {one.name for one in shown}
+            instead = zip(star.excluded, star.replaced, strict=True)
+            made = [(parts[-1], self.resolver.value(one, scope)) for parts, one in instead]
+            return [*shown, *[RelationColumn(name, value) for name, value in made if name not in there]]
         if shown or not star.qualifier:
             return shown
         parts = fold_parts(star.qualifier)
@@ -345,7 +350,9 @@ class LineageExpressions(ABC):
             word = item.parts[0].lower()
             if len(item.parts) == 1 and is_literal((word,)) and value is NO_SOURCES:
                 return [RelationColumn(f"{word}()" if word in _CALLED_SO else "", value)]
-            if self.extends and isinstance(scope.resolve(item.parts), FoundField):
+            answer = scope.resolve(item.parts) if self.extends and len(item.parts) > 1 else None
+            is_open = isinstance(answer, OpenName) and not scope.has_qualifier(item.parts)
+            if is_open or isinstance(answer, FoundField):
                 return [RelationColumn(".".join(fold_parts(item.parts)), value)]
             return None
         if isinstance(item, OpaqueExpression) and item.place is not None:
@@ -358,6 +365,8 @@ class LineageExpressions(ABC):
     def name_item(self, item: Expression, scope: LineageScope) -> str:
         """Return what Spark calls the column of an item without an alias, empty where that is not known."""
         column = self._column_names.find(hull(item))
+        if column is None and isinstance(item, Literal):
+            return infer_name(item)
         return "" if column is None else name_column(column, lambda parts: _mean(parts, scope)) or ""
 
     def generate_columns(
