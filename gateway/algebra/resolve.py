@@ -149,12 +149,7 @@ class Resolver(Generic[V]):
     """The relations of a plan by their ids, which references may say. Without any these say nothing."""
     unnamed: Callable[[Expression, V, NameScope[V]], Sequence[RelationColumn[V]] | None] | None = None
     """What an item of a select list without an alias shows, where a domain knows it; None: nothing does."""
-    complete: (
-        Callable[
-            [RelationNode, Sequence[RelationColumns[V]], RelationColumns[V], NameScope[V]], RelationColumns[V]
-        ]
-        | None
-    ) = None
+    complete: Callable[..., RelationColumns[V]] | None = None
     """Given a relation, its inputs and its columns, what a domain knows these to be. None: just these."""
     again: Callable[[RelationColumns[V]], RelationColumns[V]] | None = None
     """What a common table expression that reads itself has of its rounds before; None: all that it made."""
@@ -366,10 +361,8 @@ class Resolver(Generic[V]):
                 return self._join_columns(relation, inputs[0], inputs[1])
             case SetOperation():
                 return self._set(relation, inputs)
-            case OpaqueRelation() | Pivot() | TableFunction() | Unpivot():
+            case OpaqueRelation() | Pivot() | TableFunction() | Unpivot() | NamedScan() | With():
                 return _UNLISTED
-            case NamedScan() | With():
-                raise AssertionError(relation)
         assert_never(relation)
 
     def _made(self, names: Iterable[str]) -> tuple[RelationColumn[V], ...]:
@@ -557,10 +550,8 @@ class Resolver(Generic[V]):
             guessed = any(one.guessed for one in (*ours, *theirs))
             merged.append(RelationColumn(name.lower(), value, guessed=guessed))
         folded = {one.name for one in merged}
-        hidden = [
-            one._replace(bare=False) for name in names for one in both.columns if one.name == name.lower()
-        ]
         # `a.*` shows the keys first, too.
+        hidden = [one._replace(bare=False) for key in merged for one in both.columns if one.name == key.name]
         rest = [*hidden, *[one for one in both.columns if one.name not in folded]]
         return RelationColumns((*merged, *rest), both.open, both.unlisted, both.uncounted)
 
