@@ -550,7 +550,6 @@ class Resolver(Generic[V]):
             guessed = any(one.guessed for one in (*ours, *theirs))
             merged.append(RelationColumn(name.lower(), value, guessed=guessed))
         folded = {one.name for one in merged}
-        # `a.*` shows the keys first, too.
         hidden = [one._replace(bare=False) for key in merged for one in both.columns if one.name == key.name]
         rest = [*hidden, *[one for one in both.columns if one.name not in folded]]
         return RelationColumns((*merged, *rest), both.open, both.unlisted, both.uncounted)
