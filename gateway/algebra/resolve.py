@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Generic, Protocol, assert_never
+from typing import Any, Final, Generic, Never, Protocol
 
 from gateway.algebra.nodes import (
     Aggregate,
@@ -88,6 +88,9 @@ MAX_STEPS: Final = 300_000
 """Columns and expressions that are looked at, about a tenth of a second of it."""
 
 
+_Inputs = Sequence[RelationColumns[V]]
+
+
 class TooMuch(Exception):
     """A query whose columns cannot be followed in a reasonable time."""
 
@@ -145,6 +148,9 @@ class Resolver(Generic[V]):
     """What stored relations are called in full, by their places; of others only what is written is known."""
     by_plan: Mapping[int, Sequence[RelationNode]] = field(default_factory=dict)
     """The relations of a plan by their ids, which references may say. Without any these say nothing."""
+    flat: bool = False
+    """Whether all that the domain asks of an expression are the values that it is made of, however deep, and
+    what an opaque one is."""
     max_steps: int = MAX_STEPS
     steps: int = 0
     _known: dict[int, RelationColumns[V]] = field(default_factory=dict)
@@ -167,25 +173,27 @@ class Resolver(Generic[V]):
 
     def relation(self, relation: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
         """Return the columns of a relation, without recursion over those that it reads."""
+        known = self._known
+        if (columns := known.get(id(relation))) is not None:
+            return columns
         order: list[RelationNode] = []
         waiting = [relation]
         while waiting:
             one = waiting.pop()
-            if id(one) in self._known:
+            if id(one) in known:
                 continue
             order.append(one)
-            match one:
-                case With():
-                    pass  # its query stands within
-                case Join(lateral=True):
-                    waiting.append(one.left)
-                case _:
-                    waiting += one.inputs
+            if isinstance(one, With):
+                continue  # its query stands within
+            if isinstance(one, Join) and one.lateral:
+                waiting.append(one.left)
+            else:
+                waiting += one.inputs
         for one in reversed(order):
-            if id(one) not in self._known:
-                found = self._known[id(one)] = self._relation(one, scope)
-                self.step(1 + len(found.columns))
-        return self._known[id(relation)]
+            if id(one) not in known:
+                columns = known[id(one)] = self._relation(one, scope)
+                self.step(1 + len(columns.columns))
+        return known[id(relation)]
 
     def within(self, relation: With, scope: NameScope[V]) -> NameScope[V]:
         """Return the scope of a query with common table expressions; none is known to itself."""
@@ -223,29 +231,69 @@ class Resolver(Generic[V]):
 
     def value(self, expression: Expression, scope: NameScope[V]) -> V:
         """Return what an expression is worth, without recursion over what it is made of."""
+        if self.flat:
+            return self._flat_value(expression, scope)
         if not expression.operands:
+            self.step()
             return self._value(expression, (), scope)
         order: list[tuple[Expression, int]] = []
         waiting = [expression]
         while waiting:
             one = waiting.pop()
-            operands: Sequence[Expression] = one.operands
-            match one:
-                case Subquery() | Lambda():
-                    operands = ()
-                case WindowCall():
-                    operands = (*one.function.operands, *one.keys)
+            if type(one) in _ON_THEIR_OWN:
+                order.append((one, 0))
+                continue
+            operands = one.operands
+            if isinstance(one, WindowCall):
+                operands = (*one.function.operands, *one.keys)
             order.append((one, len(operands)))
             waiting += operands
+        self.step(len(order))
         values: list[V] = []
         for one, count in reversed(order):
-            made = values[len(values) - count :]
-            del values[len(values) - count :]
+            if not count:
+                values.append(self._value(one, (), scope))
+                continue
+            made = values[-count:]
+            del values[-count:]
             values.append(self._value(one, made, scope))
         return values[0]
 
+    def _flat_value(self, root: Expression, scope: NameScope[V]) -> V:
+        """Return the same, computed at once of all that an expression is made of."""
+        domain = self.domain
+        while isinstance(root, Alias):
+            root = root.operand
+        if isinstance(root, NamedColumn):
+            self.step(2)
+            return domain.column(root, self.answer(root, scope), scope)
+        values: list[V] = []
+        waiting = [root]
+        steps = 0
+        while waiting:
+            one = waiting.pop()
+            steps += 1
+            kind = type(one)
+            if kind is NamedColumn:
+                steps += 1
+                values.append(domain.column(one, self.answer(one, scope), scope))
+            elif kind in _ON_THEIR_OWN:
+                if kind is not Literal:
+                    values.append(self._value(one, (), scope))
+            elif isinstance(one, WindowCall):
+                waiting += (*one.function.operands, *one.keys)
+            else:
+                if isinstance(one, Star):
+                    values.append(self._value(one, (), scope))
+                elif isinstance(one, OpaqueExpression) and one is not root:
+                    domain.compute(one, ())
+                waiting += one.operands
+        self.step(steps)
+        if type(root) in _ALONE:
+            return values[0]
+        return domain.compute(root, values)
+
     def _value(self, expression: Expression, operands: Sequence[V], scope: NameScope[V]) -> V:
-        self.step()
         match expression:
             case NamedColumn():
                 self.step()
@@ -258,10 +306,7 @@ class Resolver(Generic[V]):
                 self.step(len(shown))
                 return self.domain.star(expression, shown, scope)
             case Lambda():
-                names = [
-                    RelationColumn(name.lower(), self.domain.variable()) for name in expression.variables
-                ]
-                body = self.value(expression.body, scope.bind_variables(RelationColumns(tuple(names))))
+                body = self.value(expression.body, scope.bind_variables(self._made(expression.variables)))
                 return self.domain.compute(expression, [body])
         return self.domain.compute(expression, operands)
 
@@ -305,51 +350,45 @@ class Resolver(Generic[V]):
         return [self._known[id(one)] for one in relations if id(one) in self._known]
 
     def _relation(self, relation: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
-        match relation:
-            case NamedScan():
-                return self._scan(relation, scope)
-            case With():
-                return self.relation(relation.input, self.within(relation, scope))
-            case Join(lateral=True):
-                left = self.relation(relation.left, scope)
-                below = [left, self.relation(relation.right, scope.over(left))]
-            case _:
-                below = [self.relation(one, scope) for one in relation.inputs]
-        inputs = self.domain.decide(relation, below, scope)
-        match relation:
-            case OneRow():
-                return RelationColumns()
-            case InlineTable():
-                return RelationColumns(self._made(relation.names))
-            case Filter() | Pass():
-                return inputs[0]
-            case SubqueryAlias():
-                return inputs[0].with_name(frozenset({(relation.name.lower(),)}))
-            case ColumnAliases():
-                return self._rename_columns(relation, inputs[0])
-            case WithColumns():
-                return self._replace_columns(relation, inputs[0], scope)
-            case RenamedColumns():
-                return self._rename_some(relation, inputs[0])
-            case DroppedColumns():
-                return self._drop_columns(relation, inputs[0])
-            case ChangedColumns():
-                return self._change_columns(relation, inputs[0], scope)
-            case Projection() | Aggregate():
-                return self._list_columns(relation.items, inputs[0], scope)
-            case Generate():
-                return self._generate_columns(relation, inputs[0], scope)
-            case Join():
-                return self._join_columns(relation, inputs[0], inputs[1])
-            case SetOperation():
-                return self._set(relation, inputs)
-            case OpaqueRelation() | TableFunction():
-                return _UNLISTED
-        assert_never(relation)
+        """Return the columns of a relation whose inputs are known, but for queries within it."""
+        if isinstance(relation, NamedScan):
+            return self._scan(relation, scope)
+        if isinstance(relation, With):
+            return self.relation(relation.input, self.within(relation, scope))
+        if isinstance(relation, Join) and relation.lateral:
+            left = self._known[id(relation.left)]
+            below = [left, self.relation(relation.right, scope.over(left))]
+        else:
+            below = [self._known[id(one)] for one in relation.inputs]
+        return _COLUMNS[type(relation)](self, relation, self.domain.decide(relation, below, scope), scope)
 
-    def _made(self, names: Iterable[str]) -> tuple[RelationColumn[V], ...]:
+    def _made(self, names: Iterable[str]) -> RelationColumns[V]:
         """Return columns of which nothing but the names is known."""
-        return tuple([RelationColumn(name.lower(), self.domain.variable()) for name in names])
+        return RelationColumns(tuple([RelationColumn(one.lower(), self.domain.variable()) for one in names]))
+
+    # The columns of each relation: of its inputs, as the domain has them below it.
+
+    def _same(self, relation: RelationNode, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
+        return inputs[0]
+
+    def _unlisted(
+        self, relation: RelationNode, inputs: _Inputs[V], scope: NameScope[V]
+    ) -> RelationColumns[V]:
+        return _UNLISTED
+
+    def _no_columns(self, relation: OneRow, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
+        return RelationColumns()
+
+    def _inline(self, relation: InlineTable, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
+        return self._made(relation.names)
+
+    def _alias(self, relation: SubqueryAlias, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
+        return inputs[0].with_name(frozenset({(relation.name.lower(),)}))
+
+    def _project(
+        self, relation: Projection | Aggregate, inputs: _Inputs[V], scope: NameScope[V]
+    ) -> RelationColumns[V]:
+        return self._list_columns(relation.items, inputs[0], scope)
 
     def _scan(self, scan: NamedScan, scope: NameScope[V]) -> RelationColumns[V]:
         named = self.full_names.get(scan.span, scan.parts) if scan.span is not None else scan.parts
@@ -372,10 +411,8 @@ class Resolver(Generic[V]):
     def _list_columns(
         self, items: Sequence[Expression], below: RelationColumns[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
-        asked: set[str] = set()
-        if any(isinstance(item, Alias | Aliases) for item in items):
-            asked = {parts[0].lower() for item in items for parts in names_in(item)}
-        if not below.open:
+        asked = _list_asked(items)
+        if asked and not below.open:
             asked -= {one.name for one in below.columns}
         columns: list[RelationColumn[V]] = []
         given: list[RelationColumn[V]] = []
@@ -398,11 +435,10 @@ class Resolver(Generic[V]):
                 uncounted |= unknown or any(tier.uncounted for tier in tiers)
                 continue
             value = self.domain.item(item, self.value(item, here))
-            if isinstance(item, Alias | Aliases):
-                names = (item.name,) if isinstance(item, Alias) else item.names
-                made = [RelationColumn(name.lower(), value) for name in names]
+            if isinstance(item, _NAMING):
+                made = [RelationColumn(name, value) for name in _list_given(item)]
                 columns += made
-                if any(one.name in asked for one in made):  # RULE (with-columns-lateral)
+                if asked and any(one.name in asked for one in made):  # RULE (with-columns-lateral)
                     given += made
                     here = scope.over(below, RelationColumns(tuple(given)))
             elif isinstance(item, NamedColumn):
@@ -431,18 +467,21 @@ class Resolver(Generic[V]):
         return found
 
     def _replace_columns(
-        self, relation: WithColumns, below: RelationColumns[V], scope: NameScope[V]
+        self, relation: WithColumns, inputs: _Inputs[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
+        (below,) = inputs
         made = {one.name: one for one in self._list_columns(relation.items, below, scope).columns}
-        shown = [one for one in below.columns if one.bare]
-        there = {one.name for one in shown}
-        columns = [made.get(one.name, one) for one in shown]
-        columns += [one for name, one in made.items() if name not in there]
+        columns = [made.get(one.name, one) for one in below.columns if one.bare]
+        more = [one for one in made.values() if not below.find_columns((one.name,))]
+        columns += more
         # Of columns that are not known one may have the name.
-        uncounted = below.uncounted or (below.open and not made.keys() <= there)
+        uncounted = below.uncounted or (below.open and bool(more))
         return RelationColumns(tuple(columns), below.open, below.unlisted, uncounted)
 
-    def _rename_some(self, relation: RenamedColumns, below: RelationColumns[V]) -> RelationColumns[V]:
+    def _rename_some(
+        self, relation: RenamedColumns, inputs: _Inputs[V], scope: NameScope[V]
+    ) -> RelationColumns[V]:
+        (below,) = inputs
         columns = [one for one in below.columns if one.bare]
         for old, new in relation.names:
             self.step(len(columns))
@@ -452,7 +491,10 @@ class Resolver(Generic[V]):
             ]
         return RelationColumns(tuple(columns), below.open, below.unlisted, below.uncounted)
 
-    def _drop_columns(self, relation: DroppedColumns, below: RelationColumns[V]) -> RelationColumns[V]:
+    def _drop_columns(
+        self, relation: DroppedColumns, inputs: _Inputs[V], scope: NameScope[V]
+    ) -> RelationColumns[V]:
+        (below,) = inputs
         names = {name.lower() for name in relation.names}
         columns = [one for one in below.columns if not (one.bare and one.name in names)]
         for reference in relation.columns:
@@ -470,8 +512,9 @@ class Resolver(Generic[V]):
         return RelationColumns(tuple(columns), below.open, below.unlisted, uncounted)
 
     def _change_columns(
-        self, relation: ChangedColumns, below: RelationColumns[V], scope: NameScope[V]
+        self, relation: ChangedColumns, inputs: _Inputs[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
+        (below,) = inputs
         names = {one.parts[-1].lower() for one in relation.changed if isinstance(one, NamedColumn)}
         every = any(not isinstance(one, NamedColumn) for one in relation.changed)
         changed = OpaqueExpression(relation.changed, complete=True)
@@ -479,9 +522,12 @@ class Resolver(Generic[V]):
         columns = [one._replace(value=made) if every or one.name in names else one for one in below.columns]
         return RelationColumns(tuple(columns), below.open, below.unlisted, below.uncounted)
 
-    def _rename_columns(self, relation: ColumnAliases, below: RelationColumns[V]) -> RelationColumns[V]:
+    def _rename_columns(
+        self, relation: ColumnAliases, inputs: _Inputs[V], scope: NameScope[V]
+    ) -> RelationColumns[V]:
         """Spark takes a list that is as long as the columns are many, and no other: so where there are as
         many here, these are all."""
+        (below,) = inputs
         shown = [one for one in below.columns if one.bare]
         # RULE (places-of-all-columns)
         if self.only is not None or not len(relation.names) == len(shown) == len(below.columns):
@@ -490,17 +536,17 @@ class Resolver(Generic[V]):
         return RelationColumns(tuple([RelationColumn(name.lower(), one.value) for name, one in pairs]))
 
     def _generate_columns(
-        self, relation: Generate, below: RelationColumns[V], scope: NameScope[V]
+        self, relation: Generate, inputs: _Inputs[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
+        (below,) = inputs
         value = self.value(relation.generator, scope.over(below))
         qualifiers = frozenset({(relation.alias.lower(),)})
         made = [RelationColumn(name.lower(), value, qualifiers) for name in relation.names]
         unlisted = frozenset() if made else qualifiers
         return below.beside(RelationColumns(tuple(made), not made, unlisted, not made))
 
-    def _join_columns(
-        self, join: Join, left: RelationColumns[V], right: RelationColumns[V]
-    ) -> RelationColumns[V]:
+    def _join_columns(self, join: Join, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
+        left, right = inputs
         if join.kind in LEFT_ONLY:
             return left
         both = left.beside(right)
@@ -529,7 +575,7 @@ class Resolver(Generic[V]):
         rest = [one._replace(bare=one.bare and one.name not in folded) for one in both.columns]
         return RelationColumns((*merged, *rest), both.open, both.unlisted, both.uncounted)
 
-    def _set(self, relation: SetOperation, inputs: Sequence[RelationColumns[V]]) -> RelationColumns[V]:
+    def _set(self, relation: SetOperation, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
         first, *others = [[one for one in side.columns if one.bare] for side in inputs]
         # With some columns left out, places say nothing; nor do they add a name.
         whole = self.only is None
@@ -553,9 +599,51 @@ class Resolver(Generic[V]):
         return RelationColumns(tuple(columns), is_open, uncounted=any(side.uncounted for side in inputs))
 
 
+# Called with a relation of their class only; a test compares them with the classes there are.
+RELATIONS: Final[
+    Mapping[type, Callable[[Resolver[Any], Never, _Inputs[Any], NameScope[Any]], RelationColumns[Any]]]
+] = {
+    Aggregate: Resolver._project,
+    ChangedColumns: Resolver._change_columns,
+    ColumnAliases: Resolver._rename_columns,
+    DroppedColumns: Resolver._drop_columns,
+    Filter: Resolver._same,
+    Generate: Resolver._generate_columns,
+    InlineTable: Resolver._inline,
+    Join: Resolver._join_columns,
+    OneRow: Resolver._no_columns,
+    OpaqueRelation: Resolver._unlisted,
+    Pass: Resolver._same,
+    Projection: Resolver._project,
+    RenamedColumns: Resolver._rename_some,
+    SetOperation: Resolver._set,
+    SubqueryAlias: Resolver._alias,
+    TableFunction: Resolver._unlisted,
+    WithColumns: Resolver._replace_columns,
+}
+_COLUMNS: Final[Mapping[type, Callable[..., RelationColumns[Any]]]] = RELATIONS
 _UNLISTED: Final[RelationColumns[Any]] = RelationColumns(open=True, uncounted=True)
+_ON_THEIR_OWN: Final = frozenset({Lambda, Literal, NamedColumn, Subquery})
+"""Expressions without operands, or with some that stand in a scope of their own."""
+_ALONE: Final = frozenset({Lambda, Star, Subquery})
+_NAMING: Final = (Alias, Aliases)
 LEFT_ONLY: Final = frozenset({JoinKind.LEFT_ANTI, JoinKind.LEFT_SEMI})
 """Joins that show the left side alone."""
+
+
+def _list_given(item: Expression) -> list[str]:
+    """Return the names, lower case, that an item of a select list is given."""
+    if isinstance(item, Alias):
+        return [item.name.lower()]
+    return [name.lower() for name in item.names] if isinstance(item, Aliases) else []
+
+
+def _list_asked(items: Sequence[Expression]) -> set[str]:
+    """Return the names that items of a select list are given and that one of them asks for."""
+    if len(items) < 2:
+        return set()  # nothing stands behind it
+    given = {name for item in items for name in _list_given(item)}
+    return given and given.intersection([parts[0].lower() for item in items for parts in names_in(item)])
 
 
 def _column_names(relation: RelationNode) -> Sequence[str]:

@@ -43,6 +43,27 @@ def nodes_of(relation: RelationNode) -> Iterator[RelationNode | Expression]:
                 relations += expression.relations
 
 
+def references_of(relation: RelationNode) -> list[NamedColumn]:
+    """Return all references to columns in a relation, however deep."""
+    found: list[NamedColumn] = []
+    relations: list[RelationNode] = [relation]
+    while relations:
+        one = relations.pop()
+        relations += one.inputs
+        waiting = [*one.expressions]
+        while waiting:
+            expression = waiting.pop()
+            if isinstance(expression, NamedColumn):
+                found.append(expression)
+                continue
+            waiting += expression.operands
+            if isinstance(expression, Subquery):
+                relations.append(expression.relation)
+            elif isinstance(expression, OpaqueExpression):
+                relations += expression.relations
+    return found
+
+
 def words_in_lambdas(relation: RelationNode) -> frozenset[str]:
     """Return what references in lambda functions begin with, lower case, that are no variables of theirs."""
     within = {
@@ -73,8 +94,14 @@ def words_in_lambdas(relation: RelationNode) -> frozenset[str]:
     return frozenset(words)
 
 
-def names_in(expression: Expression) -> Iterator[tuple[str, ...]]:
-    """Yield every reference to a column in an expression, without those in queries within it."""
-    for one in parts_of(expression):
+def names_in(expression: Expression) -> list[tuple[str, ...]]:
+    """Return every reference to a column in an expression, without those in queries within it."""
+    found: list[tuple[str, ...]] = []
+    waiting = [expression]
+    while waiting:
+        one = waiting.pop()
         if isinstance(one, NamedColumn):
-            yield one.parts
+            found.append(one.parts)
+        else:
+            waiting += one.operands[::-1]
+    return found

@@ -55,8 +55,11 @@ _OPERATORS: Final = {
     "when": "CaseWhen",
 }
 """Functions by which clients write what SQL has operators for."""
-_UNARY: Final = frozenset({"!", "isnotnull", "isnull", "not"})
-_BINARY: Final = frozenset("* + - < <= <=> = == > >= and or".split())
+_COUNTS: Final = {
+    **dict.fromkeys(("!", "isnotnull", "isnull", "not"), 1),
+    **dict.fromkeys("* + - < <= <=> = == > >= and or".split(), 2),
+}
+"""How many operands they have."""
 _PLAIN_TYPES: Final = {
     "boolean": "boolean",
     "byte": "tinyint",
@@ -132,23 +135,28 @@ class ExpressionLowering:
 
     def lower(self, root: pb.Expression) -> Expression:
         """Return what an expression is, without recursion."""
-        order: list[tuple[str, Message, int]] = []
+        order: list[tuple[_Make, Message, int]] = []
         stack = [root]
         while stack:
             message = stack.pop()
-            case: str = message.WhichOneof("expr_type") or ""
-            inner: Message = getattr(message, case) if case else message
-            fields = _FIELDS.get(case)
-            operands = _list_operands(inner, fields) if fields else ()
-            order.append((case, inner, len(operands)))
+            case = message.WhichOneof("expr_type")
+            list_operands, make = _CASES.get(case, _UNKNOWN)
+            inner: Message = message if case is None else getattr(message, case)
+            if list_operands is None:
+                order.append((make, inner, 0))
+                continue
+            operands = list_operands(inner)
+            order.append((make, inner, len(operands)))
             stack += operands
         self.notes.step(len(order))
         results: list[Expression] = []
-        for case, inner, count in reversed(order):
-            operands_made = tuple(results[len(results) - count :])
-            del results[len(results) - count :]
-            make = _MAKE.get(case)
-            results.append(OpaqueExpression(()) if make is None else make(self, inner, operands_made))
+        for make, inner, count in reversed(order):
+            if not count:
+                results.append(make(self, inner, ()))
+                continue
+            operands_made = tuple(results[-count:])
+            del results[-count:]
+            results.append(make(self, inner, operands_made))
         return results[0]
 
     def lower_all(self, messages: Iterable[pb.Expression]) -> tuple[Expression, ...]:
@@ -220,7 +228,7 @@ class ExpressionLowering:
             return Operator("Like", operands, "\\") if alone else OpaqueExpression(operands, complete=True)
         if name == "count" and not message.is_distinct and operands == (Star(),):
             operands = (Literal("int", "1"),)  # as Spark's parser has it: count(*) reads no column
-        if len(operands) != (1 if name in _UNARY else 2 if name in _BINARY else len(operands)):
+        if len(operands) != _COUNTS.get(name, len(operands)):
             return OpaqueExpression(operands, complete=True)
         if (operator := _OPERATORS.get(name)) is not None and operands:
             return Operator(operator, operands)
@@ -318,19 +326,30 @@ def _lower_decimal(message: pb.Expression.Literal.Decimal) -> Expression:
     return Literal(f"decimal({max(digits, behind)},{behind})", message.value)
 
 
-def _list_operands(message: Message, fields: Sequence[tuple[tuple[str, ...], str]]) -> list[pb.Expression]:
-    """Return the expressions of fields, each one or several, as far as they are there."""
-    found: list[pb.Expression] = []
-    for before, name in fields:
-        holder = message
-        for step in before:
-            holder = getattr(holder, step)
-        value = getattr(holder, name)
-        if not isinstance(value, pb.Expression):
-            found += [one.child for one in value[:]] if name == "order_spec" else value[:]
-        elif holder.HasField(name):
-            found.append(value)
-    return found
+_ListOperands = Callable[[Message], Sequence[pb.Expression]]
+
+
+def _list_fields(fields: Sequence[str]) -> _ListOperands | None:
+    """Return what lists the expressions of a message's fields, each one or several, as far as they are there;
+    None without fields."""
+
+    def list_operands(message: Message) -> Sequence[pb.Expression]:
+        found: list[pb.Expression] = []
+        for before, name in paths:
+            holder = message
+            for step in before:
+                holder = getattr(holder, step)
+            value = getattr(holder, name)
+            if not isinstance(value, pb.Expression):
+                found += [one.child for one in value[:]] if name == "order_spec" else value[:]
+            elif holder.HasField(name):
+                found.append(value)
+        return found
+
+    paths = [((*path.split(".")[:-1],), path.split(".")[-1]) for path in fields]
+    if fields == ("arguments",):  # as nearly all are
+        return lambda message: cast("pb.Expression.UnresolvedFunction", message).arguments[:]
+    return list_operands if fields else None
 
 
 class _RowPlace(NamedTuple):
@@ -373,12 +392,9 @@ EXPRESSIONS: Final[Mapping[str, _RowPlace]] = {
 }
 OPAQUE_EXPRESSIONS: Final = frozenset({"extension", "merge_action"})
 """Cases without a row: what nobody can look into, and what stands in commands alone."""
-_FIELDS: Final = {
-    case: [((*path.split(".")[:-1],), path.split(".")[-1]) for path in row.fields]
-    for case, row in EXPRESSIONS.items()
-}
+_Make = Callable[[ExpressionLowering, Message, tuple[Expression, ...]], Expression]
+_UNKNOWN: Final[tuple[_ListOperands | None, _Make]] = (None, lambda *_: OpaqueExpression(()))
 # Called with the message of their case only; a test compares them with the cases of `Expression`.
-_MAKE = cast(
-    "Mapping[str, Callable[[ExpressionLowering, Message, tuple[Expression, ...]], Expression]]",
-    {case: row.make for case, row in EXPRESSIONS.items()},
-)
+_CASES: Final[Mapping[str | None, tuple[_ListOperands | None, _Make]]] = {
+    case: (_list_fields(row.fields), cast("_Make", row.make)) for case, row in EXPRESSIONS.items()
+}
