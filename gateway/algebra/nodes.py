@@ -95,6 +95,8 @@ class NamedCall(_Node):
     parts: tuple[str, ...]
     operands: tuple[Expression, ...]
     """Its arguments, then the condition of FILTER and what WITHIN GROUP sorts by."""
+    filtered: int | None = None
+    """Which of these is the condition of FILTER."""
 
 
 @declare_value
@@ -198,6 +200,8 @@ class OpaqueExpression(_Node):
     """Whether it reads nothing but these."""
     several: bool = False
     """Whether it may be several columns of a select list."""
+    place: int | None = None
+    """Of a number that stands for a column of what is grouped: which one, from one on."""
 
 
 Expression = (
@@ -380,6 +384,35 @@ class Generate(_OverOne):
 
 
 @declare_value
+class Pivot(_OverOne):
+    """Aggregates for each value of a column, grouped by all columns that are not named in it."""
+
+    column: Expression
+    values: tuple[Expression, ...]
+    aggregates: tuple[Expression, ...]
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return (self.column, *self.values, *self.aggregates)
+
+
+@declare_value
+class Unpivot(_OverOne):
+    """Columns that become rows, beside those that are not named in it."""
+
+    variable: str
+    """The column that says which of them a row is of."""
+    names: tuple[str, ...]
+    """The columns that their values are in."""
+    values: tuple[tuple[Expression, ...], ...]
+    """What becomes one row each."""
+
+    @property
+    def expressions(self) -> tuple[Expression, ...]:
+        return tuple([one for row in self.values for one in row])
+
+
+@declare_value
 class SubqueryAlias(_OverOne):
     """A relation that gets a name."""
 
@@ -501,6 +534,8 @@ RelationNode = (
     | Join
     | SetOperation
     | Generate
+    | Pivot
+    | Unpivot
     | SubqueryAlias
     | ColumnAliases
     | WithColumns

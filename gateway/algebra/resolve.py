@@ -28,13 +28,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Generic, Never, Protocol
+from typing import Any, Final, Generic, Never
 
+from gateway.algebra.domain import Domain
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
-    Aliases,
-    Cast,
     ChangedColumns,
     ColumnAliases,
     DroppedColumns,
@@ -53,6 +52,7 @@ from gateway.algebra.nodes import (
     OpaqueExpression,
     OpaqueRelation,
     Pass,
+    Pivot,
     Projection,
     RelationNode,
     RenamedColumns,
@@ -62,6 +62,7 @@ from gateway.algebra.nodes import (
     Subquery,
     SubqueryAlias,
     TableFunction,
+    Unpivot,
     WindowCall,
     With,
     WithColumns,
@@ -81,7 +82,7 @@ from gateway.algebra.scope import (
     scope_of,
     star_columns,
 )
-from gateway.algebra.walking import names_in
+from gateway.algebra.walking import infer_name, list_asked, list_column_names, list_given
 from gateway.model.reading import Span
 
 MAX_STEPS: Final = 300_000
@@ -93,44 +94,6 @@ _Inputs = Sequence[RelationColumns[V]]
 
 class TooMuch(Exception):
     """A query whose columns cannot be followed in a reasonable time."""
-
-
-class Domain(Protocol[V]):
-    """What is asked about a query, by values of its columns and expressions."""
-
-    def scan(self, scan: NamedScan) -> Iterable[tuple[str, V]] | None:
-        """Return a stored relation's columns, None where they are not known."""
-
-    def column(self, column: NamedColumn, answer: NameAnswer[V], scope: NameScope[V]) -> V:
-        """Return what a reference is worth."""
-
-    def compute(self, expression: Expression, operands: Sequence[V]) -> V:
-        """Return what an expression makes of its operands."""
-
-    def query(self, query: Subquery, scope: NameScope[V]) -> V:
-        """Return what a query within an expression is worth."""
-
-    def expand(
-        self, star: Star, shown: Sequence[RelationColumn[V]], scope: NameScope[V]
-    ) -> Sequence[RelationColumn[V]]:
-        """Look at the columns that a star in a select list shows; return these as they are above it."""
-
-    def star(self, star: Star, shown: Sequence[RelationColumn[V]], scope: NameScope[V]) -> V:
-        """Return what a star within an expression is worth, which stands for these columns."""
-
-    def variable(self) -> V:
-        """Return what a variable of a lambda function is worth."""
-
-    def item(self, item: Expression, value: V) -> V:
-        """Return what an item of a select list gives."""
-
-    def merge(self, values: Sequence[V]) -> V:
-        """Return what a column is that may have any of several values."""
-
-    def decide(
-        self, relation: RelationNode, inputs: Sequence[RelationColumns[V]], scope: NameScope[V]
-    ) -> Sequence[RelationColumns[V]]:
-        """Look at what a relation does with its inputs; return these as they are below it. The names stay."""
 
 
 @dataclass(slots=True)
@@ -151,6 +114,15 @@ class Resolver(Generic[V]):
     flat: bool = False
     """Whether all that the domain asks of an expression are the values that it is made of, however deep, and
     what an opaque one is."""
+    unnamed: Callable[[Expression, V, NameScope[V]], Sequence[RelationColumn[V]] | None] | None = None
+    """What an item of a select list without an alias shows, where a domain knows it; None: nothing does."""
+    complete: (
+        Callable[
+            [RelationNode, Sequence[RelationColumns[V]], RelationColumns[V], NameScope[V]], RelationColumns[V]
+        ]
+        | None
+    ) = None
+    """Given a relation, its inputs and its columns, what a domain knows these to be. None: just these."""
     max_steps: int = MAX_STEPS
     steps: int = 0
     _known: dict[int, RelationColumns[V]] = field(default_factory=dict)
@@ -215,7 +187,7 @@ class Resolver(Generic[V]):
             body = body.input
         if isinstance(body, SetOperation):
             known = self.relation(body.inputs[0], scope)
-            names = _column_names(definition)
+            names = list_column_names(definition)
             if names and len(names) == len(known.columns):
                 pairs = zip(names, known.columns, strict=True)
                 columns = tuple([RelationColumn(one.lower(), column.value) for one, column in pairs])
@@ -261,12 +233,8 @@ class Resolver(Generic[V]):
 
     def _flat_value(self, root: Expression, scope: NameScope[V]) -> V:
         """Return the same, computed at once of all that an expression is made of."""
-        domain = self.domain
         while isinstance(root, Alias):
             root = root.operand
-        if isinstance(root, NamedColumn):
-            self.step(2)
-            return domain.column(root, self.answer(root, scope), scope)
         values: list[V] = []
         waiting = [root]
         steps = 0
@@ -274,24 +242,18 @@ class Resolver(Generic[V]):
             one = waiting.pop()
             steps += 1
             kind = type(one)
-            if kind is NamedColumn:
-                steps += 1
-                values.append(domain.column(one, self.answer(one, scope), scope))
-            elif kind in _ON_THEIR_OWN:
-                if kind is not Literal:
-                    values.append(self._value(one, (), scope))
-            elif isinstance(one, WindowCall):
+            if kind is Literal:
+                continue
+            if kind in _ALONE:
+                values.append(self._value(one, (), scope))
+            elif isinstance(one, OpaqueExpression) and one is not root:
+                self.domain.compute(one, ())
+            if isinstance(one, WindowCall):
                 waiting += (*one.function.operands, *one.keys)
-            else:
-                if isinstance(one, Star):
-                    values.append(self._value(one, (), scope))
-                elif isinstance(one, OpaqueExpression) and one is not root:
-                    domain.compute(one, ())
+            elif kind not in _ON_THEIR_OWN:
                 waiting += one.operands
         self.step(steps)
-        if type(root) in _ALONE:
-            return values[0]
-        return domain.compute(root, values)
+        return values[0] if type(root) in _ALONE else self.domain.compute(root, values)
 
     def _value(self, expression: Expression, operands: Sequence[V], scope: NameScope[V]) -> V:
         match expression:
@@ -352,7 +314,8 @@ class Resolver(Generic[V]):
     def _relation(self, relation: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
         """Return the columns of a relation whose inputs are known, but for queries within it."""
         if isinstance(relation, NamedScan):
-            return self._scan(relation, scope)
+            found = self._scan(relation, scope)
+            return found if self.complete is None else self.complete(relation, (), found, scope)
         if isinstance(relation, With):
             return self.relation(relation.input, self.within(relation, scope))
         if isinstance(relation, Join) and relation.lateral:
@@ -360,7 +323,9 @@ class Resolver(Generic[V]):
             below = [left, self.relation(relation.right, scope.over(left))]
         else:
             below = [self._known[id(one)] for one in relation.inputs]
-        return _COLUMNS[type(relation)](self, relation, self.domain.decide(relation, below, scope), scope)
+        inputs = self.domain.decide(relation, below, scope)
+        found = _COLUMNS[type(relation)](self, relation, inputs, scope)
+        return found if self.complete is None else self.complete(relation, inputs, found, scope)
 
     def _made(self, names: Iterable[str]) -> RelationColumns[V]:
         """Return columns of which nothing but the names is known."""
@@ -371,14 +336,6 @@ class Resolver(Generic[V]):
     def _same(self, relation: RelationNode, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
         return inputs[0]
 
-    def _unlisted(
-        self, relation: RelationNode, inputs: _Inputs[V], scope: NameScope[V]
-    ) -> RelationColumns[V]:
-        return _UNLISTED
-
-    def _no_columns(self, relation: OneRow, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
-        return RelationColumns()
-
     def _inline(self, relation: InlineTable, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
         return self._made(relation.names)
 
@@ -388,7 +345,7 @@ class Resolver(Generic[V]):
     def _project(
         self, relation: Projection | Aggregate, inputs: _Inputs[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
-        return self._list_columns(relation.items, inputs[0], scope)
+        return self.list_columns(relation.items, inputs[0], scope)
 
     def _scan(self, scan: NamedScan, scope: NameScope[V]) -> RelationColumns[V]:
         named = self.full_names.get(scan.span, scan.parts) if scan.span is not None else scan.parts
@@ -408,10 +365,11 @@ class Resolver(Generic[V]):
         ]
         return RelationColumns(tuple(columns))
 
-    def _list_columns(
+    def list_columns(
         self, items: Sequence[Expression], below: RelationColumns[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
-        asked = _list_asked(items)
+        """Return what a select list shows."""
+        asked = list_asked(items)
         if asked and not below.open:
             asked -= {one.name for one in below.columns}
         columns: list[RelationColumn[V]] = []
@@ -426,21 +384,24 @@ class Resolver(Generic[V]):
                 else:
                     shown = [one for tier in tiers for one in star_columns(item, tier)]
                 self.step(len(shown))
-                columns += [one._replace(bare=True) for one in self.domain.expand(item, shown, here)]
+                expanded = self.domain.expand(item, shown, here)
+                columns += [one._replace(bare=True) for one in expanded]
                 # What has a qualifier that is none of a relation's is a column with fields.
-                unknown = bool(item.qualifier) and not shown
+                unknown = bool(item.qualifier) and not expanded
                 # RULE (star-of-plan)
                 unknown |= item.plan_id is not None and not self.by_plan
                 is_open |= unknown or any(tier.open for tier in tiers)
                 uncounted |= unknown or any(tier.uncounted for tier in tiers)
                 continue
             value = self.domain.item(item, self.value(item, here))
-            if isinstance(item, _NAMING):
-                made = [RelationColumn(name, value) for name in _list_given(item)]
+            if names := list_given(item):
+                made = [RelationColumn(name, value) for name in names]
                 columns += made
                 if asked and any(one.name in asked for one in made):  # RULE (with-columns-lateral)
                     given += made
                     here = scope.over(below, RelationColumns(tuple(given)))
+            elif self.unnamed is not None and (named := self.unnamed(item, value, here)) is not None:
+                columns += named
             elif isinstance(item, NamedColumn):
                 passed = below.find_columns(item.parts)
                 # RULE (list-keeps-relation-names)
@@ -470,7 +431,7 @@ class Resolver(Generic[V]):
         self, relation: WithColumns, inputs: _Inputs[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
         (below,) = inputs
-        made = {one.name: one for one in self._list_columns(relation.items, below, scope).columns}
+        made = {one.name: one for one in self.list_columns(relation.items, below, scope).columns}
         columns = [made.get(one.name, one) for one in below.columns if one.bare]
         more = [one for one in made.values() if not below.find_columns((one.name,))]
         columns += more
@@ -547,8 +508,6 @@ class Resolver(Generic[V]):
 
     def _join_columns(self, join: Join, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
         left, right = inputs
-        if join.kind in LEFT_ONLY:
-            return left
         both = left.beside(right)
         names: Sequence[str] = join.using
         if join.natural:
@@ -556,6 +515,10 @@ class Resolver(Generic[V]):
                 return _UNLISTED
             plain = {one.name for one in right.columns if one.bare}
             names = [one.name for one in left.columns if one.bare and one.name in plain]
+        if join.kind in LEFT_ONLY:  # RULE (join-keys-first)
+            keys = [one for name in names for one in left.find_columns((name,))]
+            rest = [one for one in left.columns if not any(one is key for key in keys)]
+            return replace(left, columns=(*keys, *rest))
         if not names:
             return both
         merged: list[RelationColumn[V]] = []
@@ -572,7 +535,11 @@ class Resolver(Generic[V]):
             guessed = any(one.guessed for one in (*ours, *theirs))
             merged.append(RelationColumn(name.lower(), value, guessed=guessed))
         folded = {one.name for one in merged}
-        rest = [one._replace(bare=one.bare and one.name not in folded) for one in both.columns]
+        hidden = [
+            one._replace(bare=False) for name in names for one in both.columns if one.name == name.lower()
+        ]
+        # `a.*` shows the keys first, too.
+        rest = [*hidden, *[one for one in both.columns if one.name not in folded]]
         return RelationColumns((*merged, *rest), both.open, both.unlisted, both.uncounted)
 
     def _set(self, relation: SetOperation, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
@@ -599,6 +566,7 @@ class Resolver(Generic[V]):
         return RelationColumns(tuple(columns), is_open, uncounted=any(side.uncounted for side in inputs))
 
 
+_UNLISTED: Final[RelationColumns[Any]] = RelationColumns(open=True, uncounted=True)
 # Called with a relation of their class only; a test compares them with the classes there are.
 RELATIONS: Final[
     Mapping[type, Callable[[Resolver[Any], Never, _Inputs[Any], NameScope[Any]], RelationColumns[Any]]]
@@ -611,53 +579,22 @@ RELATIONS: Final[
     Generate: Resolver._generate_columns,
     InlineTable: Resolver._inline,
     Join: Resolver._join_columns,
-    OneRow: Resolver._no_columns,
-    OpaqueRelation: Resolver._unlisted,
+    OneRow: lambda *_: RelationColumns(),
+    OpaqueRelation: lambda *_: _UNLISTED,
     Pass: Resolver._same,
+    Pivot: lambda *_: _UNLISTED,
     Projection: Resolver._project,
     RenamedColumns: Resolver._rename_some,
     SetOperation: Resolver._set,
     SubqueryAlias: Resolver._alias,
-    TableFunction: Resolver._unlisted,
+    TableFunction: lambda *_: _UNLISTED,
+    Unpivot: lambda *_: _UNLISTED,
     WithColumns: Resolver._replace_columns,
 }
 _COLUMNS: Final[Mapping[type, Callable[..., RelationColumns[Any]]]] = RELATIONS
-_UNLISTED: Final[RelationColumns[Any]] = RelationColumns(open=True, uncounted=True)
 _ON_THEIR_OWN: Final = frozenset({Lambda, Literal, NamedColumn, Subquery})
 """Expressions without operands, or with some that stand in a scope of their own."""
-_ALONE: Final = frozenset({Lambda, Star, Subquery})
-_NAMING: Final = (Alias, Aliases)
+_ALONE: Final = frozenset({Lambda, NamedColumn, Star, Subquery})
+"""Those that are worth something by themselves, and not by what they are made of."""
 LEFT_ONLY: Final = frozenset({JoinKind.LEFT_ANTI, JoinKind.LEFT_SEMI})
 """Joins that show the left side alone."""
-
-
-def _list_given(item: Expression) -> list[str]:
-    """Return the names, lower case, that an item of a select list is given."""
-    if isinstance(item, Alias):
-        return [item.name.lower()]
-    return [name.lower() for name in item.names] if isinstance(item, Aliases) else []
-
-
-def _list_asked(items: Sequence[Expression]) -> set[str]:
-    """Return the names that items of a select list are given and that one of them asks for."""
-    if len(items) < 2:
-        return set()  # nothing stands behind it
-    given = {name for item in items for name in _list_given(item)}
-    return given and given.intersection([parts[0].lower() for item in items for parts in names_in(item)])
-
-
-def _column_names(relation: RelationNode) -> Sequence[str]:
-    """Return the names that a definition gives its columns by their places."""
-    while isinstance(relation, SubqueryAlias):
-        relation = relation.input
-    return relation.names if isinstance(relation, ColumnAliases) else ()
-
-
-def infer_name(item: Expression) -> str:
-    """Return the plain name, lower case, that Spark may give to an item without one: that of the column which
-    a cast is of, or a literal's text. Those of calls and operators have other signs in them."""
-    if isinstance(item, Cast) and isinstance(item.operand, NamedColumn):
-        return item.operand.parts[-1].lower()
-    if isinstance(item, Literal):
-        return "null" if item.value is None else item.value.lower()
-    return ""

@@ -38,6 +38,8 @@ class RelationColumns(Generic[V]):
     """The names of relations that have such others."""
     uncounted: bool = False
     """Whether there may be more than these, so that places say nothing."""
+    rows: object = field(default=None, compare=False)
+    """What a domain knows of the rows that they are in."""
 
     _by_name: dict[str, RelationColumn[V]] | None = field(default=None, init=False, repr=False, compare=False)
     """One of each name, once somebody has asked for one."""
@@ -86,7 +88,7 @@ class RelationColumns(Generic[V]):
             if one.bare
         ]
         unlisted = qualifiers if self.open else frozenset[tuple[str, ...]]()
-        return RelationColumns(tuple(shown), self.open, unlisted, self.uncounted)
+        return RelationColumns(tuple(shown), self.open, unlisted, self.uncounted, self.rows)
 
 
 @declare_value
@@ -116,6 +118,8 @@ class FoundField(Generic[V]):
     attributes: tuple[RelationColumn[V], ...]
     depth: int
     open: bool
+    fields: tuple[str, ...] = ()
+    """The field, and those of it, as they are written."""
 
 
 @declare_value
@@ -129,6 +133,8 @@ class OpenName(Generic[V]):
 
     otherwise: tuple[RelationColumn[V], ...] = ()
     """What the reference means where that one has another name."""
+    fields: tuple[str, ...] = ()
+    """The field of it that is meant then, and those of that one."""
 
 
 NameAnswer = FoundName[V] | AmbiguousName[V] | FoundField[V] | UnknownName | OpenName[V]
@@ -158,9 +164,9 @@ class NameScope(Generic[V]):
             for tier in tiers:
                 found, fields = _find_longest(parts, tier)
                 if perhaps and found:
-                    return OpenName(tuple(found))
+                    return OpenName(tuple(found), fields)
                 if fields and found:
-                    return FoundField(tuple(found), depth, tier.open)
+                    return FoundField(tuple(found), depth, tier.open, fields)
                 if len(found) == 1:  # RULE (ambiguous-name)
                     return FoundName(found[0], depth, tier.open)
                 if found:

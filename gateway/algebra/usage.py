@@ -37,6 +37,7 @@ from gateway.algebra.nodes import (
     Operator,
     Pass,
     Passing,
+    Pivot,
     Projection,
     QueryKind,
     RelationNode,
@@ -47,6 +48,7 @@ from gateway.algebra.nodes import (
     Subquery,
     SubqueryAlias,
     TableFunction,
+    Unpivot,
     WindowCall,
     WithColumns,
 )
@@ -103,8 +105,6 @@ _PIPE_PLACE: Final = "UnresolvedPipeAggregateOrdinal"
 """A number among the keys of `|> AGGREGATE`: a column of what is grouped."""
 _MARKERS: Final = frozenset({"NamedParameter", "PosParameter", _PIPE_PLACE})
 """What may stand for the place of a column, where a number does."""
-_SHOWING_ALL: Final = frozenset({"Pivot", "Unpivot"})
-"""Relations that use every column below them: they group by, or copy, what they do not name."""
 
 
 class Unclear(Exception):
@@ -340,7 +340,11 @@ class UsageDomain:
 
     def _alias_columns(self, relation: ColumnAliases, inputs: _Inputs, scope: _Scope) -> _Inputs:
         shown = replace(inputs[0], columns=tuple([one for one in inputs[0].columns if one.bare]))
-        self._rename(relation, shown)
+        if shown.columns or not shown.uncounted:
+            # RULE (alias-column-list)
+            self.found.stars |= {one.value.table for one in shown.columns if one.value.table is not None}
+            if shown.uncounted or len(relation.names) != len(shown.columns):
+                raise Unclear(f"{len(relation.names)} names for {len(shown.columns)} columns")
         return [replace(shown, columns=tuple(_as_listed(shown.columns)))]
 
     def _make_rows(self, relation: InlineTable | TableFunction, inputs: _Inputs, scope: _Scope) -> _Inputs:
@@ -357,6 +361,16 @@ class UsageDomain:
             raise Unclear("column analysis does not understand a generator")
         return inputs
 
+    def _use_rows(
+        self, relation: OpaqueRelation | Pivot | Unpivot, inputs: _Inputs, scope: _Scope
+    ) -> _Inputs:
+        """Note that whole rows are used: PIVOT groups by what it does not name, and UNPIVOT copies it."""
+        self._compute(relation.expressions, scope.over(_beside(inputs)))
+        for below in inputs:
+            self.show(below.columns)
+            self.compute_with(below.columns)
+        return inputs
+
     def _open(self, relation: OpaqueRelation, inputs: _Inputs, scope: _Scope) -> _Inputs:
         """Note what a relation uses that is known by its name, or to read nothing but its inputs."""
         name = relation.name
@@ -365,11 +379,8 @@ class UsageDomain:
                 raise Unclear(f"column analysis does not support {name}")
             for below in inputs:
                 self.show(below.columns)
-        elif name in _SHOWING_ALL or relation.complete:
-            self._compute(relation.expressions, scope.over(_beside(inputs)))
-            for below in inputs:
-                self.show(below.columns)
-                self.compute_with(below.columns)
+        elif relation.complete:
+            self._use_rows(relation, inputs, scope)
         elif name != "UnresolvedIdentifier":  # RULE (usage-known-relation)
             raise Unclear(f"column analysis does not understand {name or 'a relation'}")
         return inputs
@@ -487,14 +498,6 @@ class UsageDomain:
                 self.compute_with(side.columns)
         return inputs
 
-    def _rename(self, relation: ColumnAliases, below: _Columns) -> None:
-        if not below.columns and below.uncounted:
-            return
-        # RULE (alias-column-list)
-        self.found.stars |= {one.value.table for one in below.columns if one.value.table is not None}
-        if below.uncounted or len(relation.names) != len(below.columns):
-            raise Unclear(f"{len(relation.names)} names for {len(below.columns)} columns")
-
     def _without_star(self, relation: RelationNode) -> RelationNode:
         """Return a query of EXISTS without the star of its select list."""
         if isinstance(relation, Pass) and relation.why is not Passing.DISTINCT:
@@ -507,25 +510,22 @@ class UsageDomain:
         return made
 
 
+_NOTHING = (ChangedColumns, DroppedColumns, OneRow, Projection, RenamedColumns, SubqueryAlias, WithColumns)
 DECISIONS: Final[Mapping[type, Callable[..., _Inputs]]] = {
+    **dict.fromkeys(_NOTHING, UsageDomain._nothing),
     Aggregate: UsageDomain._group,
-    ChangedColumns: UsageDomain._nothing,
     ColumnAliases: UsageDomain._alias_columns,
-    DroppedColumns: UsageDomain._nothing,
     Filter: UsageDomain._filter,
     Generate: UsageDomain._generate,
     InlineTable: UsageDomain._make_rows,
     Join: UsageDomain._join,
     NamedScan: UsageDomain._read_name,
-    OneRow: UsageDomain._nothing,
     OpaqueRelation: UsageDomain._open,
     Pass: UsageDomain._pass,
-    Projection: UsageDomain._nothing,
-    RenamedColumns: UsageDomain._nothing,
+    Pivot: UsageDomain._use_rows,
     SetOperation: UsageDomain._set,
-    SubqueryAlias: UsageDomain._nothing,
     TableFunction: UsageDomain._make_rows,
-    WithColumns: UsageDomain._nothing,
+    Unpivot: UsageDomain._use_rows,
 }
 """What is noted of relations beside the values of their expressions. Called with a relation of their class
 only; a test compares them with the classes there are."""

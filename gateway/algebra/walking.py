@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from gateway.algebra.nodes import Expression, Lambda, NamedColumn, OpaqueExpression, RelationNode, Subquery
+from gateway.algebra.nodes import (
+    Alias,
+    Aliases,
+    Cast,
+    ColumnAliases,
+    Expression,
+    Lambda,
+    Literal,
+    NamedColumn,
+    OpaqueExpression,
+    RelationNode,
+    Subquery,
+    SubqueryAlias,
+)
 
 
 def queries_in(expression: Expression) -> Iterator[RelationNode]:
@@ -105,3 +118,35 @@ def names_in(expression: Expression) -> list[tuple[str, ...]]:
         else:
             waiting += one.operands[::-1]
     return found
+
+
+def list_given(item: Expression) -> list[str]:
+    """Return the names, lower case, that an item of a select list is given."""
+    if isinstance(item, Alias):
+        return [item.name.lower()]
+    return [name.lower() for name in item.names] if isinstance(item, Aliases) else []
+
+
+def list_asked(items: Sequence[Expression]) -> set[str]:
+    """Return the names that items of a select list are given and that one of them asks for."""
+    if len(items) < 2:
+        return set()  # nothing stands behind it
+    given = {name for item in items for name in list_given(item)}
+    return given and given.intersection([parts[0].lower() for item in items for parts in names_in(item)])
+
+
+def list_column_names(relation: RelationNode) -> Sequence[str]:
+    """Return the names that a definition gives its columns by their places."""
+    while isinstance(relation, SubqueryAlias):
+        relation = relation.input
+    return relation.names if isinstance(relation, ColumnAliases) else ()
+
+
+def infer_name(item: Expression) -> str:
+    """Return the plain name, lower case, that Spark may give to an item without one: that of the column which
+    a cast is of, or a literal's text. Those of calls and operators have other signs in them."""
+    if isinstance(item, Cast) and isinstance(item.operand, NamedColumn):
+        return item.operand.parts[-1].lower()
+    if isinstance(item, Literal):
+        return "null" if item.value is None else item.value.lower()
+    return ""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from gateway.algebra.lineage_values import MAX_WORK, RelationRows
 from gateway.algebra.usage import Parts, Unclear
 from gateway.model.catalog import TableName
 from gateway.model.lineage import (
@@ -32,7 +33,11 @@ from gateway.plan.walk import read_plan
 from gateway.sql.lineage_changes import assign_same_names, every_column, with_rows
 from gateway.sql.lineage_edges import TargetValue
 from gateway.sql.lineage_extraction import Extraction
-from gateway.sql.lineage_scope import MAX_WORK, Environment, Frame, LineageRelation, RelationRows
+from gateway.sql.lineage_scope import (
+    Environment,
+    Frame,
+    LineageRelation,
+)
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, read_datasets, scans_of, target_of
 from gateway.sql.lineage_writes import Assigned, Write, match_target_columns, writes_of
 from gateway.sql.names import Names

@@ -11,6 +11,21 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gateway.algebra.lineage_values import (
+    AGGREGATED,
+    CHOOSING,
+    NO_DEPENDENCIES,
+    TRANSFORMED,
+    WINDOWED,
+    ConditionPart,
+    OperandUse,
+    RelationRows,
+    RowCondition,
+    Value,
+    add_conjunct,
+    merge_values,
+)
+from gateway.algebra.lineage_words import MAX_EXPRESSION
 from gateway.algebra.usage import Parts, Unclear
 from gateway.model.lineage import Clause
 from gateway.plan.lineage_generators import generate_columns
@@ -19,27 +34,15 @@ from gateway.plan.lineage_structs import find_struct_field, infer_type, list_bui
 from gateway.plan.lowering_expressions import pattern_of
 from gateway.plan.rendering import render
 from gateway.sql.functions import AGGREGATES, GENERATORS
-from gateway.sql.lineage_expressions import MAX_EXPRESSION
 from gateway.sql.lineage_extraction import Bound, Extraction
-from gateway.sql.lineage_references import References, add_conjunct, note_grouping
+from gateway.sql.lineage_references import References, note_grouping
 from gateway.sql.lineage_scope import (
-    AGGREGATED,
-    CHOOSING,
-    NO_DEPENDENCIES,
-    TRANSFORMED,
-    WINDOWED,
     Attribute,
-    ConditionPart,
     Environment,
     Frame,
     LineageRelation,
     Open,
-    OperandUse,
-    RelationRows,
-    RowCondition,
     Sum,
-    Value,
-    merge_values,
 )
 from gateway.sql.lineage_sources import LineageText
 from gateway.wire.connect import Message, pb

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gateway.algebra.lineage_values import Value
+from gateway.algebra.types_in_ddl import element_type, struct_fields
 from gateway.sql.lineage_generators import build_unknown_relation, columns, explode_columns
-from gateway.sql.lineage_scope import LineageRelation, Value
-from gateway.sql.lineage_types import element_type, struct_fields
+from gateway.sql.lineage_scope import (
+    LineageRelation,
+)
 from gateway.wire.connect import pb
 
 

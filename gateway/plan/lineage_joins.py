@@ -6,6 +6,19 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gateway.algebra.lineage_values import (
+    AGGREGATED,
+    CHOOSING,
+    NO_DEPENDENCIES,
+    TRANSFORMED,
+    ConditionPart,
+    RelationRows,
+    RowCondition,
+    Value,
+    decide_by,
+    group_by,
+    merge_values,
+)
 from gateway.algebra.usage import Unclear
 from gateway.model.lineage import Clause
 from gateway.plan.lineage_expressions import PlanFragment
@@ -13,22 +26,12 @@ from gateway.plan.lineage_relations import OneInput, Outer, Several, code_over
 from gateway.plan.lineage_sources import names_in
 from gateway.plan.lineage_structs import literal_name
 from gateway.sql.lineage_joins import find_null_rejecting, keep_unmatched, key_parts, merge_keys
-from gateway.sql.lineage_references import decide_by, group_by
 from gateway.sql.lineage_scope import (
-    AGGREGATED,
-    CHOOSING,
-    NO_DEPENDENCIES,
-    TRANSFORMED,
     Attribute,
-    ConditionPart,
     Environment,
     Frame,
     LineageRelation,
     Open,
-    RelationRows,
-    RowCondition,
-    Value,
-    merge_values,
 )
 from gateway.sql.lineage_sets import Branches
 from gateway.wire.connect import pb

@@ -9,25 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from gateway.algebra.lineage_values import (
+    CHOOSING,
+    NO_DEPENDENCIES,
+    TRANSFORMED,
+    RelationRows,
+    RowCondition,
+    Value,
+    add_conjunct,
+    decide_by,
+    merge_values,
+)
 from gateway.algebra.usage import Parts, Unclear
 from gateway.model.lineage import Clause
 from gateway.plan.lineage_expressions import PlanFragment, PlanLineageExpressions
 from gateway.plan.lineage_sources import names_in
 from gateway.plan.lineage_structs import parts_of
 from gateway.plan.rendering import render
-from gateway.sql.lineage_references import add_conjunct, decide_by
 from gateway.sql.lineage_scope import (
-    CHOOSING,
-    NO_DEPENDENCIES,
-    TRANSFORMED,
     Attribute,
     Environment,
     Frame,
     Open,
-    RelationRows,
-    RowCondition,
-    Value,
-    merge_values,
 )
 from gateway.wire.connect import Message, pb
 

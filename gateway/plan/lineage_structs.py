@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gateway.algebra.lineage_functions import of_schema
+from gateway.algebra.types_in_ddl import COUNTS, element_type, field_type, is_nested, struct_of, sum_type
 from gateway.algebra.usage import Parts, Unclear
 from gateway.plan.identifiers import attribute_parts
-from gateway.sql.lineage_structs import of_schema
-from gateway.sql.lineage_types import COUNTS, element_type, field_type, is_nested, struct_of, sum_type
 from gateway.wire.connect import pb
 
 MAX_DEPTH = 20

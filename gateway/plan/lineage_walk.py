@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import cast
 
+from gateway.algebra.lineage_values import NO_DEPENDENCIES, RelationRows, Value
 from gateway.algebra.usage import Unclear
 from gateway.model.lineage import StatementLineage
 from gateway.plan.lineage_expressions import TextsById
@@ -23,14 +24,11 @@ from gateway.plan.references import ids_bound, names_bound
 from gateway.plan.walk_sources import is_registrable
 from gateway.sql.lineage_extraction import Bound, Extraction
 from gateway.sql.lineage_scope import (
-    NO_DEPENDENCIES,
     Attribute,
     Environment,
     Frame,
     LineageRelation,
     Open,
-    RelationRows,
-    Value,
 )
 from gateway.sql.names import Names
 from gateway.wire.connect import Message, pb

@@ -43,8 +43,8 @@ from gateway.algebra.nodes import (
     With,
     WithColumns,
 )
-from gateway.algebra.resolve import infer_name
 from gateway.algebra.spark import conjuncts
+from gateway.algebra.walking import infer_name
 from gateway.plan.identifiers import table_parts
 from gateway.plan.lineage_sources import local_names
 from gateway.plan.lowering_expressions import ExpressionLowering, PlanNotes, UnreadablePlan

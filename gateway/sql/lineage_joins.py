@@ -2,43 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from gateway.algebra.usage import Unclear
-from gateway.sql.lineage_references import References
+from gateway.algebra.lineage_values import TRANSFORMED, ConditionPart, RowCondition, merge_values
 from gateway.sql.lineage_scope import (
-    TRANSFORMED,
     Attribute,
-    ConditionPart,
-    Environment,
     Frame,
-    RowCondition,
-    merge_values,
 )
-
-
-def key_columns(left: Frame, right: Frame) -> list[str]:
-    """Return the names that a NATURAL join compares."""
-    if left.opens or right.opens:
-        raise Unclear("a natural join with unknown columns")
-    theirs = {a.name for a in right.shown}
-    shared = dict.fromkeys(a.name for a in left.shown if a.name in theirs)
-    return [name for name in shared if name is not None]
-
-
-def using_attributes(
-    walk: References, keys: Sequence[str], left: Frame, right: Frame
-) -> dict[str, tuple[Attribute, Attribute]]:
-    """Return the key columns of both sides, by name."""
-    places = Environment(left), Environment(right)
-    found: dict[str, tuple[Attribute, Attribute]] = {}
-    only_keys = {(name,) for name in keys} - walk.references
-    for name in keys:
-        mine, theirs = (walk.reference((name,), place) for place in places)
-        found[name] = (mine, theirs)
-    walk.references -= only_keys
-    return found
 
 
 def key_parts(

@@ -1,144 +1,23 @@
-"""What flows through a query: values, rows and the names in scope, without any syntax.
-
-A value is a set of base columns, each with the ways in which it takes part, and with what decided on it. Rows
-are a graph of conditions: what decides on the rows of a table decides on those of every query over it.
-Columns that are only passed on share one value, so a level of subqueries costs no more than its own words.
+"""What a query gives and the names in its scope, without any syntax.
 
 Names resolve as in `gateway.algebra.resolve`; here a relation may also have columns that nobody knows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from gateway.algebra.lineage_values import (
+    NO_SOURCES,
+    AttributeDependencies,
+    OperandUse,
+    RelationRows,
+    Value,
+    merge_values,
+)
 from gateway.algebra.usage import Parts, Unclear
-from gateway.model.lineage import Clause, Subtype
-from gateway.sql.lineage_types import field_type
-
-AttributeDependencies = dict[int, int]
-"""Columns by number, and in which ways each takes part: a sum of the bits below."""
-
-IDENTITY, TRANSFORMATION, AGGREGATION, CONDITIONAL, WINDOW = 1, 2, 4, 8, 16
-SUBTYPES = {
-    IDENTITY: Subtype.IDENTITY,
-    TRANSFORMATION: Subtype.TRANSFORMATION,
-    AGGREGATION: Subtype.AGGREGATION,
-    CONDITIONAL: Subtype.CONDITIONAL,
-    WINDOW: Subtype.WINDOW,
-}
-WAYS = 5
-"""So many bits; as many above them say the same of ways that a mask stands in."""
-DIRECT = IDENTITY | TRANSFORMATION | AGGREGATION
-ALL = (1 << WAYS) - 1
-
-MAX_WORK = 4_000_000
-"""Dependencies copied for one statement, about two seconds; above this it has table-level lineage."""
-
-
-def _compose(way: int) -> tuple[int, ...]:
-    """Return for every sum of bits what it becomes within an expression of one way."""
-
-    def half(bits: int) -> int:
-        if not bits:
-            return 0
-        kept = bits & ~DIRECT
-        direct = bits & DIRECT
-        if direct:
-            kept |= AGGREGATION if way == AGGREGATION else direct & AGGREGATION
-            if way == TRANSFORMATION and direct & (IDENTITY | TRANSFORMATION):
-                kept |= TRANSFORMATION
-        return kept
-
-    return tuple(half(bits & ALL) | half(bits >> WAYS) << WAYS for bits in range(1 << 2 * WAYS))
-
-
-@dataclass(frozen=True, slots=True)
-class OperandUse:
-    """How an operand takes part in the expression around it."""
-
-    becomes: tuple[int, ...]
-    """By the operand's own bits."""
-    direct: bool = True
-    """Whether what is within can still take part in another way."""
-
-
-def _indirect(bit: int) -> tuple[int, ...]:
-    return tuple(
-        (bit if bits & ALL else 0) | (bit << WAYS if bits >> WAYS else 0) for bits in range(1 << 2 * WAYS)
-    )
-
-
-TRANSFORMED = OperandUse(_compose(TRANSFORMATION))
-AGGREGATED = OperandUse(_compose(AGGREGATION))
-CHOOSING = OperandUse(_indirect(CONDITIONAL), direct=False)
-WINDOWED = OperandUse(_indirect(WINDOW), direct=False)
-
-
-@dataclass(slots=True, eq=False)
-class ConditionPart:
-    """One conjunct of a condition; `written` is syntax that only its maker understands."""
-
-    written: object
-    dependencies: AttributeDependencies
-    by_row: bool = True
-    not_null: tuple[int, ...] = ()
-    """Columns, by number, that cannot be NULL where it holds."""
-
-
-@dataclass(slots=True, eq=False)
-class RowCondition:
-    """Something written that decides on rows."""
-
-    clause: Clause
-    written: object
-    parts: list[ConditionPart] = field(default_factory=list)
-    aggregates: bool = False
-    """Of a GROUP_BY: whether some target's value is an aggregate over its groups; set at the end."""
-
-
-@dataclass(slots=True, eq=False)
-class RelationRows:
-    """The rows of a relation: conditions of its own, and those of what it is made of."""
-
-    conditions: list[RowCondition] = field(default_factory=list)
-    parents: list[RelationRows] = field(default_factory=list)
-    groups: RowCondition | None = None
-    """Set where an aggregate is computed: the GROUP BY that says over what."""
-
-
-NO_DEPENDENCIES: AttributeDependencies = {}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Value:
-    """What is in a column: nobody changes it after it is made."""
-
-    dependencies: AttributeDependencies
-    rows: tuple[RelationRows, ...] = ()
-    """What decided on this value alone: windows, conditions within scalar subqueries."""
-    written: tuple[object, ...] = ()
-    """The expressions that made it, one for each branch of a set operation; syntax, or text."""
-    type: str = ""
-    """As DDL writes it, where it is known: of what a table has, and of structs that are built."""
-    fields: Mapping[str, Value] | None = None
-    """Of a struct that an expression builds: the values of its fields, lower case. What merges values or
-    computes with them drops these, and each field counts as made of all."""
-
-    def take_field(self, names: Parts, written: str) -> Value:
-        """Return a field of a field of … the value."""
-        value, type_ = self, self.type
-        for name in names:
-            # RULE (lineage-field-of-built-struct)
-            value = (value.fields or {}).get(name, value)
-            type_ = field_type(type_, name)
-        return replace(value.as_operand(TRANSFORMED, (written,)), type=type_, fields=value.fields)
-
-    def as_operand(self, way: OperandUse, written: tuple[object, ...] = ()) -> Value:
-        """Return the value as an operand of an expression."""
-        becomes = way.becomes
-        return Value({k: becomes[bits] for k, bits in self.dependencies.items()}, self.rows, written)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +39,9 @@ class Open:
     qualifier: Parts
     scan: int | None
     """The scan whose columns they are; None for a function or the like, where each has `value`."""
-    value: Value = Value(NO_DEPENDENCIES)
+    value: Value = NO_SOURCES
+    ask: Callable[[str], Value] | None = None
+    """What each of them is, by its name, where that is known otherwise."""
 
 
 @dataclass(slots=True, eq=False)
@@ -182,20 +63,6 @@ class LineageRelation:
         names: Sequence[str | None] = columns or [a.name for a in shown]
         attributes = [Attribute(n, a.value, (alias,)) for n, a in zip(names, shown, strict=True)]
         return LineageRelation(attributes, self.rows, [replace(o, qualifier=(alias,)) for o in self.opens])
-
-
-def merge_values(values: Iterable[Value], way: OperandUse | None = None) -> Value:
-    """Return a value that may be any of several."""
-    found: AttributeDependencies = {}
-    rows: dict[int, RelationRows] = {}
-    written: dict[object, None] = {}
-    for value in values:
-        for key, bits in value.dependencies.items():
-            found[key] = found.get(key, 0) | (bits if way is None else way.becomes[bits])
-        for one in value.rows:
-            rows[id(one)] = one
-        written.update(dict.fromkeys(value.written))
-    return Value(found, tuple(rows.values()), tuple(written))
 
 
 @dataclass(slots=True, eq=False)

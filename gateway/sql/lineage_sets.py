@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sqlglot import exp
-
-from gateway.algebra.usage import Unclear
-from gateway.model.lineage import Clause
-from gateway.sql.lineage_scope import (
-    Attribute,
+from gateway.algebra.lineage_values import (
     AttributeDependencies,
     ConditionPart,
-    LineageRelation,
     RelationRows,
     RowCondition,
     Value,
     merge_values,
+)
+from gateway.algebra.usage import Unclear
+from gateway.model.lineage import Clause
+from gateway.sql.lineage_scope import (
+    Attribute,
+    LineageRelation,
 )
 
 
@@ -115,13 +115,3 @@ class Branches:
         self._settle()
         attributes = [column.attribute() for column in self._columns]
         return LineageRelation(attributes, self._rows, [replace(o, qualifier=()) for o in self._opens])
-
-
-def add_operation(branches: Branches, operation: exp.SetOperation, right: LineageRelation) -> None:
-    """Add the right side of an operation that is written in SQL."""
-    branches.add(
-        operation.key.upper(),
-        right,
-        distinct=operation.args.get("distinct") is not False,
-        by_name=bool(operation.args.get("by_name")),
-    )
