@@ -115,12 +115,9 @@ class LineageDomain(LineageExpressions):
         below = [rows_of(one) for one in inputs]
         match relation:
             case Filter():
-                self._lay(
-                    relation,
-                    below,
-                    _CLAUSES[relation.clause],
-                    self._scope_of_filter(relation, inputs[0], scope),
-                )
+                here = self._scope_of_filter(relation, inputs[0], scope)
+                rows = self.new_rows(relation, below)
+                self.lay_condition(rows, _CLAUSES[relation.clause], relation.conditions, here)
             case Aggregate():
                 self._group(relation)
             case Pass(why=Passing.SORT):
@@ -137,7 +134,7 @@ class LineageDomain(LineageExpressions):
             case NamedScan() if not inputs:
                 raise Unclear(f"`{'.'.join(relation.parts)}` reads itself")
             case Pivot():
-                self._groupings[id(relation)] = self._grouping(relation, "PIVOT", relation.expressions)
+                self._grouping(relation, "PIVOT", relation.expressions)
             case OpaqueRelation(complete=False):  # RULE (lineage-known-relation)
                 raise Unclear(f"lineage does not understand {relation.name or 'a relation'}")
         return inputs
@@ -398,6 +395,7 @@ class LineageDomain(LineageExpressions):
             RelationColumn(name, value)
             for name, value in zip(pivot_names(relation.values, names, self.text), values, strict=True)
         ]
+        self.seen |= {id(one) for value in relation.values for one in parts_of(value)}
         rows = self.new_rows(relation, [rows_of(below)])
         kept = [one for one in below.columns if one.bare and not any(one is its for its in used)]
         if groups.groups is not None:

@@ -272,7 +272,7 @@ class LineageExpressions(ABC):
         if aggregates and not windowed and self.groups is not None:
             found = replace(found, rows=tuple(dict.fromkeys((*found.rows, self.groups))))
         fields = list_fields(expression, name, operands)
-        if fields is not None:
+        if fields is not None:  # RULE (lineage-struct-fields)
             return replace(found, fields=fields, type=struct_type(fields))
         type_ = type_made(expression, name, operands)
         return replace(found, type=type_) if type_ else found

@@ -189,6 +189,14 @@ def test_a_semi_join_shows_the_left_side(kind: JoinKind) -> None:
     assert means(join(kind), "y") == "unknown"
 
 
+@pytest.mark.parametrize("kind", [JoinKind.LEFT_SEMI, JoinKind.INNER])
+def test_the_keys_of_a_join_come_first(kind: JoinKind) -> None:
+    joined = Join(table("c"), table("b"), kind, (), ("ID",))
+    assert [name for name, _ in listed(joined)][:3] == ["id", "x", "y"]
+    shown = listed(Projection(joined, (Star(("c",)),)))
+    assert [value for _, value in shown] == ["c.id", "c.x", "c.y"]
+
+
 def test_natural_takes_the_names_in_the_left_order() -> None:
     joined = Join(table("c"), table("b"), JoinKind.FULL_OUTER, natural=True)
     assert listed(joined) == [("id", "c.id|b.id"), ("y", "c.y|b.y"), ("x", "c.x")]
