@@ -236,7 +236,7 @@ class Resolver(Generic[V]):
         while isinstance(root, Alias):
             root = root.operand
         values: list[V] = []
-        waiting = [root]
+        waiting: list[Expression] = [root]
         steps = 0
         while waiting:
             one = waiting.pop()
