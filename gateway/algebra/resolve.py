@@ -276,7 +276,7 @@ class Resolver(Generic[V]):
         """Return what a reference means: a DataFrame's own column is one of its relation's."""
         if column.plan_id is None or not self.by_plan:
             return scope.resolve(column.parts)
-        relations = self._of_plan(column.plan_id)
+        relations = self.list_of_plan(column.plan_id)
         self.step(len(relations))
         found = [scope_of(one).resolve(column.parts) for one in relations]
         sure = [one for one in found if not isinstance(one, UnknownName)]
@@ -298,7 +298,7 @@ class Resolver(Generic[V]):
     def tiers(self, star: Star, scope: NameScope[V]) -> Sequence[RelationColumns[V]]:
         """Return what a star is of."""
         if star.plan_id is not None and self.by_plan:
-            return self._of_plan(star.plan_id)
+            return self.list_of_plan(star.plan_id)
         if star.qualifier:  # RULE (star-of-outer-query)
             qualifier = tuple([part.lower() for part in star.qualifier])
             for tiers in scope.levels:
@@ -306,7 +306,7 @@ class Resolver(Generic[V]):
                     return tiers
         return scope.levels[0] if scope.levels else ()
 
-    def _of_plan(self, plan_id: int) -> Sequence[RelationColumns[V]]:
+    def list_of_plan(self, plan_id: int) -> Sequence[RelationColumns[V]]:
         """Return the relations of an id, as far as they are below."""
         relations = self.by_plan.get(plan_id, ())
         return [self._known[id(one)] for one in relations if id(one) in self._known]
@@ -463,7 +463,7 @@ class Resolver(Generic[V]):
             parts = tuple([part.lower() for part in reference.parts])
             found = [one for one in columns if is_named(one, parts) and (one.bare or len(parts) > 1)]
             if reference.plan_id is not None:
-                theirs = [its for one in self._of_plan(reference.plan_id) for its in one.columns]
+                theirs = [its for one in self.list_of_plan(reference.plan_id) for its in one.columns]
                 same = [one for one in found if any(one is its for its in theirs)]
                 equal = [one for one in found if any(one.value == its.value for its in theirs)]
                 # Where it is not known which one is meant, all stay: what is left is read.

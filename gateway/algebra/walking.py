@@ -14,6 +14,9 @@ from gateway.algebra.nodes import (
     Literal,
     NamedColumn,
     OpaqueExpression,
+    OpaqueRelation,
+    Pass,
+    Passing,
     RelationNode,
     Subquery,
     SubqueryAlias,
@@ -150,3 +153,12 @@ def infer_name(item: Expression) -> str:
     if isinstance(item, Literal):
         return "null" if item.value is None else item.value.lower()
     return ""
+
+
+def list_hiding(relation: RelationNode) -> Iterator[RelationNode]:
+    """Yield the relations below one whose columns Spark finds, although what is above has left them out."""
+    while len(relation.inputs) == 1 and not isinstance(relation, SubqueryAlias | OpaqueRelation):
+        if isinstance(relation, Pass) and relation.why in (Passing.DISTINCT, Passing.FIRST_ROWS):
+            return
+        (relation,) = relation.inputs
+        yield relation

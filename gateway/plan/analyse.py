@@ -22,15 +22,12 @@ from gateway.algebra.nodes import (
     NamedColumn,
     NamedScan,
     OpaqueRelation,
-    Pass,
-    Passing,
     Projection,
     RelationNode,
     SetKind,
     SetOperation,
     Star,
     Subquery,
-    SubqueryAlias,
 )
 from gateway.algebra.resolve import TooMuch
 from gateway.algebra.scope import (
@@ -51,7 +48,7 @@ from gateway.algebra.usage import (
     UsedValue,
     list_stored_columns,
 )
-from gateway.algebra.walking import names_in, nodes_of, queries_in
+from gateway.algebra.walking import list_hiding, names_in, nodes_of, queries_in
 from gateway.model.catalog import TableName
 from gateway.model.reading import Reading, Span
 from gateway.plan.lowering import PlanSources, PlanTree, lower_relations
@@ -313,7 +310,7 @@ class _PlanUsageDomain(UsageDomain):
             if not missing:
                 self._compute((one,), here)
                 continue
-            hidden = [self.resolver.relation(below, scope) for below in _list_hiding(relation)]
+            hidden = [self.resolver.relation(below, scope) for below in list_hiding(relation)]
             self._compute((one,), scope.over(shown, *hidden))
             for parts in missing:
                 around = scope.resolve(parts)
@@ -389,7 +386,7 @@ class _PlanUsageDomain(UsageDomain):
     def _list_below(self) -> Iterator[_Columns]:
         """Yield what the current relation is made of, further down."""
         for one in () if self.current is None else self.current.inputs:
-            for below in _list_hiding(one):
+            for below in list_hiding(one):
                 yield self.resolver.relation(below, NameScope())
 
 
@@ -412,21 +409,12 @@ def _is_here(answer: NameAnswer[UsedValue]) -> bool:
     return not isinstance(answer, UnknownName) and getattr(answer, "depth", 0) == 0
 
 
-def _list_hiding(relation: RelationNode) -> Iterator[RelationNode]:
-    """Yield the relations below one whose columns Spark finds, although what is above has left them out."""
-    while len(relation.inputs) == 1 and not isinstance(relation, SubqueryAlias | OpaqueRelation):
-        if isinstance(relation, Pass) and relation.why in (Passing.DISTINCT, Passing.FIRST_ROWS):
-            return
-        (relation,) = relation.inputs
-        yield relation
-
-
 def _moved(span: Span, by: int) -> Span:
     return Span(span.start + by, span.end + by)
 
 
 def _note_meanings(words: WordMeanings, notes: PlanNotes, domain: _PlanUsageDomain) -> None:
-    for message, column in notes.references.items():
+    for message, column in notes.words.items():
         found: set[bool | None] = (
             {False} if id(column) in notes.strings else domain.words.get(id(column), set())
         )

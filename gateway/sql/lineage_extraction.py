@@ -77,7 +77,7 @@ class Budget:
 
 
 @dataclass(slots=True)
-class _TextSource:
+class TextSource:
     """Where the values of one text come from."""
 
     of: LineageText
@@ -117,7 +117,7 @@ class _TextSource:
             raise Unclear(f"the relation `{'.'.join(scan.parts)}` is not a literal name")
         found = self.scanned.get(scan.span)
         if found is None:
-            found = self.scanned[scan.span] = _stored(self._read(relation), self.sources)
+            found = self.scanned[scan.span] = store_relation(self._read(relation), self.sources)
         return found
 
     def _read(self, relation: ReadRelation) -> LineageRelation:
@@ -269,10 +269,14 @@ class Extraction:
             rows = trace_replace_where(domain, command, rows, scope)
         return match_target_columns(write, as_relation(columns), self.catalog), rows
 
-    def _domain(self, of: LineageText, bound: Bound) -> tuple[LineageDomain, _TextSource]:
+    def open_text(self, of: LineageText, bound: Bound) -> TextSource:
+        """Return where the values of a text come from."""
         if not _COMPUTED_NAMES.isdisjoint(of.reading.nodes | of.reading.expressions):
             raise Unclear("a name is not literal")
-        source = _TextSource(of, bound, self.sources, self.budget, self.catalog)
+        return TextSource(of, bound, self.sources, self.budget, self.catalog)
+
+    def _domain(self, of: LineageText, bound: Bound) -> tuple[LineageDomain, TextSource]:
+        source = self.open_text(of, bound)
         domain = LineageDomain(
             source, of.text, cte_places(of.reading), of.columns, source.full_names(), self.guessed
         )
@@ -282,8 +286,13 @@ class Extraction:
         """Return what the text of a view gives."""
         return self.query(of, {})
 
-    def _agree(self, domain: LineageDomain, source: _TextSource, tree: RelationNode) -> None:
+    def _agree(self, domain: LineageDomain, source: TextSource, tree: RelationNode) -> None:
         """Raise Unclear where Spark's parser has a relation or a column that was not come by."""
+        self.agree(source, tree)
+        domain.check_seen(tree)
+
+    def agree(self, source: TextSource, tree: RelationNode) -> None:
+        """Raise Unclear where Spark's parser has a relation or a column that the tree has not."""
         source.check_scanned()
         seen = names_in_tree(tree, ()).columns
         named = {
@@ -293,7 +302,6 @@ class Extraction:
         if unseen:  # RULE (lineage-sees-columns)
             listed = ", ".join(f"`{'.'.join(parts)}`" for parts in sorted(unseen))
             raise Unclear(f"readers disagree: only Spark's reading has {listed}, and its tree has not")
-        domain.check_seen(tree)
 
     def _scope_of(self, place: Environment) -> tuple[LineageColumns, LineageScope, dict[int, Attribute]]:
         """Return what an expression of a plan stands above, the scope around that, and the attributes that
@@ -378,7 +386,7 @@ def query_of(command: RelationNode) -> RelationNode:
 # Between the columns of relations and those of plans.
 
 
-def _stored(relation: LineageRelation, sources: Sources) -> StoredRelation:
+def store_relation(relation: LineageRelation, sources: Sources) -> StoredRelation:
     columns = [(one.name or "", one.value) for one in relation.attributes if not one.hidden]
     unlisted = tuple([partial(sources.column, one) for one in relation.opens])
     if unlisted:
