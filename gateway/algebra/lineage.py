@@ -73,6 +73,7 @@ from gateway.algebra.nodes import (
     RelationNode,
     SetKind,
     SetOperation,
+    Star,
     TableFunction,
     Unpivot,
 )
@@ -118,7 +119,12 @@ class LineageDomain(LineageExpressions):
             case Filter():
                 here = self._scope_of_filter(relation, inputs[0], scope)
                 rows = self.new_rows(relation, below)
-                self.lay_condition(rows, _CLAUSES[relation.clause], relation.conditions, here)
+                condition = self.lay_condition(rows, _CLAUSES[relation.clause], relation.conditions, here)
+                if isinstance(relation.input, Unpivot):
+                    for part in condition.parts:
+                        part.by_row = False
+            case Projection():
+                self.extends = any(isinstance(one, Star) and one.implied for one in relation.items)
             case Aggregate():
                 self._group(relation)
             case Pass(why=Passing.SORT):
@@ -127,6 +133,10 @@ class LineageDomain(LineageExpressions):
                 written = "UNION" if isinstance(relation.input, SetOperation) else "DISTINCT"
                 shown = merge_values(one.value for one in inputs[0].columns if one.bare)
                 decide_by(self.new_rows(relation, below), Clause.GROUP_BY, written, shown)
+                self._compare_once(relation.input)
+            case Pass(why=Passing.LIMIT):
+                for expression in relation.expressions:
+                    self.resolver.value(expression, scope)
             case Pass():
                 for expression in relation.expressions:
                     self.seen |= {id(one) for one in parts_of(expression)}
@@ -141,6 +151,17 @@ class LineageDomain(LineageExpressions):
         return inputs
 
     # What relations do.
+
+    def _compare_once(self, relation: RelationNode) -> None:
+        """Drop from a chain of UNIONs what compares the rows of the first ones: the last compares all."""
+        while isinstance(relation, SetOperation) and relation.kind is SetKind.UNION:
+            first = relation.inputs[0]
+            if not isinstance(first, Pass) or first.why is not Passing.DISTINCT:
+                return
+            if not isinstance(first.input, SetOperation) or first.input.kind is not SetKind.UNION:
+                return
+            self._rows[id(first)].conditions.clear()
+            relation = first.input
 
     def _scope_of_filter(self, relation: Filter, below: LineageColumns, scope: LineageScope) -> LineageScope:
         if relation.clause is ConditionClause.WHERE:
@@ -167,7 +188,7 @@ class LineageDomain(LineageExpressions):
         clause: Clause,
         conditions: Sequence[Expression],
         scope: LineageScope,
-        rejects: Callable[[LineageColumn], bool] | None = None,
+        rejects: Callable[[LineageColumn | None], bool] | None = None,
     ) -> RowCondition:
         """Lay a condition on rows. `rejects`: of a join, the columns whose NULLs it keeps out; of what else
         there is, these are all that it compares."""
@@ -179,7 +200,10 @@ class LineageDomain(LineageExpressions):
         return condition
 
     def _keys(
-        self, condition: Expression, scope: LineageScope, rejects: Callable[[LineageColumn], bool] | None
+        self,
+        condition: Expression,
+        scope: LineageScope,
+        rejects: Callable[[LineageColumn | None], bool] | None,
     ) -> list[int]:
         """Return the columns that a condition compares, so that none of them is NULL where it holds."""
         if not isinstance(condition, Operator) or condition.name not in _COMPARISONS:
@@ -195,7 +219,9 @@ class LineageDomain(LineageExpressions):
             if isinstance(side, NamedColumn):
                 answer = self.answer_of(side, scope)
                 found = answer.attribute if isinstance(answer, FoundName) else None
-                if rejects is None or (found is not None and rejects(found)):
+                if isinstance(answer, FoundField):
+                    found = answer.attributes[0]
+                if rejects is None or rejects(found):
                     keys += self.column(side, answer, scope).dependencies
         return keys
 
@@ -268,10 +294,10 @@ class LineageDomain(LineageExpressions):
             rows.conditions.append(join_condition(pairs, of_left, of_right, natural=join.natural))
         if join.conditions:
 
-            def rejects(column: LineageColumn) -> bool:
-                mine = any(one is column for one in left.columns)
-                theirs = any(one is column for one in right.columns)
-                return (mine and of_left) or (theirs and of_right) or not (mine or theirs)
+            def rejects(column: LineageColumn | None) -> bool:
+                if any(one is column for one in left.columns):
+                    return of_left
+                return of_right and (of_left or any(one is column for one in right.columns))
 
             condition = self.lay_condition(
                 rows, Clause.JOIN, join.conditions, scope.over(left.beside(right)), rejects

@@ -50,7 +50,7 @@ from gateway.algebra.nodes import (
     Subquery,
     WindowCall,
 )
-from gateway.algebra.resolve import Resolver
+from gateway.algebra.resolve import Resolver, infer_name
 from gateway.algebra.scope import (
     AmbiguousName,
     FoundField,
@@ -119,6 +119,8 @@ class LineageExpressions(ABC):
     """The identities of the references that were looked up."""
     groups: RelationRows | None = None
     """Over what an aggregate is computed at present."""
+    extends: bool = False
+    """Whether a select list is that of `|> EXTEND`, where Spark calls a field by its whole name."""
     resolver: Resolver[Value] = field(init=False)
     _column_names: ColumnNames = field(init=False)
     _rows: dict[int, RelationRows] = field(default_factory=dict)
@@ -136,6 +138,7 @@ class LineageExpressions(ABC):
             full_names=self.full_names,
             unnamed=self._show_unnamed,
             complete=self.complete,
+            again=self._go_around,
             max_steps=MAX_STEPS,
         )
 
@@ -194,9 +197,9 @@ class LineageExpressions(ABC):
         return self._compute(expression, operands, windowed=False)
 
     def query(self, query: Subquery, scope: LineageScope) -> Value:
-        groups, self.groups = self.groups, None
+        groups, extends = self.groups, self.extends
         relation = self.relation(query.relation, scope)
-        self.groups = groups
+        self.groups, self.extends = groups, extends
         if query.kind is QueryKind.EXISTS:  # it looks at rows, whatever columns they have
             return Value({}, (rows_of(relation),))
         values = [self.resolver.value(one, scope) for one in query.values]
@@ -207,6 +210,11 @@ class LineageExpressions(ABC):
     def expand(
         self, star: Star, shown: Sequence[LineageColumn], scope: LineageScope
     ) -> Sequence[LineageColumn]:
+        if star.replaced and any(one.value.unlisted for one in shown):
+            there = {one.name for one in shown}
+            instead = zip(star.excluded, star.replaced, strict=True)
+            made = [(parts[-1], self.resolver.value(one, scope)) for parts, one in instead]
+            return [*shown, *[RelationColumn(name, value) for name, value in made if name not in there]]
         if shown or not star.qualifier:
             return shown
         parts = fold_parts(star.qualifier)
@@ -299,6 +307,15 @@ class LineageExpressions(ABC):
         found = self.sum_up([(value, KEPT), (keys, WINDOWED)])
         return replace(found, rows=tuple(dict.fromkeys((*found.rows, rows))), type=value.type)
 
+    @staticmethod
+    def _go_around(columns: LineageColumns) -> LineageColumns:
+        """Return what a relation that reads itself has of the rounds before: no rows that are stored."""
+        rows = rows_of(columns)
+        again = [
+            one._replace(value=replace(one.value, rows=(*one.value.rows, rows))) for one in columns.columns
+        ]
+        return replace(columns, columns=tuple(again))
+
     # Names.
 
     def pick_column(self, found: Sequence[LineageColumn], parts: Parts) -> Value:
@@ -331,8 +348,13 @@ class LineageExpressions(ABC):
     ) -> Sequence[LineageColumn] | None:
         if isinstance(item, NamedColumn):
             word = item.parts[0].lower()
-            is_word = len(item.parts) == 1 and is_literal((word,)) and value is NO_SOURCES
-            return [RelationColumn(f"{word}()" if word in _CALLED_SO else "", value)] if is_word else None
+            if len(item.parts) == 1 and is_literal((word,)) and value is NO_SOURCES:
+                return [RelationColumn(f"{word}()" if word in _CALLED_SO else "", value)]
+            answer = scope.resolve(item.parts) if self.extends and len(item.parts) > 1 else None
+            is_open = isinstance(answer, OpenName) and not scope.has_qualifier(item.parts)
+            if is_open or isinstance(answer, FoundField):
+                return [RelationColumn(".".join(fold_parts(item.parts)), value)]
+            return None
         if isinstance(item, OpaqueExpression) and item.place is not None:
             shown = [one for one in scope.levels[0][0].columns if one.bare]
             return [shown[item.place - 1]] if 0 < item.place <= len(shown) else None
@@ -343,6 +365,8 @@ class LineageExpressions(ABC):
     def name_item(self, item: Expression, scope: LineageScope) -> str:
         """Return what Spark calls the column of an item without an alias, empty where that is not known."""
         column = self._column_names.find(hull(item))
+        if column is None and isinstance(item, Literal):
+            return infer_name(item)
         return "" if column is None else name_column(column, lambda parts: _mean(parts, scope)) or ""
 
     def generate_columns(

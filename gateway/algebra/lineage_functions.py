@@ -24,6 +24,7 @@ from gateway.algebra.nodes import (
     Literal,
     NamedCall,
     NamedColumn,
+    OpaqueExpression,
     Operator,
     Star,
 )
@@ -49,7 +50,6 @@ _SAME: Final = frozenset(
 _FIRST_NESTED: Final = frozenset("coalesce ifnull nvl".split())
 _ARRAYS: Final = frozenset("array array_agg collect_list collect_set".split())
 _MAPS: Final = frozenset("map map_from_arrays map_from_entries map_concat str_to_map".split())
-_STRUCTS: Final = frozenset({"struct", "named_struct"})
 _EXPLODES: Final = frozenset({"explode", "explode_outer"})
 _POSEXPLODES: Final = frozenset({"posexplode", "posexplode_outer"})
 _INLINES: Final = frozenset({"inline", "inline_outer"})
@@ -130,34 +130,31 @@ def of_schema(schema: str) -> str:
 def list_fields(expression: Expression, name: str, operands: Sequence[Value]) -> Mapping[str, Value] | None:
     """Return the fields of a struct that an expression builds; None for anything else, and where a name is
     not known."""
-    if isinstance(expression, Operator) and expression.name == "CreateNamedStruct":
-        name = "named_struct"
-    elif not isinstance(expression, NamedCall) or name not in _STRUCTS:
+    items = expression.operands
+    keys: Sequence[Expression | None] = [None] * len(items)
+    if name == "named_struct" or (
+        isinstance(expression, Operator) and expression.name == "CreateNamedStruct"
+    ):
+        keys, items, operands = items[::2], items[1::2], operands[1::2]
+    elif name != "struct":
         return None
     found: dict[str, Value] = {}
-    if name == "named_struct":
-        for i in range(0, len(operands) - 1, 2):
-            key = expression.operands[i]
-            if not isinstance(key, Literal) or key.value is None:
-                return None
-            found[key.value.lower()] = operands[i + 1]
-        return found
-    count = 0
-    for item, value in zip(expression.operands, operands, strict=True):
-        if isinstance(item, Star):
-            if value.fields is None:
-                return None
-            found.update(value.fields)
-            count += len(value.fields)
-            continue
-        count += 1
-        match item:
-            case Alias():
+    for key, item, value in zip(keys, items, operands, strict=True):
+        match key, item:
+            case _, Star():
+                if value.fields is None:
+                    return None
+                found.update(value.fields)
+            case Literal(value=str() as written), _:
+                found[written.lower()] = value
+            case ((None | OpaqueExpression(name="NamePlaceholder")), Alias()):
                 found[item.name.lower()] = value
-            case NamedColumn():
+            case ((None | OpaqueExpression(name="NamePlaceholder")), NamedColumn()):
                 found[item.parts[-1].lower()] = value
+            case ((None | OpaqueExpression(name="NamePlaceholder")), _):
+                found[f"col{len(found) + 1}"] = value
             case _:
-                found[f"col{count}"] = value
+                return None
     return found
 
 

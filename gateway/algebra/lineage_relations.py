@@ -164,8 +164,10 @@ def value_name(expression: Expression, text: str) -> str:
             return "null" if expression.value is None else expression.value.lower()
         case NamedColumn():
             return expression.parts[-1].lower()
-        case NamedCall(parts=("struct",)) | Operator(name="CreateNamedStruct"):
-            return "{" + ", ".join(value_name(one, text) for one in expression.operands) + "}"
+        case NamedCall(parts=("struct",), operands=values):
+            return "{" + ", ".join(value_name(one, text) for one in values) + "}"
+        case Operator(name="CreateNamedStruct", operands=pairs):
+            return "{" + ", ".join(value_name(one, text) for one in pairs[1::2]) + "}"
         case Alias():
             return value_name(expression.operand, text)
     return cut(expression, text).lower()

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.algebra.nodes import Expression
-from gateway.algebra.walking import names_in, parts_of
+from gateway.algebra.nodes import Expression, WindowCall
+from gateway.algebra.walking import names_in
 from gateway.model.reading import Span
 
 MAX_EXPRESSION: Final = 2_000
@@ -25,7 +25,7 @@ class Words:
     """What stands before them."""
 
     def __str__(self) -> str:
-        spans = [one.span for one in self.expressions if one.span is not None]
+        spans = [span for one in self.expressions if (span := hull(one)) is not None]
         if spans:
             start, end = min(one.start for one in spans), max(one.end for one in spans)
             shown = _with_brackets(self.text, start, min(end, start + 2 * MAX_EXPRESSION))
@@ -41,10 +41,15 @@ def cut(expression: Expression, text: str) -> str:
 
 
 def hull(expression: Expression) -> Span | None:
-    """Return where an expression stands, of all that is in it where its own place is not known."""
-    if expression.span is not None:
-        return expression.span
-    spans = [one.span for one in parts_of(expression) if one.span is not None]
+    """Return where an expression stands: Spark's place of `x IS NULL` is without the x."""
+    spans: list[Span] = []
+    waiting = [expression]
+    while waiting:
+        one = waiting.pop()
+        if one.span is not None:
+            spans.append(one.span)
+        if one.span is None or not isinstance(one, WindowCall):  # whose window may stand elsewhere
+            waiting += one.operands
     return Span(min(one.start for one in spans), max(one.end for one in spans)) if spans else None
 
 

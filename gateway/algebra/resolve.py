@@ -123,6 +123,8 @@ class Resolver(Generic[V]):
         | None
     ) = None
     """Given a relation, its inputs and its columns, what a domain knows these to be. None: just these."""
+    again: Callable[[RelationColumns[V]], RelationColumns[V]] | None = None
+    """What a common table expression that reads itself has of its rounds before; None: all that it made."""
     max_steps: int = MAX_STEPS
     steps: int = 0
     _known: dict[int, RelationColumns[V]] = field(default_factory=dict)
@@ -193,7 +195,9 @@ class Resolver(Generic[V]):
                 columns = tuple([RelationColumn(one.lower(), column.value) for one, column in pairs])
                 known = RelationColumns(columns, known.open)
         while True:
-            ctes = {**scope.ctes} if known is None else {**scope.ctes, name: known}
+            ctes = {**scope.ctes}
+            if known is not None:
+                ctes[name] = known if self.again is None else self.again(known)
             with self.aside():  # what was found in a round does not hold in the next
                 found = self.relation(definition, NameScope(ctes, scope.levels))
             shown = found.with_name(frozenset())

@@ -48,12 +48,16 @@ def trace_changes(
 
 
 def trace_replace_where(
-    domain: LineageDomain, command: OpaqueRelation, rows: RelationRows, scope: LineageScope
+    domain: LineageDomain,
+    target: RelationNode,
+    condition: OpaqueExpression,
+    rows: RelationRows,
+    scope: LineageScope,
 ) -> RelationRows:
     """Return the rows that REPLACE WHERE writes: its condition on the target's decides on them, too."""
-    target = domain.relation(command.inputs[0], scope)
     found = RelationRows(parents=[rows])
-    domain.lay_condition(found, Clause.WHERE, tuple(conjuncts(command.expressions)), scope.over(target))
+    place = scope.over(domain.relation(target, scope))
+    domain.lay_condition(found, Clause.WHERE, tuple(conjuncts(condition.operands)), place)
     return found
 
 

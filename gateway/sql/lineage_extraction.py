@@ -23,6 +23,7 @@ from gateway.algebra.nodes import (
     Expression,
     NamedScan,
     OneRow,
+    OpaqueExpression,
     OpaqueRelation,
     Projection,
     RelationNode,
@@ -54,6 +55,7 @@ Bound = Mapping[str, Callable[[], LineageRelation]]
 """Relations of a plan, by the lower-case names that a text within it has for them."""
 
 _INSERT = "InsertIntoStatement"
+_REPLACE_WHERE = "InsertReplaceWhere"
 _COMPUTED_NAMES = frozenset({"PlanWithUnresolvedIdentifier", "ExpressionWithUnresolvedIdentifier"})
 """IDENTIFIER(…) around something else than a literal."""
 
@@ -88,6 +90,8 @@ class TextSource:
     relations: dict[Span, ReadRelation] = field(default_factory=dict)
     """What is read or written, by where its name stands."""
     scanned: dict[Span, StoredRelation] = field(default_factory=dict)
+    targets: list[NamedScan] = field(default_factory=list)
+    """Made here and not by a lowering: the resolver knows relations by their identity."""
 
     def __post_init__(self) -> None:
         for relation in self.of.reading.relations:
@@ -135,6 +139,14 @@ class TextSource:
             return None
         return self.bound.get(relation.parts[0].lower())
 
+    def target(self) -> NamedScan:
+        """Return the relation that is written to, of a command whose tree has none."""
+        for relation in self.relations.values():
+            if relation.role is RelationRole.TARGET:
+                self.targets.append(NamedScan(relation.parts, span=relation.span))
+                return self.targets[-1]
+        raise Unclear("the target of the command was not found")
+
     def name_function(self, parts: tuple[str, ...]) -> str:
         return builtin_name(parts) or ""
 
@@ -172,14 +184,15 @@ class Extraction:
         tree = _tree_of(statement.reading)
         domain, source = self._domain(statement, bound)
         try:
-            scope, root = LineageScope(), tree
+            scope: LineageScope = NameScope()
+            root = tree
             while isinstance(root, With):
                 scope, root = domain.resolver.within(root, scope), root.input
             commands = list_commands(root)
             if len(commands) != len(writes):
                 raise Unclear("the statement has INSERTs that cannot be distinguished")
             made = [
-                self._write(domain, command, write, scope)
+                self._write(domain, source, command, write, scope)
                 for command, write in zip(commands, writes, strict=True)
             ]
         except TooMuch:
@@ -229,7 +242,7 @@ class Extraction:
         of = None
         if rejects is not None:
 
-            def of(column: LineageColumn) -> bool:
+            def of(column: LineageColumn | None) -> bool:
                 attribute = attributes.get(id(column))
                 return attribute is not None and rejects(attribute)
 
@@ -258,15 +271,21 @@ class Extraction:
         )
 
     def _write(
-        self, domain: LineageDomain, command: RelationNode, write: Write, scope: LineageScope
+        self,
+        domain: LineageDomain,
+        source: _TextSource,
+        command: RelationNode,
+        write: Write,
+        scope: LineageScope,
     ) -> tuple[list[TargetValue], RelationRows]:
         if write.operation in (Operation.UPDATE, Operation.DELETE, Operation.MERGE):
             return trace_changes(domain, command, write, scope)
         query = command if write.operation is Operation.QUERY else query_of(command)
         columns = domain.relation(query, scope)
         rows = rows_of(columns)
-        if query is not command and isinstance(command, OpaqueRelation) and command.expressions:
-            rows = trace_replace_where(domain, command, rows, scope)
+        for one in command.expressions if query is not command else ():
+            if isinstance(one, OpaqueExpression) and one.name == _REPLACE_WHERE:
+                rows = trace_replace_where(domain, source.target(), one, rows, scope)
         return match_target_columns(write, as_relation(columns), self.catalog), rows
 
     def open_text(self, of: LineageText, bound: Bound) -> TextSource:

@@ -60,6 +60,22 @@ class References(ABC):
             around = around.parent
         return None
 
+    def resolve_shown(self, parts: Parts, place: Environment) -> tuple[Attribute | None, Parts]:
+        """Return the column that a reference means, and its name with those of the fields that are taken."""
+        around: Environment | None = place
+        while around is not None:
+            found, length = around.find_columns(parts)
+            if found:
+                return found[0], parts[length - 1 :]
+            around = around.parent
+        around = place
+        while around is not None:
+            unknown, at = around.frame.candidates(parts)
+            if unknown and not is_literal(parts):
+                return Attribute(parts[at], Value(NO_DEPENDENCIES)), parts[at:]
+            around = around.parent
+        return None, ()
+
     def _one(self, found: list[Attribute], parts: Parts, length: int) -> Attribute:
         attribute = found[0]
         if len(found) > 1:
