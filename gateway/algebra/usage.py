@@ -511,7 +511,8 @@ class UsageDomain:
 
 
 _NOTHING = (ChangedColumns, DroppedColumns, OneRow, Projection, RenamedColumns, SubqueryAlias, WithColumns)
-DECISIONS: Final[Mapping[type, Callable[..., _Inputs]]] = {
+Decisions = Mapping[type, Callable[..., _Inputs]]
+DECISIONS: Final[Decisions] = {
     **dict.fromkeys(_NOTHING, UsageDomain._nothing),
     Aggregate: UsageDomain._group,
     ColumnAliases: UsageDomain._alias_columns,

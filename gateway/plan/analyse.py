@@ -10,7 +10,7 @@ It is silent about what it is not sure of, never raises, and its time is linear 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -41,6 +41,7 @@ from gateway.algebra.scope import (
 )
 from gateway.algebra.usage import (
     DECISIONS,
+    Decisions,
     Parts,
     StoredTable,
     Unclear,
@@ -390,7 +391,7 @@ class _PlanUsageDomain(UsageDomain):
                 yield self.resolver.relation(below, NameScope())
 
 
-_DECISIONS: Final[Mapping[type, Callable[..., Sequence[_Columns]]]] = {
+_DECISIONS: Final[Decisions] = {
     **DECISIONS,
     Filter: _PlanUsageDomain._filter,
     SetOperation: _PlanUsageDomain._set,

@@ -29,7 +29,7 @@ from gateway.plan.identifiers import table_parts
 from gateway.plan.lineage_walk import NOT_FOLLOWED, PlanLineageWalk
 from gateway.plan.reading import PlanReading
 from gateway.plan.walk import read_plan
-from gateway.sql.lineage_changes import trace_changes, trace_replace_where
+from gateway.sql.lineage_changes import trace_changes
 from gateway.sql.lineage_edges import TargetValue
 from gateway.sql.lineage_extraction import Bound, Extraction, as_relation
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, read_datasets, scans_of, target_of
@@ -179,10 +179,7 @@ class _Opened:
         tree, columns = walk.relation(target.relation)
         rows = rows_of(columns)
         if target.replaced is not None and write.table is not None:
-            replaced = walk.replace_where(target.replaced, tree, write.table)
-            own = rows
-            rows = walk.follow(lambda: trace_replace_where(walk.domain, replaced, own, NameScope()))
-            tree = replaced
+            rows = walk.replace_where(target.replaced, write.table, rows)
         walk.check(tree)
         return match_target_columns(write, as_relation(columns), self.catalog), rows
 

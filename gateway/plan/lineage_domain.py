@@ -180,7 +180,7 @@ class PlanLineageDomain(LineageDomain):
         if message is not None and isinstance(relation, OpaqueRelation) and not relation.complete:
             raise Unclear(_explain(message))
         decide = DECIDING.get(type(message))
-        if decide is None:
+        if decide is None or message is None:
             return super().decide(relation, inputs, scope)
         self.groups = None
         decide(RelationPlace(self, relation, inputs, scope), message)
@@ -215,8 +215,9 @@ class PlanLineageDomain(LineageDomain):
     ) -> LineageColumns:
         message = self.notes.message_of(relation)
         complete = COMPLETING.get(type(message))
-        place = RelationPlace(self, relation, inputs, scope, found)
-        made = None if complete is None else complete(place, message)
+        made: LineageColumns | None = None
+        if complete is not None and message is not None:
+            made = complete(RelationPlace(self, relation, inputs, scope, found), message)
         return super().complete(relation, inputs, found, scope) if made is None else made
 
     def find_by_string(self, name: str, below: LineageColumns) -> Value:

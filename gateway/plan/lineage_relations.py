@@ -106,24 +106,25 @@ def _sample_by(at: RelationPlace, message: pb.StatSampleBy) -> None:
 
 def _match_rows(at: RelationPlace, message: pb.AsOfJoin | pb.NearestByJoin | pb.Zip) -> None:
     rows = at.domain.rows_above(at.relation, *at.inputs)
-    (rule,) = at.relation.conditions
-    here = at.scope.over(at.inputs[0].beside(at.inputs[1]))
-    if isinstance(message, pb.Zip):
+    join = at.relation
+    if not isinstance(join, Join) or isinstance(message, pb.Zip):
         return
+    (rule,) = join.conditions
+    here = at.scope.over(at.inputs[0].beside(at.inputs[1]))
     values = [at.domain.resolver.value(one, here) for one in rule.operands]
     if isinstance(message, pb.NearestByJoin):
         decide_by(rows, Clause.JOIN, at.domain.words(*rule.operands), merge_values(values))
         return
     given = message.HasField("join_expr")
     nearest = values[1:] if given else values
-    for side, below in zip((at.relation.left, at.relation.right), at.inputs, strict=True):
+    for side, below in zip((join.left, join.right), at.inputs, strict=True):
         if isinstance(side, Pass):
             nearest.append(_sum(at.domain, side.expressions, below, at.scope))
     words = f"AS OF {render(message.left_as_of)}, {render(message.right_as_of)}"
     decide_by(rows, Clause.JOIN, words, merge_values(nearest))
-    if at.relation.using:
+    if join.using:
         pairs = []
-        for name in at.relation.using:
+        for name in join.using:
             left, right = [_find(at.domain, name, side).value for side in at.inputs]
             pairs.append(Pair(name, left, right))
         rows.conditions.append(join_condition(pairs, of_left=False, of_right=False, natural=False))

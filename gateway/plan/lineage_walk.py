@@ -24,6 +24,7 @@ from gateway.algebra.nodes import (
     RelationNode,
 )
 from gateway.algebra.resolve import TooMuch
+from gateway.algebra.scope import NameScope
 from gateway.algebra.spark import BY_SOURCE, lower_expression, relation_of
 from gateway.algebra.usage import Parts, Unclear
 from gateway.model.catalog import TableName
@@ -37,6 +38,7 @@ from gateway.plan.reading import PlanReading
 from gateway.plan.walk_sources import is_registrable
 from gateway.sql.analyse import cte_places
 from gateway.sql.functions import AGGREGATES, builtin_name
+from gateway.sql.lineage_changes import trace_replace_where
 from gateway.sql.lineage_extraction import Bound, Extraction, TextSource, as_relation, store_relation
 from gateway.sql.lineage_scope import LineageRelation, Open
 from gateway.sql.lineage_sources import LineageText
@@ -255,11 +257,14 @@ class PlanLineageWalk:
 
         return lowered
 
-    def replace_where(self, condition: pb.Expression, tree: RelationNode, table: TableName) -> OpaqueRelation:
-        """Return the write of a relation in the place of the rows of a table for which a condition holds."""
-        target = self._place_target(table)
-        on = self.follow(lambda: self.lowering.expressions.lower(condition))
-        return OpaqueRelation((target, tree), (on,), "InsertIntoStatement")
+    def replace_where(self, condition: pb.Expression, table: TableName, rows: RelationRows) -> RelationRows:
+        """Return rows that are written in the place of those of a table for which a condition holds."""
+
+        def followed() -> RelationRows:
+            on = OpaqueExpression((self.lowering.expressions.lower(condition),))
+            return trace_replace_where(self.domain, self._place_target(table), on, rows, NameScope())
+
+        return self.follow(followed)
 
     def _place_target(self, table: TableName) -> NamedScan:
         scan = self.place_read((), lambda: self.extraction.sources.table(table))

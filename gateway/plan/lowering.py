@@ -479,10 +479,11 @@ class PlanLowering:
         if kind is None:
             return self._unknown(message, inputs)
         left, right = inputs
-        sides = (left, right)
-        is_chain = isinstance(left, SetOperation) and left.kind is kind is SetKind.UNION
-        if is_chain and self.notes.messages is not None and not (message.by_name or left.by_name):
-            sides = (*left.inputs, right)  # of many relations each is looked at once
+        sides: tuple[RelationNode, ...] = (left, right)
+        match left:
+            case SetOperation(kind=SetKind.UNION, by_name=False) if kind is SetKind.UNION:
+                if self.notes.messages is not None and not message.by_name:
+                    sides = (*left.inputs, right)  # of many relations each is looked at once
         made = SetOperation(kind, sides, message.by_name, message.allow_missing_columns)
         distinct = kind is SetKind.UNION and not message.is_all
         return Pass(made, Passing.DISTINCT) if distinct else made

@@ -291,7 +291,8 @@ class ExpressionLowering:
     def _extract(
         self, message: pb.Expression.UnresolvedExtractValue, operands: tuple[Expression, ...]
     ) -> Expression:
-        return Operator("UnresolvedExtractValue", operands)
+        whole = len(operands) == 2
+        return Operator("UnresolvedExtractValue", operands) if whole else OpaqueExpression(())
 
     def _subquery(self, message: pb.SubqueryExpression, operands: tuple[Expression, ...]) -> Expression:
         relation = self.subquery(message.plan_id)

@@ -273,7 +273,7 @@ class Extraction:
     def _write(
         self,
         domain: LineageDomain,
-        source: _TextSource,
+        source: TextSource,
         command: RelationNode,
         write: Write,
         scope: LineageScope,
