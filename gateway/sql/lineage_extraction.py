@@ -11,38 +11,33 @@ from functools import partial
 
 from gateway.algebra.lineage import LineageDomain
 from gateway.algebra.lineage_expressions import (
-    LineageColumn,
     LineageColumns,
     LineageScope,
     StoredRelation,
     rows_of,
 )
-from gateway.algebra.lineage_relations import with_rows
-from gateway.algebra.lineage_values import NO_SOURCES, RelationRows, RowCondition
+from gateway.algebra.lineage_values import NO_SOURCES, RelationRows
 from gateway.algebra.nodes import (
-    Expression,
     NamedScan,
-    OneRow,
     OpaqueExpression,
     OpaqueRelation,
-    Projection,
     RelationNode,
     SetOperation,
     With,
 )
 from gateway.algebra.resolve import TooMuch
-from gateway.algebra.scope import NameScope, RelationColumn, RelationColumns
-from gateway.algebra.spark import conjuncts, lower_expression, relation_of
+from gateway.algebra.scope import NameScope
+from gateway.algebra.spark import relation_of
 from gateway.algebra.usage import Parts, Unclear
 from gateway.model.catalog import TableName
-from gateway.model.lineage import ANY_COLUMN, Clause, ColumnVertex, LineageEdge, Operation, StatementLineage
+from gateway.model.lineage import ANY_COLUMN, ColumnVertex, LineageEdge, Operation, StatementLineage
 from gateway.model.reading import Reading, RelationRole, Span
 from gateway.model.reading import Relation as ReadRelation
 from gateway.sql.analyse import cte_places
 from gateway.sql.functions import AGGREGATES, builtin_name
 from gateway.sql.lineage_changes import trace_changes, trace_replace_where
 from gateway.sql.lineage_edges import TargetValue, predicates, projections
-from gateway.sql.lineage_scope import Attribute, Environment, LineageRelation, Open
+from gateway.sql.lineage_scope import Attribute, LineageRelation, Open
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, Sources, target_of
 from gateway.sql.lineage_writes import Write, match_target_columns
 from gateway.sql.names import TempViewName, Ungovernable
@@ -212,44 +207,6 @@ class Extraction:
         self._agree(domain, source, tree)
         return as_relation(columns)
 
-    def items(self, text: LineageText, place: Environment, bound: Bound) -> LineageRelation:
-        """Return what an expression gives that stands by itself in a select list: a star gives many columns.
-
-        Its rows are those of no relation; what decides on a value is with the value.
-        """
-        expression = _expression_of(text.reading)
-        domain, source = self._domain(text, bound)
-        below, scope, _ = self._scope_of(place)
-        domain.groups = place.groups
-        listed = domain.resolver.list_columns((expression,), below, scope)
-        self._agree(domain, source, Projection(OneRow(), (expression,)))
-        return as_relation(with_rows(listed, RelationRows()))
-
-    def condition(
-        self,
-        text: LineageText,
-        rows: RelationRows,
-        clause: Clause,
-        place: Environment,
-        bound: Bound,
-        rejects: Callable[[Attribute], bool] | None,
-    ) -> RowCondition:
-        """Lay an expression that is a condition on rows."""
-        expression = _expression_of(text.reading)
-        domain, source = self._domain(text, bound)
-        below, scope, attributes = self._scope_of(place)
-        domain.groups = place.groups
-        of = None
-        if rejects is not None:
-
-            def of(column: LineageColumn | None) -> bool:
-                attribute = attributes.get(id(column))
-                return attribute is not None and rejects(attribute)
-
-        condition = domain.lay_condition(rows, clause, tuple(conjuncts((expression,))), scope.over(below), of)
-        self._agree(domain, source, Projection(OneRow(), (expression,)))
-        return condition
-
     def lineage(
         self, found: StatementLineage, made: Sequence[tuple[list[TargetValue], RelationRows]]
     ) -> StatementLineage:
@@ -322,45 +279,6 @@ class Extraction:
             listed = ", ".join(f"`{'.'.join(parts)}`" for parts in sorted(unseen))
             raise Unclear(f"readers disagree: only Spark's reading has {listed}, and its tree has not")
 
-    def _scope_of(self, place: Environment) -> tuple[LineageColumns, LineageScope, dict[int, Attribute]]:
-        """Return what an expression of a plan stands above, the scope around that, and the attributes that
-        columns are, by the identity of these."""
-        levels: list[tuple[LineageColumns, ...]] = []
-        attributes: dict[int, Attribute] = {}
-        around: Environment | None = place
-        while around is not None:
-            frames = [around.frame]
-            while around.pulls_up and frames[-1].below is not None:
-                frames.append(frames[-1].below)
-            tiers = [self._columns_of(one.attributes, one.opens, attributes) for one in frames]
-            if around.outputs:
-                outputs = [Attribute(name, one.value) for name, one in around.outputs.items()]
-                place_of = 1 if around.prefer == "columns" else 0
-                tiers.insert(place_of, self._columns_of(outputs, (), attributes))
-            levels += [(tier,) for tier in tiers]
-            around = around.parent
-        return levels[0][0], NameScope({}, tuple(levels[1:])), attributes
-
-    def _columns_of(
-        self, attributes: Sequence[Attribute], opens: Sequence[Open], found: dict[int, Attribute]
-    ) -> LineageColumns:
-        columns = []
-        waiting = list(opens)
-        for one in attributes:
-            value = one.value
-            theirs = [of for of in waiting if of.qualifier == one.qualifier] if one.name == ANY_COLUMN else []
-            if theirs:
-                waiting = [of for of in waiting if of not in theirs]
-                value = replace(value, unlisted=tuple([partial(self.sources.column, of) for of in theirs]))
-            qualifiers = _suffixes(one.qualifier)
-            column: LineageColumn = RelationColumn(one.name or "", value, qualifiers, bare=not one.hidden)
-            columns.append(column)
-            found[id(column)] = one
-        for of in waiting:
-            value = replace(NO_SOURCES, unlisted=(partial(self.sources.column, of),))
-            columns.append(RelationColumn(ANY_COLUMN, value, _suffixes(of.qualifier), bare=False))
-        return with_rows(RelationColumns(tuple(columns)), RelationRows())
-
     def _view_edges(self) -> list[LineageEdge]:
         edges = []
         for columns in self.sources.view_columns.values():
@@ -373,12 +291,6 @@ def _tree_of(reading: Reading) -> RelationNode:
     if tree is None:
         raise Unclear("the statement is too large for column lineage")
     return tree
-
-
-def _expression_of(reading: Reading) -> Expression:
-    if reading.tree is None:
-        raise Unclear("an expression is too large for column lineage")
-    return lower_expression(reading.tree)
 
 
 def list_commands(root: RelationNode) -> Sequence[RelationNode]:
@@ -416,10 +328,6 @@ def store_relation(relation: LineageRelation, sources: Sources) -> StoredRelatio
         name, value = columns[place]
         columns[place] = (name, replace(value, unlisted=unlisted))
     return StoredRelation(columns, relation.rows)
-
-
-def _suffixes(qualifier: Parts) -> frozenset[Parts]:
-    return frozenset([qualifier[start:] for start in range(len(qualifier))])
 
 
 def as_relation(columns: LineageColumns) -> LineageRelation:
