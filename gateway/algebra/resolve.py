@@ -209,9 +209,6 @@ class Resolver(Generic[V]):
         """Return what an expression is worth, without recursion over what it is made of."""
         if self.flat:
             return self._flat_value(expression, scope)
-        if not expression.operands:
-            self.step()
-            return self._value(expression, (), scope)
         order: list[tuple[Expression, int]] = []
         waiting = [expression]
         while waiting:
@@ -272,7 +269,7 @@ class Resolver(Generic[V]):
                 self.step(len(shown))
                 return self.domain.star(expression, shown, scope)
             case Lambda():
-                body = self.value(expression.body, scope.bind_variables(self._made(expression.variables)))
+                body = self.value(expression.body, scope.bind_variables(self.list_made(expression.variables)))
                 return self.domain.compute(expression, [body])
         return self.domain.compute(expression, operands)
 
@@ -331,7 +328,7 @@ class Resolver(Generic[V]):
         found = _COLUMNS[type(relation)](self, relation, inputs, scope)
         return found if self.complete is None else self.complete(relation, inputs, found, scope)
 
-    def _made(self, names: Iterable[str]) -> RelationColumns[V]:
+    def list_made(self, names: Iterable[str]) -> RelationColumns[V]:
         """Return columns of which nothing but the names is known."""
         return RelationColumns(tuple([RelationColumn(one.lower(), self.domain.variable()) for one in names]))
 
@@ -339,9 +336,6 @@ class Resolver(Generic[V]):
 
     def _same(self, relation: RelationNode, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
         return inputs[0]
-
-    def _inline(self, relation: InlineTable, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
-        return self._made(relation.names)
 
     def _alias(self, relation: SubqueryAlias, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
         return inputs[0].with_name(frozenset({(relation.name.lower(),)}))
@@ -581,7 +575,7 @@ RELATIONS: Final[
     DroppedColumns: Resolver._drop_columns,
     Filter: Resolver._same,
     Generate: Resolver._generate_columns,
-    InlineTable: Resolver._inline,
+    InlineTable: lambda resolver, relation, *_: resolver.list_made(relation.names),
     Join: Resolver._join_columns,
     OneRow: lambda *_: RelationColumns(),
     OpaqueRelation: lambda *_: _UNLISTED,

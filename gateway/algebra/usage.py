@@ -197,8 +197,7 @@ class UsageDomain:
     """What was made here and not by a lowering: the resolver knows relations by their identity."""
     _grouping: set[int] = field(default_factory=set)
     """The identities of the items of select lists that groups are made by."""
-    _seen: set[int] = field(default_factory=set)
-    """Those of the references that were looked up."""
+    _seen: set[int] = field(default_factory=set)  # those of the references that were looked up
     _guesses: bool = field(init=False)
     """Whether a table may have columns that are not known of it."""
 
@@ -364,7 +363,7 @@ class UsageDomain:
     def _use_rows(
         self, relation: OpaqueRelation | Pivot | Unpivot, inputs: _Inputs, scope: _Scope
     ) -> _Inputs:
-        """Note that whole rows are used: PIVOT groups by what it does not name, and UNPIVOT copies it."""
+        """PIVOT groups by what it does not name, and UNPIVOT copies it."""
         self._compute(relation.expressions, scope.over(_beside(inputs)))
         for below in inputs:
             self.show(below.columns)

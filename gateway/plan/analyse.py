@@ -52,8 +52,9 @@ from gateway.algebra.usage import (
 from gateway.algebra.walking import list_hiding, names_in, nodes_of, queries_in
 from gateway.model.catalog import TableName
 from gateway.model.reading import Reading, Span
-from gateway.plan.lowering import PlanSources, PlanTree, lower_relations
+from gateway.plan.lowering import PlanLowering, PlanSources
 from gateway.plan.lowering_expressions import PlanNotes, UnreadablePlan
+from gateway.plan.plan_tree import PlanTree
 from gateway.plan.reading import PlanReading
 from gateway.sql.analyse import (
     ScannedTable,
@@ -210,8 +211,8 @@ class _Sources:
     # The whole plan.
 
     def usage(self, words: WordMeanings) -> Usage:
-        reads = PlanSources(reads=self.reads, expressions=self.texts, bound=self.bound)
-        trees, notes = lower_relations(self._roots(), reads)
+        lowering = PlanLowering(PlanSources(reads=self.reads, expressions=self.texts, bound=self.bound))
+        trees, notes = [lowering.relation(one) for one in self._roots()], lowering.notes
         self.by_schema = notes.by_schema
         if self.reading.shown is not None:
             words.shown = PlanTree(_strip_showing(trees[0], self.reading.showing), notes)

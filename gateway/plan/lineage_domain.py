@@ -6,7 +6,7 @@ no relation of the algebra does, `plan/lineage_relations.py` knows by the messag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gateway.algebra.lineage import LineageDomain
@@ -27,6 +27,7 @@ from gateway.algebra.nodes import (
     NamedColumn,
     OpaqueExpression,
     OpaqueRelation,
+    Operator,
     RelationNode,
     Star,
 )
@@ -40,6 +41,7 @@ from gateway.algebra.scope import (
     scope_of,
     star_columns,
 )
+from gateway.algebra.spark import GROUPINGS
 from gateway.algebra.usage import Unclear
 from gateway.algebra.walking import list_hiding
 from gateway.plan.lineage_names import column_name
@@ -63,9 +65,14 @@ class PlanWords:
     """Parts of a plan, to be written out much as one writes them in PySpark, if they are asked for."""
 
     messages: Sequence[Message]
+    conditions: bool
+    """Whether they are conditions all of which have to hold."""
 
     def __str__(self) -> str:
-        shown = ", ".join(map(render, self.messages))
+        parts = list(dict.fromkeys(map(render, self.messages)))
+        if self.conditions and len(parts) > 1:
+            parts = [" & ".join(f"({part})" for part in parts)]
+        shown = ", ".join(parts)
         return shown if len(shown) <= MAX_EXPRESSION else shown[:MAX_EXPRESSION] + "…"
 
 
@@ -80,8 +87,21 @@ class PlanLineageDomain(LineageDomain):
     # Words and names.
 
     def words(self, *expressions: Expression, keyword: str = "") -> Words | PlanWords:  # type: ignore[override]
-        messages = [message for one in expressions if (message := self.notes.message_of(one)) is not None]
-        return PlanWords(messages) if messages else Words(expressions, self.text, keyword)
+        found = [message for one in expressions for message in self._list_messages(one)]
+        if not found:
+            return Words(expressions, self.text, keyword)
+        return PlanWords(found, conditions=not keyword)
+
+    def _list_messages(self, expression: Expression) -> Iterator[Message]:
+        """Yield what an expression was made of; of a text nothing, which has words of its own."""
+        message = self.notes.message_of(expression)
+        if message is None and isinstance(expression, Operator) and expression.name in GROUPINGS:
+            for one in expression.operands:
+                yield from self._list_messages(one)
+        if message is not None and not (
+            isinstance(message, pb.Expression) and message.HasField("expression_string")
+        ):
+            yield message
 
     def name_item(self, item: Expression, scope: LineageScope) -> str:
         message = self.notes.message_of(item)

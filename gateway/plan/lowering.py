@@ -7,7 +7,6 @@ nobody knows. No recursion per operation; only queries within expressions and la
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Never, cast
@@ -49,7 +48,6 @@ from gateway.plan.identifiers import table_parts
 from gateway.plan.lineage_sources import local_names
 from gateway.plan.lowering_expressions import ExpressionLowering, PlanNotes, UnreadablePlan
 from gateway.plan.references import ids_bound, names_bound
-from gateway.sql.total_values import WORDS
 from gateway.wire.connect import Message, descriptor_of, pb
 
 MAX_NESTED: Final = 20
@@ -74,47 +72,6 @@ _GROUPINGS: Final = {
     pb.Aggregate.GROUP_TYPE_CUBE: "Cube",
     pb.Aggregate.GROUP_TYPE_GROUPING_SETS: "GroupingSets",
 }
-_PLAIN_NAME = re.compile(r"[^\W\d]\w*\Z")
-"""A name that Spark makes of no call and no operator."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanTree:
-    """A plan's tree, and what names in it mean that no name says."""
-
-    tree: RelationNode
-    notes: PlanNotes
-
-    @property
-    def has_references_by_plan(self) -> bool:
-        """Whether columns are asked for by the DataFrame that has them. Spark finds them there, and not by
-        their names in what they are used on."""
-        return bool(self.notes.by_plan)
-
-    def of_one_type(self, scanned: Sequence[Mapping[str, str]]) -> bool:
-        """Whether every column that is asked for by its DataFrame has the type of all columns of its name.
-        `scanned` are all tables that the plan reads, with their columns' types, empty where not known.
-
-        INVARIANT (total): Spark finds such a column behind a projection that hides it, too, where by its name
-        it would be another, or a word like `user`.
-        """
-        by_plan = self.notes.by_plan
-        types = [{kind.lower() for kind in _list_types(name, scanned)} for name in by_plan]
-        plain = all(_PLAIN_NAME.match(name) and name not in WORDS for name in by_plan)
-        return plain and self._of_tables() and all(len(kinds) == 1 and "" not in kinds for kinds in types)
-
-    def of_one_table(self, scanned: Sequence[Mapping[str, str]]) -> bool:
-        """Whether there is no other column of its name."""
-        return self._of_tables() and all(len(_list_types(name, scanned)) == 1 for name in self.notes.by_plan)
-
-    def _of_tables(self) -> bool:
-        """Whether columns that are asked for by their DataFrame can be of nothing but tables."""
-        return not self.notes.unnamed and self.notes.by_plan.isdisjoint(self.notes.made)
-
-
-def _list_types(name: str, scanned: Iterable[Mapping[str, str]]) -> list[str]:
-    """Return the types of all columns of a name."""
-    return [kind for columns in scanned for column, kind in columns.items() if column.lower() == name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,20 +84,6 @@ class PlanSources:
     """Texts of SQL expressions."""
     bound: Mapping[int, frozenset[str]] = field(default_factory=dict)
     """Of a SQL text the names, lower case, that mean relations of the plan."""
-
-
-def lower_plan(relation: pb.Relation, sources: PlanSources) -> PlanTree:
-    """Return what a relation of a plan is; raise UnreadablePlan where it has no end."""
-    (tree,), notes = lower_relations([relation], sources)
-    return PlanTree(tree, notes)
-
-
-def lower_relations(
-    relations: Iterable[pb.Relation], sources: PlanSources
-) -> tuple[list[RelationNode], PlanNotes]:
-    """Return what several relations of one plan are, and what was found on the way."""
-    lowering = PlanLowering(sources)
-    return [lowering.relation(one) for one in relations], lowering.notes
 
 
 @dataclass(slots=True)
