@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
+from gateway.algebra.findings import NO_ORIGINS, ColumnFindings, Origins
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
@@ -67,10 +68,6 @@ from gateway.algebra.walking import names_in, parts_of, references_of
 from gateway.model.catalog import TableName
 from gateway.model.reading import Span
 
-Origins = frozenset[tuple[TableName, str]]
-"""The stored columns whose values a column passes on unchanged; none for a computed column."""
-NO_ORIGINS: Final[Origins] = frozenset()
-
 GUESSED: Final = "?"
 """What the name of a column begins with that a table may have, for all that is told of it."""
 
@@ -121,43 +118,14 @@ class Unfound(Unclear):
     """A name that no column has, be it of a relation around: Spark refuses the statement."""
 
 
-class HasOrigins(Protocol):
-    @property
-    def origins(self) -> Origins: ...
-
-
-@dataclass(slots=True)
-class ColumnFindings:
-    """What the columns of stored tables are used for."""
-
-    used: set[tuple[TableName, str]] = field(default_factory=set)
-    named: set[tuple[TableName, str]] = field(default_factory=set)
-    computed: set[tuple[TableName, str]] = field(default_factory=set)
-    stars: set[TableName] = field(default_factory=set)
-    """Tables all of whose columns are shown."""
-    words: set[str] = field(default_factory=set)
-    """Names that columns were looked for by, lower case; of a reference to a column's field, the column's."""
-
-    def mark(self, origins: Origins, *, plain: bool) -> None:
-        """Note columns that are named; those that are not only passed on count as computed with."""
-        self.used |= origins
-        self.named |= origins
-        if not plain:
-            self.computed |= origins
-
-    def compute(self, columns: Iterable[HasOrigins]) -> None:
-        """Note columns that are computed with, by whatever name."""
-        for column in columns:
-            if column.origins:
-                self.computed |= column.origins
-
-
 class UsedValue(NamedTuple):
     """What is known of a column of a relation."""
 
     origins: Origins = NO_ORIGINS
     table: TableName | None = None
     """The table that it is a column of, as long as nothing but its relation's name changed."""
+    fieldless: bool = False
+    """Whether its type has no fields."""
 
     @property
     def guessed(self) -> bool:
@@ -180,6 +148,8 @@ class StoredTable:
     columns: Sequence[str] = ()
     guessed: frozenset[str] = frozenset()
     """Names, lower case, of columns that it may have besides."""
+    fieldless: frozenset[str] = frozenset()
+    """Names, lower case, of columns whose types have no fields."""
 
 
 @dataclass(slots=True)
@@ -234,7 +204,7 @@ class UsageDomain:
         if table.name is None:
             return None
         guessed = tuple(sorted(table.guessed - LITERAL_FUNCTIONS)) if table.guessed else ()
-        return list_stored_columns(table.name, tuple(table.columns), guessed)
+        return list_stored_columns(table.name, tuple(table.columns), guessed, table.fieldless)
 
     def column(self, column: NamedColumn, answer: NameAnswer[UsedValue], scope: _Scope) -> UsedValue:
         self._seen.add(id(column))
@@ -247,6 +217,10 @@ class UsageDomain:
             case OpenName():
                 self.found.mark(_origins(answer.otherwise), plain=False)
                 return COMPUTED
+            # RULE (field-of-fieldless)
+            case FoundField() if all(one.value.fieldless for one in answer.attributes):
+                # Spark takes it for a field, and finds none.
+                raise _unfound(column, Unfound)
             case AmbiguousName() | FoundField():
                 found = answer.attributes
             case _:
@@ -550,22 +524,26 @@ def is_literal(parts: Parts) -> bool:
 
 @lru_cache(maxsize=1024)
 def list_stored_columns(
-    table: TableName, columns: tuple[str, ...], guessed: tuple[str, ...]
+    table: TableName, columns: tuple[str, ...], guessed: tuple[str, ...], fieldless: frozenset[str]
 ) -> list[tuple[str, UsedValue]]:
     """Return a table's columns, and those that it may have, by their names. Nobody changes the list."""
     names = [(column.lower(),) * 2 for column in columns] + [(one, GUESSED + one) for one in guessed]
-    return [(column, UsedValue(frozenset({(table, noted)}), table)) for column, noted in names]
+    return [
+        (column, UsedValue(frozenset({(table, noted)}), table, noted in fieldless)) for column, noted in names
+    ]
 
 
 def _resolve_word(column: NamedColumn) -> UsedValue:
     name = column.parts[0].lower()
     if len(column.parts) == 1 and (name in LITERAL_FUNCTIONS or name == _ALL):
         return COMPUTED
-    written = ".".join(column.parts)
     # Other names than plain ones may be those that Spark makes up.
-    kind = Unfound if len(column.parts) == 1 and name.isidentifier() else Unclear
+    raise _unfound(column, Unfound if len(column.parts) == 1 and name.isidentifier() else Unclear)
+
+
+def _unfound(column: NamedColumn, kind: type[Unclear]) -> Unclear:
     sought = tuple(part.lower() for part in column.parts)
-    raise kind(f"`{written}` is not in any relation in scope", sought)
+    return kind(f"`{'.'.join(column.parts)}` is not in any relation in scope", sought)
 
 
 def _origins(columns: Iterable[_Column]) -> Origins:
