@@ -484,8 +484,8 @@ class UsageDomain:
 
 
 _NOTHING = (ChangedColumns, DroppedColumns, OneRow, Projection, RenamedColumns, SubqueryAlias, WithColumns)
-Decisions = Mapping[type, Callable[..., _Inputs]]
-DECISIONS: Final[Decisions] = {
+UsageDecisions = Mapping[type, Callable[..., _Inputs]]
+DECISIONS: Final[UsageDecisions] = {
     **dict.fromkeys(_NOTHING, UsageDomain._nothing),
     Aggregate: UsageDomain._group,
     ColumnAliases: UsageDomain._alias_columns,

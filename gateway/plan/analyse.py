@@ -41,10 +41,10 @@ from gateway.algebra.scope import (
 )
 from gateway.algebra.usage import (
     DECISIONS,
-    Decisions,
     Parts,
     StoredTable,
     Unclear,
+    UsageDecisions,
     UsageDomain,
     UsedValue,
     list_stored_columns,
@@ -392,7 +392,7 @@ class _PlanUsageDomain(UsageDomain):
                 yield self.resolver.relation(below, NameScope())
 
 
-_DECISIONS: Final[Decisions] = {
+_DECISIONS: Final[UsageDecisions] = {
     **DECISIONS,
     Filter: _PlanUsageDomain._filter,
     SetOperation: _PlanUsageDomain._set,

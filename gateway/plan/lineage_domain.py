@@ -6,20 +6,17 @@ no relation of the algebra does, `plan/lineage_relations.py` knows by the messag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from gateway.algebra.lineage import LineageDomain
 from gateway.algebra.lineage_expressions import (
     LineageColumn,
     LineageColumns,
     LineageScope,
-    StoredRelation,
     fold_parts,
-    rows_of,
 )
 from gateway.algebra.lineage_names import type_of
-from gateway.algebra.lineage_values import AGGREGATED, NO_SOURCES, RelationRows, Value
+from gateway.algebra.lineage_values import AGGREGATED, NO_SOURCES, Value
 from gateway.algebra.lineage_words import MAX_EXPRESSION, Words
 from gateway.algebra.nodes import (
     Expression,
@@ -45,7 +42,7 @@ from gateway.algebra.spark import GROUPINGS
 from gateway.algebra.usage import Unclear
 from gateway.algebra.walking import list_hiding
 from gateway.plan.lineage_names import column_name
-from gateway.plan.lineage_relations import COMPLETING, DECIDING, RelationPlace
+from gateway.plan.lineage_relations import COMPLETING, DECIDING, MessageDomain, RelationPlace
 from gateway.plan.lineage_structs import parts_of
 from gateway.plan.lowering_expressions import PlanNotes
 from gateway.plan.rendering import render
@@ -76,13 +73,10 @@ class PlanWords:
         return shown if len(shown) <= MAX_EXPRESSION else shown[:MAX_EXPRESSION] + "…"
 
 
-class PlanLineageDomain(LineageDomain):
+class PlanLineageDomain(MessageDomain):
     """Says what the columns of a plan are made of while a `Resolver` goes through it."""
 
     notes: PlanNotes
-    read_files: Callable[[pb.Read.DataSource], StoredRelation]
-    read_kept: Callable[[str], StoredRelation]
-    """Returns what a plan made whose rows Spark keeps under an id."""
 
     # Words and names.
 
@@ -122,8 +116,8 @@ class PlanLineageDomain(LineageDomain):
         meaning = _mean(answer)
         if meaning is None:
             return parts[-1], ""
-        # RULE (plan-field-name)
-        return ".".join(meaning[1]), type_of(parts, lambda _: meaning)
+        shown = ".".join(meaning[1])  # RULE (plan-field-name)
+        return shown, type_of(parts, lambda _: meaning)
 
     # Columns.
 
@@ -239,15 +233,6 @@ class PlanLineageDomain(LineageDomain):
         if complete is not None and message is not None:
             made = complete(RelationPlace(self, relation, inputs, scope, found), message)
         return super().complete(relation, inputs, found, scope) if made is None else made
-
-    def find_by_string(self, name: str, below: LineageColumns) -> Value:
-        """Return the column that a string refers to."""
-        parts, here = parts_of(name), scope_of(below)
-        return self._value_of(parts, here.resolve(parts), here)
-
-    def rows_above(self, relation: RelationNode, *inputs: LineageColumns) -> RelationRows:
-        """Return new rows of a relation, above those of its inputs."""
-        return self.new_rows(relation, [rows_of(one) for one in inputs])
 
 
 def _mean(answer: NameAnswer[Value]) -> tuple[str, tuple[str, ...]] | None:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
+from gateway.algebra.lineage import LineageDomain
 from gateway.algebra.lineage_expressions import (
     LineageColumn,
     LineageColumns,
@@ -41,17 +42,15 @@ from gateway.algebra.nodes import (
     Pass,
     RelationNode,
 )
-from gateway.algebra.scope import RelationColumn, RelationColumns
+from gateway.algebra.scope import RelationColumn, RelationColumns, scope_of
 from gateway.algebra.usage import Unclear
 from gateway.algebra.walking import parts_of
 from gateway.model.lineage import Clause
 from gateway.plan.lineage_sources import names_in
 from gateway.plan.lineage_structs import literal_name
+from gateway.plan.lineage_structs import parts_of as read_parts
 from gateway.plan.rendering import render
 from gateway.wire.connect import Message, pb
-
-if TYPE_CHECKING:
-    from gateway.plan.lineage_domain import PlanLineageDomain
 
 _NO_COLUMNS: LineageColumns = RelationColumns()
 _NUMBERS = frozenset("tinyint smallint int bigint float double byte short integer long decimal".split())
@@ -61,10 +60,27 @@ _FILLS = {"string": frozenset({"string"}), "boolean": frozenset({"boolean"})}
 _Inputs = Sequence[LineageColumns]
 
 
+class MessageDomain(LineageDomain):
+    """What relations ask of the domain beside what those of SQL do."""
+
+    read_files: Callable[[pb.Read.DataSource], StoredRelation]
+    read_kept: Callable[[str], StoredRelation]
+    """Returns what a plan made whose rows Spark keeps under an id."""
+
+    def find_by_string(self, name: str, below: LineageColumns) -> Value:
+        """Return the column that a string refers to."""
+        parts, here = read_parts(name), scope_of(below)
+        return self._value_of(parts, here.resolve(parts), here)
+
+    def rows_above(self, relation: RelationNode, *inputs: LineageColumns) -> RelationRows:
+        """Return new rows of a relation, above those of its inputs."""
+        return self.new_rows(relation, [rows_of(one) for one in inputs])
+
+
 class RelationPlace(NamedTuple):
     """A relation of a plan, and where it stands."""
 
-    domain: PlanLineageDomain
+    domain: MessageDomain
     relation: RelationNode
     inputs: Sequence[LineageColumns]
     scope: LineageScope
@@ -367,7 +383,7 @@ def _whole(inputs: _Inputs) -> Value:
     return merge_values((one.value for side in inputs for one in _shown(side)), TRANSFORMED)
 
 
-def _find(domain: PlanLineageDomain, name: str, below: LineageColumns) -> LineageColumn:
+def _find(domain: MessageDomain, name: str, below: LineageColumns) -> LineageColumn:
     """Return the column that a string means outside of expressions: a name as it is, or a reference."""
     found = below.find_columns((name,))
     if len(found) == 1 and not found[0].value.unlisted:
@@ -382,7 +398,7 @@ def _choose(at: RelationPlace, names: Sequence[str]) -> list[LineageColumn]:
 
 
 def _sum(
-    domain: PlanLineageDomain, expressions: Sequence[Expression], below: LineageColumns, scope: LineageScope
+    domain: MessageDomain, expressions: Sequence[Expression], below: LineageColumns, scope: LineageScope
 ) -> Value:
     here = scope.over(below)
     return domain.sum_up([(domain.resolver.value(one, here), TRANSFORMED) for one in expressions])
@@ -408,7 +424,7 @@ def _of_whole(names: Sequence[str], value: Value, rows: RelationRows) -> Lineage
 
 
 def _run_code(
-    domain: PlanLineageDomain,
+    domain: MessageDomain,
     func: pb.CommonInlineUserDefinedFunction,
     relation: RelationNode,
     inputs: _Inputs,
@@ -421,7 +437,7 @@ def _run_code(
 
 
 def _over_groups(
-    domain: PlanLineageDomain, made: LineageColumns, by: Sequence[Expression], value: Value
+    domain: MessageDomain, made: LineageColumns, by: Sequence[Expression], value: Value
 ) -> LineageColumns:
     if not by:
         return made
