@@ -20,14 +20,14 @@ from gateway.algebra.lineage_expressions import (
     LineageScope,
     fold_parts,
     rows_of,
-    unlisted_column,
+    stand_for_others,
 )
 from gateway.algebra.lineage_functions import (
     is_aggregated,
 )
 from gateway.algebra.lineage_relations import (
     NULLS_KEPT_OUT,
-    Pair,
+    KeyPair,
     alias_columns,
     choose,
     join_condition,
@@ -289,7 +289,7 @@ class LineageDomain(LineageExpressions):
             plain = {one.name for one in right.columns if one.bare}
             names = [one.name for one in left.columns if one.bare and one.name in plain]
         if names:
-            pairs = [Pair(name, *[self._key(name, side) for side in (left, right)]) for name in names]
+            pairs = [KeyPair(name, *[self._key(name, side) for side in (left, right)]) for name in names]
             self._pairs[id(join)] = pairs
             rows.conditions.append(join_condition(pairs, of_left, of_right, natural=join.natural))
         if join.conditions:
@@ -354,7 +354,7 @@ class LineageDomain(LineageExpressions):
                 found = self._unpivot(relation, inputs[0], scope)
             case OpaqueRelation():
                 whole = merge_values([one.value for side in inputs for one in side.columns], TRANSFORMED)
-                found = RelationColumns((unlisted_column(whole),))
+                found = RelationColumns((stand_for_others(whole),))
         return with_rows(found, rows or RelationRows())
 
     def _merge_sides(
@@ -385,7 +385,7 @@ class LineageDomain(LineageExpressions):
         call = relation.generator
         whole = replace(self.resolver.value(call, here), written=(self.words(call),))
         made = self.generate_columns(call, whole, here) if isinstance(call, NamedCall) else None
-        columns = made or [unlisted_column(whole)]
+        columns = made or [stand_for_others(whole)]
         if relation.names:
             columns = list(alias_columns(relation.names, RelationColumns(tuple(columns))).columns)
         qualifiers = frozenset({(relation.alias.lower(),)})
@@ -399,7 +399,7 @@ class LineageDomain(LineageExpressions):
         call = NamedCall(relation.parts, relation.expressions, span=relation.span)
         value = self.resolver.value(call, scope)
         whole = replace(value, written=(self.words(*relation.expressions),))
-        columns = self.generate_columns(call, whole, scope) or [unlisted_column(whole)]
+        columns = self.generate_columns(call, whole, scope) or [stand_for_others(whole)]
         qualifiers = frozenset({(relation.parts[-1].lower(),)})
         shown = tuple([one._replace(qualifiers=qualifiers) for one in columns])
         return RelationColumns(shown), self.new_rows(relation, whole.rows)

@@ -10,16 +10,16 @@ from typing import Final, NamedTuple, Protocol, cast
 from gateway.algebra.lineage_functions import (
     GROUPING,
     KEPT,
-    generated_columns,
     list_fields,
+    list_generated,
     struct_type,
     sum_values,
     type_made,
     uses_of,
 )
-from gateway.algebra.lineage_names import ColumnNames, Meaning, name_column
+from gateway.algebra.lineage_names import ColumnNames, ShownName, name_column
 from gateway.algebra.lineage_relations import (
-    Pair,
+    KeyPair,
 )
 from gateway.algebra.lineage_values import (
     NO_SOURCES,
@@ -32,7 +32,7 @@ from gateway.algebra.lineage_values import (
     Value,
     merge_values,
 )
-from gateway.algebra.lineage_words import Words, hull
+from gateway.algebra.lineage_words import WrittenWords, hull
 from gateway.algebra.nodes import (
     Alias,
     Aliases,
@@ -127,7 +127,7 @@ class LineageExpressions(ABC):
     _rows: dict[int, RelationRows] = field(default_factory=dict)
     """Of a relation or a window, by its identity: what reads itself is gone through several times."""
     _groupings: dict[int, RelationRows] = field(default_factory=dict)
-    _pairs: dict[int, list[Pair]] = field(default_factory=dict)
+    _pairs: dict[int, list[KeyPair]] = field(default_factory=dict)
     """Of joins by columns of one name: these."""
 
     def __post_init__(self) -> None:
@@ -222,7 +222,7 @@ class LineageExpressions(ABC):
         value = self._value_of(parts, scope.resolve(parts), scope)
         fields = struct_fields(value.type)
         if fields is None:
-            return [unlisted_column(value.as_operand(TRANSFORMED))]
+            return [stand_for_others(value.as_operand(TRANSFORMED))]
         return [
             RelationColumn(name, value.take_field((name,), f"{parts[-1]}.{name}"))
             for name in fields
@@ -264,8 +264,8 @@ class LineageExpressions(ABC):
 
     # Values.
 
-    def words(self, *expressions: Expression, keyword: str = "") -> Words:
-        return Words(expressions, self.text, keyword)
+    def words(self, *expressions: Expression, keyword: str = "") -> WrittenWords:
+        return WrittenWords(expressions, self.text, keyword)
 
     def sum_up(self, operands: Sequence[tuple[Value, OperandUse]]) -> Value:
         self.source.spend(1 + sum([len(value.dependencies) for value, _ in operands]))
@@ -375,13 +375,13 @@ class LineageExpressions(ABC):
     ) -> list[LineageColumn] | None:
         """Return the columns of a generator or a table function."""
         values = [self.resolver.value(one, scope) for one in call.operands]
-        made = generated_columns(self.source.name_function(call.parts), call.operands, values, whole)
+        made = list_generated(self.source.name_function(call.parts), call.operands, values, whole)
         if made is None:
             return None
         columns = [RelationColumn(name, value) for name, value in made.columns]
         if made.others and columns:
             columns[-1] = columns[-1]._replace(value=_with_others(columns[-1].value, whole))
-        return columns or [unlisted_column(whole)]
+        return columns or [stand_for_others(whole)]
 
     def new_rows(self, node: RelationNode | Expression, parents: Iterable[RelationRows]) -> RelationRows:
         rows = self._rows.setdefault(id(node), RelationRows())
@@ -412,7 +412,7 @@ def _list_unlisted(columns: Iterable[LineageColumn]) -> list[Callable[[str], Val
     return list(dict.fromkeys(one for column in columns for one in column.value.unlisted))
 
 
-def _mean(parts: Parts, scope: LineageScope) -> Meaning | None:
+def _mean(parts: Parts, scope: LineageScope) -> ShownName | None:
     answer = scope.resolve(parts)
     match answer:
         case FoundName():
@@ -431,7 +431,7 @@ def fold_parts(parts: Iterable[str]) -> Parts:
     return tuple([part.lower() for part in parts])
 
 
-def unlisted_column(value: Value) -> LineageColumn:
+def stand_for_others(value: Value) -> LineageColumn:
     """Return a column that stands for others, of which only this is known: each is made of a value."""
     return RelationColumn(ANY_COLUMN, _with_others(value, value))
 

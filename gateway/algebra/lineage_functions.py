@@ -171,7 +171,7 @@ class GeneratedColumns(NamedTuple):
     """Whether there may be others, whose names are not known."""
 
 
-def generated_columns(
+def list_generated(
     name: str, arguments: Sequence[Expression], values: Sequence[Value], whole: Value
 ) -> GeneratedColumns | None:
     """Return the columns of a generator's call, each of which is made of all that it is given; None for a

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from gateway.algebra.types_in_ddl import field_type, is_map, is_plain, kind_of
 from gateway.model.reading import ExtractedValue, NamePieces, Span, UnnamedColumn
 
-Meaning = tuple[str, tuple[str, ...]]
+ShownName = tuple[str, tuple[str, ...]]
 """The type of a column in DDL, empty where it is not known, and its name with those of the fields taken."""
-Look = Callable[[tuple[str, ...]], Meaning | None]
+Look = Callable[[tuple[str, ...]], ShownName | None]
 """Returns what the parts of a reference mean, lower case; None where nothing has the name."""
 
 

@@ -48,7 +48,7 @@ NULLS_KEPT_OUT: Final = {
 _DATED: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
 
 
-class Pair(NamedTuple):
+class KeyPair(NamedTuple):
     """A column of both sides that a join compares."""
 
     name: str
@@ -64,7 +64,7 @@ def with_rows(columns: _Columns, rows: RelationRows) -> _Columns:
     return RelationColumns(columns.columns, is_open, qualifiers, bool(unlisted), rows)
 
 
-def join_condition(pairs: Sequence[Pair], of_left: bool, of_right: bool, *, natural: bool) -> RowCondition:
+def join_condition(pairs: Sequence[KeyPair], of_left: bool, of_right: bool, *, natural: bool) -> RowCondition:
     """Return what USING or NATURAL compares. `of_left`, `of_right`: whether no NULL of that side passes."""
     names = ", ".join(pair.name for pair in pairs)
     parts = [
@@ -79,7 +79,7 @@ def join_condition(pairs: Sequence[Pair], of_left: bool, of_right: bool, *, natu
     return RowCondition(Clause.JOIN, f"{'NATURAL' if natural else 'USING'} ({names})", parts)
 
 
-def merge_keys(columns: _Columns, pairs: Sequence[Pair], kind: JoinKind) -> _Columns:
+def merge_keys(columns: _Columns, pairs: Sequence[KeyPair], kind: JoinKind) -> _Columns:
     """Return the columns of a join with those that it makes of two."""
     if kind in LEFT_ONLY:
         return columns

@@ -16,7 +16,7 @@ _UNKNOWN: Final = "…"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Words:
+class WrittenWords:
     """Expressions as a text has them, to be cut out of it if they are asked for."""
 
     expressions: tuple[Expression, ...]

@@ -116,12 +116,7 @@ class Resolver(Generic[V]):
     what an opaque one is."""
     unnamed: Callable[[Expression, V, NameScope[V]], Sequence[RelationColumn[V]] | None] | None = None
     """What an item of a select list without an alias shows, where a domain knows it; None: nothing does."""
-    complete: (
-        Callable[
-            [RelationNode, Sequence[RelationColumns[V]], RelationColumns[V], NameScope[V]], RelationColumns[V]
-        ]
-        | None
-    ) = None
+    complete: Callable[..., RelationColumns[V]] | None = None
     """Given a relation, its inputs and its columns, what a domain knows these to be. None: just these."""
     again: Callable[[RelationColumns[V]], RelationColumns[V]] | None = None
     """What a common table expression that reads itself has of its rounds before; None: all that it made."""
@@ -533,10 +528,7 @@ class Resolver(Generic[V]):
             guessed = any(one.guessed for one in (*ours, *theirs))
             merged.append(RelationColumn(name.lower(), value, guessed=guessed))
         folded = {one.name for one in merged}
-        hidden = [
-            one._replace(bare=False) for name in names for one in both.columns if one.name == name.lower()
-        ]
-        # `a.*` shows the keys first, too.
+        hidden = [one._replace(bare=False) for key in merged for one in both.columns if one.name == key.name]
         rest = [*hidden, *[one for one in both.columns if one.name not in folded]]
         return RelationColumns((*merged, *rest), both.open, both.unlisted, both.uncounted)
 

@@ -17,7 +17,7 @@ from gateway.algebra.lineage_expressions import (
 )
 from gateway.algebra.lineage_names import type_of
 from gateway.algebra.lineage_values import AGGREGATED, NO_SOURCES, Value
-from gateway.algebra.lineage_words import MAX_EXPRESSION, Words
+from gateway.algebra.lineage_words import MAX_EXPRESSION, WrittenWords
 from gateway.algebra.nodes import (
     Expression,
     Filter,
@@ -78,12 +78,12 @@ class PlanLineageDomain(MessageDomain):
 
     notes: PlanNotes
 
-    # Words and names.
+    # WrittenWords and names.
 
-    def words(self, *expressions: Expression, keyword: str = "") -> Words | PlanWords:  # type: ignore[override]
+    def words(self, *expressions: Expression, keyword: str = "") -> WrittenWords | PlanWords:  # type: ignore[override]
         found = [message for one in expressions for message in self._list_messages(one)]
         if not found:
-            return Words(expressions, self.text, keyword)
+            return WrittenWords(expressions, self.text, keyword)
         return PlanWords(found, conditions=not keyword)
 
     def _list_messages(self, expression: Expression) -> Iterator[Message]:

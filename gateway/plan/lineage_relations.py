@@ -16,9 +16,9 @@ from gateway.algebra.lineage_expressions import (
     LineageScope,
     StoredRelation,
     rows_of,
-    unlisted_column,
+    stand_for_others,
 )
-from gateway.algebra.lineage_relations import Pair, choose, join_condition, with_rows
+from gateway.algebra.lineage_relations import KeyPair, choose, join_condition, with_rows
 from gateway.algebra.lineage_values import (
     AGGREGATED,
     CHOOSING,
@@ -142,7 +142,7 @@ def _match_rows(at: RelationPlace, message: pb.AsOfJoin | pb.NearestByJoin | pb.
         pairs = []
         for name in join.using:
             left, right = [_find(at.domain, name, side).value for side in at.inputs]
-            pairs.append(Pair(name, left, right))
+            pairs.append(KeyPair(name, left, right))
         rows.conditions.append(join_condition(pairs, of_left=False, of_right=False, natural=False))
     if given:
         at.domain.lay_condition(rows, Clause.JOIN, rule.operands[:1], here)
@@ -246,7 +246,7 @@ def _pivot(at: RelationPlace, message: pb.Aggregate) -> LineageColumns | None:
     names = [literal_name(literal) for literal in message.pivot.values[:]]
     if not names or None in names or not aggregates:
         whole = merge_values(value for _, value in aggregates)
-        return with_rows(RelationColumns((*keys, unlisted_column(whole))), rows)
+        return with_rows(RelationColumns((*keys, stand_for_others(whole))), rows)
     columns = [
         RelationColumn((name or "") if len(aggregates) == 1 else f"{name}_{of}" if of else "", value)
         for name in names
@@ -293,7 +293,7 @@ def _crosstab(at: RelationPlace, message: pb.StatCrosstab) -> LineageColumns:
     group_by(rows, grouping, merge_values((first, second)))
     counts = replace(second.as_operand(CHOOSING, ("count(1)",)), rows=(RelationRows(groups=grouping),))
     name = f"{message.col1}_{message.col2}".lower()
-    return with_rows(RelationColumns((RelationColumn(name, first), unlisted_column(counts))), rows)
+    return with_rows(RelationColumns((RelationColumn(name, first), stand_for_others(counts))), rows)
 
 
 # What is read.
@@ -310,7 +310,9 @@ def _kept(at: RelationPlace, message: pb.CachedRemoteRelation) -> LineageColumns
 
 
 def _of_stored(stored: StoredRelation) -> LineageColumns:
-    columns = [RelationColumn(name, value) for name, value in stored.columns] or [unlisted_column(NO_SOURCES)]
+    columns = [RelationColumn(name, value) for name, value in stored.columns] or [
+        stand_for_others(NO_SOURCES)
+    ]
     return with_rows(RelationColumns(tuple(columns)), stored.rows)
 
 
@@ -330,7 +332,7 @@ def _transpose(at: RelationPlace, message: pb.Transpose) -> LineageColumns:
     """Columns become rows: what the new ones are called stands in the rows."""
     index = _sum(at.domain, at.relation.expressions, at.inputs[0], at.scope)
     whole = merge_values((_whole(at.inputs), index))
-    return _of_columns([RelationColumn("key", NO_SOURCES), unlisted_column(whole)], at.inputs)
+    return _of_columns([RelationColumn("key", NO_SOURCES), stand_for_others(whole)], at.inputs)
 
 
 def _group_map(at: RelationPlace, message: pb.GroupMap) -> LineageColumns:
@@ -419,7 +421,7 @@ def _of_columns(columns: Iterable[LineageColumn], inputs: _Inputs) -> LineageCol
 
 def _of_whole(names: Sequence[str], value: Value, rows: RelationRows) -> LineageColumns:
     """Return a relation whose columns are each made of a value; without names they are not known."""
-    columns = [RelationColumn(name, value) for name in names] or [unlisted_column(value)]
+    columns = [RelationColumn(name, value) for name in names] or [stand_for_others(value)]
     return with_rows(RelationColumns(tuple(columns)), rows)
 
 
