@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -20,7 +21,8 @@ from ldap.controls import SimplePagedResultsControl
 from ldap.dn import escape_dn_chars
 from ldap.filter import escape_filter_chars
 
-from gateway.frontends.ldap_rules import LdapRefused, LdapRules, LdapUnavailable
+from gateway.errors import Faults
+from gateway.frontends.ldap_rules import LdapRefused, LdapRules, LdapUnavailable, LdapUnknown
 from gateway.model.principal import Principal
 
 _log = structlog.get_logger(__name__)
@@ -36,6 +38,13 @@ PAGE = 500
 ANY = "(objectClass=*)"
 FLAGS, DISABLED = "userAccountControl", 2
 """Where Active Directory says that an account is disabled."""
+EXPIRES = "accountExpires"
+"""Until when an account of Active Directory counts, in tenths of microseconds since 1601; 0 is for ever."""
+SINCE_1601_S = 11_644_473_600
+LOCKED, LOCKED_FOR_GOOD = "pwdAccountLockedTime", "000001010000Z"
+"""Where OpenLDAP's password policy says that an administrator has locked an account."""
+LOCK = "nsAccountLock"
+"""The same of 389 Directory Server and FreeIPA."""
 IN_CHAIN = "1.2.840.113556.1.4.1941"
 """Active Directory's matching rule for members of groups within groups."""
 
@@ -62,6 +71,7 @@ class LdapLogins:
         self._service: queue.SimpleQueue[Any] = queue.SimpleQueue()
         """Connections on which `bind_dn` is bound."""
         self._fault = ""
+        self._away_until = float("-inf")
 
     def report(self) -> str | None:
         """Say why nobody of the directory can log in, as seen by the last who tried; None where he could."""
@@ -82,10 +92,14 @@ class LdapLogins:
         if not user or len(user) > MAX_USER_CHARS or not user.isprintable() or user != user.strip():
             raise LdapRefused
         loop = asyncio.get_running_loop()
+        if time.monotonic() < self._away_until:
+            # Whoever waits for a directory that does not answer keeps others waiting.
+            raise LdapUnavailable(self._fault)
         try:
             principal = await loop.run_in_executor(self._threads, look, *arguments)
         except LdapUnavailable as fault:
             self._fault = str(fault)
+            self._away_until = time.monotonic() + self.rules.retry_s
             _log.warning("ldap_unavailable", reason=str(fault))
             raise
         self._fault = ""
@@ -116,11 +130,7 @@ class LdapLogins:
 
     def _find(self, user: str) -> Principal:
         with _faults(), self._searching() as service:
-            found = self._entry(service, user)
-            # A directory refuses the password of who is disabled; here nobody shows one.
-            if any(one.isdecimal() and int(one) & DISABLED for one in _texts(found.entry, FLAGS)):
-                raise LdapRefused
-            return self._principal(service, user, found)
+            return self._principal(service, user, self._entry(service, user))
 
     def _bind_by_template(self, user: str, password: str) -> tuple[str, Any]:
         for template in self.rules.bind_templates:
@@ -179,7 +189,10 @@ class LdapLogins:
                 return connection
         connection = self._connect(self.rules)
         try:
-            connection.simple_bind_s(self.rules.bind_dn, self.rules.bind_password)
+            connection.simple_bind_s(self.rules.bind_dn, self.rules.bind_password())
+        except Faults as fault:
+            _unbind(connection)
+            raise LdapUnavailable("; ".join(fault.faults)) from None
         except ldap.INVALID_CREDENTIALS:
             _unbind(connection)
             raise LdapUnavailable("the password of `bind_dn` is wrong") from None
@@ -200,19 +213,23 @@ class LdapLogins:
     def _wanted(self) -> list[str]:
         rules = self.rules
         wanted = [rules.user_attribute, *rules.id_attributes, *rules.attributes.values(), "memberOf"]
-        return [*wanted, "primaryGroupID", "objectSid", FLAGS]
+        return [*wanted, "primaryGroupID", "objectSid", FLAGS, EXPIRES, LOCKED, LOCK]
 
     def _entry(self, connection: Any, user: str) -> _LdapFound:
         rules = self.rules
         written = rules.user_filter.replace("{user}", escape_filter_chars(user))
         found = list(_search(connection, rules.user_base, written, self._wanted, rules.timeout_s))
-        if len(found) != 1:
-            # None, or a name that means several: neither says who it is.
-            raise LdapRefused
+        if not found:
+            raise LdapUnknown
+        if len(found) > 1:
+            raise LdapRefused  # a name that means several does not say who it is
         return found[0]
 
     def _principal(self, connection: Any, user: str, found: _LdapFound) -> Principal:
         rules = self.rules
+        if _is_disabled(found.entry, time.time()):  # RULE (directory-disabled)
+            # A directory refuses his password, as a rule; not everybody shows one.
+            raise LdapRefused
         fold = str.lower if rules.lower_case else str
         names = _texts(found.entry, rules.user_attribute) or [user]
         name = next((one for one in names if one.lower() == user.lower()), names[0])
@@ -377,6 +394,17 @@ def _unbind(connection: Any) -> None:
 def _values(entry: LdapEntry, name: str) -> Sequence[bytes]:
     """Return the values of an attribute, whose name counts without case."""
     return next((values for key, values in entry.items() if key.lower() == name.lower()), ())
+
+
+def _is_disabled(entry: LdapEntry, now: float) -> bool:
+    """Whether the directory says that an account is disabled, has expired, or was locked by somebody."""
+    flags, ends = _texts(entry, FLAGS), _texts(entry, EXPIRES)
+    return (
+        any(one.isdecimal() and int(one) & DISABLED for one in flags)
+        or any(one.isdecimal() and 0 < int(one) <= (now + SINCE_1601_S) * 1e7 for one in ends)
+        or LOCKED_FOR_GOOD in _texts(entry, LOCKED)
+        or any(one.lower() == "true" for one in _texts(entry, LOCK))
+    )
 
 
 def _texts(entry: LdapEntry, name: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -15,7 +15,12 @@ class LdapUnavailable(Exception):
 
 
 class LdapRefused(Exception):
-    """The directory knows the user, or could, and the password does not fit."""
+    """The directory lets nobody in by what was shown: a wrong password, an account that is disabled or has
+    expired, or a name that several have."""
+
+
+class LdapUnknown(LdapRefused):
+    """The directory has nobody of that name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +38,8 @@ class LdapRules:
     searches before the bind."""
     bind_dn: str = ""
     """Who searches for users, where there is no template, and for groups."""
-    bind_password: str = field(default="", repr=False)
+    bind_password: Callable[[], str] = field(default=lambda: "", repr=False)
+    """Read anew for each connection, so that a new one counts at once."""
     user_base: str = ""
     user_filter: str = "(uid={user})"
     user_attribute: str = "uid"
@@ -47,6 +53,8 @@ class LdapRules:
     attributes: Mapping[str, str] = field(default_factory=dict)
     """Attribute of the user, for filters and conditions → attribute of the entry."""
     timeout_s: float = 5.0
+    retry_s: float = 2.0
+    """How long a directory that could not be asked is not asked again."""
     remember_s: float = 60.0
     """How long a password that was right is not asked for again."""
     lower_case: bool = True
@@ -64,8 +72,8 @@ class LdapDirectory(Protocol):
         ...
 
     async def find(self, user: str) -> Principal:
-        """Return a user whom somebody else has identified. Raises LdapRefused where there is none, or he may
-        not log in, and LdapUnavailable."""
+        """Return a user whom somebody else has identified. Raises LdapUnknown where there is none,
+        LdapRefused where he may not log in, and LdapUnavailable."""
         ...
 
     def report(self) -> str | None:

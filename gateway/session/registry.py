@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from gateway.errors import GatewayStopping, LimitExceeded
+from gateway.errors import AuthenticationFailed, GatewayStopping, LimitExceeded
+from gateway.model.principal import Principal
+from gateway.model.statement import Client
 from gateway.session import audit_records
 from gateway.session.dependencies import Dependencies
 from gateway.session.endpoint import EndpointSession
@@ -107,6 +109,24 @@ class EndpointSessions(ABC, Generic[K, S]):
             await asyncio.sleep(pause)
             await self.expire()
 
+    async def admit(self, principal: Principal, client: Client) -> Principal:
+        """Return for whom a session is opened. Raises AuthenticationFailed, and has recorded it."""
+        try:
+            return self._dependencies.identity.admit(principal, client)
+        except AuthenticationFailed as fault:
+            await self.recorder.record(
+                audit_records.security,
+                principal,
+                action="session_refused",
+                reason=fault.message,
+                client=client,
+            )
+            raise
+
+    def follow_login(self, session: S, principal: Principal, client: Client) -> None:
+        """Have a session judge by the groups and attributes of its user's last login, or those of now."""
+        session.renew_principal(self._dependencies.identity.current(principal, client))
+
     def list_open(self) -> list[S]:
         return self._registry.all()
 
@@ -122,13 +142,9 @@ class EndpointSessions(ABC, Generic[K, S]):
         """Return for how many seconds nobody has asked a session for anything."""
         return max(0.0, self._clock() - session.used_at)
 
-    async def end_of(self, users: Collection[str], reason: str, *, by: str) -> int:
-        """End the sessions of users, record it, and return how many there were."""
-        ended = [
-            session
-            for session in self._registry.all()
-            if session.principal.user in users or session.client.real_user in users
-        ]
+    async def end_where(self, is_over: Callable[[Principal, Client], bool], reason: str, *, by: str) -> int:
+        """End the sessions for which that is so, record it, and return how many there were."""
+        ended = [one for one in self._registry.all() if is_over(one.principal, one.client)]
         await self._close_all(ended, reason)
         for session in ended:
             await self.recorder.record(

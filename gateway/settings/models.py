@@ -31,6 +31,7 @@ from gateway.settings.section import (
     Seconds,
     Secret,
     Section,
+    VaultSettings,
 )
 
 
@@ -442,6 +443,7 @@ class Settings(Section):
     jobs: JobsSettings = JobsSettings()
     sessions: SessionSettings = SessionSettings()
     logins: LoginSettings = LoginSettings()
+    vault: VaultSettings | None = None
     connections: ConnectionSettings = ConnectionSettings()
     logging: LogSettings = LogSettings()
 

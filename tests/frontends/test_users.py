@@ -17,9 +17,9 @@ import pytest
 from gateway.errors import BackendUnavailable, Faults, UnreadableFiles
 from gateway.frontends import users as users_module
 from gateway.frontends.tokens import digest, new_token
+from gateway.frontends.user_file import UserFile
 from gateway.frontends.users import (
     User,
-    UserFile,
     fingerprint,
     parse_users,
     read_users,
@@ -254,7 +254,7 @@ async def test_a_bug_met_while_reading_keeps_nobody_in_for_ever(
 
     set_user(path, "bob", password="y")
     with monkeypatch.context() as patch:
-        patch.setattr("gateway.frontends.users.read_usable_users", breaks)
+        patch.setattr("gateway.frontends.user_file.read_usable_users", breaks)
         with pytest.raises(AttributeError):
             await users.refresh()
     assert set(users.users) == {"bob"}
@@ -371,7 +371,7 @@ async def test_a_look_that_does_not_end_is_none(tmp_path: Path, monkeypatch: pyt
         go_on.wait(patience())
         return {}, ()
 
-    monkeypatch.setattr("gateway.frontends.users.read_usable_users", hang)
+    monkeypatch.setattr("gateway.frontends.user_file.read_usable_users", hang)
     path.touch()
     looking = asyncio.create_task(users.refresh())
     await asyncio.to_thread(begun.wait, patience())
