@@ -365,6 +365,9 @@ def add_token(
     purpose: str = "",
 ) -> str:
     """Give a user a new token and return the secret, which is kept nowhere. Raises Faults."""
+    if unknown := set(endpoints) - set(TOKEN_ENDPOINTS):
+        known = ", ".join(TOKEN_ENDPOINTS)
+        raise Faults([f"`{min(unknown)}` is not an endpoint; a token may be for {known}"])
     for what, text in (("label", label), ("purpose", purpose)):
         if len(text) > MAX_LABEL_CHARS or not (text.isprintable() and text == text.strip()):
             raise Faults([f"a {what} must have at most {MAX_LABEL_CHARS} printable characters"])

@@ -94,7 +94,7 @@ class Secret(Section):
 
 
 class VaultSettings(Section):
-    """HashiCorp Vault or OpenBao, whose KV engine has the secrets that are written as `{vault: PATH#FIELD}`."""
+    """HashiCorp Vault or OpenBao. Its KV engine has the secrets that are written as `{vault: PATH#FIELD}`."""
 
     url: Name
     """Address, such as `https://vault.corp.example:8200`."""

@@ -120,7 +120,7 @@ async def test_sessions_end_with_either_user() -> None:
         async with acting(HUE) as gateway:
             await open_as(gateway, "bob")
             await gateway.world.sessions.end_where(
-                lambda who, client: removed in (who.user, client.real_user), "removed", by=""
+                lambda who, client, removed=removed: removed in (who.user, client.real_user), "removed", by=""
             )
             await until(lambda: len(gateway.world.sessions) == 0)
 
