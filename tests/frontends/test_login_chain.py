@@ -10,7 +10,7 @@ import pytest
 from gateway.errors import AuthenticationFailed
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.guessing import FailedLogins, LoginLimits
-from gateway.frontends.ldap_rules import LdapRefused, LdapRules
+from gateway.frontends.ldap_rules import LdapRefused, LdapRules, LdapUnknown
 from gateway.frontends.login_chain import LoginChain, LoginMechanism
 from gateway.frontends.login_mechanisms import DirectoryLogins, PasswordLogins, TokenLogins
 from gateway.frontends.tokens import new_token
@@ -41,7 +41,7 @@ class Directory:
 
     async def find(self, user: str) -> Principal:
         if user.lower() not in ("eva", "bob"):
-            raise LdapRefused
+            raise LdapUnknown
         return Principal(user=user.lower())
 
     def report(self) -> str | None:
