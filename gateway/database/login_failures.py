@@ -33,7 +33,7 @@ _FIND = (
 _COUNT = """
 INSERT INTO sluice.login_failure AS f (key, since, failures, blocks, blocked_until)
 SELECT key, now(), CASE WHEN most <= 1 THEN 0 ELSE 1 END, CASE WHEN most <= 1 THEN 1 ELSE 0 END,
-    CASE WHEN most <= 1 THEN now() + make_interval(secs => least($3, $4)) ELSE '-infinity' END
+    CASE WHEN most <= 1 THEN now() + make_interval(secs => least($3, $4)) ELSE to_timestamp(0) END
 FROM unnest($1::bytea[], $2::integer[]) AS asked (key, most)
 ON CONFLICT (key) DO UPDATE SET (since, failures, blocks, blocked_until) = (
     SELECT

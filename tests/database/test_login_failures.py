@@ -83,7 +83,7 @@ async def test_failures_at_one_gateway_count_at_the_other(
 async def test_a_user_is_locked_everywhere_but_where_he_has_logged_in_from(
     gateways: tuple[GatewayLogins, GatewayLogins],
 ) -> None:
-    one, other = gateways
+    one, _ = gateways
     assert await one.log_in("bob", "secret", at(99)) == "bob"
     for number in range(6):
         gateway = gateways[number % 2]

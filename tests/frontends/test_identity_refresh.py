@@ -3,7 +3,7 @@ that is away."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -104,8 +104,8 @@ class Gateway:
 
 
 @pytest.fixture
-def gateway() -> Iterator[Gateway]:
-    yield Gateway()
+def gateway() -> Gateway:
+    return Gateway()
 
 
 def log_in(gateway: Gateway, principal: Principal = EVA) -> None:
@@ -204,7 +204,7 @@ async def test_what_the_directory_says_meanwhile_begins_the_grace_anew(gateway: 
     assert await gateway.run(handle) == ["analysts"]
 
 
-async def test_sessions_of_an_issuers_users_end_when_they_have_not_logged_in_for_long(
+async def test_sessions_of_an_issuers_users_end_when_nobody_logs_in_for_long(
     gateway: Gateway,
 ) -> None:
     jo = Principal(user="jo", id="sub", groups=frozenset({"analysts"}))
