@@ -182,6 +182,7 @@ class ThriftHttpEndpoint(Endpoint):
             cookies=listener.cookies,
             secure=listener.tls is not None,
             compresses=listener.compression,
+            proxies=parts.logins.proxies,
             limits=HttpLimits(
                 request_timeout_s=listener.request_timeout_s,
                 idle_timeout_s=listener.idle_timeout_s,

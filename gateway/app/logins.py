@@ -17,11 +17,19 @@ from gateway.frontends.known_users import KnownUsers
 from gateway.frontends.ldap_rules import LdapDirectory, LdapRules
 from gateway.frontends.login_chain import LoginChain, LoginMechanism, LoginTrial
 from gateway.frontends.login_mechanisms import DirectoryLogins, IssuerLogins, PasswordLogins, TokenLogins
+from gateway.frontends.proxy_logins import ProxyLogins, ProxyRule
 from gateway.frontends.revocations import RevocationLists
 from gateway.frontends.users import Users, read_users
 from gateway.model.credentials import Password
 from gateway.session.open_sessions import OpenSessions
-from gateway.settings.logins import CertificateSettings, JwtSettings, KerberosSettings, LdapSettings, LoginWay
+from gateway.settings.logins import (
+    CertificateSettings,
+    JwtSettings,
+    KerberosSettings,
+    LdapSettings,
+    LoginWay,
+    ProxyLoginSettings,
+)
 from gateway.settings.models import Settings
 
 
@@ -100,6 +108,24 @@ def make_certificates(settings: CertificateSettings, known: KnownUsers, whole: S
     return CertificateLogins(CertificateRules(rules=rules, unlisted=settings.unlisted), known, revoked)
 
 
+def make_proxy_rule(settings: ProxyLoginSettings) -> ProxyRule:
+    """Return which proxies say who somebody is. Raises Faults for a secret that can be guessed."""
+    if len(settings.secret.reveal()) < MIN_SECRET_CHARS:
+        raise Faults([f"`logins.proxies.secret`: at least {MIN_SECRET_CHARS} characters are needed"])
+    return ProxyRule(
+        addresses=settings.addresses,
+        user_header=settings.user_header,
+        secret_header=settings.secret_header,
+        secret=settings.secret.reveal,
+        lower=settings.lower_case,
+        unlisted=settings.unlisted,
+    )
+
+
+MIN_SECRET_CHARS = 32
+"""Of what proxies prove themselves by."""
+
+
 @dataclass(frozen=True, slots=True)
 class Logins:
     """All ways to log in, and who is found by name alone."""
@@ -107,6 +133,7 @@ class Logins:
     chain: LoginChain
     known: KnownUsers
     directory: LdapDirectory | None
+    proxies: ProxyRule | None
 
 
 def make_logins(settings: Settings, users: Callable[[], Users]) -> Logins:
@@ -114,7 +141,7 @@ def make_logins(settings: Settings, users: Callable[[], Users]) -> Logins:
     logins = settings.logins
     passwords = PasswordLogins(users, name=f"the user file {settings.users.file}", alone=logins.ldap is None)
     found: dict[LoginWay, LoginMechanism] = {"tokens": TokenLogins(users), "users": passwords}
-    directory, searched, certificates = None, None, None
+    directory, searched, certificates, proxies = None, None, None, None
     if logins.ldap is not None:
         directory = make_directory(logins.ldap)
         found["ldap"] = DirectoryLogins(users, directory)
@@ -127,6 +154,9 @@ def make_logins(settings: Settings, users: Callable[[], Users]) -> Logins:
         found["kerberos"] = make_kerberos(logins.kerberos, known)
     if logins.certificates is not None:
         found["certificates"] = certificates = make_certificates(logins.certificates, known, settings)
+    if logins.proxies is not None:
+        proxies = make_proxy_rule(logins.proxies)
+        found["proxies"] = ProxyLogins(proxies, known)
     return Logins(
         LoginChain(
             users,
@@ -136,6 +166,7 @@ def make_logins(settings: Settings, users: Callable[[], Users]) -> Logins:
         ),
         known,
         directory,
+        proxies,
     )
 
 

@@ -24,6 +24,7 @@ from gateway.model.credentials import (
     Credentials,
     Negotiation,
     Password,
+    ProxiedUser,
 )
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
@@ -41,7 +42,7 @@ def peer_certificate(transport: asyncio.BaseTransport | None) -> bytes | None:
     return found
 
 
-_Beside = Password | Bearer | Cookie | Negotiation | None
+_Beside = Password | Bearer | Cookie | Negotiation | ProxiedUser | None
 
 
 class Authenticator:
@@ -151,11 +152,15 @@ class Authenticator:
                 secret_hash = user.password_hash if user is not None else ""
             case Bearer(secret):
                 secret_hash = digest(secret)
-            case Cookie() | Negotiation() | ClientCertificate():
+            case Cookie() | Negotiation() | ClientCertificate() | ProxiedUser():
                 return None
             case _:
                 assert_never(shown)
-        return self.cookies.issue(user, secret_hash) if user is not None and secret_hash else None
+        if user is None or not secret_hash:
+            return None
+        if any(one.hash == secret_hash and one.is_confined for one in user.tokens):
+            return None  # the cookie would say nothing of what the token is for
+        return self.cookies.issue(user, secret_hash)
 
     async def _check(self, shown: Credentials, address: FailureCounter, client: Client) -> LoginOutcome:
         if isinstance(shown, Cookie):

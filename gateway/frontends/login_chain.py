@@ -17,7 +17,15 @@ from typing import Literal, NamedTuple, Protocol, assert_never
 
 from gateway.frontends.tokens import looks_like_token
 from gateway.frontends.users import Users
-from gateway.model.credentials import Bearer, ClientCertificate, Cookie, Credentials, Negotiation, Password
+from gateway.model.credentials import (
+    Bearer,
+    ClientCertificate,
+    Cookie,
+    Credentials,
+    Negotiation,
+    Password,
+    ProxiedUser,
+)
 from gateway.model.principal import Principal
 
 MAX_REMEMBERED = 10_000
@@ -28,7 +36,7 @@ RESERVED = "a user with the same name is in the user file"
 LoginSource = Literal["directory", "claims", "nowhere"]
 """Who is asked again for the groups of somebody who is not in the user file: the directory, an issuer's next
 token, or nobody, for those who are allowed to have none."""
-LoginKind = Literal["PLAIN", "TOKEN", "JWT", "COOKIE", "KERBEROS", "CERTIFICATE"]
+LoginKind = Literal["PLAIN", "TOKEN", "JWT", "COOKIE", "KERBEROS", "CERTIFICATE", "PROXY"]
 """What is shown, as the record calls it."""
 
 
@@ -209,6 +217,8 @@ class LoginChain:
                 return "KERBEROS"
             case ClientCertificate():
                 return "CERTIFICATE"
+            case ProxiedUser():
+                return "PROXY"
             case Password(_, secret) | Bearer(secret):
                 if "JWT" in self._kinds and looks_like_jwt(secret):
                     return "JWT"
@@ -266,6 +276,7 @@ _NAMES: dict[LoginKind, str] = {
     "COOKIE": "a cookie",
     "KERBEROS": "a Kerberos ticket",
     "CERTIFICATE": "a client certificate",
+    "PROXY": "a proxy's user",
 }
 _UNKNOWN: dict[LoginKind, str] = {
     "PLAIN": WRONG,
@@ -274,6 +285,7 @@ _UNKNOWN: dict[LoginKind, str] = {
     "COOKIE": WRONG,
     "KERBEROS": "Kerberos is not enabled",
     "CERTIFICATE": "logins by client certificates are not enabled",
+    "PROXY": "logins by proxies are not enabled",
 }
 
 

@@ -26,10 +26,19 @@ from gateway.errors import AuthenticationFailed
 from gateway.frontends import login_cookies
 from gateway.frontends.authentication import Authenticator, peer_certificate
 from gateway.frontends.connection_limits import ConnectionLimiter
+from gateway.frontends.proxy_logins import ProxyRule, read_proxied_user
 from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
 from gateway.frontends.thrift_service import Caller, ThriftService
 from gateway.frontends.tokens import token_id
-from gateway.model.credentials import Bearer, Cookie, Credentials, Negotiation, Password, of_authorization
+from gateway.model.credentials import (
+    Bearer,
+    Cookie,
+    Credentials,
+    Negotiation,
+    Password,
+    ProxiedUser,
+    of_authorization,
+)
 from gateway.model.networks import Network, is_within
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
@@ -208,10 +217,11 @@ class ThriftHttpServer:
         cookies: bool = True,
         secure: bool = False,
         compresses: bool = True,
+        proxies: ProxyRule | None = None,
         limits: HttpLimits | None = None,
     ) -> None:
         """`paths`: without slashes around them. `trusted_proxies`: whose `X-Forwarded-For` counts. `secure`:
-        whether cookies are for TLS alone."""
+        whether cookies are for TLS alone. `proxies`: those that say who their users are."""
         self.service = service
         self.authenticator = authenticator
         self.limits = limits or HttpLimits()
@@ -221,6 +231,7 @@ class ThriftHttpServer:
         self._trusted_proxies = trusted_proxies
         self._cookies = cookies
         self._secure = secure
+        self._proxies = proxies
         self._compresses = compresses
         self._http: web.Server | None = None
 
@@ -284,8 +295,10 @@ class ThriftHttpServer:
             return refused
         client = Client(protocol=PROTOCOL, address=self._address_of(request, connection.place.address))
         try:
-            shown, written = self._read_credentials(request)
+            shown, written = self._read_credentials(request, connection.place.address)
             client = replace(client, token=token_id(shown))
+            if isinstance(written, ProxiedUser):
+                client = replace(client, extra={"proxy": connection.place.address})
             principal, headers = await self._log_in(shown, written, client)
         except AuthenticationFailed as fault:
             return await self._list_unauthorized(request, fault.message)
@@ -338,14 +351,17 @@ class ThriftHttpServer:
         return is_within(address, self._trusted_proxies)
 
     def _read_credentials(
-        self, request: web.BaseRequest
-    ) -> tuple[Credentials, Password | Bearer | Negotiation | Cookie | None]:
+        self, request: web.BaseRequest, peer: str
+    ) -> tuple[Credentials, Password | Bearer | Negotiation | Cookie | ProxiedUser | None]:
         """Return what a request shows, and what of it is written in its headers. Raises AuthenticationFailed.
 
         What the request says in `Authorization` counts; a cookie only where it says nothing.
         """
-        written: Password | Bearer | Negotiation | Cookie | None
-        written = _credentials(request.headers.get(hdrs.AUTHORIZATION))
+        written: Password | Bearer | Negotiation | Cookie | ProxiedUser | None
+        header = request.headers.get(hdrs.AUTHORIZATION)
+        written = read_proxied_user(request.headers, peer, self._proxies, has_login=header is not None)
+        if written is None:
+            written = _credentials(header)
         value = request.cookies.get(login_cookies.NAME, "") if self._cookies else ""
         if written is None and value:
             written = Cookie(value)

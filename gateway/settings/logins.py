@@ -10,12 +10,21 @@ from pydantic import Field, model_validator
 from gateway.model.networks import Network
 from gateway.settings.section import Count, Name, Seconds, Secret, Section, require_safe_url
 
-LoginWay = Literal["tokens", "users", "jwt", "ldap", "kerberos", "certificates"]
-LOGIN_WAYS: tuple[LoginWay, ...] = ("tokens", "users", "jwt", "ldap", "kerberos", "certificates")
+LoginWay = Literal["tokens", "users", "jwt", "ldap", "kerberos", "certificates", "proxies"]
+LOGIN_WAYS: tuple[LoginWay, ...] = (
+    "tokens",
+    "users",
+    "jwt",
+    "ldap",
+    "kerberos",
+    "certificates",
+    "proxies",
+)
 JwtAlgorithm = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
 ]
 """Signatures by public keys; with a shared secret whoever checks could also sign."""
+_Header = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$", max_length=100)]
 _Claim = Annotated[str, Field(pattern=r"^[^.\s]+(\.[^.\s]+)*$", max_length=200)]
 
 
@@ -160,6 +169,25 @@ class CertificateSettings(Section):
     """As of `logins.kerberos`."""
 
 
+class ProxyLoginSettings(Section):
+    """Logins at an authenticating proxy or balancer before `listeners.thrift_http`, which names its users in
+    a header; docs/logins.md tells how. Groups and attributes are those of the user file, or else of the
+    directory."""
+
+    addresses: Annotated[tuple[Network, ...], Field(min_length=1)]
+    """Networks of the proxies; the header counts on no other connections."""
+    secret: Secret
+    """By which the proxies prove themselves, 32 characters or more."""
+    user_header: _Header = "X-Forwarded-User"
+    """Header with the user. The proxies have to remove it from what clients send."""
+    secret_header: _Header = "X-Proxy-Secret"  # noqa: S105 - a header's name
+    """Header with the secret."""
+    lower_case: Annotated[bool, Field(strict=True)] = False
+    """Whether the name is folded to lower case."""
+    unlisted: Annotated[bool, Field(strict=True)] = False
+    """As of `logins.kerberos`."""
+
+
 class ImpersonationSettings(Section):
     """Who may act as other users, by `hive.server2.proxy.user` or `doAs`, as Hadoop's `hadoop.proxyuser` has
     it; the record has both names."""
@@ -214,6 +242,7 @@ class LoginSettings(Section):
     ldap: LdapSettings | None = None
     kerberos: KerberosSettings | None = None
     certificates: CertificateSettings | None = None
+    proxies: ProxyLoginSettings | None = None
     impersonation: tuple[ImpersonationSettings, ...] = ()
     """Who may act as other users."""
 
@@ -221,7 +250,7 @@ class LoginSettings(Section):
     def _order_is_whole(self) -> LoginSettings:
         if len(set(self.order)) < len(self.order):
             raise ValueError("`order` names a way twice")
-        for name in ("jwt", "ldap", "kerberos", "certificates"):
+        for name in ("jwt", "ldap", "kerberos", "certificates", "proxies"):
             if getattr(self, name) is not None and name not in self.order:
                 raise ValueError(f"`{name}` has a section, and is not in `order`")
             if getattr(self, name) is None and name in self.order and "order" in self.model_fields_set:
