@@ -12,6 +12,7 @@ import queue
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import ldap
@@ -22,7 +23,15 @@ from ldap.dn import escape_dn_chars
 from ldap.filter import escape_filter_chars
 
 from gateway.errors import Faults
-from gateway.frontends.ldap_rules import LdapRefused, LdapRules, LdapUnavailable, LdapUnknown
+from gateway.frontends.ldap_rules import (
+    ACCOUNT_STATE,
+    LdapRefused,
+    LdapRules,
+    LdapUnavailable,
+    LdapUnknown,
+    is_disabled,
+    is_one_spelling,
+)
 from gateway.model.principal import Principal
 
 _log = structlog.get_logger(__name__)
@@ -36,15 +45,6 @@ MAX_PASSWORD_CHARS = 4096
 PAGE = 500
 """Entries of one page; Active Directory gives 1,000 at most."""
 ANY = "(objectClass=*)"
-FLAGS, DISABLED = "userAccountControl", 2
-"""Where Active Directory says that an account is disabled."""
-EXPIRES = "accountExpires"
-"""Until when an account of Active Directory counts, in tenths of microseconds since 1601; 0 is for ever."""
-SINCE_1601_S = 11_644_473_600
-LOCKED, LOCKED_FOR_GOOD = "pwdAccountLockedTime", "000001010000Z"
-"""Where OpenLDAP's password policy says that an administrator has locked an account."""
-LOCK = "nsAccountLock"
-"""The same of 389 Directory Server and FreeIPA."""
 IN_CHAIN = "1.2.840.113556.1.4.1941"
 """Active Directory's matching rule for members of groups within groups."""
 
@@ -204,6 +204,8 @@ class LdapLogins:
     def _bind_entry(self, connection: Any, user: str, bound: str) -> _LdapFound:
         """Return the entry of whoever is bound: the very one, where it was bound by its DN."""
         if not self.rules.user_base:
+            if not is_one_spelling(user):
+                raise LdapRefused
             return _LdapFound(bound, {})
         if "=" not in bound:
             return self._entry(connection, user)
@@ -213,7 +215,7 @@ class LdapLogins:
     def _wanted(self) -> list[str]:
         rules = self.rules
         wanted = [rules.user_attribute, *rules.id_attributes, *rules.attributes.values(), "memberOf"]
-        return [*wanted, "primaryGroupID", "objectSid", FLAGS, EXPIRES, LOCKED, LOCK]
+        return [*wanted, "primaryGroupID", "objectSid", *ACCOUNT_STATE]
 
     def _entry(self, connection: Any, user: str) -> _LdapFound:
         rules = self.rules
@@ -227,7 +229,7 @@ class LdapLogins:
 
     def _principal(self, connection: Any, user: str, found: _LdapFound) -> Principal:
         rules = self.rules
-        if _is_disabled(found.entry, time.time()):  # RULE (directory-disabled)
+        if is_disabled(partial(_texts, found.entry), time.time()):
             # A directory refuses his password, as a rule; not everybody shows one.
             raise LdapRefused
         fold = str.lower if rules.lower_case else str
@@ -394,17 +396,6 @@ def _unbind(connection: Any) -> None:
 def _values(entry: LdapEntry, name: str) -> Sequence[bytes]:
     """Return the values of an attribute, whose name counts without case."""
     return next((values for key, values in entry.items() if key.lower() == name.lower()), ())
-
-
-def _is_disabled(entry: LdapEntry, now: float) -> bool:
-    """Whether the directory says that an account is disabled, has expired, or was locked by somebody."""
-    flags, ends = _texts(entry, FLAGS), _texts(entry, EXPIRES)
-    return (
-        any(one.isdecimal() and int(one) & DISABLED for one in flags)
-        or any(one.isdecimal() and 0 < int(one) <= (now + SINCE_1601_S) * 1e7 for one in ends)
-        or LOCKED_FOR_GOOD in _texts(entry, LOCKED)
-        or any(one.lower() == "true" for one in _texts(entry, LOCK))
-    )
 
 
 def _texts(entry: LdapEntry, name: str) -> list[str]:

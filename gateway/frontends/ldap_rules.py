@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
 from gateway.model.principal import Principal
+
+FLAGS, DISABLED = "userAccountControl", 2
+"""Where Active Directory says that an account is disabled."""
+EXPIRES = "accountExpires"
+"""Until when an account of Active Directory counts, in tenths of microseconds since 1601; 0 is for ever."""
+SINCE_1601_S = 11_644_473_600
+LOCKED, LOCKED_FOR_GOOD = "pwdAccountLockedTime", "000001010000Z"
+"""Where OpenLDAP's password policy says that an administrator has locked an account."""
+LOCK = "nsAccountLock"
+"""The same of 389 Directory Server and FreeIPA."""
+ACCOUNT_STATE = (FLAGS, EXPIRES, LOCKED, LOCK)
 
 
 class LdapUnavailable(Exception):
@@ -81,3 +93,18 @@ class LdapDirectory(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def is_disabled(values: Callable[[str], Sequence[str]], now: float) -> bool:
+    """Whether the directory says that an account is disabled, has expired, or was locked by somebody."""
+    numbers = {name: [int(one) for one in values(name) if one.isdecimal()] for name in (FLAGS, EXPIRES)}
+    has_expired = any(0 < one <= (now + SINCE_1601_S) * 1e7 for one in numbers[EXPIRES])
+    is_locked = LOCKED_FOR_GOOD in values(LOCKED) or any(one.lower() == "true" for one in values(LOCK))
+    # RULE (directory-disabled)
+    return any(one & DISABLED for one in numbers[FLAGS]) or has_expired or is_locked
+
+
+def is_one_spelling(user: str) -> bool:
+    """Whether a directory takes a name for no other that is written otherwise, apart from case (RFC 4518):
+    what nobody reads from an entry is the user's name as he typed it."""
+    return unicodedata.normalize("NFKC", user) == user and "  " not in user

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from gateway.frontends.impersonation import Impersonation, ImpersonationRule
 from gateway.frontends.known_users import KnownUsers
+from gateway.frontends.tokens import new_token
 from gateway.wire import calls
 from gateway.wire.messages import decode_reply, encode_call
 from gateway.wire.tcli import TSessionHandle
@@ -152,3 +154,14 @@ async def status_of(one: HttpClient, configuration: dict[str, str] | None) -> in
     request = calls.TOpenSessionReq(configuration=configuration)
     status, body, _ = await one.post(encode_call("OpenSession", 1, request))
     return int(decode_reply(body, calls.TOpenSessionResp).status.statusCode) if status == 200 else status
+
+
+async def test_a_token_is_for_what_it_is_for_whoever_its_owner_acts_as() -> None:
+    secret, token = new_token(purpose="billing")
+    async with acting(HUE) as gateway:
+        gateway.users["hue"] = replace(gateway.users["hue"], tokens=(token,))
+        await open_as(gateway, "bob", password=secret)
+        (session,) = gateway.world.backend.sessions
+        assert (session.principal.user, session.principal.values("purpose")) == ("bob", ("billing",))
+        (event,) = gateway.world.ledger.of("login")
+        assert event.body["token"] == token.id

@@ -74,9 +74,9 @@ class Chained:
         recorder, metrics = world.sessions.recorder, world.sessions.metrics
         return Authenticator(self.chain, recorder=recorder, metrics=metrics, guesses=self.guesses)
 
-    async def login(self, shown: Credentials) -> str:
+    async def login(self, shown: Credentials, address: str = "192.0.2.1") -> str:
         try:
-            client = Client(protocol="thrift", address="192.0.2.1")
+            client = Client(protocol="thrift", address=address)
             return (await self.endpoint().login(shown, client)).user
         except AuthenticationFailed as refused:
             return refused.message
@@ -133,3 +133,22 @@ async def test_each_mechanism_says_what_it_makes_of_a_login(shown: Credentials, 
     _, trials = await Chained("tokens users ldap").chain.decide(shown)
     found: list[Any] = [trial.outcome.diagnosis for trial in trials]
     assert all(words in one for words, one in zip(told, found, strict=True)), found
+
+
+async def test_guesses_of_many_addresses_lock_their_user_but_not_where_he_logs_in_from() -> None:
+    one = Chained("tokens users", LoginLimits(failures=99, user_failures=3))
+    assert await one.login(Password("bob", "secret")) == "bob"
+    for number in range(3):
+        assert "invalid" in await one.login(Password("BOB", "x"), f"198.51.100.{number}")
+    assert "too many failed logins of this user" in await one.login(Password("bob", "secret"), "198.51.100.9")
+    assert await one.login(Bearer(SECRET), "198.51.100.9") == "bob"
+    one.chain.remembered._known.clear()
+    assert await one.login(Password("bob", "secret")) == "bob"
+
+
+async def test_a_network_of_ipv6_is_one_address() -> None:
+    one = Chained("tokens users", LoginLimits(failures=3))
+    for number in range(3):
+        assert "invalid" in await one.login(Password("bob", "x"), f"2001:db8::{number}")
+    assert "too many" in await one.login(Password("bob", "secret"), "2001:db8::ffff")
+    assert await one.login(Password("bob", "secret"), "2001:db8:0:1::1") == "bob"

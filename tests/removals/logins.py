@@ -143,8 +143,8 @@ REMOVALS = (
     Removal(
         "directory-disabled",
         "who is disabled, or has expired, does not log in",
-        Never(),
-        "frontends.test_ldap_accounts",
+        Becomes("False"),
+        "frontends.test_ldap_rules",
     ),
     Removal(
         "purpose-of-acting",

@@ -540,3 +540,19 @@ async def test_a_session_knows_the_catalogs_that_spark_was_told_of_now_and_not_b
     world.told = {"grav": 5}
     await world.run(table("t"))
     assert world.judge.judged[-1].context.catalogs == {("grav", 1)}
+
+
+async def test_somebody_else_of_the_same_name_has_no_session_of_the_first() -> None:
+    world = World()
+    await world.run(table("t"))
+    other = replace(BOB, id="another")
+    with pytest.raises(RpcError, match="SESSION_CLOSED"):
+        await world.run(table("t"), principal=other)
+    await world.run(table("t"))
+
+
+async def test_a_session_judges_by_the_groups_of_its_users_last_login() -> None:
+    world = World()
+    await world.run(table("t"))
+    await world.run(table("t"), principal=replace(BOB, groups=frozenset({"auditors"})))
+    assert world.judge.judged[-1].principal.groups == {"auditors"}
