@@ -53,7 +53,6 @@ from gateway.catalog.spark_settings import EXTENSIONS
 from gateway.database.gateway_requests import Answering
 from gateway.database.login_failures import LoginFailures
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError, members_of
-from gateway.frontends.guessing import LoginLimits
 from gateway.frontends.identities import Identities
 from gateway.frontends.user_file import UserFile
 from gateway.lineage.following import Follower
@@ -306,7 +305,7 @@ class Gateway:
             failures = LoginFailures(dsn)
             self._stack.callback(failures.close)
             self._reloading.guesses.shared = failures
-            self._background.append(failures.run(LoginLimits.longest_block_s))
+            self._background.append(failures.run(self._reloading.guesses.limits.longest_block_s))
         endpoints = await start_endpoints(
             GatewayParts(
                 settings=settings,

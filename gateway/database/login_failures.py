@@ -33,20 +33,21 @@ _FIND = (
 _COUNT = """
 INSERT INTO sluice.login_failure AS f (key, since, failures, blocks, blocked_until)
 SELECT key, now(), CASE WHEN most <= 1 THEN 0 ELSE 1 END, CASE WHEN most <= 1 THEN 1 ELSE 0 END,
-    CASE WHEN most <= 1 THEN now() + make_interval(secs => least($3, $4)) ELSE to_timestamp(0) END
+    CASE WHEN most <= 1 THEN now() + make_interval(secs => least($3::float8, $4::float8))
+        ELSE to_timestamp(0) END
 FROM unnest($1::bytea[], $2::integer[]) AS asked (key, most)
 ON CONFLICT (key) DO UPDATE SET (since, failures, blocks, blocked_until) = (
     SELECT
         CASE WHEN is_full OR is_old THEN now() ELSE f.since END,
         CASE WHEN is_full THEN 0 ELSE failures END,
         CASE WHEN is_full THEN least(f.blocks + 1, 16) ELSE f.blocks END,
-        CASE WHEN is_full THEN now() + make_interval(secs => least($3 * 2 ^ f.blocks, $4))
+        CASE WHEN is_full THEN now() + make_interval(secs => least($3::float8 * 2 ^ f.blocks, $4::float8))
             ELSE f.blocked_until END
     FROM (
         SELECT is_old, failures, failures >= most AS is_full
         FROM (
             SELECT is_old, CASE WHEN is_old THEN 1 ELSE f.failures + 1 END AS failures, most
-            FROM (SELECT now() - f.since > make_interval(secs => $3) AS is_old) AS aged,
+            FROM (SELECT now() - f.since > make_interval(secs => $3::float8) AS is_old) AS aged,
                 unnest($1::bytea[], $2::integer[]) AS asked (key, most)
             WHERE asked.key = f.key
         ) AS counted
@@ -108,7 +109,8 @@ class LoginFailures:
                 try:
                     await migrate(connection)
                     await connection.execute(
-                        "DELETE FROM sluice.login_failure WHERE since < now() - make_interval(secs => $1)",
+                        "DELETE FROM sluice.login_failure"
+                        " WHERE since < now() - make_interval(secs => $1::float8)",
                         2 * longest_s,
                     )
                 finally:

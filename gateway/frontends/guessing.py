@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from gateway.errors import AuthenticationFailed
 
@@ -37,12 +37,15 @@ class LoginLimits:
         return self.user_failures if key.startswith(_USER) else self.failures
 
 
-class SharedCount(NamedTuple):
+class SharedCount(Protocol):
     """What all gateways together have counted."""
 
-    blocks: int
-    blocked_s: float
-    """For how many seconds it is blocked from now on; not positive where it is not."""
+    @property
+    def blocks(self) -> int: ...
+    @property
+    def blocked_s(self) -> float:
+        """For how many seconds it is blocked from now on; not positive where it is not."""
+        ...
 
 
 class SharedFailures(Protocol):

@@ -7,9 +7,8 @@ Knox logs in by itself, and acts as its users: that is `impersonation`.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from gateway.errors import AuthenticationFailed, Faults
 from gateway.frontends.known_users import KnownUsers
@@ -55,10 +54,10 @@ class ProxyLogins(SimpleMechanism):
 
 
 def read_proxied_user(
-    headers: Mapping[str, Any], peer: str, rule: ProxyRule | None, *, has_login: bool
+    read: Callable[[str], Sequence[str]], peer: str, rule: ProxyRule | None, *, has_login: bool
 ) -> ProxiedUser | None:
-    """Return whom a proxy names in a request; None where none does. `peer`: where the connection comes from;
-    `has_login`: whether the request has an `Authorization` of its own.
+    """Return whom a proxy names in a request; None where none does. `read`: gives all headers of a name;
+    `peer`: where the connection comes from; `has_login`: whether there is an `Authorization`, too.
 
     Headers from anywhere else are what any client may write, and count for nothing. Raises
     AuthenticationFailed for a proxy that proves nothing, and for two logins, of which the client may have
@@ -66,8 +65,7 @@ def read_proxied_user(
     """
     if rule is None or not is_within(peer, rule.addresses):  # RULE (proxy-address)
         return None
-    getall = headers.getall
-    users, secrets = getall(rule.user_header, []), getall(rule.secret_header, [])
+    users, secrets = read(rule.user_header), read(rule.secret_header)
     if not users and not secrets:
         return None
     try:

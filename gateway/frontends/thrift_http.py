@@ -359,7 +359,10 @@ class ThriftHttpServer:
         """
         written: Password | Bearer | Negotiation | Cookie | ProxiedUser | None
         header = request.headers.get(hdrs.AUTHORIZATION)
-        written = read_proxied_user(request.headers, peer, self._proxies, has_login=header is not None)
+        proxies = self._proxies
+        written = read_proxied_user(
+            lambda name: request.headers.getall(name, []), peer, proxies, has_login=header is not None
+        )
         if written is None:
             written = _credentials(header)
         value = request.cookies.get(login_cookies.NAME, "") if self._cookies else ""

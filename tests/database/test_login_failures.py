@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 
 import asyncpg
 import pytest
 
-from gateway.database.login_failures import LoginFailures
+from gateway.database.login_failures import CountedFailures, LoginFailures
 from gateway.database.migrate import migrate
 from gateway.errors import AuthenticationFailed
 from gateway.frontends.authentication import Authenticator
@@ -114,7 +114,7 @@ async def test_each_block_is_longer_than_the_last(dsn: str) -> None:
     failures = LoginFailures(dsn)
     lasts = []
     for _ in range(5):
-        counted = {}
+        counted: Mapping[str, CountedFailures] = {}
         for _ in range(3):
             counted = await failures.count(["address x"], replace(LIMITS, failures=3, longest_block_s=240))
         lasts.append(round(counted["address x"].blocked_s))

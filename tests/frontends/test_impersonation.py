@@ -12,6 +12,7 @@ import pytest
 from gateway.frontends.impersonation import Impersonation, ImpersonationRule
 from gateway.frontends.known_users import KnownUsers
 from gateway.frontends.tokens import new_token
+from gateway.session.open_sessions import OpenSessions
 from gateway.wire import calls
 from gateway.wire.messages import decode_reply, encode_call
 from gateway.wire.tcli import TSessionHandle
@@ -121,9 +122,9 @@ async def test_sessions_end_with_either_user() -> None:
     for removed in ("bob", "hue"):
         async with acting(HUE) as gateway:
             await open_as(gateway, "bob")
-            await gateway.world.sessions.end_where(
-                lambda who, client, removed=removed: removed in (who.user, client.real_user), "removed", by=""
-            )
+            every = OpenSessions()
+            every.add(gateway.world.sessions)
+            assert await every.end([removed], "removed") == 1
             await until(lambda: len(gateway.world.sessions) == 0)
 
 

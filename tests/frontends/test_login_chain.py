@@ -138,11 +138,11 @@ async def test_each_mechanism_says_what_it_makes_of_a_login(shown: Credentials, 
 async def test_guesses_of_many_addresses_lock_their_user_but_not_where_he_logs_in_from() -> None:
     one = Chained("tokens users", LoginLimits(failures=99, user_failures=3))
     assert await one.login(Password("bob", "secret")) == "bob"
+    one.chain.remembered._known.clear()
     for number in range(3):
         assert "invalid" in await one.login(Password("BOB", "x"), f"198.51.100.{number}")
     assert "too many failed logins of this user" in await one.login(Password("bob", "secret"), "198.51.100.9")
     assert await one.login(Bearer(SECRET), "198.51.100.9") == "bob"
-    one.chain.remembered._known.clear()
     assert await one.login(Password("bob", "secret")) == "bob"
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import BackendUnavailable, Faults, UnreadableFiles
-from gateway.frontends import users as users_module
+from gateway.frontends import user_file
 from gateway.frontends.tokens import digest, new_token
 from gateway.frontends.user_file import UserFile
 from gateway.frontends.users import (
@@ -394,7 +394,7 @@ async def test_nobody_is_removed_by_a_file_that_is_still_written_to(
 
     file.write_text(GOOD)
     users = UserFile(file, removed=hear)
-    stamp_of, seen = users_module._stamp, list[tuple[int, int, int, int]]()
+    stamp_of, seen = user_file._stamp, list[tuple[int, int, int, int]]()
 
     def writing(path: Path) -> tuple[int, int, int, int]:
         """Write the other half when the first one has been seen."""
@@ -404,7 +404,7 @@ async def test_nobody_is_removed_by_a_file_that_is_still_written_to(
         return seen[-1]
 
     file.write_text("users:\n")
-    monkeypatch.setattr(users_module, "_stamp", writing)
+    monkeypatch.setattr(user_file, "_stamp", writing)
     await users.refresh()
     assert users.users.keys() == {"bob", "ann"}
     assert not removed

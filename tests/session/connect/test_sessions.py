@@ -112,13 +112,6 @@ async def test_the_gateways_own_statement_is_judged_and_recorded() -> None:
     assert len(world.service) == 0
 
 
-async def test_groups_hold_as_they_were_when_the_session_began() -> None:
-    world = World()
-    await world.run(table("t"), principal=replace(BOB, groups=frozenset({"analysts"})))
-    await world.run(table("u"), principal=replace(BOB, groups=frozenset({"admins"})))
-    assert world.judge.judged[-1].principal.groups == {"analysts"}
-
-
 async def test_a_first_contact_that_fails_is_made_again() -> None:
     world = World()
     world.spark.faults["Config"] = BackendUnavailable("Spark cannot be reached")
