@@ -27,7 +27,7 @@ RENEW_S = 60.0
 """How old a secret is when it is asked for again."""
 COMMAND_S = 10.0
 MAX_BYTES = 1024 * 1024
-Fetch = Callable[[], str]
+FetchSecret = Callable[[], str]
 """Gets a secret. Raises Faults where it is not to be had, SecretAway where nobody could be asked."""
 
 
@@ -44,7 +44,7 @@ class SlowSecrets:
         self._asking: set[Hashable] = set()
         self._lock = threading.Lock()
 
-    def get(self, key: Hashable, fetch: Fetch) -> str:
+    def get(self, key: Hashable, fetch: FetchSecret) -> str:
         """Return a secret, at most `RENEW_S` and one question old. Raises Faults."""
         with self._lock:
             value, at = self._known.get(key, ("", float("-inf")))
@@ -56,13 +56,13 @@ class SlowSecrets:
                 return value
         return self._fetch(key, fetch)
 
-    def _fetch(self, key: Hashable, fetch: Fetch) -> str:
+    def _fetch(self, key: Hashable, fetch: FetchSecret) -> str:
         value = fetch()
         with self._lock:
             self._known[key] = (value, self._clock())
         return value
 
-    def _renew(self, key: Hashable, fetch: Fetch) -> None:
+    def _renew(self, key: Hashable, fetch: FetchSecret) -> None:
         try:
             self._fetch(key, fetch)
         except SecretAway as fault:

@@ -131,8 +131,7 @@ def test_there_is_a_door_for_spark_connect_where_it_is_named() -> None:
         ),
         (
             "listeners: {connect: {}}\nbackend: {connect: {host: s, token: hunter2}}",
-            "`backend.connect.token`: a secret must be one of `env: NAME`, `file: PATH`, `command: [PROGRAM, …]` and "
-            "`vault: PATH#FIELD`",
+            f"`backend.connect.token`: {REFERENCES}",
         ),
     ],
 )
