@@ -33,7 +33,7 @@ from gateway.model.credentials import Bearer, Credentials, Negotiation, Password
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session.identifiers import new_event_id
-from gateway.session.open_sessions import IsOver
+from gateway.session.registry import IsOver
 from gateway.wire.connect import METHODS, Method
 from gateway.wire.protobuf import ProtobufError
 

@@ -26,8 +26,8 @@ from gateway.frontends.tokens import token_id
 from gateway.model.credentials import Negotiation, Password, SecurityLayer
 from gateway.model.statement import Client
 from gateway.session.metrics import Metrics
-from gateway.session.open_sessions import IsOver
 from gateway.session.ports import Visitor
+from gateway.session.registry import IsOver
 from gateway.wire.frames import FrameSplitter, frame
 from gateway.wire.messages import ExceptionKind, encode_exception
 from gateway.wire.sasl import GSSAPI, PLAIN, HandshakeRefused, SaslServer, SaslToken

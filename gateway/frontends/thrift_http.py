@@ -42,8 +42,8 @@ from gateway.model.credentials import (
 from gateway.model.networks import Network, is_within
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
-from gateway.session.open_sessions import IsOver
 from gateway.session.ports import Visitor
+from gateway.session.registry import IsOver
 from gateway.wire.frames import HEADER_BYTES
 from gateway.wire.thrift import MalformedMessage
 

@@ -13,15 +13,13 @@ import structlog
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session.endpoint import EndpointSession
-from gateway.session.registry import EndpointSessions
+from gateway.session.registry import EndpointSessions, IsOver
 
 _log = structlog.get_logger(__name__)
 
 REMOVED = "the user was removed"
 """Why sessions end whose user may not log in any more."""
 
-IsOver = Callable[[Principal, Client], bool]
-"""Whether what somebody has open, having come so, is to end."""
 EndConnections = Callable[[IsOver], None]
 """Ends the connections for whose users it says so."""
 

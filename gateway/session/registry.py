@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from gateway.errors import AuthenticationFailed, GatewayStopping, LimitExceeded
@@ -17,10 +19,22 @@ from gateway.session.endpoint import EndpointSession
 
 FETCHED_WITHIN_S = 5.0
 """How long ago somebody must have asked for a statement for its result to be one that is being fetched."""
+IsOver = Callable[[Principal, Client], bool]
+"""Whether what somebody has open, having come so, is to end."""
 K = TypeVar("K")
 
 
 S = TypeVar("S", bound=EndpointSession[Any, Any])
+
+
+@dataclass(slots=True, eq=False)
+class SessionOpening:
+    """A session that Spark is asked for."""
+
+    principal: Principal
+    client: Client
+    ended: bool = False
+    """Whether such sessions were ended meanwhile."""
 
 
 class Registry(Generic[K, S]):
@@ -37,6 +51,7 @@ class Registry(Generic[K, S]):
         """Sessions by user, those that are being opened too."""
         self.shut = False
         """No more are opened."""
+        self._opening: set[SessionOpening] = set()
 
     def __len__(self) -> int:
         return len(self.sessions)
@@ -64,6 +79,21 @@ class Registry(Generic[K, S]):
         self.per_user[user] -= 1
         if not self.per_user[user]:
             del self.per_user[user]
+
+    @contextmanager
+    def opening(self, principal: Principal, client: Client) -> Iterator[SessionOpening]:
+        """Have it noted meanwhile when such a session would be ended."""
+        one = SessionOpening(principal, client)
+        self._opening.add(one)
+        try:
+            yield one
+        finally:
+            self._opening.discard(one)
+
+    def end_opening(self, is_over: IsOver) -> None:
+        """Have no session come to be that is being opened, and for which that is so."""
+        for one in self._opening:
+            one.ended = one.ended or is_over(one.principal, one.client)
 
     def add(self, key: K, session: S) -> None:
         """Register a session that has its place."""
@@ -142,8 +172,10 @@ class EndpointSessions(ABC, Generic[K, S]):
         """Return for how many seconds nobody has asked a session for anything."""
         return max(0.0, self._clock() - session.used_at)
 
-    async def end_where(self, is_over: Callable[[Principal, Client], bool], reason: str, *, by: str) -> int:
-        """End the sessions for which that is so, record it, and return how many there were."""
+    async def end_where(self, is_over: IsOver, reason: str, *, by: str) -> int:
+        """End the sessions for which that is so, record it, and return how many there were. None that is
+        being opened comes to be."""
+        self._registry.end_opening(is_over)
         ended = [one for one in self._registry.all() if is_over(one.principal, one.client)]
         await self._close_all(ended, reason)
         for session in ended:
