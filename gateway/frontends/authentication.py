@@ -21,7 +21,7 @@ from gateway.frontends.login_chain import (
     LoginOutcome,
 )
 from gateway.frontends.login_cookies import LoginCookies
-from gateway.frontends.login_mechanisms import check_cookie
+from gateway.frontends.login_mechanisms import NO_DIRECTORY, check_cookie
 from gateway.frontends.tokens import digest, endpoint_of
 from gateway.model.credentials import (
     Bearer,
@@ -109,6 +109,8 @@ class Authenticator:
         address = self._guesses.of(client.address)
         try:
             if fault is not None:
+                address.refuse_blocked()
+                address.count_failure()
                 outcome = LoginOutcome(diagnosis=fault, reason=fault)
             else:
                 outcome = await self._check(shown, address, client)
@@ -129,6 +131,10 @@ class Authenticator:
             told = "the token is not for this endpoint"
             outcome = LoginOutcome(diagnosis=told, reason=told, user=principal.user)
             principal = None
+        is_rest = endpoint_of(client.protocol) == "admin"
+        if principal is not None and outcome.is_away and is_rest:  # RULE (no-grace-without-session)
+            outcome = LoginOutcome(diagnosis=NO_DIRECTORY, reason=NO_DIRECTORY, user=principal.user)
+            principal = None
         if principal is None or record_success:  # RULE (logins-counted)
             self._metrics.logins.labels("rejected" if principal is None else "accepted").inc()
         is_news = not (outcome.of_file or outcome.is_remembered)
@@ -139,6 +145,11 @@ class Authenticator:
         named = shown.user if isinstance(shown, Password) else outcome.user
         await self._record(named, client, kind, principal, outcome.reason)
         return outcome, kind
+
+    async def record_refused(self, client: Client, kind: LoginKind, reason: str) -> None:
+        """Record what no mechanism has seen, since it proves nothing by itself."""
+        self._metrics.logins.labels("rejected").inc()
+        await self._record("", client, kind, None, reason)
 
     async def login_each_time(
         self, shown: Credentials, client: Client, *, record_every_s: float

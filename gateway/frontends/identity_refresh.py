@@ -23,6 +23,7 @@ from gateway.frontends.known_users import KnownUsers
 from gateway.frontends.ldap_rules import LdapDirectory, LdapRefused, LdapUnavailable, LdapUnknown
 from gateway.frontends.login_mechanisms import NO_DIRECTORY
 from gateway.frontends.tokens import Token
+from gateway.frontends.user_file import NOBODY
 from gateway.frontends.users import Users
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
@@ -76,6 +77,8 @@ class IdentityRefresh:
         self.bounds = bounds or IdentityBounds()
         self._clock = clock
         self._now = now
+        self._first_seen: dict[str, float] = {}
+        """Identities with open sessions of whose logins nothing is known."""
 
     async def run(self) -> None:
         """Ask again and again, until cancelled."""
@@ -121,13 +124,18 @@ class IdentityRefresh:
     async def follow_file(self) -> None:
         """Take up what the user file says of users with open sessions, and end those whose tokens it does not
         have any more. Who was removed is another's matter: `UserFile` tells."""
-        await self._end_of_file()
-        await self._renew()
+        if self._users() is not NOBODY:  # RULE (unreadable-file-ends-nothing)
+            await self._end_of_file()
+            await self._renew()
 
     async def refresh(self) -> None:
-        """Look at everybody with an open session."""
+        """Look at everybody with an open session; at nobody while the user file cannot be read: statements
+        are refused then, and nobody knows whose names are the file's."""
+        if self._users() is NOBODY:
+            return
         await self._end_of_file()
         people = {one.principal.identity: one.principal for one in self._sessions.all()}
+        self._first_seen = {one: at for one, at in self._first_seen.items() if one in people}
         for principal in people.values():
             if principal.user not in self._users():
                 await self._confirm(principal)
@@ -140,11 +148,13 @@ class IdentityRefresh:
         """Ask for a user again, and end his sessions where he may not log in any more."""
         confirmed = self._identities.find(principal)
         source = confirmed.source if confirmed is not None else "directory"
-        age_s = self._clock() - confirmed.at if confirmed is not None else 0.0
         if confirmed is None:
             if not self.bounds.ends_removed:
                 return  # he may have been of the file
-            self._identities.note(principal, source)
+            at = self._first_seen.setdefault(principal.identity, self._clock())
+        else:
+            at = confirmed.at
+        age_s = self._clock() - at
         directory = self._known.directory
         if directory is None or source == "claims":
             if age_s > self.bounds.unconfirmed_s:

@@ -51,7 +51,7 @@ class KnownUsers:
             except LdapUnavailable as fault:
                 if (known := self._known(user, self._grace_s)) is not None:
                     told = "accepts the login, as before"
-                    return LoginOutcome(diagnosis=told, principal=known, is_remembered=True)
+                    return LoginOutcome(diagnosis=told, principal=known, is_remembered=True, is_away=True)
                 told = f"not available: {fault}"
                 return LoginOutcome(diagnosis=told, reason=NO_DIRECTORY, user=user, is_away=True)
             except LdapUnknown:

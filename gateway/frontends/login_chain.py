@@ -59,7 +59,7 @@ class LoginOutcome:
     source: LoginSource = "directory"
     """Where the groups of a user who is not of the file come from."""
     is_away: bool = False
-    """Whether nobody could be asked."""
+    """Whether nobody could be asked; somebody who was let in a while ago is let in to what he has open."""
     is_remembered: bool = False
     """Whether nobody was asked, since that was done a moment ago."""
     endpoints: frozenset[str] = frozenset()
@@ -146,7 +146,7 @@ class RememberedLogins:
         most_s = self._grace_s if in_grace else mechanism.remember_s
         if known is None or self._clock() - known[1] >= most_s:
             return None
-        return replace(known[0], is_remembered=True)
+        return replace(known[0], is_remembered=True, is_away=in_grace)
 
     def note(self, mechanism: LoginMechanism, shown: Password, outcome: LoginOutcome) -> None:
         """Remember that a password was right."""

@@ -18,6 +18,12 @@ from gateway.model.credentials import Credentials, ProxiedUser
 from gateway.model.networks import Network, is_within
 
 MAX_USER_CHARS = 200
+
+
+class ProxyRefused(AuthenticationFailed):
+    """A proxy that proves nothing, or names several users."""
+
+
 NOT_PROVED = "the proxy has not proved itself"
 TWO_LOGINS = "two logins in one request"
 
@@ -60,8 +66,8 @@ def read_proxied_user(
     `peer`: where the connection comes from; `has_login`: whether there is an `Authorization`, too.
 
     Headers from anywhere else are what any client may write, and count for nothing. Raises
-    AuthenticationFailed for a proxy that proves nothing, and for two logins, of which the client may have
-    written one.
+    ProxyRefused for a proxy that proves nothing, and for two logins, of which the client may have written
+    one.
     """
     if rule is None or not is_within(peer, rule.addresses):  # RULE (proxy-address)
         return None
@@ -74,12 +80,12 @@ def read_proxied_user(
         expected = ""
     is_proved = len(secrets) == 1 and hmac.compare_digest(_bytes(secrets[0]), _bytes(expected))
     if not expected or not is_proved:  # RULE (proxy-secret)
-        raise AuthenticationFailed(NOT_PROVED)
+        raise ProxyRefused(NOT_PROVED)
     if has_login or len(users) != 1:  # RULE (proxy-two-logins)
-        raise AuthenticationFailed(TWO_LOGINS)
+        raise ProxyRefused(TWO_LOGINS)
     user: str = users[0].strip()
     if not 0 < len(user) <= MAX_USER_CHARS or not user.isprintable():
-        raise AuthenticationFailed("the proxy names no user")
+        raise ProxyRefused("the proxy names no user")
     return ProxiedUser(user.lower() if rule.lower else user)
 
 

@@ -26,7 +26,7 @@ from gateway.errors import AuthenticationFailed
 from gateway.frontends import login_cookies
 from gateway.frontends.authentication import Authenticator, peer_certificate
 from gateway.frontends.connection_limits import ConnectionLimiter
-from gateway.frontends.proxy_logins import ProxyRule, read_proxied_user
+from gateway.frontends.proxy_logins import ProxyRefused, ProxyRule, read_proxied_user
 from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
 from gateway.frontends.thrift_service import Caller, ThriftService
 from gateway.frontends.tokens import token_id
@@ -301,6 +301,8 @@ class ThriftHttpServer:
                 client = replace(client, extra={"proxy": connection.place.address})
             principal, headers = await self._log_in(shown, written, client)
         except AuthenticationFailed as fault:
+            if isinstance(fault, ProxyRefused):
+                await self.authenticator.record_refused(client, "PROXY", fault.message)
             return await self._list_unauthorized(request, fault.message)
         connection.place.mark_logged_in()
         connection.principal, connection.client = principal, client

@@ -16,6 +16,7 @@ from gateway.frontends.impersonation import Impersonation, ImpersonationRule
 from gateway.frontends.known_users import KnownUsers
 from gateway.frontends.ldap_rules import LdapRefused, LdapRules, LdapUnavailable, LdapUnknown
 from gateway.frontends.tokens import Token, new_token
+from gateway.frontends.user_file import NOBODY
 from gateway.frontends.users import User
 from gateway.model.catalog import TableName
 from gateway.model.principal import Principal
@@ -303,3 +304,28 @@ async def test_who_was_known_a_while_ago_is_known_while_the_directory_is_away(ga
     assert (await gateway.known.find("ana")).is_away
     gateway.now = 3601.0
     assert (await gateway.known.find("eva")).is_away
+
+
+# -- the user file -------------------------------------------------------------------------------------------
+
+
+async def test_while_the_user_file_cannot_be_read_nothing_ends(gateway: Gateway) -> None:
+    """Nobody knows then whose names and tokens are the file's: the directory has none of them."""
+    bob = gateway.put("bob", "analysts", tokens=(TOKEN,))
+    await gateway.open(bob, replace(CLIENT, token=TOKEN.id))
+    in_force, gateway.users = gateway.users, NOBODY  # type: ignore[assignment]
+    await gateway.refresh.follow_file()
+    await gateway.refresh.refresh()
+    assert gateway.reasons == []
+    gateway.users = in_force
+    await gateway.refresh.refresh()
+    assert gateway.reasons == []
+
+
+async def test_who_was_removed_from_the_file_is_not_known_any_more(gateway: Gateway) -> None:
+    bob = gateway.put("bob", "analysts")
+    await gateway.open(bob)
+    del gateway.users["bob"]
+    await gateway.refresh.refresh()
+    assert "bob" not in gateway.identities.principals
+    assert gateway.reasons == ["the user was removed"]

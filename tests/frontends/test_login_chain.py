@@ -10,7 +10,7 @@ import pytest
 from gateway.errors import AuthenticationFailed
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.guessing import FailedLogins, LoginLimits
-from gateway.frontends.ldap_rules import LdapRefused, LdapRules, LdapUnknown
+from gateway.frontends.ldap_rules import LdapRefused, LdapRules, LdapUnavailable, LdapUnknown
 from gateway.frontends.login_chain import LoginChain, LoginMechanism
 from gateway.frontends.login_mechanisms import DirectoryLogins, PasswordLogins, TokenLogins
 from gateway.frontends.tokens import new_token
@@ -32,9 +32,12 @@ class Directory:
     def __init__(self) -> None:
         self.rules = LdapRules(urls=())
         self.asked: list[str] = []
+        self.is_away = False
 
     async def check(self, user: str, password: str) -> Principal:
         self.asked.append(password)
+        if self.is_away:
+            raise LdapUnavailable("no answer")
         if password != "ldap":
             raise LdapRefused
         return Principal(user=user.lower())
@@ -74,9 +77,9 @@ class Chained:
         recorder, metrics = world.sessions.recorder, world.sessions.metrics
         return Authenticator(self.chain, recorder=recorder, metrics=metrics, guesses=self.guesses)
 
-    async def login(self, shown: Credentials, address: str = "192.0.2.1") -> str:
+    async def login(self, shown: Credentials, address: str = "192.0.2.1", protocol: str = "thrift") -> str:
         try:
-            client = Client(protocol="thrift", address=address)
+            client = Client(protocol=protocol, address=address)
             return (await self.endpoint().login(shown, client)).user
         except AuthenticationFailed as refused:
             return refused.message
@@ -152,3 +155,17 @@ async def test_a_network_of_ipv6_is_one_address() -> None:
         assert "invalid" in await one.login(Password("bob", "x"), f"2001:db8::{number}")
     assert "too many" in await one.login(Password("bob", "secret"), "2001:db8::ffff")
     assert await one.login(Password("bob", "secret"), "2001:db8:0:1::1") == "bob"
+
+
+async def test_a_directory_that_is_away_lets_in_to_what_is_open_and_to_nothing_else() -> None:
+    """Who logs in with each call goes on for a while; REST has nothing that is open."""
+    one = Chained("tokens users ldap")
+    one.chain.remembered._grace_s = 3600
+    one.chain.mechanisms[2].remember_s = 0.0  # type: ignore[misc]
+    assert await one.login(Password("eva", "ldap")) == "eva"
+    one.directory.is_away = True
+    assert await one.login(Password("eva", "ldap")) == "eva"
+    for shown, protocol in ((Password("eva", "other"), "thrift"), (Password("eva", "ldap"), "ranger-rest")):
+        assert "directory is not available" in await one.login(shown, protocol=protocol)
+    one.chain.remembered._grace_s = 0
+    assert "directory is not available" in await one.login(Password("eva", "ldap"))

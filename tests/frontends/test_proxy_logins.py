@@ -84,5 +84,9 @@ async def test_a_session_is_the_users_whom_the_proxy_names_and_the_record_has_bo
                 {"x-forwarded-user": "alice", "Authorization": "Bearer x"},
             ):
                 assert await open_status(one, **bad) == 401
+            told = [event.body["reason"] for event in gateway.world.ledger.of("login")][1:]
+            assert told[0] == told[3] == "two logins in one request"
+            assert told[1] == "the proxy has not proved itself"
+            assert "neither in the user file" in told[2]
             gateway.http._proxies = replace(RULE, addresses=[ipaddress.ip_network("192.0.2.0/24")])
             assert await open_status(one) == 401

@@ -129,6 +129,12 @@ REMOVALS = (
         "frontends.test_identity_refresh",
     ),
     Removal(
+        "unreadable-file-ends-nothing",
+        "a user file that cannot be read ends no session",
+        Always(),
+        "frontends.test_identity_refresh",
+    ),
+    Removal(
         "acts-as-still-allowed",
         "who acts as a user stops when no rule allows it any more",
         Becomes("False"),
@@ -157,6 +163,12 @@ REMOVALS = (
         "a token is refused elsewhere",
         Never(),
         "frontends.test_authentication",
+    ),
+    Removal(
+        "no-grace-without-session",
+        "a directory that is away lets nobody in to REST",
+        Never(),
+        "frontends.test_login_chain",
     ),
     Removal(
         "cookie-of-confined-token",
