@@ -383,7 +383,7 @@ def list_commands(root: RelationNode) -> Sequence[RelationNode]:
 
 
 def find_replaced(command: RelationNode) -> Sequence[Expression]:
-    """Return the condition of `INSERT INTO t REPLACE WHERE`, which is a command of its own to older Sparks."""
+    """Return the condition of `INSERT INTO t REPLACE WHERE`, a command of its own to older Sparks."""
     if isinstance(command, OpaqueRelation) and command.name == OVERWRITES:
         return command.expressions
     for one in command.expressions:
