@@ -81,6 +81,7 @@ from gateway.algebra.scope import (
     AmbiguousName,
     FoundField,
     FoundName,
+    NameAnswer,
     RelationColumn,
     RelationColumns,
     scope_of,
@@ -216,13 +217,17 @@ class LineageDomain(LineageExpressions):
         keys: list[int] = []
         for side in sides:
             if isinstance(side, NamedColumn):
-                answer = scope.resolve(side.parts)
+                answer = self.answer_of(side, scope)
                 found = answer.attribute if isinstance(answer, FoundName) else None
                 if isinstance(answer, FoundField):
                     found = answer.attributes[0]
                 if rejects is None or rejects(found):
                     keys += self.column(side, answer, scope).dependencies
         return keys
+
+    def answer_of(self, column: NamedColumn, scope: LineageScope) -> NameAnswer[Value]:
+        """Return what a reference means."""
+        return scope.resolve(column.parts)
 
     def _grouping(self, relation: RelationNode, keyword: str, keys: Sequence[Expression]) -> RelationRows:
         grouping = RowCondition(Clause.GROUP_BY, self.words(*keys, keyword=keyword))

@@ -50,7 +50,7 @@ from gateway.algebra.nodes import (
     Subquery,
     WindowCall,
 )
-from gateway.algebra.resolve import Resolver, infer_name
+from gateway.algebra.resolve import Resolver
 from gateway.algebra.scope import (
     AmbiguousName,
     FoundField,
@@ -63,6 +63,7 @@ from gateway.algebra.scope import (
 )
 from gateway.algebra.types_in_ddl import element_type, field_type, struct_fields
 from gateway.algebra.usage import Parts, Unclear, is_literal
+from gateway.algebra.walking import infer_name
 from gateway.model.lineage import ANY_COLUMN, Clause
 from gateway.model.reading import Span, UnnamedColumn
 

@@ -14,8 +14,6 @@ from gateway.algebra.spark import BY_SOURCE, conjuncts
 from gateway.algebra.usage import Unclear
 from gateway.model.lineage import ANY_COLUMN, Clause, Operation
 from gateway.sql.lineage_edges import TargetValue
-from gateway.sql.lineage_references import References
-from gateway.sql.lineage_scope import Frame, LineageRelation
 from gateway.sql.lineage_writes import Assigned, Write
 
 _NODES = {
@@ -59,14 +57,6 @@ def trace_replace_where(
     place = scope.over(domain.relation(target, scope))
     domain.lay_condition(found, Clause.WHERE, tuple(conjuncts(conditions)), place)
     return found
-
-
-def every_column(write: Write, target: LineageRelation) -> list[TargetValue]:
-    """Return all columns of a target, with values that no column is in."""
-    assigned = Assigned(write.dataset)
-    for attribute in target.attributes:
-        assigned.add(attribute.name or ANY_COLUMN, NO_SOURCES)
-    return assigned.targets()
 
 
 def _every_column(write: Write, target: LineageColumns) -> list[TargetValue]:
@@ -180,20 +170,3 @@ class _Merge:
 def with_rows(value: Value, own: RelationRows) -> Value:
     """Return a value with what decides on it alone."""
     return replace(value, rows=(*value.rows, own)) if own.conditions or own.parents else value
-
-
-def assign_same_names(
-    walk: References, target: LineageRelation, source: Frame
-) -> Iterator[tuple[str, Value]]:
-    """Yield for every column of the target what the source has by its name."""
-    if target.opens:
-        for attribute in source.shown:
-            yield attribute.name or ANY_COLUMN, attribute.value
-        return
-    for attribute in target.attributes:
-        name = attribute.name or ANY_COLUMN
-        found, _ = source.find((name,))
-        if found:
-            yield name, found[0].value
-        elif source.opens:
-            yield name, walk.open_column(source.opens[0], name)

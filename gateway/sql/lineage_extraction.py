@@ -11,38 +11,33 @@ from functools import partial
 
 from gateway.algebra.lineage import LineageDomain
 from gateway.algebra.lineage_expressions import (
-    LineageColumn,
     LineageColumns,
     LineageScope,
     StoredRelation,
     rows_of,
 )
-from gateway.algebra.lineage_relations import with_rows
-from gateway.algebra.lineage_values import NO_SOURCES, RelationRows, RowCondition
+from gateway.algebra.lineage_values import NO_SOURCES, RelationRows
 from gateway.algebra.nodes import (
-    Expression,
     NamedScan,
-    OneRow,
     OpaqueExpression,
     OpaqueRelation,
-    Projection,
     RelationNode,
     SetOperation,
     With,
 )
 from gateway.algebra.resolve import TooMuch
-from gateway.algebra.scope import NameScope, RelationColumn, RelationColumns
-from gateway.algebra.spark import conjuncts, lower_expression, relation_of
+from gateway.algebra.scope import NameScope
+from gateway.algebra.spark import relation_of
 from gateway.algebra.usage import Parts, Unclear
 from gateway.model.catalog import TableName
-from gateway.model.lineage import ANY_COLUMN, Clause, ColumnVertex, LineageEdge, Operation, StatementLineage
+from gateway.model.lineage import ANY_COLUMN, ColumnVertex, LineageEdge, Operation, StatementLineage
 from gateway.model.reading import Reading, RelationRole, Span
 from gateway.model.reading import Relation as ReadRelation
 from gateway.sql.analyse import cte_places
 from gateway.sql.functions import AGGREGATES, builtin_name
 from gateway.sql.lineage_changes import trace_changes, trace_replace_where
 from gateway.sql.lineage_edges import TargetValue, predicates, projections
-from gateway.sql.lineage_scope import Attribute, Environment, LineageRelation, Open
+from gateway.sql.lineage_scope import Attribute, LineageRelation, Open
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, Sources, target_of
 from gateway.sql.lineage_writes import OVERWRITES, Write, match_target_columns
 from gateway.sql.names import TempViewName, Ungovernable
@@ -79,7 +74,7 @@ class Budget:
 
 
 @dataclass(slots=True)
-class _TextSource:
+class TextSource:
     """Where the values of one text come from."""
 
     of: LineageText
@@ -121,7 +116,7 @@ class _TextSource:
             raise Unclear(f"the relation `{'.'.join(scan.parts)}` is not a literal name")
         found = self.scanned.get(scan.span)
         if found is None:
-            found = self.scanned[scan.span] = _stored(self._read(relation), self.sources)
+            found = self.scanned[scan.span] = store_relation(self._read(relation), self.sources)
         return found
 
     def _read(self, relation: ReadRelation) -> LineageRelation:
@@ -212,44 +207,6 @@ class Extraction:
         self._agree(domain, source, tree)
         return as_relation(columns)
 
-    def items(self, text: LineageText, place: Environment, bound: Bound) -> LineageRelation:
-        """Return what an expression gives that stands by itself in a select list: a star gives many columns.
-
-        Its rows are those of no relation; what decides on a value is with the value.
-        """
-        expression = _expression_of(text.reading)
-        domain, source = self._domain(text, bound)
-        below, scope, _ = self._scope_of(place)
-        domain.groups = place.groups
-        listed = domain.resolver.list_columns((expression,), below, scope)
-        self._agree(domain, source, Projection(OneRow(), (expression,)))
-        return as_relation(with_rows(listed, RelationRows()))
-
-    def condition(
-        self,
-        text: LineageText,
-        rows: RelationRows,
-        clause: Clause,
-        place: Environment,
-        bound: Bound,
-        rejects: Callable[[Attribute], bool] | None,
-    ) -> RowCondition:
-        """Lay an expression that is a condition on rows."""
-        expression = _expression_of(text.reading)
-        domain, source = self._domain(text, bound)
-        below, scope, attributes = self._scope_of(place)
-        domain.groups = place.groups
-        of = None
-        if rejects is not None:
-
-            def of(column: LineageColumn | None) -> bool:
-                attribute = attributes.get(id(column))
-                return attribute is not None and rejects(attribute)
-
-        condition = domain.lay_condition(rows, clause, tuple(conjuncts((expression,))), scope.over(below), of)
-        self._agree(domain, source, Projection(OneRow(), (expression,)))
-        return condition
-
     def lineage(
         self, found: StatementLineage, made: Sequence[tuple[list[TargetValue], RelationRows]]
     ) -> StatementLineage:
@@ -273,7 +230,7 @@ class Extraction:
     def _write(
         self,
         domain: LineageDomain,
-        source: _TextSource,
+        source: TextSource,
         command: RelationNode,
         write: Write,
         scope: LineageScope,
@@ -288,10 +245,14 @@ class Extraction:
             rows = trace_replace_where(domain, source.target(), replaced, rows, scope)
         return match_target_columns(write, as_relation(columns), self.catalog), rows
 
-    def _domain(self, of: LineageText, bound: Bound) -> tuple[LineageDomain, _TextSource]:
+    def open_text(self, of: LineageText, bound: Bound) -> TextSource:
+        """Return where the values of a text come from."""
         if not _COMPUTED_NAMES.isdisjoint(of.reading.nodes | of.reading.expressions):
             raise Unclear("a name is not literal")
-        source = _TextSource(of, bound, self.sources, self.budget, self.catalog)
+        return TextSource(of, bound, self.sources, self.budget, self.catalog)
+
+    def _domain(self, of: LineageText, bound: Bound) -> tuple[LineageDomain, TextSource]:
+        source = self.open_text(of, bound)
         domain = LineageDomain(
             source, of.text, cte_places(of.reading), of.columns, source.full_names(), self.guessed
         )
@@ -301,8 +262,13 @@ class Extraction:
         """Return what the text of a view gives."""
         return self.query(of, {})
 
-    def _agree(self, domain: LineageDomain, source: _TextSource, tree: RelationNode) -> None:
+    def _agree(self, domain: LineageDomain, source: TextSource, tree: RelationNode) -> None:
         """Raise Unclear where Spark's parser has a relation or a column that was not come by."""
+        self.agree(source, tree)
+        domain.check_seen(tree)
+
+    def agree(self, source: TextSource, tree: RelationNode) -> None:
+        """Raise Unclear where Spark's parser has a relation or a column that the tree has not."""
         source.check_scanned()
         seen = names_in_tree(tree, ()).columns
         named = {
@@ -312,46 +278,6 @@ class Extraction:
         if unseen:  # RULE (lineage-sees-columns)
             listed = ", ".join(f"`{'.'.join(parts)}`" for parts in sorted(unseen))
             raise Unclear(f"readers disagree: only Spark's reading has {listed}, and its tree has not")
-        domain.check_seen(tree)
-
-    def _scope_of(self, place: Environment) -> tuple[LineageColumns, LineageScope, dict[int, Attribute]]:
-        """Return what an expression of a plan stands above, the scope around that, and the attributes that
-        columns are, by the identity of these."""
-        levels: list[tuple[LineageColumns, ...]] = []
-        attributes: dict[int, Attribute] = {}
-        around: Environment | None = place
-        while around is not None:
-            frames = [around.frame]
-            while around.pulls_up and frames[-1].below is not None:
-                frames.append(frames[-1].below)
-            tiers = [self._columns_of(one.attributes, one.opens, attributes) for one in frames]
-            if around.outputs:
-                outputs = [Attribute(name, one.value) for name, one in around.outputs.items()]
-                place_of = 1 if around.prefer == "columns" else 0
-                tiers.insert(place_of, self._columns_of(outputs, (), attributes))
-            levels += [(tier,) for tier in tiers]
-            around = around.parent
-        return levels[0][0], NameScope({}, tuple(levels[1:])), attributes
-
-    def _columns_of(
-        self, attributes: Sequence[Attribute], opens: Sequence[Open], found: dict[int, Attribute]
-    ) -> LineageColumns:
-        columns = []
-        waiting = list(opens)
-        for one in attributes:
-            value = one.value
-            theirs = [of for of in waiting if of.qualifier == one.qualifier] if one.name == ANY_COLUMN else []
-            if theirs:
-                waiting = [of for of in waiting if of not in theirs]
-                value = replace(value, unlisted=tuple([partial(self.sources.column, of) for of in theirs]))
-            qualifiers = _suffixes(one.qualifier)
-            column: LineageColumn = RelationColumn(one.name or "", value, qualifiers, bare=not one.hidden)
-            columns.append(column)
-            found[id(column)] = one
-        for of in waiting:
-            value = replace(NO_SOURCES, unlisted=(partial(self.sources.column, of),))
-            columns.append(RelationColumn(ANY_COLUMN, value, _suffixes(of.qualifier), bare=False))
-        return with_rows(RelationColumns(tuple(columns)), RelationRows())
 
     def _view_edges(self) -> list[LineageEdge]:
         edges = []
@@ -365,12 +291,6 @@ def _tree_of(reading: Reading) -> RelationNode:
     if tree is None:
         raise Unclear("the statement is too large for column lineage")
     return tree
-
-
-def _expression_of(reading: Reading) -> Expression:
-    if reading.tree is None:
-        raise Unclear("an expression is too large for column lineage")
-    return lower_expression(reading.tree)
 
 
 def list_commands(root: RelationNode) -> Sequence[RelationNode]:
@@ -407,7 +327,7 @@ def query_of(command: RelationNode) -> RelationNode:
 # Between the columns of relations and those of plans.
 
 
-def _stored(relation: LineageRelation, sources: Sources) -> StoredRelation:
+def store_relation(relation: LineageRelation, sources: Sources) -> StoredRelation:
     columns = [(one.name or "", one.value) for one in relation.attributes if not one.hidden]
     unlisted = tuple([partial(sources.column, one) for one in relation.opens])
     if unlisted:
@@ -418,10 +338,6 @@ def _stored(relation: LineageRelation, sources: Sources) -> StoredRelation:
         name, value = columns[place]
         columns[place] = (name, replace(value, unlisted=unlisted))
     return StoredRelation(columns, relation.rows)
-
-
-def _suffixes(qualifier: Parts) -> frozenset[Parts]:
-    return frozenset([qualifier[start:] for start in range(len(qualifier))])
 
 
 def as_relation(columns: LineageColumns) -> LineageRelation:

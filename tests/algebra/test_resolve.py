@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import pytest
 
@@ -46,7 +47,7 @@ from gateway.algebra.nodes import (
     With,
     WithColumns,
 )
-from gateway.algebra.resolve import MAX_STEPS, Resolver, TooMuch
+from gateway.algebra.resolve import MAX_STEPS, RELATIONS, Resolver, TooMuch
 from gateway.algebra.scope import (
     AmbiguousName,
     FoundField,
@@ -60,6 +61,7 @@ from gateway.algebra.scope import (
     of_groups,
     scope_of,
 )
+from gateway.algebra.usage import DECISIONS
 from gateway.algebra.walking import queries_in
 from gateway.model.reading import Span
 
@@ -466,3 +468,10 @@ def test_queries_within_expressions() -> None:
     query = Subquery(QueryKind.IN, table("a"), (Subquery(QueryKind.SCALAR, table("b")),))
     assert list(queries_in(Alias("n", query))) == [table("a"), table("b")]
     assert list(queries_in(OpaqueExpression((), (OneRow(),)))) == [OneRow()]
+
+
+def test_every_relation_has_columns_and_a_decision() -> None:
+    every = set(get_args(RelationNode))
+    assert every - RELATIONS.keys() == {NamedScan, With}, "these are looked up, and not made of inputs"
+    assert RELATIONS.keys() <= every
+    assert DECISIONS.keys() == every - {With}
