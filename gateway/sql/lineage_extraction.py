@@ -18,6 +18,7 @@ from gateway.algebra.lineage_expressions import (
 )
 from gateway.algebra.lineage_values import NO_SOURCES, RelationRows
 from gateway.algebra.nodes import (
+    Expression,
     NamedScan,
     OpaqueExpression,
     OpaqueRelation,
