@@ -482,4 +482,6 @@ class Client:
     application: str = ""
     real_user: str = ""
     """Who is logged in, where he acts as another user."""
+    token: str = ""
+    """Id of the token that was shown; it ends what is open with itself."""
     extra: Mapping[str, str] = field(default_factory=dict)
