@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -54,9 +55,10 @@ class Renewing:
         return operation.cleared
 
 
-async def test_a_view_is_made_again_under_the_groups_of_now() -> None:
+@pytest.mark.parametrize("of", ["text", "frame"])
+async def test_a_view_is_made_again_under_the_groups_of_now(of: Literal["text", "frame"]) -> None:
     one = Renewing()
-    one.world.judge.effects = [("^CREATE TEMP VIEW v", (CreateTempView("v"),))]
+    one.world.judge.effects = [("^CREATE TEMP VIEW v", (CreateTempView("v", of=of),))]
     await one.open()
     await one.run("CREATE TEMP VIEW v AS SELECT 1")
     one.newer.principal = OTHER
