@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gateway.model.catalog import TableName
+from gateway.model.catalog import TableKind, TableName
 from gateway.model.reading import FunctionRef, RelationRole, Span, Splice
 from gateway.model.statement import Definition, Findings, NeedsCatalog, ResetSettings, ScanRecord
 from gateway.model.table_formats import BRANCHED
@@ -56,9 +56,11 @@ from gateway.sql import guard
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Evaluation
 from gateway.sql.function_calls import pin_functions
+from gateway.sql.functions import FILE_FUNCTIONS, builtin_name
 from gateway.sql.identity import IsIdentity
 from gateway.sql.required import Required, Unsupported
 from gateway.sql.spark_errors import build_unknown_function_refusal
+from gateway.sql.storage import is_note, refuse_property
 
 
 async def rewrite_and_prove(
@@ -144,7 +146,7 @@ class _Text:
             return access_denied(denied, evaluation)
         if (absent := evaluation.find_missing_table(prepared.required) or self._never_there()) is not None:
             return build_not_found_refusal(absent, prepared.names.context, prepared)
-        unfounded = self._explain_not_metadata()
+        unfounded = self._explain_not_metadata() or self._refuse_properties()
         return None if unfounded is None else not_governable(unfounded)
 
     async def find_sources(self) -> ReadSources | NotRewritten:
@@ -221,6 +223,14 @@ class _Text:
         of_now = list_tables_read_by_columns([self.seen], bodies) if required.explains else self.seen.versions
         if old := to_describe_anew(required, evaluation, of_now, judging.snapshot):
             return NeedsCatalog(old, promotes=False, anew=True)
+        told = next((f for f in reading.functions if builtin_name(f.parts) in FILE_FUNCTIONS), None)
+        if told is not None and not self._reads_plain_tables(guards):  # RULE (guarded-file-functions)
+            return not_governable(
+                Unsupported(
+                    f"the function `{'.'.join(told.parts)}` is refused over views and over tables with row "
+                    "filters, masks or hidden columns: it shows where their rows are stored"
+                )
+            )
         unexplained = _list_unexplained_views(required, bodies)
         denied = (
             evaluation.deny_commands(required, list_undisclosed(bodies))  # RULE (command-past-guard)
@@ -289,6 +299,11 @@ class _Text:
         target, user = required.pins[0].table, self.judging.principal.identity
         return guard.define_view(prepared.text, prepared.reading, target, splices, user, required.metrics)
 
+    def _reads_plain_tables(self, guards: _TextGuards) -> bool:
+        """Whether it reads nothing but tables of which all may be seen, and files by their path."""
+        tables = (scan.query is None and scan.table.kind is TableKind.TABLE for scan in guards.scans)
+        return all(tables) and not (self._temporary_views() or self.prepared.metadata)
+
     def _temporary_views(self) -> frozenset[tuple[str, ...]]:
         # INVARIANT (conservation): asked of the session, and not inferred from what is left over. A scan that
         # was lost on the way is no temporary view, and the proof does not allow it.
@@ -308,6 +323,7 @@ class _Text:
             {guard.list_name_parts(scan.table) for scan in guards.scans}
             | guards.sources.policies.relations
             | {one.parts for _, one in self.prepared.metadata}
+            | {relation.parts for relation, _ in self.prepared.files}
             | {parts for body in bodies for parts in body.allowed}
         )
 
@@ -440,6 +456,15 @@ class _Text:
         if not (keeps(prepared.reading) or prepared.required.shares):
             return None
         return next((name for _, name in prepared.scans if self.evaluation.catalog.table(name) is None), None)
+
+    def _refuse_properties(self) -> Unsupported | None:
+        """Refuse properties that the format of their table may read."""
+        for name, key in self.prepared.required.properties:
+            table = self.evaluation.catalog.table(name)
+            plain = table is not None and table.kind is TableKind.TABLE
+            if not is_note(key, table.provider if table is not None and plain else None):
+                return Unsupported(refuse_property(key))  # RULE (altered-properties)
+        return None
 
     def _explain_not_metadata(self) -> Unsupported | None:
         """Say why a name is not that of a table's metadata: its format has none of that name, or a namespace

@@ -29,6 +29,7 @@ from gateway.sql.delta_commands import is_changes
 from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation, obligations_of
 from gateway.sql.leakproof import OuterConditions
 from gateway.sql.names import MetadataTable, Names
+from gateway.sql.paths import FilesByPath
 from gateway.sql.pipes import PIPE
 from gateway.sql.required import Privilege, Required
 from gateway.sql.spark_errors import build_table_not_found_refusal
@@ -85,6 +86,8 @@ class Prepared:
     scans: tuple[ScannedRelation, ...]
     metadata: tuple[tuple[Relation, MetadataTable], ...]
     rights: Rights
+    files: tuple[tuple[Relation, FilesByPath], ...] = ()
+    """What it reads by a path."""
 
     @property
     def tables(self) -> tuple[TableName, ...]:

@@ -12,6 +12,7 @@ from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, CreateTempView, DropTempView, Meaning
 from gateway.sql import storage
 from gateway.sql.names import TempViewName, Ungovernable, namespace_above
+from gateway.sql.path_commands import partition_locations
 from gateway.sql.required import Named, Pin, Privilege, Required, Written
 from gateway.sql.scope import CannotClassify, CommandScope, table_resource
 
@@ -141,31 +142,30 @@ def comment_on_table(scope: CommandScope) -> Required:
 
 
 def add_partitions(scope: CommandScope) -> Required:
-    parts = scope.field("parts")
-    if not isinstance(parts, tuple):
-        raise CannotClassify("the partitions could not be parsed")
-    for part in parts:
-        # RULE (partition-location)
-        if not isinstance(part, Mapping) or "location" not in part or part["location"] is not None:
-            raise CannotClassify("a partition's LOCATION makes Spark read another path and is not supported")
-    return _alter_table(scope, scope.target("table"), tells=True, meaning="stays")
+    places = partition_locations(scope.field("parts"))
+    required = _alter_table(scope, scope.target("table"), tells=True, meaning="stays")
+    return replace(required, privileges=(*required.privileges, *places))
 
 
 def set_table_properties(scope: CommandScope) -> Required:
-    storage.check_properties(storage.keys(scope.field("properties"), "table properties"))
-    return _alter_table(scope, scope.target("table"), tells=False)
+    return _alter_properties(scope, storage.keys(scope.field("properties"), "table properties"))
 
 
-def _check_property_keys(scope: CommandScope, field: str) -> None:
+def _alter_properties(scope: CommandScope, keys: tuple[str, ...]) -> Required:
+    pin = scope.target("table")
+    unlisted = tuple((pin.table, key) for key in storage.unlisted_properties(keys))
+    return replace(_alter_table(scope, pin, tells=False), properties=unlisted)
+
+
+def _property_keys(scope: CommandScope, field: str) -> tuple[str, ...]:
     names = scope.field(field)
     if not isinstance(names, tuple):
         raise CannotClassify("the property keys could not be parsed")
-    storage.check_properties([str(name) for name in names])
+    return tuple([str(name) for name in names])
 
 
 def unset_table_properties(scope: CommandScope) -> Required:
-    _check_property_keys(scope, "propertyKeys")
-    return _alter_table(scope, scope.target("table"), tells=False)
+    return _alter_properties(scope, _property_keys(scope, "propertyKeys"))
 
 
 def repair_table(scope: CommandScope) -> Required:
@@ -215,7 +215,7 @@ def set_view_properties(scope: CommandScope) -> Required:
 
 
 def unset_view_properties(scope: CommandScope) -> Required:
-    _check_property_keys(scope, "propertyKeys")
+    storage.check_properties(_property_keys(scope, "propertyKeys"))
     return _alter_table(scope, scope.target("child"), tells=False)
 
 
@@ -336,6 +336,14 @@ def alter_view_as(scope: CommandScope) -> Required:
     return replace(_alter_table(scope, existing, tells=False), shares=True)  # RULE (alter-view-shares)
 
 
+def alter_view_binding(scope: CommandScope) -> Required:
+    """ALTER VIEW … WITH SCHEMA …: what Spark does when what the view reads has other columns."""
+    existing = scope.resolve_existing("child")
+    if isinstance(existing, TempViewName):
+        raise CannotClassify("ALTER VIEW does not support temporary views")
+    return _alter_table(scope, existing, tells=False)
+
+
 def create_database(scope: CommandScope) -> Required:
     catalog, database = scope.database("name")
     required = [Privilege(Resource.database(catalog, database), "create")]
@@ -393,7 +401,7 @@ def alter_database(scope: CommandScope) -> Required:
 
 
 def unset_database_properties(scope: CommandScope) -> Required:
-    _check_property_keys(scope, "propKeys")
+    storage.check_properties(_property_keys(scope, "propKeys"))
     return _alter_database(scope, "ident")
 
 

@@ -523,7 +523,7 @@ def scans_of(reading: Reading, names: Names, text: str) -> tuple[ScannedRelation
             return Unsupported(f"`{written}` is not a literal name in the statement")
         if relation.options:  # RULE (relation-options)
             return Unsupported(f"options on `{written}` could redirect to other data and are not supported")
-        if names.metadata_table(relation.parts) is not None:
+        if names.metadata_table(relation.parts) is not None or names.files(relation.parts) is not None:
             continue
         match names.table(relation.parts):
             case Ungovernable() as resolved:

@@ -472,7 +472,8 @@ def pin_metadata(read: Sequence[tuple[Relation, MetadataTable]]) -> tuple[Splice
     )
 
 
-_NEW_OF_SESSION = frozenset({"CreateVariable", "CreateViewCommand", "DropVariable"})
+_SPLIT_NAMES = frozenset({"ShowColumns", "ShowTablePartition"})
+_NEW_OF_SESSION = frozenset({"CreateTempViewUsing", "CreateVariable", "CreateViewCommand", "DropVariable"})
 """Commands whose target is a name of the session's, and nothing of a catalog."""
 
 
@@ -514,7 +515,7 @@ def pin_targets(
         if id(relation) not in judged:
             temporary = isinstance(names.table(relation.parts), TempViewName)
             # SHOW COLUMNS IN t IN db writes its name in two places and says what it means in full.
-            split_name = relation.holder == "ShowColumns" and len(relation.parts) > 1
+            split_name = relation.holder in _SPLIT_NAMES and len(relation.parts) > 1
             new = relation.holder in _NEW_OF_SESSION
             # RULE (unjudged-target)
             if not (temporary or split_name or new):

@@ -27,6 +27,8 @@ class Privilege:
     """Any access to the resource or to something below it will do (USE, SHOW)."""
     and_below: bool = False
     """No policy may deny it on anything below the resource either (DROP … CASCADE)."""
+    tells_only: bool = False
+    """Of a url: no file there is read or written."""
 
     @property
     def table(self) -> TableName | None:
@@ -104,6 +106,8 @@ class Required:
     written: tuple[Written, ...] = ()
     conditions: tuple[str, ...] = ()
     """Texts that Spark will parse as an expression on columns of a table that `raw` has."""
+    properties: tuple[tuple[TableName, str], ...] = ()
+    """Properties on no list that a table gets or loses: its format says whether it reads them."""
     bodies: tuple[FunctionBody, ...] = ()
     """Texts of a function that is made."""
     renamed: tuple[tuple[TableName, TableName], ...] = ()
@@ -175,6 +179,7 @@ def join(parts: Iterable[Required]) -> Required:
         named=tuple(named for part in all_parts for named in part.named),
         written=tuple(written for part in all_parts for written in part.written),
         conditions=tuple(text for part in all_parts for text in part.conditions),
+        properties=tuple(one for part in all_parts for one in part.properties),
         bodies=tuple(body for part in all_parts for body in part.bodies),
         renamed=tuple(names for part in all_parts for names in part.renamed),
         described=described[0] if described else None,

@@ -143,7 +143,7 @@ def show_views(scope: CommandScope) -> Required:
 def show_tables_extended(scope: CommandScope) -> Required:
     # With a partition, Spark 4.0 and later make another command of it.
     if scope.command.node == "ShowTableExtended" and scope.field("partitionSpec") is not None:
-        raise CannotClassify("partition details are not supported")
+        raise CannotClassify("partition details are supported with Spark 4.0 and later")
     return _show_in_database(scope, AnswerFilter.TABLE_EXTENDED)
 
 
@@ -265,6 +265,16 @@ def show_details(scope: CommandScope) -> Required:
         pins=(existing,),
         read=(existing.table,),  # RULE (table-details-raw)
     )
+
+
+def show_partition(scope: CommandScope) -> Required:
+    """SHOW TABLE EXTENDED … PARTITION: one partition of the table that the pattern names."""
+    shown = show_details(scope)
+    (pin,) = shown.pins
+    # The name stands in a string, beside its database: it cannot be written in full.
+    if len(pin.relation.parts) < 2:
+        raise CannotClassify("SHOW TABLE EXTENDED … PARTITION needs IN with the database")
+    return shown if pin.relation.span is not None else replace(shown, pins=())
 
 
 def describe_column(scope: CommandScope) -> Required:

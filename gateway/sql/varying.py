@@ -47,6 +47,8 @@ def find_varying(text: str, reading: Reading) -> str | None:
     )
     if found is not None:
         return found
+    if "ScriptTransformation" in reading.nodes:  # RULE (transform-not-cached)
+        return "it runs a program of its own"
     for expression in sorted(_EXPRESSIONS & reading.expressions):
         return f"it uses `{expression}`"
     if names_instant(text):

@@ -367,7 +367,6 @@ REMOVALS = (
         Add("'RelationChanges'"),
         "sql.test_nodes",
     ),
-    Removal("no-transform", "TRANSFORM runs programs", Add("'ScriptTransformation'"), "sql.test_nodes"),
     Removal(
         "unknown-node-reason",
         "an unknown node has no reason to pass",
@@ -692,7 +691,7 @@ REMOVALS = (
         "pipeline.test_judge_services",
     ),
     Removal("database-location", "the location of a database", Never(), "pipeline.test_pipeline"),
-    Removal("partition-location", "the location of a partition", DropOperand(4), "pipeline.test_pipeline"),
+    Removal("partition-location", "the location of a partition", Never(), "sql.test_path_commands"),
     Removal("truncate-raw", "TRUNCATE deletes hidden rows", DropArgument(0), "pipeline.test_pipeline"),
     Removal(
         "rename-column-raw",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from pyhive import hive
 
 from tests.e2e.one_pack import PASSWORD
 from tests.e2e.running import RunningGateway, Spark, connect, connect_session
-from tests.e2e.statements.collection import DATABASES, TABLES, VARIES, Script, is_query
+from tests.e2e.statements.collection import DATABASES, FILES, TABLES, VARIES, Script, is_query
 
 Endpoint = Literal["thrift", "connect"]
 
@@ -172,6 +173,7 @@ def _pair(spark: Spark, gateway: RunningGateway, endpoint: Endpoint, user: str) 
 
 def make_tables(spark: Spark) -> None:
     """Make the databases of both sides anew."""
+    shutil.rmtree(FILES, ignore_errors=True)
     for database in DATABASES.values():
         spark.query(
             f"DROP DATABASE IF EXISTS {database} CASCADE",
@@ -184,6 +186,7 @@ def make_tables(spark: Spark) -> None:
 
 
 def drop_tables(spark: Spark) -> None:
+    shutil.rmtree(FILES, ignore_errors=True)
     for database in DATABASES.values():
         spark.query(
             f"DROP DATABASE IF EXISTS {database} CASCADE",
