@@ -106,6 +106,8 @@ class _TextGuards:
     records: tuple[ScanRecord, ...]
     with_obligations: tuple[TableName, ...]
     """The tables that are guarded and exist."""
+    sketched: frozenset[TableName] = frozenset()
+    """Those of them whose masks and filters are left out: their plan is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +214,7 @@ class _Text:
             with_obligations=tuple(
                 scan.table.name for scan in scans if scan.has_obligations and judging.exists(scan.table)
             ),
+            sketched=frozenset(scan.table.name for scan in scans if scan.sketched),
         )
 
     def refuse_disclosure(self, guards: _TextGuards) -> NotRewritten | None:
@@ -231,10 +234,12 @@ class _Text:
                     "filters, masks or hidden columns: it shows where their rows are stored"
                 )
             )
-        unexplained = _list_unexplained_views(required, bodies)
+        unexplained = [*_list_unexplained_views(required, bodies)]
+        guarded = guards.with_obligations
+        explained = [name for name in guarded if name not in guards.sketched] + unexplained
         denied = (
             evaluation.deny_commands(required, list_undisclosed(bodies))  # RULE (command-past-guard)
-            or refuse_unguarded_access(reading, required, [*guards.with_obligations, *unexplained], judging)
+            or refuse_unguarded_access(reading, required, [*guarded, *unexplained], explained, judging)
             # RULE (kept-view-show-only)
             or deny_show_only(records if keeps(reading) or required.shares else (), bodies.values(), judging)
         )

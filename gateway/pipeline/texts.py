@@ -205,13 +205,13 @@ def _classify(
     bound = replace(context, temp_views=context.temp_views | place.aliases) if place.aliases else context
     known = judging.snapshot.catalog
     names = Names(bound, known.catalogs, known.sources, known.listed)
-    own = place.depth == 0 and not place.expression
+    own = place.depth == 0 and not place.expression  # RULE (file-functions-own-text)
     required = classify(
         reading,
         names,
         parameters=place.arguments,
         procedures=judging.rules.procedures,
-        files=own,  # RULE (file-functions-own-text)
+        files=own,
     )
     if isinstance(required, Unsupported):
         return required

@@ -120,6 +120,9 @@ class Required:
     """A table or persistent view whose rows Spark is to cache under its name."""
     explains: bool = False
     """The answer prints the plan, so nothing in it may carry an obligation."""
+    sketches: bool = False
+    """With `explains`: tables with masks and filters are explained without these. What is printed has no
+    statistics, which count hidden rows."""
     shares: bool = False
     """The definition outlives the session and serves others (persistent views): it is stored with who defines
     it, and without masks and filters, which each reader gets by himself."""
@@ -163,6 +166,7 @@ def join(parts: Iterable[Required]) -> Required:
     described = [part.described for part in all_parts if part.described is not None]
     cached = [part.cached for part in all_parts if part.cached is not None]
     explains = any(part.explains for part in all_parts)
+    sketches = any(part.sketches for part in all_parts)
     return Required(
         privileges=tuple(privilege for part in all_parts for privilege in part.privileges),
         pins=tuple(pin for part in all_parts for pin in part.pins),
@@ -188,6 +192,7 @@ def join(parts: Iterable[Required]) -> Required:
         answer=answers[0] if answers and not explains else RELAY,
         cached=cached[0] if cached else None,
         explains=explains,
+        sketches=sketches,
         shares=any(part.shares for part in all_parts),
         metrics="".join(part.metrics for part in all_parts),
     )

@@ -308,8 +308,13 @@ def describe_query(scope: CommandScope) -> Required:
     return Required()
 
 
+_PLAIN_MODES = frozenset({"simplemode", "extendedmode", "formattedmode"})
+"""Ways to explain that print no statistics and no code."""
+
+
 def explain(scope: CommandScope) -> Required:
-    """EXPLAIN: what it explains is judged; plans print filters and masks, so there must be none."""
+    """EXPLAIN: what it explains is judged; plans print filters and masks, so there must be none, or they are
+    left out."""
     if not isinstance(scope.field("logicalPlan"), Mapping):
         raise CannotClassify("the statement after EXPLAIN could not be parsed")
     if any(
@@ -319,4 +324,5 @@ def explain(scope: CommandScope) -> Required:
         # The text of a temporary view carries the masks of its sources.
         # RULE (explain-temp-view)
         raise CannotClassify("a plan over a temporary view would show the definition of the view")
-    return Required(explains=True)  # RULE (explain-filters)
+    plain = str(scope.field("mode")).rstrip("$").lower() in _PLAIN_MODES  # RULE (explain-statistics)
+    return Required(explains=True, sketches=plain)  # RULE (explain-filters)
