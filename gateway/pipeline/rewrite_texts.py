@@ -42,7 +42,8 @@ from gateway.pipeline.kept import (
 )
 from gateway.pipeline.metrics import NONE as NO_METRICS
 from gateway.pipeline.metrics import WrittenOut, metric_definition, write_out
-from gateway.pipeline.policies import deny_show_only, refuse_unguarded_access
+from gateway.pipeline.policies import Policies, deny_show_only, refuse_unguarded_access
+from gateway.pipeline.restricting import find_restricted_table, restrict_rows
 from gateway.pipeline.seeing import (
     ColumnAccess,
     Prepared,
@@ -234,6 +235,8 @@ class _Text:
                     "filters, masks or hidden columns: it shows where their rows are stored"
                 )
             )
+        if find_restricted_table(self.prepared, evaluation) is not None:
+            required = replace(required, read=())
         unexplained = [*_list_unexplained_views(required, bodies)]
         guarded = guards.with_obligations
         explained = [name for name in guarded if name not in guards.sketched] + unexplained
@@ -275,7 +278,10 @@ class _Text:
         columns = (
             one for one in (*guarded[0], *called) if one.kind == "guard" or not metrics.contains(one.span)
         )
-        splices: tuple[Splice, ...] = (*columns, *metrics.splices, *inner, *pinned[0], *bound)
+        rows = self._restrict_rows(guards.sources.policies)
+        if isinstance(rows, Unsupported):
+            return not_governable(rows)
+        splices: tuple[Splice, ...] = (*columns, *metrics.splices, *inner, *pinned[0], *bound, *rows)
         # RULE (reset-names-settings)
         if any(isinstance(effect, ResetSettings) for effect in required.effects):
             splices = (guard.reset_nothing(prepared.text),)
@@ -303,6 +309,15 @@ class _Text:
             return None
         target, user = required.pins[0].table, self.judging.principal.identity
         return guard.define_view(prepared.text, prepared.reading, target, splices, user, required.metrics)
+
+    def _restrict_rows(self, policies: Policies) -> tuple[Splice, ...] | Unsupported:
+        """Return what keeps an UPDATE or DELETE from rows that the principal does not see."""
+        name = find_restricted_table(self.prepared, self.evaluation)
+        view = policies.views[name.fold()] if name is not None else None
+        if view is None or view.row_filter is None:
+            return ()
+        rows = restrict_rows(self.prepared, view.row_filter.expression, bare=self.judging.bare_builtins)
+        return rows if isinstance(rows, Unsupported) else (rows,)  # RULE (restricted-rows)
 
     def _reads_plain_tables(self, guards: _TextGuards) -> bool:
         """Whether it reads nothing but tables of which all may be seen, and files by their path."""

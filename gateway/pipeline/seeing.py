@@ -21,6 +21,7 @@ from gateway.pipeline.judging import (
     names_of,
     not_governable,
 )
+from gateway.pipeline.restricting import find_restricted_table
 from gateway.pipeline.rights import Accessing, Rights, SeenTable, combine_views
 from gateway.policy.engine import TableView
 from gateway.policy.views import merge_table_views
@@ -319,7 +320,9 @@ def authorize_columns(
     prepared: Prepared, usage: Usage | Silent, accessing: Accessing
 ) -> ColumnAccess | Denied:
     """Decide on the columns that a text uses; what is missing is left with the evaluations."""
-    return authorize_tables(names_of(prepared.scans), usage, accessing, in_view=prepared.place.depth > 0)
+    changed = find_restricted_table(prepared, accessing.evaluation)
+    names = (*names_of(prepared.scans), *(() if changed is None else (changed,)))
+    return authorize_tables(names, usage, accessing, in_view=prepared.place.depth > 0)
 
 
 def authorize_tables(

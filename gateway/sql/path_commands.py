@@ -141,7 +141,7 @@ def set_serde_properties(scope: CommandScope) -> Required:
     if scope.field("serdeClassName") is not None:  # RULE (alter-serde)
         raise CannotClassify("SerDes are code")
     storage.check_options(storage.keys(scope.field("serdeProperties"), "SERDEPROPERTIES"))
-    pin = scope.target("table")
+    pin = scope.target("child")
     alter = Privilege(table_resource(pin.table), "alter")
     changed = CatalogChanged((pin.table,))
     required = Required(privileges=(alter,), pins=(pin,), raw=(pin.table,), effects=(changed,))

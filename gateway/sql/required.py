@@ -96,6 +96,8 @@ class Required:
     """Tables that the command changes past masks and filters: the principal must have none."""
     read: tuple[TableName, ...] = ()
     """Tables of which the command itself reads or tells rows, values or columns: it needs select on all."""
+    restricts: bool = False
+    """Of `read`: where a part of the table's rows is hidden, the others may be changed."""
     instead: str = ""
     """What tells as much of such a table as may be told, in words for the client."""
     past: tuple[TableName, ...] = ()
@@ -192,6 +194,7 @@ def join(parts: Iterable[Required]) -> Required:
         answer=answers[0] if answers and not explains else RELAY,
         cached=cached[0] if cached else None,
         explains=explains,
+        restricts=any(part.restricts for part in all_parts),
         sketches=sketches,
         shares=any(part.shares for part in all_parts),
         metrics="".join(part.metrics for part in all_parts),

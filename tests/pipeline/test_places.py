@@ -94,7 +94,7 @@ async def test_files_are_read_as_they_are_written(world: World, reader: ReaderPo
     thrift, *connect = await each(world, reader, text)
     assert all(isinstance(one, Cleared) for one in connect), connect
     assert isinstance(thrift, Cleared), thrift
-    assert thrift.text == text.replace("JOIN open", "JOIN `spark_catalog`.`lab`.`open`")
+    assert thrift.forwarded == text.replace("JOIN open", "JOIN `spark_catalog`.`lab`.`open`")
 
 
 @pytest.mark.parametrize(
