@@ -335,7 +335,7 @@ PAST = (
     "ALTER TABLE delta.`{place}/customer` ADD COLUMN x INT",
     "UPDATE shop.customer SET phone = email",
     "UPDATE delta.`{place}/customer` SET phone = email",
-    "DELETE FROM shop.customer WHERE name LIKE 'c%'",
+    "DELETE FROM shop.customer WHERE email LIKE '%9152'",
     "DELETE FROM delta.`{place}/customer`",
     "INSERT INTO delta.`{place}/plain` VALUES (7, 'x')",
     "INSERT INTO shop.plain SELECT id, s FROM hidden.secret",
@@ -365,6 +365,32 @@ def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text
         assert "PARSE_SYNTAX_ERROR" in message
         return
     assert message.startswith("[SLUICE_"), message
+
+
+def test_rows_that_are_not_seen_are_not_changed(lake: LakeSpark, bob: Twins) -> None:
+    rows = "(1, 'a', 'EMEA', 'x'), (3, 'c', 'EMEA', NULL), (4, 'd', 'EMEA', 'y')"
+    hidden = "(2, 'b', 'AMER', 'z'), (12, 'e', NULL, 'z')"
+    for db, values in (("shop", f"{rows}, {hidden}"), ("shop_copy", rows)):
+        lake.spark.query(
+            f"CREATE TABLE {db}.moved_rows (id INT, contact STRING, region STRING, note STRING) USING delta",
+            f"INSERT INTO {db}.moved_rows VALUES {values}",
+            user="loader",
+        )
+    failing = "if(id IN (2, 12), raise_error('seen'), {})"
+    for text in (
+        f"DELETE FROM {{db}}.moved_rows WHERE {failing.format('id = 1')}",
+        f"UPDATE {{db}}.moved_rows SET note = 'n', id = id + 1 WHERE {failing.format('note IS NULL')}",
+        f"UPDATE {{db}}.moved_rows m SET region = 'APAC' WHERE {failing.format('m.id = 4')} AND id > 3",
+    ):
+        bob.same(text)
+    assert bob.ours.ask("SELECT id, note FROM shop.moved_rows ORDER BY id").rows == [(4, "n")]
+    kept = lake.spark.query("SELECT id, region, note FROM shop.moved_rows ORDER BY id, note", user="loader")
+    assert [tuple(row) for row in kept] == [
+        (2, "AMER", "z"),
+        (4, "EMEA", "n"),
+        (4, "APAC", "y"),
+        (12, None, "z"),
+    ]
 
 
 @pytest.mark.in_turn(5, one_way=True)
