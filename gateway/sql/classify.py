@@ -26,6 +26,7 @@ from gateway.sql import variable_commands as variables
 from gateway.sql.expressions import PARAMETERS, expression_refusal
 from gateway.sql.function_calls import find_short_function
 from gateway.sql.functions import (
+    CODE_FUNCTIONS,
     DOCUMENT_FUNCTIONS,
     FILE_FUNCTIONS,
     REFUSED_FUNCTIONS,
@@ -253,7 +254,8 @@ def classify(
 
     Every plan node, every expression and every function of the reading is accounted for here. `parameters`:
     arguments come with the text, so that `:x` and `?` have values. `procedures`: those that may be called.
-    `files`: the caller sees to it that functions which tell where rows are stored tell of nothing hidden.
+    `files`: the caller sees to it that functions which tell where rows are stored tell of nothing hidden, and
+    that code is wanted of those that run some.
     """
     holds_command = bool(reading.commands)
     # Objects of kinds that the reader does not know come last: what holds them says more.
@@ -320,7 +322,7 @@ def function_refusal(
         deliberately = REFUSED_TABLE_FUNCTIONS if function.table_valued else REFUSED_FUNCTIONS
         if name in deliberately or is_builtin(function):
             # RULE (file-functions-guarded, document-without-doctype)
-            if (files and name in FILE_FUNCTIONS) or _reads_plain_document(name, function):
+            if (files and name in FILE_FUNCTIONS | CODE_FUNCTIONS) or _reads_plain_document(name, function):
                 continue
             why = builtin_refusal(name, table_valued=function.table_valued)
             if why is not None:

@@ -15,6 +15,7 @@ from gateway.sql.names import TempViewName, Ungovernable, namespace_above
 from gateway.sql.path_commands import partition_locations
 from gateway.sql.required import Named, Pin, Privilege, Required, Written
 from gateway.sql.scope import CannotClassify, CommandScope, table_resource
+from gateway.sql.spark_errors import build_temporary_reference_refusal
 
 
 def insert(scope: CommandScope) -> Required:
@@ -298,8 +299,8 @@ def create_temp_view(scope: CommandScope) -> Required:
 def create_view(scope: CommandScope) -> Required:
     """CREATE VIEW: persistent, so it serves everybody, by the access of who creates it."""
     storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
-    _rests_on_tables(scope)
     pin = scope.target("child")
+    _rests_on_tables(scope, pin.table)
     required = [Privilege(table_resource(pin.table), "create")]
     if scope.flag("replace"):  # RULE (replace-view-drops)
         required.append(Privilege(table_resource(pin.table), "drop"))
@@ -317,12 +318,11 @@ def create_metric_view(scope: CommandScope) -> Required:
     return replace(create_view(scope), metrics=text)
 
 
-def _rests_on_tables(scope: CommandScope) -> None:
-    if any(
-        relation.role is RelationRole.SCAN and isinstance(scope.names.table(relation.parts), TempViewName)
-        for relation in scope.reading.relations
-    ):
-        raise CannotClassify("a persistent view cannot read a temporary view")  # RULE (view-on-temp-view)
+def _rests_on_tables(scope: CommandScope, view: TableName) -> None:
+    for relation in scope.reading.relations:
+        found = scope.names.table(relation.parts) if relation.role is RelationRole.SCAN else None
+        if isinstance(found, TempViewName):  # RULE (view-on-temp-view)
+            raise CannotClassify(build_temporary_reference_refusal(view, found.name))
 
 
 def alter_view_as(scope: CommandScope) -> Required:
@@ -332,7 +332,7 @@ def alter_view_as(scope: CommandScope) -> Required:
         raise CannotClassify(
             "ALTER VIEW does not support temporary views; use CREATE OR REPLACE TEMPORARY VIEW"
         )
-    _rests_on_tables(scope)
+    _rests_on_tables(scope, existing.table)
     return replace(_alter_table(scope, existing, tells=False), shares=True)  # RULE (alter-view-shares)
 
 

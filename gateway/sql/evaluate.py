@@ -27,7 +27,7 @@ from gateway.policy.unmatched import ResourceNames
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import is_builtin, is_registered
 from gateway.sql.delta_commands import is_changes
-from gateway.sql.function_calls import find_short_function
+from gateway.sql.function_calls import code_privileges, find_short_function
 from gateway.sql.names import MetadataTable, Names, TempViewName, Ungovernable
 from gateway.sql.required import ALL_TABLES, Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
@@ -565,6 +565,7 @@ def function_privileges(
     required = []
     for function in functions:
         if is_builtin(function) or is_changes(function):
+            required += code_privileges(function)
             continue
         if is_registered(function, names):
             # RULE (execute-registered-function)

@@ -21,7 +21,7 @@ from gateway.policy.engine import TableView
 from gateway.policy.masks import QUALIFIER
 from gateway.sql.evaluate import list_hidden_columns, masks_of
 from gateway.sql.leakproof import OuterConditions, Passed
-from gateway.sql.names import MetadataTable, Names, TempViewName
+from gateway.sql.names import MAX_LEVELS, MetadataTable, Names, TempViewName
 from gateway.sql.required import Required, Unsupported
 
 _APPEARED = "the table did not exist when the statement was authorized; run the statement again"
@@ -474,7 +474,9 @@ def pin_metadata(read: Sequence[tuple[Relation, MetadataTable]]) -> tuple[Splice
     )
 
 
-_SPLIT_NAMES = frozenset({"ShowColumns", "ShowTablePartition"})
+_SPLIT_NAMES: Mapping[str, int] = {"ShowColumns": 2, "ShowTablePartition": 1}
+"""Commands that write a name beside its database, or as a pattern in that: from how many parts on they say
+what it means."""
 _NEW_OF_SESSION = frozenset({"CreateTempViewUsing", "CreateVariable", "CreateViewCommand", "DropVariable"})
 """Commands whose target is a name of the session's, and nothing of a catalog."""
 
@@ -517,7 +519,7 @@ def pin_targets(
         if id(relation) not in judged:
             temporary = isinstance(names.table(relation.parts), TempViewName)
             # SHOW COLUMNS IN t IN db writes its name in two places and says what it means in full.
-            split_name = relation.holder in _SPLIT_NAMES and len(relation.parts) > 1
+            split_name = len(relation.parts) >= _SPLIT_NAMES.get(relation.holder, MAX_LEVELS)
             new = relation.holder in _NEW_OF_SESSION
             # RULE (unjudged-target)
             if not (temporary or split_name or new):

@@ -272,8 +272,6 @@ def show_partition(scope: CommandScope) -> Required:
     shown = show_details(scope)
     (pin,) = shown.pins
     # The name stands in a string, beside its database: it cannot be written in full.
-    if len(pin.relation.parts) < 2:
-        raise CannotClassify("SHOW TABLE EXTENDED … PARTITION needs IN with the database")
     return shown if pin.relation.span is not None else replace(shown, pins=())
 
 
@@ -281,10 +279,11 @@ def describe_column(scope: CommandScope) -> Required:
     """DESCRIBE of one column: its type and comment; EXTENDED prints the values between which it lies."""
     existing = scope.resolve_existing("relation")
     parts = name_parts(scope.node("column"), scope.command.node)
-    if len(parts) != 1:
-        raise CannotClassify("DESCRIBE needs the plain name of one column")
     if isinstance(existing, TempViewName):
         return Required()
+    own = len(parts) > 1 and parts[0].lower() == existing.table.table.lower()
+    if len(parts) > 2 or (len(parts) > 1 and not own):
+        raise CannotClassify("DESCRIBE needs the plain name of one column")
     table = table_resource(existing.table)
     if scope.flag("isExtended"):  # RULE (describe-column-values)
         return Required(privileges=(Privilege(table, "select"),), pins=(existing,), read=(existing.table,))

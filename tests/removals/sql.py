@@ -718,6 +718,7 @@ REMOVALS = (
     ),
     Removal("property-families", "properties that formats read", Becomes("known"), "sql.test_path_commands"),
     Removal("altered-properties", "properties of a table that is there", Deleted(), "pipeline.test_places"),
+    Removal("code-function-privilege", "who calls Java methods", Always(), "sql.test_path_commands"),
     Removal("document-without-doctype", "XML with a DOCTYPE", Always(), "sql.test_path_commands"),
     Removal("sketched-columns", "a plan shows hidden columns", Never(), "pipeline.test_places"),
     Removal("explain-statistics", "a plan shows statistics", Becomes("True"), "pipeline.test_places"),

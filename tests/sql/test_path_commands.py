@@ -8,6 +8,7 @@ from gateway.model.reading import Reading
 from gateway.model.statement import SessionContext
 from gateway.reader.pool import ReaderPool
 from gateway.sql.classify import classify
+from gateway.sql.evaluate import function_privileges
 from gateway.sql.file_scans import files_of, files_privileges
 from gateway.sql.names import Names
 from gateway.sql.required import Required, Unsupported
@@ -22,13 +23,15 @@ async def want(reader: ReaderPool, text: str, names: Names = NAMES) -> set[str] 
     """Return `access resource` of every privilege, or why the statement is refused."""
     reading = await reader.read(text)
     assert isinstance(reading, Reading), reading
-    found = classify(reading, names)
+    found = classify(reading, names, files=True)
+    functions = function_privileges(reading.functions, names)
+    assert not isinstance(functions, Unsupported)
     files = files_of(reading, names)
     if not isinstance(found, Required) or isinstance(files, Unsupported):
         refused = found if isinstance(found, Unsupported) else files
         assert isinstance(refused, Unsupported)
         return refused.why
-    every = (*found.privileges, *files_privileges(files).privileges)
+    every = (*found.privileges, *functions, *files_privileges(files).privileges)
     return {f"{one.access} {one.resource}" for one in every}
 
 
@@ -64,7 +67,18 @@ CASES: list[tuple[str, set[str]]] = [
         "SELECT TRANSFORM(a) USING 'cat' FROM t",
         {"create system.session.transform", "execute system.session.transform"},
     ),
+    (
+        "SELECT system.builtin.reflect('a', 'b')",
+        {"create system.session.reflect", "execute system.session.reflect"},
+    ),
 ]
+
+
+async def test_functions_of_a_client_s_own_text_alone(reader: ReaderPool) -> None:
+    for text in ("SELECT reflect('a', 'b')", "SELECT input_file_name()"):
+        reading = await reader.read(text)
+        assert isinstance(reading, Reading)
+        assert isinstance(classify(reading, NAMES), Unsupported)
 
 
 @pytest.mark.parametrize(("text", "wanted"), CASES)
@@ -100,7 +114,6 @@ async def test_privileges(reader: ReaderPool, text: str, wanted: set[str]) -> No
         ("CREATE VIEW v AS SELECT TRANSFORM(a) USING 'cat' FROM t", "alone"),
         ("CREATE TEMPORARY VIEW v AS SELECT TRANSFORM(a) USING 'cat' FROM t", "alone"),
         ("CACHE TABLE v AS SELECT TRANSFORM(a) USING 'cat' FROM t", "alone"),
-        ("SELECT input_file_name()", "where the rows are stored"),
         ("SELECT xpath(a, 'b') FROM t", "DOCTYPE"),
         ("SELECT xpath('<!DOCTYPE a SYSTEM \"x\"><a/>', 'a')", "DOCTYPE"),
         ("CREATE TABLE t (a INT) USING parquet TBLPROPERTIES ('option.path' = '/x')", "option.path"),

@@ -51,7 +51,7 @@ _END = re.compile(r";[ \t]*$", re.MULTILINE)
 _QUERY = re.compile(r"\s*\(*\s*(SELECT|WITH|FROM|VALUES|TABLE)\b", re.IGNORECASE)
 VARIES = re.compile(
     r"\b(rand|randn|random|randstr|uniform|uuid|shuffle|now|curdate|localtime\w*|current_(date|time\w*)|"
-    r"unix_timestamp|monotonically_increasing_id|spark_partition_id|input_file_\w+|EXPLAIN)\b",
+    r"unix_timestamp|monotonically_increasing_id|spark_partition_id|input_file_\w+|EXPLAIN|BUCKET|java_method)\b",
     re.IGNORECASE,
 )
 """Statements whose rows are others each time, or print what is."""

@@ -47,6 +47,11 @@ PACK = (
 """
 )
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_.]+)\]")
+_VARYING = re.compile(
+    r"#\d+L?|\b[A-Z][a-z]{2} [A-Z][a-z]{2} \d\d \d\d:\d\d:\d\d [A-Z]+ \d{4}|\d{4}-\d\d-\d\dT[\d:.]+Z"
+    r"|\b1[5-9]\d{8}\b|\b\d+ bytes|'sluice\.definer\.\w+' = '\w+',\\n  "
+)
+"""Ids of expressions, times and sizes; and by what the gateway knows who defines a view."""
 _QUOTED = re.compile(r"`[^`]*`|'[^']*'|\d+")
 
 
@@ -105,11 +110,12 @@ class Outcome:
 
 def _failed(message: str) -> Answer:
     found = _CONDITION.search(message)
-    return Answer(error=found[1] if found else message.split("\n")[0][:120], message=message)
+    told = re.sub(r"\d+", "#", message.split("\n")[0])[:120]
+    return Answer(error=found[1] if found else told, message=message)
 
 
 def _level(value: object, database: str) -> str:
-    return re.sub(r"#\d+L?", "#", repr(value).replace(database, "DB"))
+    return _VARYING.sub("#", repr(value).replace(database, "DB"))
 
 
 @contextlib.contextmanager
