@@ -253,8 +253,8 @@ class Verdicts:
             if self._promotion is not None:
                 catalog = await self._catalog.look_up(tuple(needed))
             if self._places is not None and places is not None:
-                found = await asyncio.gather(*map(self._places.tables_at, answer.urls))
-                places = {**places, **dict(zip(answer.urls, found, strict=True))}
+                tables = await asyncio.gather(*map(self._places.tables_at, answer.urls))
+                places = {**places, **dict(zip(answer.urls, tables, strict=True))}
             snapshot = replace(snapshot, catalog=replace(catalog, places=places), anew=anew)
         return Refused(
             statement=statement,

@@ -562,7 +562,7 @@ def function_privileges(
 ) -> tuple[Privilege, ...] | Unsupported:
     """Return execute on every persistent function that is called; they must be named in full, unless what is
     judged is written over them. `short`: the caller sees to that of names without their catalog."""
-    required = []
+    required: list[Privilege] = []
     for function in functions:
         if is_builtin(function) or is_changes(function):
             required += code_privileges(function)
