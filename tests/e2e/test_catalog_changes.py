@@ -19,7 +19,7 @@ from tests.e2e.one_pack import PASSWORD, Thrift, session, write_settings
 from tests.e2e.running import RunningGateway, Spark
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(4, place=1)
+pytestmark = pytest.mark.in_turn(6, place=1)
 
 PACK = """
 service: spark

@@ -113,7 +113,7 @@ def recorded(gateway: RunningGateway) -> int:
     return len(json.loads(told.stdout))
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("speaks", [False, True], ids=["silent", "begun"])
 @pytest.mark.parametrize("addresses", [1, 50])
 @pytest.mark.parametrize("listener", list(BEGUN))

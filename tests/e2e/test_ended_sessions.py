@@ -13,6 +13,8 @@ import pytest
 from tests.e2e.one_pack import Ask, session, write_settings
 from tests.e2e.running import PASSWORDS, RunningGateway, Spark, connect, connect_session, takes_plans, until
 
+pytestmark = pytest.mark.in_turn(2)
+
 PASSWORD = "long enough for zoe"
 SLOW = "SELECT count(*) FROM range(0, 1000000000000, 1, 1) WHERE id % 7 = 8"
 """Longer than any test, on one core."""

@@ -33,6 +33,8 @@ from tests.backends.fake_hive_server import Answer, FakeHiveServer
 from tests.e2e.running import LoopThread, RunningGateway, until
 from tests.speed import patience
 
+pytestmark = pytest.mark.in_turn(2)
+
 PASSWORD = "correct horse battery"
 PACK = """
 service: spark
