@@ -43,7 +43,6 @@ from gateway.pipeline.kept import (
 from gateway.pipeline.metrics import NONE as NO_METRICS
 from gateway.pipeline.metrics import WrittenOut, metric_definition, write_out
 from gateway.pipeline.policies import Policies, deny_show_only, refuse_unguarded_access
-from gateway.pipeline.restricting import find_restricted_table, restrict_rows
 from gateway.pipeline.seeing import (
     ColumnAccess,
     Prepared,
@@ -60,6 +59,7 @@ from gateway.sql.function_calls import pin_functions
 from gateway.sql.functions import FILE_FUNCTIONS, builtin_name
 from gateway.sql.identity import IsIdentity
 from gateway.sql.required import Required, Unsupported
+from gateway.sql.restricting import find_restricted_table, restrict_rows
 from gateway.sql.spark_errors import build_unknown_function_refusal
 from gateway.sql.storage import is_note, refuse_property
 
@@ -235,7 +235,7 @@ class _Text:
                     "filters, masks or hidden columns: it shows where their rows are stored"
                 )
             )
-        if find_restricted_table(self.prepared, evaluation) is not None:
+        if find_restricted_table(required, reading, evaluation) is not None:
             required = replace(required, read=())
         unexplained = [*_list_unexplained_views(required, bodies)]
         guarded = guards.with_obligations
@@ -312,11 +312,11 @@ class _Text:
 
     def _restrict_rows(self, policies: Policies) -> tuple[Splice, ...] | Unsupported:
         """Return what keeps an UPDATE or DELETE from rows that the principal does not see."""
-        name = find_restricted_table(self.prepared, self.evaluation)
+        name = find_restricted_table(self.prepared.required, self.prepared.reading, self.evaluation)
         view = policies.views[name.fold()] if name is not None else None
         if view is None or view.row_filter is None:
             return ()
-        rows = restrict_rows(self.prepared, view.row_filter.expression, bare=self.judging.bare_builtins)
+        rows = restrict_rows(self.prepared.text, view.row_filter.expression, bare=self.judging.bare_builtins)
         return rows if isinstance(rows, Unsupported) else (rows,)  # RULE (restricted-rows)
 
     def _reads_plain_tables(self, guards: _TextGuards) -> bool:

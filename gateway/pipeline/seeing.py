@@ -21,7 +21,6 @@ from gateway.pipeline.judging import (
     names_of,
     not_governable,
 )
-from gateway.pipeline.restricting import find_restricted_table
 from gateway.pipeline.rights import Accessing, Rights, SeenTable, combine_views
 from gateway.policy.engine import TableView
 from gateway.policy.views import merge_table_views
@@ -33,6 +32,7 @@ from gateway.sql.names import MetadataTable, Names
 from gateway.sql.paths import FilesByPath
 from gateway.sql.pipes import PIPE
 from gateway.sql.required import Privilege, Required
+from gateway.sql.restricting import find_restricted_table
 from gateway.sql.spark_errors import build_table_not_found_refusal
 
 
@@ -320,7 +320,7 @@ def authorize_columns(
     prepared: Prepared, usage: Usage | Silent, accessing: Accessing
 ) -> ColumnAccess | Denied:
     """Decide on the columns that a text uses; what is missing is left with the evaluations."""
-    changed = find_restricted_table(prepared, accessing.evaluation)
+    changed = find_restricted_table(prepared.required, prepared.reading, accessing.evaluation)
     names = (*names_of(prepared.scans), *(() if changed is None else (changed,)))
     return authorize_tables(names, usage, accessing, in_view=prepared.place.depth > 0)
 

@@ -7,21 +7,18 @@ condition that fails on a value would tell of hidden rows. Not of one inside `co
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot.tokenizer_core import TokenType
 
 from gateway.algebra.usage import Unclear
 from gateway.model.catalog import TableKind, TableName
-from gateway.model.reading import RelationRole, Span, Splice
+from gateway.model.reading import Reading, RelationRole, Span, Splice
 from gateway.policy.masks import QUALIFIER
 from gateway.sql.evaluate import Evaluation
 from gateway.sql.functions import FILE_FUNCTIONS, builtin_name
-from gateway.sql.required import Unsupported
+from gateway.sql.required import Required, Unsupported
 from gateway.sql.tokens import step, tokens_of
-
-if TYPE_CHECKING:
-    from gateway.pipeline.seeing import Prepared
 
 FORMATS: Final = frozenset({"delta", "iceberg"})
 """Formats whose rows Spark changes by any condition."""
@@ -30,17 +27,14 @@ PLACE: Final = "sluice condition"
 _CONDITION: Final = "{builtin}coalesce(CASE WHEN ({rows}) THEN ({own}) END, FALSE)"
 
 
-def find_restricted_table(prepared: Prepared, evaluation: Evaluation) -> TableName | None:
+def find_restricted_table(required: Required, reading: Reading, evaluation: Evaluation) -> TableName | None:
     """Return the table that a statement changes and of which it shall change visible rows alone; None where
     all of it is seen, or where the statement uses what is not.
 
     INVARIANT (no values under obligations): nothing in it asks for a masked column, nor for what is beside
     the table's own columns.
     """
-    required, reading, place = prepared.required, prepared.reading, prepared.place
-    if not required.restricts or len(reading.commands) != 1 or len(required.read) != 1:
-        return None
-    if place.depth or place.expression or reading.parameters:
+    if not required.restricts or len(reading.commands) != 1 or len(required.read) != 1 or reading.parameters:
         return None
     name = required.read[0]
     table, view = evaluation.catalog.table(name), evaluation.view(name)
@@ -62,9 +56,8 @@ def find_restricted_table(prepared: Prepared, evaluation: Evaluation) -> TableNa
     return None if words & masked or "_metadata" in words else name
 
 
-def restrict_rows(prepared: Prepared, row_filter: str, *, bare: bool) -> Splice | Unsupported:
+def restrict_rows(text: str, row_filter: str, *, bare: bool) -> Splice | Unsupported:
     """Return what puts the filter before the statement's condition."""
-    text = prepared.text
     try:
         tokens = tokens_of(text)
     except Unclear as why:
