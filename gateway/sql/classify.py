@@ -321,7 +321,7 @@ def function_refusal(
         name, written = function.parts[-1].lower(), ".".join(function.parts)
         deliberately = REFUSED_TABLE_FUNCTIONS if function.table_valued else REFUSED_FUNCTIONS
         if name in deliberately or is_builtin(function):
-            # RULE (file-functions-guarded, document-without-doctype)
+            # RULE (document-without-doctype)
             if (files and name in FILE_FUNCTIONS | CODE_FUNCTIONS) or _reads_plain_document(name, function):
                 continue
             why = builtin_refusal(name, table_valued=function.table_valued)

@@ -154,7 +154,7 @@ def set_table_properties(scope: CommandScope) -> Required:
 
 def _alter_properties(scope: CommandScope, keys: tuple[str, ...]) -> Required:
     pin = scope.target("table")
-    unlisted = tuple((pin.table, key) for key in storage.unlisted_properties(keys))
+    unlisted = tuple((pin.table, key) for key in storage.list_unlisted_properties(keys))
     return replace(_alter_table(scope, pin, tells=False), properties=unlisted)
 
 

@@ -170,12 +170,12 @@ def check_options(options: Iterable[str]) -> None:
 
 def check_properties(properties: Iterable[str], provider: FieldValue = None) -> None:
     """Refuse properties that a table of this format could read; without one, those that any could."""
-    for key in unlisted_properties(properties):
+    for key in list_unlisted_properties(properties):
         if not is_note(key, provider):  # RULE (unknown-properties)
             raise CannotClassify(refuse_property(key))
 
 
-def unlisted_properties(properties: Iterable[str]) -> tuple[str, ...]:
+def list_unlisted_properties(properties: Iterable[str]) -> tuple[str, ...]:
     """Return the properties that are on no list, so that the table's format counts."""
     folded = ((key, key.lower()) for key in properties)
     return tuple(k for k, low in folded if low not in PROPERTIES and not low.startswith(NOTE_PREFIXES))
