@@ -212,12 +212,12 @@ def analyze_column(scope: CommandScope) -> Required:
 
 def set_view_properties(scope: CommandScope) -> Required:
     storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
-    return _alter_table(scope, scope.target("child"), tells=False)
+    return _alter_view(scope, scope.target("child"))
 
 
 def unset_view_properties(scope: CommandScope) -> Required:
     storage.check_properties(_property_keys(scope, "propertyKeys"))
-    return _alter_table(scope, scope.target("child"), tells=False)
+    return _alter_view(scope, scope.target("child"))
 
 
 def create_table_like(scope: CommandScope) -> Required:
@@ -341,7 +341,12 @@ def alter_view_binding(scope: CommandScope) -> Required:
     existing = scope.resolve_existing("child")
     if isinstance(existing, TempViewName):
         raise CannotClassify("ALTER VIEW does not support temporary views")
-    return _alter_table(scope, existing, tells=False)
+    return _alter_view(scope, existing)
+
+
+def _alter_view(scope: CommandScope, pin: Pin) -> Required:
+    """What changes nothing of the rows that a view reads."""
+    return replace(_alter_table(scope, pin, tells=False), raw=())
 
 
 def create_database(scope: CommandScope) -> Required:
