@@ -151,6 +151,8 @@ class UsedValue(NamedTuple):
     origins: Origins = NO_ORIGINS
     table: TableName | None = None
     """The table that it is a column of, as long as nothing but its relation's name changed."""
+    fieldless: bool = False
+    """Whether its type has no fields."""
 
     @property
     def guessed(self) -> bool:
@@ -172,6 +174,8 @@ class StoredTable:
     columns: Sequence[str] = ()
     guessed: frozenset[str] = frozenset()
     """Names, lower case, of columns that it may have besides."""
+    fieldless: frozenset[str] = frozenset()
+    """Names, lower case, of columns whose types have no fields."""
 
 
 @dataclass(slots=True)
@@ -225,7 +229,7 @@ class UsageDomain:
         if table.name is None:
             return None
         guessed = tuple(sorted(table.guessed - LITERAL_FUNCTIONS)) if table.guessed else ()
-        return list_stored_columns(table.name, tuple(table.columns), guessed)
+        return list_stored_columns(table.name, tuple(table.columns), guessed, table.fieldless)
 
     def column(self, column: NamedColumn, answer: NameAnswer[UsedValue], scope: _Scope) -> UsedValue:
         self._seen.add(id(column))
@@ -238,6 +242,10 @@ class UsageDomain:
                 return COMPUTED
             case FoundName():
                 found: Sequence[_Column] = (answer.attribute,)
+            # RULE (field-of-fieldless)
+            case FoundField() if all(one.value.fieldless for one in answer.attributes):
+                # Spark takes it for a field, and finds none.
+                raise _unfound(column, Unfound)
             case AmbiguousName() | FoundField():
                 found = answer.attributes
             case _:
@@ -504,22 +512,26 @@ def is_literal(parts: Parts) -> bool:
 
 @lru_cache(maxsize=1024)
 def list_stored_columns(
-    table: TableName, columns: tuple[str, ...], guessed: tuple[str, ...]
+    table: TableName, columns: tuple[str, ...], guessed: tuple[str, ...], fieldless: frozenset[str]
 ) -> list[tuple[str, UsedValue]]:
     """Return a table's columns, and those that it may have, by their names. Nobody changes the list."""
     names = [(column.lower(),) * 2 for column in columns] + [(one, GUESSED + one) for one in guessed]
-    return [(column, UsedValue(frozenset({(table, noted)}), table)) for column, noted in names]
+    return [
+        (column, UsedValue(frozenset({(table, noted)}), table, noted in fieldless)) for column, noted in names
+    ]
 
 
 def _resolve_word(column: NamedColumn) -> UsedValue:
     name = column.parts[0].lower()
     if len(column.parts) == 1 and (name in LITERAL_FUNCTIONS or name == _ALL):
         return COMPUTED
-    written = ".".join(column.parts)
     # Other names than plain ones may be those that Spark makes up.
-    kind = Unfound if len(column.parts) == 1 and name.isidentifier() else Unclear
+    raise _unfound(column, Unfound if len(column.parts) == 1 and name.isidentifier() else Unclear)
+
+
+def _unfound(column: NamedColumn, kind: type[Unclear]) -> Unclear:
     sought = tuple(part.lower() for part in column.parts)
-    raise kind(f"`{written}` is not in any relation in scope", sought)
+    return kind(f"`{'.'.join(column.parts)}` is not in any relation in scope", sought)
 
 
 def _origins(columns: Iterable[_Column]) -> Origins:

@@ -13,7 +13,13 @@ from typing import assert_never
 from gateway.errors import AuthenticationFailed
 from gateway.frontends.guessing import FailedLogins, LoginAddress
 from gateway.frontends.identities import Identities
-from gateway.frontends.login_chain import MAX_REMEMBERED, LoginChain, LoginMechanism, LoginOutcome
+from gateway.frontends.login_chain import (
+    MAX_REMEMBERED,
+    LoginChain,
+    LoginKind,
+    LoginMechanism,
+    LoginOutcome,
+)
 from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.login_mechanisms import check_cookie
 from gateway.frontends.tokens import digest
@@ -79,8 +85,23 @@ class Authenticator:
             return shown
         return ClientCertificate(der, shown)
 
-    async def login(self, shown: Credentials, client: Client, *, record_success: bool = True) -> Principal:
+    async def login(self, shown: Credentials, client: Client) -> Principal:
         """Check what a client shows. Raises AuthenticationFailed; either way an audit event is written."""
+        return self._require_known(*await self._log_in(shown, client, record_success=True))
+
+    def _require_known(self, outcome: LoginOutcome, kind: LoginKind) -> Principal:
+        """Return who has logged in. Raises AuthenticationFailed where nobody has, and for who was removed
+        since: nobody would end what he opens from here on."""
+        outcome = self._chain.reserve(outcome, kind)  # RULE (removed-while-logging-in)
+        if outcome.principal is None:
+            raise AuthenticationFailed(outcome.reason)
+        return outcome.principal
+
+    async def _log_in(
+        self, shown: Credentials, client: Client, *, record_success: bool
+    ) -> tuple[LoginOutcome, LoginKind]:
+        """Say what comes of what a client shows, and record it. Raises AuthenticationFailed where that would
+        be one record too many."""
         shown, must_be = self._chain.narrow(shown)
         kind = self._chain.kind_of(shown)
         address = self._guesses.of(client.address)
@@ -103,22 +124,18 @@ class Authenticator:
         if principal is not None and not outcome.of_file and self._identities is not None:
             self._identities.note(principal)
         if principal is not None and not record_success:
-            return principal
+            return outcome, kind
         named = shown.user if isinstance(shown, Password) else outcome.user
         await self._record(named, client, kind, principal, outcome.reason)
-        # Removed while it was recorded: nobody would end what is opened from here on.
-        outcome = self._chain.reserve(outcome, kind)
-        if outcome.principal is None:
-            raise AuthenticationFailed(outcome.reason)
-        return outcome.principal
+        return outcome, kind
 
     async def login_each_time(
         self, shown: Credentials, client: Client, *, record_every_s: float
     ) -> Principal:
         """`login` for a protocol that shows the same with every request: a success is recorded once in
         a while only, by who it is and from where."""
-        principal = await self.login(shown, client, record_success=False)
-        kind = self._chain.kind_of(self._chain.narrow(shown)[0])
+        outcome, kind = await self._log_in(shown, client, record_success=False)
+        principal = self._require_known(outcome, kind)
         key = (client.protocol, kind, principal.user, client.address)
         if self._is_due(key, record_every_s):
             # Whoever comes meanwhile waits until it is on the disk, and records no second one.
@@ -130,6 +147,7 @@ class Authenticator:
                     self._recorded.move_to_end(key)
                     while len(self._recorded) > MAX_REMEMBERED:
                         self._recorded.popitem(last=False)
+            return self._require_known(outcome, kind)
         return principal
 
     def cookie_for(self, principal: Principal, shown: Credentials) -> str | None:

@@ -252,6 +252,7 @@ class AnswerFilter(enum.Enum):
     DESCRIBE_TABLE = "describe_table"
     DESCRIBE_JSON = "describe_json"
     PROPERTIES = "properties"
+    CREATE_STATEMENT = "create_statement"
     SETTINGS = "settings"
     TABLE_EXTENDED = "table_extended"
     # Spark Connect's catalog calls: rows as its Catalog API has them.

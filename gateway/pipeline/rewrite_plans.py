@@ -47,7 +47,13 @@ from gateway.pipeline.pace import in_turn
 from gateway.pipeline.plan_metrics import WrittenReads, write_out_reads
 from gateway.pipeline.plan_outcomes import RewrittenPlan
 from gateway.pipeline.plan_texts import PlanTexts
-from gateway.pipeline.policies import deny_show_only, metadata_shown, names_metadata, plan_shown
+from gateway.pipeline.policies import (
+    deny_create_statement,
+    deny_show_only,
+    metadata_shown,
+    names_metadata,
+    plan_shown,
+)
 from gateway.pipeline.rewrite_texts import rewrite_and_prove
 from gateway.pipeline.rights import Rights
 from gateway.pipeline.seeing import (
@@ -288,10 +294,12 @@ class DecidedPlan:
             of_now = list_tables_read_by_columns(self.seen, bodies)  # RULE (input-files-columns-of-now)
         if old := to_describe_anew(required, evaluation, of_now, self.judging.snapshot):
             return NeedsCatalog(old, promotes=False, anew=True)
+        undisclosed = list_undisclosed(bodies)
         refusal = self._refuse_unguarded_access(guards)
         refusal = (  # RULE (plan-raw-rows)
-            evaluation.deny_commands(required, list_undisclosed(bodies)) or refusal
+            evaluation.deny_commands(required, undisclosed) or refusal
         )
+        refusal = deny_create_statement(required, evaluation, undisclosed) or refusal
         if isinstance(refusal, Denied):
             return access_denied(refusal, evaluation)
         return None if refusal is None else not_governable(refusal)

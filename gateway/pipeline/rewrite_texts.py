@@ -42,7 +42,12 @@ from gateway.pipeline.kept import (
 )
 from gateway.pipeline.metrics import NONE as NO_METRICS
 from gateway.pipeline.metrics import WrittenOut, metric_definition, write_out
-from gateway.pipeline.policies import Policies, deny_show_only, refuse_unguarded_access
+from gateway.pipeline.policies import (
+    Policies,
+    deny_create_statement,
+    deny_show_only,
+    refuse_unguarded_access,
+)
 from gateway.pipeline.seeing import (
     ColumnAccess,
     Prepared,
@@ -240,8 +245,10 @@ class _Text:
         unexplained = [*_list_unexplained_views(required, bodies)]
         guarded = guards.with_obligations
         explained = [name for name in guarded if name not in guards.sketched] + unexplained
+        undisclosed = list_undisclosed(bodies)
         denied = (
-            evaluation.deny_commands(required, list_undisclosed(bodies))  # RULE (command-past-guard)
+            evaluation.deny_commands(required, undisclosed)  # RULE (command-past-guard)
+            or deny_create_statement(required, evaluation, undisclosed)
             or refuse_unguarded_access(reading, required, [*guarded, *unexplained], explained, judging)
             # RULE (kept-view-show-only)
             or deny_show_only(records if keeps(reading) or required.shares else (), bodies.values(), judging)

@@ -223,7 +223,7 @@ def _classify(
     scans = scans_of(reading, names, text)
     if isinstance(scans, Unsupported):
         return scans
-    functions = function_privileges(reading.functions, names, short=own)
+    functions = function_privileges(reading.functions, names, short=not place.expression)
     if isinstance(functions, Unsupported):
         return functions
     metadata = metadata_of(reading, names)
@@ -252,7 +252,7 @@ def _classify(
             (required, metadata_privileges(one for _, one in metadata), files_privileges(files), changes)
         ),
         functions=functions,
-        short_functions=_list_short_functions(reading, names) if own else (),
+        short_functions=() if place.expression else _list_short_functions(reading, names),
         scans=scans,
         metadata=metadata,
         files=files,
@@ -269,16 +269,18 @@ def _list_short_functions(reading: Reading, names: Names) -> tuple[tuple[Functio
 def settle_functions(
     prepared: Prepared, evaluation: Evaluation, judging: Judging
 ) -> Prepared | Refusal | NeedsCatalog:
-    """Look up the functions of databases that a client calls without their whole names.
+    """Look up the functions of databases that a text calls without their whole names.
 
-    Whoever may not execute one is told what he is told where there is none.
+    A client who may not execute one is told what he is told where there is none. Of what a view calls,
+    `authorize_required` asks those by whose access its text is read.
     """
     unknown: dict[TableName, None] = {}
     wanted = []
     for function, name in prepared.short_functions:
         privilege = execute_on(name)
         asked = replace(evaluation, missing=[], decisions=[])
-        asked.require([privilege])
+        if prepared.place.depth == 0:
+            asked.require([privilege])
         found = None if asked.missing else judging.snapshot.catalog.table(name.fold())
         if not asked.missing and not judging.snapshot.catalog.knows(name.fold()):
             unknown[name.fold()] = None

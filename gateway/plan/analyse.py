@@ -179,8 +179,7 @@ class _Sources:
         if read.changes:  # the table's columns, and what tells of the change
             node = Join(node, OpaqueRelation((), (), complete=True), JoinKind.CROSS)
         self.reads[id(read.relation)] = node
-        columns = tuple([column.name for column in table.columns])
-        self.stored[span] = StoredTable(table.name, columns, table.guessed)
+        self.stored[span] = table.build_stored_table(table.name)
         if table.name is not None:
             self.tables.add(table.name)
 
@@ -257,7 +256,8 @@ class _PlanUsageDomain(UsageDomain):
         if not table.guessed:
             return found
         # A word is looked for as a column first here, too, and is no function's syntax.
-        return list_stored_columns(table.name, tuple(table.columns), tuple(sorted(table.guessed)))
+        guessed = tuple(sorted(table.guessed))
+        return list_stored_columns(table.name, tuple(table.columns), guessed, table.fieldless)
 
     def column(self, column: NamedColumn, answer: NameAnswer[UsedValue], scope: _Scope) -> UsedValue:
         if len(column.parts) == 1 and column.parts[0].lower() in IDENTITIES:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from gateway.errors import GatewayStopping, LimitExceeded
@@ -19,6 +21,16 @@ K = TypeVar("K")
 
 
 S = TypeVar("S", bound=EndpointSession[Any, Any])
+
+
+@dataclass(slots=True, eq=False)
+class SessionOpening:
+    """A session that Spark is asked for."""
+
+    users: frozenset[str]
+    """Whose it will be, and who is logged in."""
+    ended: bool = False
+    """Whether the sessions of one of them were ended meanwhile."""
 
 
 class Registry(Generic[K, S]):
@@ -35,6 +47,7 @@ class Registry(Generic[K, S]):
         """Sessions by user, those that are being opened too."""
         self.shut = False
         """No more are opened."""
+        self._opening: set[SessionOpening] = set()
 
     def __len__(self) -> int:
         return len(self.sessions)
@@ -62,6 +75,21 @@ class Registry(Generic[K, S]):
         self.per_user[user] -= 1
         if not self.per_user[user]:
             del self.per_user[user]
+
+    @contextmanager
+    def opening(self, *users: str) -> Iterator[SessionOpening]:
+        """Have it noted meanwhile when the sessions of these users are ended."""
+        one = SessionOpening(frozenset(users))
+        self._opening.add(one)
+        try:
+            yield one
+        finally:
+            self._opening.discard(one)
+
+    def end_opening(self, users: Collection[str]) -> None:
+        """Have no session of these users come to be that is being opened."""
+        for one in self._opening:
+            one.ended = one.ended or not one.users.isdisjoint(users)
 
     def add(self, key: K, session: S) -> None:
         """Register a session that has its place."""
@@ -123,7 +151,9 @@ class EndpointSessions(ABC, Generic[K, S]):
         return max(0.0, self._clock() - session.used_at)
 
     async def end_of(self, users: Collection[str], reason: str, *, by: str) -> int:
-        """End the sessions of users, record it, and return how many there were."""
+        """End the sessions of users, record it, and return how many there were; none that is being opened
+        comes to be."""
+        self._registry.end_opening(users)
         ended = [
             session
             for session in self._registry.all()

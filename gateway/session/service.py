@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidHandle, SluiceError
+from gateway.errors import AuthenticationFailed, BackendUnavailable, InvalidHandle, SluiceError
 from gateway.model.catalog import quote, quote_parts
 from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext
@@ -91,10 +91,11 @@ class Sessions(EndpointSessions[bytes, Session]):
         session_catalogs, first = self._dependencies.session_catalogs, self._dependencies.first_context
         catalogs = frozenset(session_catalogs().items())
         try:
-            async with bounded_login(self.limits):
-                backend = await self._backend.open_session(
-                    principal, protocol_version=protocol_version, settings=_build_opening_settings(first)
-                )
+            with self._registry.opening(principal.user, client.real_user) as opening:
+                async with bounded_login(self.limits):
+                    backend = await self._backend.open_session(
+                        principal, protocol_version=protocol_version, settings=_build_opening_settings(first)
+                    )
         except BaseException as fault:
             self._registry.give_back(principal.user)
             if isinstance(fault, BackendError):
@@ -113,6 +114,8 @@ class Sessions(EndpointSessions[bytes, Session]):
         self._registry.add(session.handle.guid, session)
         begun = False
         try:
+            if opening.ended:  # RULE (ended-while-opened)
+                raise AuthenticationFailed("the sessions of the user were ended")
             async with bounded_login(self.limits):
                 for text in _write_opening_statements(settings or {}, database):
                     await self._results.run_to_end(session, text)

@@ -25,6 +25,7 @@ from gateway.settings.section import (
     Bytes,
     Count,
     Heap,
+    Host,
     MadePath,
     Name,
     Port,
@@ -69,7 +70,7 @@ _Directory = Annotated[str, AfterValidator(lambda url: parse_reserved_place(url)
 class ThriftBackend(Section):
     """A running Spark Thrift Server, reachable from the gateway only."""
 
-    host: Name
+    host: Host
     """Name or address of the Thrift Server."""
     port: Port = 10000
     """Its port, binary transport."""
@@ -78,7 +79,7 @@ class ThriftBackend(Section):
 class ConnectBackend(Section):
     """A running Spark Connect server, reachable from the gateway only."""
 
-    host: Name
+    host: Host
     """Name or address of the Spark Connect server."""
     port: Port = 15002
     """Its port."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from gateway.errors import Faults
 
@@ -23,6 +24,26 @@ Count = Annotated[int, Field(strict=True, gt=0, le=1_000_000_000)]
 Bytes = Annotated[int, Field(strict=True, gt=0, le=2**50)]
 Heap = Annotated[str, Field(pattern=r"^[1-9][0-9]*[kmgKMG]$")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+def _require_host(text: str) -> str:
+    """Take a name or an address, and neither a URL nor a port behind it, for these are no names."""
+    if ":" in text and not _is_address(text):
+        raise ValueError("must be a name or an address alone, without scheme and port, which has its own key")
+    if not text.isprintable() or any(sign in text for sign in " /@"):
+        raise ValueError("must be a name or an address, without blanks, `/` and `@`")
+    return text
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+Host = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_require_host)]
 SparkConnect = Annotated[str, Field(pattern=r"^sc://[^\s/;]+(/(;[^\s]*)?)?$")]
 
 

@@ -397,10 +397,16 @@ def test_a_views_function_reads_no_table_of_whoever_asks(
                 f"SELECT id, spark_catalog.race.{name}() AS n FROM {table}",
                 f"CREATE OR REPLACE VIEW race.{table}_again_{name} AS SELECT * FROM {table}_calls_{name}",
             ]
-    spark.query(*made, user="loader")
+    short = {"short": "race.whole() AS n FROM guarded", "bare": "whole() AS n FROM guarded"}
+    short["rows"] = "n FROM guarded, race.listed()"
+    made += [f"CREATE OR REPLACE VIEW race.guarded_{way}_whole AS SELECT id, {q}" for way, q in short.items()]
+    listed = "RETURNS TABLE (n INT) RETURN SELECT max(n) FROM spark_catalog.race.most"
+    spark.query(f"CREATE OR REPLACE FUNCTION race.listed() {listed}", *made, user="loader")
     with session(gateway, endpoint, "ann") as ann, gateway.session("ann", PASSWORD) as frames:
         ann("USE race_elsewhere")
         frames.sql("USE race_elsewhere").collect()
+        for how in short:
+            assert ann(f"SELECT id, n FROM race.guarded_{how}_whole") == [(2, 1)]
         for name, how in itertools.product(BODIES, ("calls", "again")):
             text = f"SELECT id, n FROM race.free_{how}_{name}"
             assert ann(text) == spark.query("USE race_elsewhere", text) == [(1, 1)]

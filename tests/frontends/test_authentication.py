@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import pytest
 
 from gateway.errors import AuthenticationFailed
 from gateway.frontends import login_mechanisms
 from gateway.frontends.guessing import LoginLimits
+from gateway.model.audit import AuditEvent
 from gateway.model.credentials import Password
 from gateway.model.statement import Client
 from tests.frontends.listening import CHEAP, Gateway, user
@@ -192,3 +194,20 @@ async def test_calls_that_show_their_login_each_time_count_as_one_login() -> Non
     with pytest.raises(AuthenticationFailed):
         await here.authenticator.login_each_time(Password("bob", "wrong"), HERE, record_every_s=3600)
     assert read("sluice_logins_total", {"result": "rejected"}) == 1
+
+
+@pytest.mark.parametrize("each_time", [False, True])
+async def test_who_is_removed_while_his_login_is_recorded_is_not_logged_in(
+    each_time: bool,
+) -> None:
+    here = gateway()
+
+    async def record(event: AuditEvent) -> None:
+        here.users.pop("bob", None)
+
+    here.world.ledger.record = record  # type: ignore[method-assign]
+    login = here.authenticator.login
+    if each_time:
+        login = partial(here.authenticator.login_each_time, record_every_s=3600)
+    with pytest.raises(AuthenticationFailed):
+        await login(Password("bob", "secret"), HERE)

@@ -26,6 +26,18 @@ REMOVALS = (
         "session.test_service session.connect.test_sessions",
     ),
     Removal(
+        "removed-while-logging-in",
+        "nobody is logged in who was removed while that was recorded",
+        Becomes("outcome"),
+        "frontends.test_authentication",
+    ),
+    Removal(
+        "ended-while-opened",
+        "no session comes to be of a user whose sessions were ended while it was opened",
+        Never(),
+        "session.test_service",
+    ),
+    Removal(
         "stopping-no-statement",
         "a gateway that stops runs no new statement",
         Deleted(),

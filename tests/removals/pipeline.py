@@ -440,6 +440,12 @@ REMOVALS = (
         "pipeline.test_pipeline",
     ),
     Removal(
+        "view-statement",
+        "the text of a view is told to who may see what it reads",
+        Never(),
+        "pipeline.test_definers",
+    ),
+    Removal(
         "kept-view-show-only",
         "no kept views over columns that may only be shown",
         DropOperand(0),

@@ -585,6 +585,12 @@ REMOVALS = (
         "pipeline.test_past",
     ),
     Removal(
+        "version-conditions-above",
+        "no condition goes below a version where it could ask for another column",
+        DropOperand(1),
+        "pipeline.test_past",
+    ),
+    Removal(
         "time-travel-words",
         "of words in a time that Spark computes only those of the list",
         Never(),
@@ -862,6 +868,12 @@ REMOVALS = (
         "usage-every-reference",
         "every reference of a tree is looked up",
         Never(),
+        "algebra.test_usage",
+    ),
+    Removal(
+        "field-of-fieldless",
+        "what Spark takes for a field of a column without fields is no column",
+        Deleted(),
         "algebra.test_usage",
     ),
     Removal(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway.errors import (
+    AuthenticationFailed,
     BackendUnavailable,
     GatewayStopping,
     InvalidHandle,
@@ -470,6 +472,24 @@ async def test_a_removed_user_has_no_session_and_no_connection() -> None:
     assert closed == ["bob"]
     assert every.list_sessions() == []
     assert [event.body.get("by") for event in world.ledger.of("session_ended")] == [None]
+
+
+async def test_nor_has_he_one_that_was_being_opened() -> None:
+    """Over HTTP a call goes on when its connection has ended, and who acts as another has a connection of his
+    own."""
+    acting = replace(CLIENT, real_user="hue")
+    for removed in ("bob", "hue"):
+        world, every = World(), OpenSessions()
+        every.add(world.sessions)
+        world.backend.silent = asyncio.Event()
+        opening = asyncio.create_task(world.sessions.open_session(BOB, acting, protocol_version=9))
+        await until(lambda world=world: bool(world.sessions._registry.per_user))  # type: ignore[misc]
+        await every.end_removed_users([removed])
+        world.backend.silent.set()
+        with pytest.raises(AuthenticationFailed):
+            await opening
+        assert every.list_sessions() == []
+        await until(lambda world=world: world.backend.sessions[0].closed)  # type: ignore[misc]
 
 
 # -- handles -------------------------------------------------------------------------------------------------
