@@ -110,7 +110,7 @@ class Outcome:
 
 def _failed(message: str) -> Answer:
     found = _CONDITION.search(message)
-    told = re.sub(r"\d+", "#", message.split("\n")[0])[:120]
+    told = re.sub(r"\d+|stated_[dg]", "#", message.split("\n")[0])[:120]
     return Answer(error=found[1] if found else told, message=message)
 
 
