@@ -138,7 +138,7 @@ class _Site:
 
     def _secrets(self) -> None:
         for place, secret in secrets_in(self._settings):
-            where = (*place, "env" if secret.env is not None else "file")
+            where = (*place, secret.kind)
             if secret.file is not None and not secret.file.exists():
                 continue  # told as a missing file
             value = self._try(where, secret.reveal)
@@ -579,7 +579,11 @@ def disk_bytes(directory: Path) -> int | None:
 
 
 def _describe_secret(secret: Secret) -> str:
-    return f"`{secret.file}`" if secret.file is not None else f"the environment variable `{secret.env}`"
+    if secret.env is not None:
+        return f"the environment variable `{secret.env}`"
+    if secret.command is not None:
+        return f"the command `{secret.command[0]}`"
+    return f"`{secret.file or secret.vault}`"
 
 
 def _reveal(secret: Secret | None) -> str | None:

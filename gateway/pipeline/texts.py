@@ -223,7 +223,9 @@ def _classify(
     scans = scans_of(reading, names, text)
     if isinstance(scans, Unsupported):
         return scans
-    functions = function_privileges(reading.functions, names, short=not place.expression)
+    # INVARIANT (a view lends no more than its rows): whoever reads a metric view chooses what is found there.
+    short = not place.expression and not place.of_session  # RULE (metric-view-functions)
+    functions = function_privileges(reading.functions, names, short=short)
     if isinstance(functions, Unsupported):
         return functions
     metadata = metadata_of(reading, names)
@@ -252,7 +254,7 @@ def _classify(
             (required, metadata_privileges(one for _, one in metadata), files_privileges(files), changes)
         ),
         functions=functions,
-        short_functions=() if place.expression else _list_short_functions(reading, names),
+        short_functions=_list_short_functions(reading, names) if short else (),
         scans=scans,
         metadata=metadata,
         files=files,

@@ -237,7 +237,8 @@ class ReadViews:
         rights = view_rights(table, readers, self.judging)
         if isinstance(rights, Denied):
             return access_denied(rights, self.judging.evaluation())
-        place = replace(place, rights=replace(rights, around=self._asking))
+        is_metric = metrics_of(table) is not None
+        place = replace(place, rights=replace(rights, around=self._asking), of_session=is_metric)
         body = await self.judging.govern(text, self._context_of(table), self.judging, place)
         if isinstance(body, Refusal) and body.code == "SPARK":
             why = _UNRESOLVED.get(body.sqlstate, "cannot be parsed")

@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from gateway.errors import GatewayStopping, LimitExceeded
+from gateway.errors import AuthenticationFailed, GatewayStopping, LimitExceeded
+from gateway.model.principal import Principal
+from gateway.model.statement import Client
 from gateway.session import audit_records
 from gateway.session.dependencies import Dependencies
 from gateway.session.endpoint import EndpointSession
 
 FETCHED_WITHIN_S = 5.0
 """How long ago somebody must have asked for a statement for its result to be one that is being fetched."""
+IsOver = Callable[[Principal, Client], bool]
+"""Whether what somebody has open, having come so, is to end."""
 K = TypeVar("K")
 
 
@@ -27,10 +31,10 @@ S = TypeVar("S", bound=EndpointSession[Any, Any])
 class SessionOpening:
     """A session that Spark is asked for."""
 
-    users: frozenset[str]
-    """Whose it will be, and who is logged in."""
+    principal: Principal
+    client: Client
     ended: bool = False
-    """Whether the sessions of one of them were ended meanwhile."""
+    """Whether such sessions were ended meanwhile."""
 
 
 class Registry(Generic[K, S]):
@@ -77,19 +81,19 @@ class Registry(Generic[K, S]):
             del self.per_user[user]
 
     @contextmanager
-    def opening(self, *users: str) -> Iterator[SessionOpening]:
-        """Have it noted meanwhile when the sessions of these users are ended."""
-        one = SessionOpening(frozenset(users))
+    def opening(self, principal: Principal, client: Client) -> Iterator[SessionOpening]:
+        """Have it noted meanwhile when such a session would be ended."""
+        one = SessionOpening(principal, client)
         self._opening.add(one)
         try:
             yield one
         finally:
             self._opening.discard(one)
 
-    def end_opening(self, users: Collection[str]) -> None:
-        """Have no session of these users come to be that is being opened."""
+    def end_opening(self, is_over: IsOver) -> None:
+        """Have no session come to be that is being opened, and for which that is so."""
         for one in self._opening:
-            one.ended = one.ended or not one.users.isdisjoint(users)
+            one.ended = one.ended or is_over(one.principal, one.client)
 
     def add(self, key: K, session: S) -> None:
         """Register a session that has its place."""
@@ -135,6 +139,24 @@ class EndpointSessions(ABC, Generic[K, S]):
             await asyncio.sleep(pause)
             await self.expire()
 
+    async def admit(self, principal: Principal, client: Client) -> Principal:
+        """Return for whom a session is opened. Raises AuthenticationFailed, and has recorded it."""
+        try:
+            return self._dependencies.identity.admit(principal, client)
+        except AuthenticationFailed as fault:
+            await self.recorder.record(
+                audit_records.security,
+                principal,
+                action="session_refused",
+                reason=fault.message,
+                client=client,
+            )
+            raise
+
+    def follow_login(self, session: S, principal: Principal, client: Client) -> None:
+        """Have a session judge by the groups and attributes of its user's last login, or those of now."""
+        session.renew_principal(self._dependencies.identity.current(principal, client))
+
     def list_open(self) -> list[S]:
         return self._registry.all()
 
@@ -150,15 +172,11 @@ class EndpointSessions(ABC, Generic[K, S]):
         """Return for how many seconds nobody has asked a session for anything."""
         return max(0.0, self._clock() - session.used_at)
 
-    async def end_of(self, users: Collection[str], reason: str, *, by: str) -> int:
-        """End the sessions of users, record it, and return how many there were; none that is being opened
-        comes to be."""
-        self._registry.end_opening(users)
-        ended = [
-            session
-            for session in self._registry.all()
-            if session.principal.user in users or session.client.real_user in users
-        ]
+    async def end_where(self, is_over: IsOver, reason: str, *, by: str) -> int:
+        """End the sessions for which that is so, record it, and return how many there were. None that is
+        being opened comes to be."""
+        self._registry.end_opening(is_over)
+        ended = [one for one in self._registry.all() if is_over(one.principal, one.client)]
         await self._close_all(ended, reason)
         for session in ended:
             await self.recorder.record(

@@ -32,6 +32,7 @@ from gateway.settings.section import (
     Seconds,
     Secret,
     Section,
+    VaultSettings,
 )
 
 
@@ -443,6 +444,7 @@ class Settings(Section):
     jobs: JobsSettings = JobsSettings()
     sessions: SessionSettings = SessionSettings()
     logins: LoginSettings = LoginSettings()
+    vault: VaultSettings | None = None
     connections: ConnectionSettings = ConnectionSettings()
     logging: LogSettings = LogSettings()
 

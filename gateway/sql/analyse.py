@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gateway.algebra.findings import ColumnFindings
 from gateway.algebra.nodes import Expression, NamedCall, OneRow, Projection, RelationNode
 from gateway.algebra.resolve import TooMuch
 from gateway.algebra.spark import lower_expression, relation_of
 from gateway.algebra.usage import (
     LITERAL_FUNCTIONS,
-    ColumnFindings,
     StoredTable,
     Unclear,
     Unfound,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.algebra.findings import ColumnFindings
 from gateway.algebra.nodes import (
     Alias,
     ColumnAliases,
@@ -22,7 +23,7 @@ from gateway.algebra.nodes import (
     SubqueryAlias,
     WindowCall,
 )
-from gateway.algebra.usage import GUESSED, ColumnFindings, StoredTable, Unclear, Unfound, UsageDomain
+from gateway.algebra.usage import GUESSED, StoredTable, Unclear, Unfound, UsageDomain
 from gateway.model.catalog import TableName
 from gateway.model.reading import Span
 

@@ -97,6 +97,36 @@ def test_what_a_removed_user_has_open_ends(gateway: RunningGateway, zoe: str) ->
         assert "invalid user name" in refused(lambda: spark.sql("SELECT 1").collect())
 
 
+@pytest.mark.in_turn(4, place=1)
+def test_a_session_ends_with_its_token_and_others_go_on(gateway: RunningGateway, zoe: str) -> None:
+    """A token for one endpoint is refused at others; what was opened by it ends when it is revoked."""
+
+    def token(*options: str) -> str:
+        made = gateway.sluice("users", "token", zoe, "--json", *options)
+        assert made.returncode == 0, made
+        return str(json.loads(made.stdout)["token"])
+
+    elsewhere = token("--endpoint", "connect")
+    assert "not for this endpoint" in refused(lambda: connect(gateway.host, gateway.port, zoe, elsewhere))
+    secret = token("--endpoint", "thrift", "--purpose", "billing")
+    connection = connect(gateway.host, gateway.port, zoe, secret)
+    with open_thrift(gateway, zoe) as other:
+        try:
+            connection.cursor().execute(SLOW, async_=True)
+            assert len(sessions_of(gateway, zoe)) == 2
+            assert gateway.sluice("users", "revoke", zoe, secret.split("_")[1]).returncode == 0
+            assert len(sessions_of(gateway, zoe)) == 1
+            assert "TSocket read 0 bytes" in refused(lambda: connection.cursor().execute("SELECT 1"))
+        finally:
+            connection._transport.close()
+        cursor = other.cursor()
+        cursor.execute("SELECT 1")
+        assert cursor.fetchall() == [(1,)]
+    recorded = json.loads(gateway.sluice("audit", "search", "--user", zoe, "--json").stdout)
+    (ended,) = [one["event"] for one in recorded if one["event"]["kind"] == "session_ended"]
+    assert (ended["reason"], ended["token"]) == ("the token was revoked or has expired", secret.split("_")[1])
+
+
 @pytest.mark.parametrize("by_cookie", in_turn([False, True], 2))
 def test_what_a_removed_user_has_open_over_http_ends(
     gateway: RunningGateway, zoe: str, by_cookie: bool

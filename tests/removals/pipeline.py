@@ -930,6 +930,12 @@ REMOVALS = (
         "immediate-into-query", "EXECUTE IMMEDIATE … INTO takes a query", Never(), "pipeline.test_own_names"
     ),
     Removal(
+        "metric-view-functions",
+        "metric views call functions by their whole names",
+        DropOperand(1),
+        "pipeline.test_metrics",
+    ),
+    Removal(
         "execute-short-function",
         "functions by short names want execute",
         Deleted(),

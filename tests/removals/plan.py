@@ -373,7 +373,7 @@ REMOVALS = (
     Removal(
         "plan-field-name",
         "a field is shown with its struct in the name of a column",
-        Never(),
+        Becomes("meaning[1][-1]"),
         "plan.test_lineage",
     ),
     Removal(

@@ -463,13 +463,15 @@ async def test_sessions_of_a_user_are_listed_and_ended_with_what_runs_in_them() 
 
 
 async def test_a_removed_user_has_no_session_and_no_connection() -> None:
-    world, closed = World(), list[str]()
+    world, closed = World(), list[bool]()
     every = OpenSessions()
     every.add(world.sessions)
-    every.add_connections(closed.extend, lambda: 0)
+    acting = replace(CLIENT, real_user="bob")
+    others = (BOB, CLIENT), (ALICE, CLIENT), (ALICE, acting)
+    every.add_connections(lambda is_over: closed.extend(is_over(*one) for one in others), lambda: 0)
     await open_session(world)
     await every.end_removed_users(["bob"])
-    assert closed == ["bob"]
+    assert closed == [True, False, True]
     assert every.list_sessions() == []
     assert [event.body.get("by") for event in world.ledger.of("session_ended")] == [None]
 
