@@ -6,14 +6,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from gateway.model.catalog import (
-    CatalogSnapshot,
-    Column,
-    Table,
-    TableKind,
-    TableName,
-    quote_parts,
-)
+from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName, quote_parts
 from gateway.model.context import AccessContext
 from gateway.model.decision import ColumnMask, Decision, Obligation
 from gateway.model.files import SESSION_CATALOG
