@@ -58,7 +58,7 @@ _ACTIONS: Final = {
 }
 """Actions of MERGE, as Spark's parser calls them."""
 
-Texts = Iterable[tuple[LineageText | None, frozenset[str]]]
+ReadTexts = Iterable[tuple[LineageText | None, frozenset[str]]]
 """SQL within a plan, None where Spark's parser does not read it; and the names in it that stand for relations
 of the plan."""
 
@@ -102,8 +102,8 @@ class PlanLineageWalk:
     def __init__(
         self,
         reading: PlanReading,
-        statements: Texts,
-        expressions: Texts,
+        statements: ReadTexts,
+        expressions: ReadTexts,
         names: Names,
         kept: Mapping[str, StatementLineage],
         extraction: Extraction,
