@@ -261,8 +261,8 @@ class PlanLineageWalk:
         """Return rows that are written in the place of those of a table for which a condition holds."""
 
         def followed() -> RelationRows:
-            on = OpaqueExpression((self.lowering.expressions.lower(condition),))
-            return trace_replace_where(self.domain, self._place_target(table), on, rows, NameScope())
+            on = self.lowering.expressions.lower(condition)
+            return trace_replace_where(self.domain, self._place_target(table), (on,), rows, NameScope())
 
         return self.follow(followed)
 
