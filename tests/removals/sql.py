@@ -560,7 +560,7 @@ REMOVALS = (
         "function-full-name",
         "persistent functions are named in full",
         DropOperand(1, 4),
-        "pipeline.test_pipeline",
+        "pipeline.test_metrics",
     ),
     Removal(
         "execute-persistent-function",
