@@ -58,9 +58,9 @@ user is: Spark runs it without asking again, whoever calls. Functions of databas
 that Spark finds them by; who may not execute one is told that there is none. Who may replace a function
 that a policy calls changes what the policy says.
 
-Spark keeps the body of a function in each session that has called it, with or without a gateway: there
-the old one runs after `CREATE OR REPLACE FUNCTION`, and after dropping and creating it, too. For all open
-sessions to have another body at once, in a mask above all, give the function another name.
+Spark keeps the body of a function in each session that has called it, with or without a gateway: there the
+old one runs after `CREATE OR REPLACE FUNCTION`, and after dropping and creating it, too. For all sessions to
+have another body at once, in a mask above all, give the function another name.
 
 Functions of classes and jars are code, and are refused.
 """
