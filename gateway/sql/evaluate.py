@@ -534,10 +534,9 @@ def metadata_of(reading: Reading, names: Names) -> tuple[tuple[Relation, Metadat
     """Return the metadata tables that are read."""
     found = []
     for relation in reading.relations:
-        if relation.role is RelationRole.SCAN:
-            meant = names.metadata_table(relation.parts)
-            if meant is not None:
-                found.append((relation, meant))
+        meant = names.metadata_table(relation.parts) if relation.role is RelationRole.SCAN else None
+        if meant is not None:
+            found.append((relation, meant))
     return tuple(found)
 
 
