@@ -23,6 +23,9 @@ COLUMNS = {
     "c": "i w",
 }
 
+STRUCT = "struct<f:int,g:struct<h:int>,k:int>"
+"""What columns called `s` are."""
+
 
 def table(name: str) -> TableName:
     return TableName("spark_catalog", "hr", name)
@@ -37,7 +40,9 @@ async def answer(reader: ReaderPool, sql: str, columns: dict[str, str] | None = 
     for relation in reading.relations:
         if relation.role is RelationRole.SCAN:
             name = relation.parts[-1].lower()
-            its = tuple(Column(name=c, type="int") for c in known.get(name, "").split())
+            its = tuple(
+                Column(name=c, type=STRUCT if c == "s" else "int") for c in known.get(name, "").split()
+            )
             scans.append(
                 ScannedTable(
                     parts=relation.parts,
