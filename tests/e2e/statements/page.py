@@ -59,10 +59,54 @@ that Spark finds them by; who may not execute one is told that there is none. Wh
 that a policy calls changes what the policy says.
 
 Spark keeps the body of a function in each session that has called it, with or without a gateway: there the
-old one runs after `CREATE OR REPLACE FUNCTION`, and after dropping and creating it, too. For all open sessions
-to have another body at once, in a mask above all, give the function another name.
+old one runs after `CREATE OR REPLACE FUNCTION`, and after dropping and creating it, too. For all sessions to
+have another body at once, in a mask above all, give the function another name.
 
 Functions of classes and jars are code, and are refused.
+"""
+
+FILES = """
+## Files by their path
+
+``SELECT … FROM parquet.`/path` `` (also orc, avro, csv, json, text and delta), a temporary view `USING`
+one of them with a `path`, `LOCATION`, `SET LOCATION`, `INSERT OVERWRITE DIRECTORY … USING`, `LOAD DATA`,
+`ADD FILE` and a DataFrame's `load` and `save` want `read` or `write` on the url. A path is written in
+full: relative ones, `..`, wildcards and versions (`@v1`) are refused. Persistent views read none.
+
+Files of a table are the table. Where a path is at, in or around the location of a table of Spark's
+session catalog, one also needs `select` on all of it, without masks and row filters, and to write there
+`insert` and `delete`. Percent-encoding, case, schemes of the same store and links of local directories
+are looked through; what could be the same counts as the same. Locations are those of the last 30 seconds,
+and of now where a statement through this gateway changed names of the database. Files of the gateway, and
+the warehouses of the catalogs in its settings, are not read by path. Not seen are partitions that lie
+elsewhere than their table. A temporary view over files is judged when it is made: files of a table that
+comes there later are read through it.
+
+`input_file_name()` and its likes answer over tables of which one may see everything, and over files.
+
+## Programs
+
+`SELECT TRANSFORM … USING`, `MAP` and `REDUCE` want `create` and `execute` on the udf
+`system.session.transform`: the program runs on the executors, with their rights. It gets masked values of
+the rows that a filter leaves.
+
+## Under masks and filters
+
+`UPDATE` and `DELETE` with `WHERE` change those rows of Delta and Iceberg tables that the user sees, if
+the statement uses no masked column, subquery or lambda function: the condition is asked of no hidden row.
+Rows may be changed so that the user no longer sees them, as in Ranger. Other formats, `MERGE` and other
+statements are refused.
+
+`EXPLAIN`, `EXPLAIN EXTENDED` and `EXPLAIN FORMATTED` show the plan with NULL for masked columns and
+without the filter, so that it has no values of policies. It names the directory of the table. Plans with
+statistics or code, over views with obligations and over tables with hidden columns are refused, and those
+of DataFrames.
+
+## Properties and options
+
+A table of parquet, orc, avro, csv, json, text or Delta takes any property that none of these formats, and
+no catalog or store, reads (`team.lead`). Of other formats, and where CREATE TABLE names none, it takes
+those on a list and `meta.…`, `tag.…`, `user.…`. Options are on a list.
 """
 
 SETTINGS = """
@@ -81,7 +125,7 @@ Nobody sets what shapes how statements are read. It has these values:
 
 def page() -> str:
     """Return the page as Markdown."""
-    return PREFACE + "".join((*_settings(), *_refused()))
+    return PREFACE + FILES + "".join((*_settings(), *_refused()))
 
 
 def _settings() -> Iterator[str]:
