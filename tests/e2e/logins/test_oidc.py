@@ -24,6 +24,7 @@ from tests.e2e.running import until
 from tests.frontends.listening import Gateway
 from tests.frontends.test_clients import answers, in_thread
 from tests.frontends.test_thrift_http import listening as http_listening
+from tests.speed import patience
 
 pytestmark = pytest.mark.logins
 CLAIMS = {"preferred_username": "eva", "groups": ["analysts"], "office": {"site": "B"}}
@@ -89,7 +90,7 @@ class Provider:
 
     def _post(self, url: str, form: dict[str, str]) -> Any:
         try:
-            return self._http.open(Request(url, urlencode(form).encode()), timeout=20)
+            return self._http.open(Request(url, urlencode(form).encode()), timeout=patience(20))
         except HTTPError as answer:
             if answer.code not in (302, 303):
                 raise
