@@ -342,6 +342,8 @@ class Findings:
     written."""
     rewritten: tuple[RewrittenText, ...] = ()
     """The texts in it in which something was replaced."""
+    names_until_end: bool = False
+    """Whether Spark looks up its names for as long as it runs, as it does those of a script."""
     definers: frozenset[Principal] = frozenset()
     """The definers of views whose access it rests on, as they were when it was judged."""
     definition: Definition | None = None

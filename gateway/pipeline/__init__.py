@@ -38,6 +38,7 @@ from gateway.pipeline.judging import (
     reject_names_below_table,
     settle_effects,
 )
+from gateway.pipeline.scripts import govern_script, is_script
 from gateway.pipeline.seeing import TextScope
 from gateway.pipeline.texts import govern
 from gateway.reader.port import ReaderPort
@@ -92,7 +93,10 @@ async def judge(
 
 async def _judge_text(statement: Statement, judging: Judging) -> Verdict | NeedsCatalog:
     snapshot = judging.snapshot
-    outcome = await govern(statement.text, statement.context, judging, TextScope(alone=True))
+    if await is_script(statement.text, judging):
+        outcome = await govern_script(statement.text, statement.context, judging)
+    else:
+        outcome = await govern(statement.text, statement.context, judging, TextScope(alone=True))
     if isinstance(outcome, NeedsCatalog):
         return outcome
     if isinstance(outcome, Refusal):
