@@ -54,7 +54,7 @@ from gateway.sql.function_calls import execute_on, find_short_function
 from gateway.sql.function_commands import body_refusal
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
-from gateway.sql.required import Unsupported, join
+from gateway.sql.required import FunctionBody, Unsupported, join
 from gateway.sql.spark_errors import build_unbound_parameter_refusal, build_unknown_function_refusal
 
 
@@ -177,6 +177,7 @@ async def _conditions_read(prepared: Prepared, judging: Judging) -> Prepared | R
 
 async def _bodies_read(prepared: Prepared, judging: Judging) -> Prepared | Refusal | Unsupported:
     """Read the texts that Spark keeps of a function: a call of it is not judged by what is in them."""
+    bodies: list[FunctionBody] = []
     for body in prepared.required.bodies:
         reader = judging.reader
         reading = await (
@@ -191,7 +192,11 @@ async def _bodies_read(prepared: Prepared, judging: Judging) -> Prepared | Refus
         for one in (refusal, required):
             if isinstance(one, Unsupported):
                 return one
-    return prepared
+        reads = any(one.role is RelationRole.SCAN for one in reading.relations)
+        bodies.append(replace(body, reads=reads))
+    return (
+        replace(prepared, required=replace(prepared.required, bodies=tuple(bodies))) if bodies else prepared
+    )
 
 
 def _classify(
