@@ -26,7 +26,7 @@ from gateway.model.catalog import (
     quote,
     split_name,
 )
-from gateway.model.definers import definer_of
+from gateway.model.definers import definer_in_comment, definer_of
 from gateway.model.reading_settings import PARSER_SETTINGS
 from gateway.model.table_formats import KEY_PROPERTIES
 from gateway.sql.metric_views import METRIC_VIEW, UnreadMetrics, metric_view

@@ -1,8 +1,8 @@
 """What the bodies of SQL functions read: judged when one is made, by the access of who makes it, and whenever
 it is called, as the text of a view is (docs/adr/0016).
 
-Spark keeps the body as a text and runs that, whoever calls. So names in it are written in full when it is made,
-and a call passes where what would stand in the body for the caller is the body itself.
+Spark keeps the body as a text and runs that, whoever calls. So names in it are written in full when it is
+made, and a call passes where what would stand in the body for the caller is the body itself.
 """
 
 from __future__ import annotations
@@ -186,8 +186,10 @@ async def _judge_body(table: Table, view: ViewBody, reads: ReadViews) -> Judging
         return _without_place(body)
     if old := reads.not_of_this_moment(body.listed):
         return NeedsCatalog(old, promotes=False, anew=True)
-    # RULE (function-body-guarded, function-barrier)
-    if write_nested_text(replace(body, listed=frozenset())) is not None or body.moves or body.lends_to:
+    guarded = write_nested_text(replace(body, listed=frozenset())) is not None  # RULE (function-body-guarded)
+    # Conditions on its rows would go below what hides others of them.
+    lends = view.is_table and bool(body.lends_to)  # RULE (function-barrier)
+    if guarded or lends or body.moves:
         return not_governable(
             Unsupported(
                 f"the function {table.name} reads what is masked, filtered or hidden for you, and Spark runs "

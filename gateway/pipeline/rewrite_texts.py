@@ -364,7 +364,7 @@ class _Text:
         """Return the text with all that was found out about it."""
         prepared, sources, metrics, placed = self.prepared, guards.sources, guards.metrics, guards.placed
         bodies = sources.inside
-        # Of the body of a function that is made nothing is shown, and nothing of it is laid on what is stored.
+        # The body of a function that is made is stored without masks and filters.
         kept = () if made is None else (replace(made.body, scans=_without_obligations(made.body.scans)),)
         found = self._findings(guards, written).merge((*bodies, *kept))
         return RewrittenStatement(

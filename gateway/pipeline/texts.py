@@ -194,9 +194,7 @@ async def _bodies_read(prepared: Prepared, judging: Judging) -> Prepared | Refus
                 return one
         reads = any(one.role is RelationRole.SCAN for one in reading.relations)
         bodies.append(replace(body, reads=reads))
-    return (
-        replace(prepared, required=replace(prepared.required, bodies=tuple(bodies))) if bodies else prepared
-    )
+    return replace(prepared, required=replace(prepared.required, bodies=tuple(bodies)))
 
 
 def _classify(

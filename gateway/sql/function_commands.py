@@ -156,9 +156,8 @@ def body_refusal(body: FunctionBody, reading: Reading) -> Unsupported | None:
     """Say why a text of a function may not be kept, of what its classification leaves open."""
     parameters = body.kind in ("parameters", "returned")
     if parameters and any(one.role is not RelationRole.TARGET for one in reading.relations):
-        return Unsupported(
-            "what a parameter is by default may read no table"
-        )  # RULE (function-defaults-read)
+        # RULE (function-defaults-read)
+        return Unsupported("what a parameter is by default may read no table")
     commands = [one.node for one in reading.commands]
     if commands != (["CreateTable"] if parameters else []):
         return Unsupported("the body of a SQL function is a query or an expression")
