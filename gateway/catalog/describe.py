@@ -364,7 +364,9 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
 _BODY = "Body:"
 _CLASS = "Class:"
 _COMMENT = "Comment:"
-_PARAMETER = re.compile(r"(\w+)\s+([\w<>,:() ]+?)(?:\s+DEFAULT\b.*|\s+'.*)?", re.ASCII | re.DOTALL)
+_PARAMETER = re.compile(
+    r"(\w+)\s+((?:[\w<>,: ]|\([\d, ]*\))+?)(?:\s+DEFAULT\b.*|\s+'.*)?", re.ASCII | re.DOTALL
+)
 _INPUT = "Input"
 _DEFAULT = re.compile(r"\bDEFAULT\b(.*)", re.IGNORECASE | re.DOTALL)
 

@@ -53,16 +53,16 @@ async def judge_made(prepared: Prepared, judging: Judging) -> MadeFunction | Not
     """Judge the body of a function that a statement makes; None when that reads nothing."""
     bodies = {one.kind: one for one in prepared.required.bodies}
     kept = bodies.get("query") or bodies.get("expression")
-    command = next((one for one in prepared.reading.commands if "isTableFunc" in one.fields), None)
-    if kept is None or command is None or not kept.reads:
+    if kept is None or not kept.reads:
         return None
+    command = next((one for one in prepared.reading.commands if "isTableFunc" in one.fields), None)
     told = bodies.get("parameters")
     reading = None if told is None else await judging.reader.read(told.text)
-    parameters = () if told is None else None
-    if isinstance(reading, Reading):
-        parameters = list_parameters(reading)
+    read = list_parameters(reading) if isinstance(reading, Reading) else None
+    parameters = () if told is None else read
     name = prepared.required.pins[0].table if prepared.required.pins else None
-    if name is None or parameters is None:  # RULE (temporary-function-tables)
+    # RULE (temporary-function-tables)
+    if name is None or parameters is None or command is None:
         return not_governable(
             Unsupported(
                 "the body of a temporary function reads no table, and the parameters of one that does have "
@@ -103,6 +103,9 @@ def _refuse_kept(text: str, outcome: RewrittenStatement, judging: Judging) -> Re
     if outcome.temp_views_read or variable is not None:  # RULE (function-of-session)
         what = "a temporary view" if variable is None else f"the word `{variable}`, a variable of the session"
         return not_governable(Unsupported(f"the body of a function has {what}"))
+    if outcome.hides_columns:  # RULE (function-hidden-columns)
+        why = "the body of a function reads a table with columns that you may not select; make a view of it"
+        return not_governable(Unsupported(why))
     denied = deny_show_only(outcome.scans, (), judging)  # RULE (function-show-only)
     return None if denied is None else access_denied(denied, judging.evaluation())
 

@@ -26,6 +26,7 @@ from gateway.model.reading import (
     RelationRole,
     Script,
     ScriptPart,
+    Span,
 )
 from gateway.model.reading_settings import VARIABLES_MARK
 from gateway.model.statement import (
@@ -40,6 +41,7 @@ from gateway.model.statement import (
     SetVariables,
 )
 from gateway.pipeline.immediate import ROOT as IMMEDIATE
+from gateway.pipeline.immediate import write_known_names
 from gateway.pipeline.judging import (
     Judging,
     JudgingOutcome,
@@ -50,6 +52,7 @@ from gateway.pipeline.judging import (
     settle_effects,
 )
 from gateway.pipeline.seeing import TextScope
+from gateway.sql.functions import GENERATORS
 from gateway.sql.names import Names
 from gateway.sql.required import Required, Unsupported
 from gateway.sql.variable_commands import list_declared, list_targets
@@ -59,7 +62,12 @@ MAX_PARTS = 200
 MAX_BLANKS = 8_000_000
 """Characters that all parts have together, with what is blanked out in front of each."""
 _PASSES = (CatalogChanged, DeclareVariables, SetVariables)
+_NAMING = frozenset({"Generate", "Pivot", "Unpivot"})
+"""What gives columns names by itself."""
 _WORD = re.compile(r"\w+")
+_SET_VARIABLE = re.compile(r"\ASET\s+VAR(?:IABLE)?\b", re.IGNORECASE)
+_INTO = re.compile(r"\ASET VARIABLE \(.*?\) = \(", re.DOTALL)
+"""What EXECUTE IMMEDIATE … INTO becomes: its variables may be the script's."""
 _ALONE = (
     "it changes the session's database, temporary views, functions or settings, and so what names behind it "
     "mean; send it by itself"
@@ -84,8 +92,6 @@ async def govern_script(text: str, context: SessionContext, judging: Judging) ->
     parts: list[_Part] = []
     for told in script.parts:
         part = _Part(text, told)
-        if not told.alone:  # RULE (script-part-alone)
-            return part.refuse("means something else within the script than by itself; send it by itself")
         answer = await judging.reader.read(part.judged)
         parts.append(replace(part, reading=answer) if isinstance(answer, Reading) else part)
     return await _Script(text, script, parts, context, judging).govern()
@@ -119,6 +125,12 @@ class _Part:
     def runs_text(self) -> bool:
         return self.reading is not None and self.reading.root == IMMEDIATE
 
+    def explain_strange(self) -> Refusal:
+        """Say why what is not the same by itself cannot pass."""
+        if self.reading is not None and self.reading.identifiers:
+            return self.refuse("has a name in IDENTIFIER(…) that is not known before it runs")
+        return self.refuse("means something else within the script than by itself; send it by itself")
+
     def refuse(self, why: str) -> Refusal:
         return not_governable(Unsupported(f"the statement in line {self.line} of the script {why}"))
 
@@ -135,8 +147,10 @@ class _JudgedPart:
         """What stands in the script for it, as Spark gets that."""
         told, text = self.part.told, self.outcome.text
         if self.part.runs_text:
-            return text.strip().removesuffix(";")
-        return text[told.span.start if told.cut == 0 else self.part.begins :]
+            # In a script SET is of variables, and does not say so.
+            return _SET_VARIABLE.sub("SET ", text.strip().removesuffix(";"))
+        kept = self.part.script[told.span.start : told.span.start + told.cut]
+        return f"{kept}{text[self.part.begins + len(told.lead) :]}"
 
     def list_changes(self) -> Iterator[tuple[int, int, int]]:
         """Yield what was replaced in the script, by places in it."""
@@ -162,6 +176,14 @@ class _Script:
         if isinstance(loops, NeedsCatalog):
             return loops
         judging, context = self._bind(loops)
+        for part in self.parts:
+            if not part.told.alone:  # RULE (script-part-alone)
+                named = self._write_known_names(context)
+                return (
+                    part.explain_strange()
+                    if named is None
+                    else await govern_script(named, self.context, self.judging)
+                )
         local = context.variables - self.context.variables | loops
         needed: list[NeedsCatalog] = []
         found: list[_JudgedPart] = []
@@ -184,6 +206,18 @@ class _Script:
         unproved = await self._prove(written, found)
         return unproved or self._rewrite(written, found)
 
+    def _write_known_names(self, context: SessionContext) -> str | None:
+        """Return the script with the strings of variables in IDENTIFIER clauses, where they do not change;
+        None where there are none."""
+        written = self.text
+        for part in sorted(self.parts, key=lambda one: one.told.span.start, reverse=True):
+            reading, span = part.reading, part.told.span
+            if reading is not None and reading.identifiers and part.told.cut == 0:
+                named = write_known_names(part.judged, reading, context)
+                if named is not None:
+                    written = f"{written[: span.start]}{named[span.start :]}{written[span.end :]}"
+        return None if written == self.text else written
+
     # -- variables ---------------------------------------------------------------------------------------
 
     def _list_loop_variables(self) -> frozenset[str] | NeedsCatalog:
@@ -197,12 +231,13 @@ class _Script:
             reading = part.reading
             if part.told.kind != "query" or reading is None:
                 continue
-            found.update(word.lower() for word in _WORD.findall(part.told.span.of(self.text)))
             tree = reading.tree
             found.update(("?",) if tree is None else (name.lower() for name in _list_parts(tree)))
+            if any(function.parts[-1].lower() in GENERATORS for function in reading.functions):
+                found.add("?")
             if not any(column.star for column in reading.columns):
                 continue
-            if any(function.table_valued for function in reading.functions) or "Generate" in reading.nodes:
+            if any(function.table_valued for function in reading.functions) or reading.nodes & _NAMING:
                 found.add("?")
             for relation in reading.relations:
                 if relation.role is RelationRole.CTE:
@@ -260,7 +295,10 @@ class _Script:
             and script.skeleton == self.script.skeleton
             and [one.kind for one in script.parts] == [part.told.kind for part in self.parts]
             and all(one.alone for one in script.parts)
-            and [one.span.of(written) for one in script.parts] == [one.written for one in judged]
+            and all(
+                _is_all_of(one.written, told.span, written)
+                for one, told in zip(judged, script.parts, strict=True)
+            )
         )
         if holds:
             return None
@@ -348,7 +386,8 @@ def _refuse_alone(judged: Iterable[_JudgedPart], local: frozenset[str]) -> Refus
             return part.refuse("may not stand in one: its answer is filtered; send it by itself")
         if required.cached is not None or required.explains:
             return part.refuse("may not stand in one; send it by itself")
-        words = {word.lower() for word in _WORD.findall(one.written)} if part.runs_text else set()
+        text = _INTO.sub("", outcome.text) if part.runs_text else ""
+        words = {word.lower() for word in _WORD.findall(text)}
         if words & local:  # RULE (script-immediate-variables)
             return part.refuse(
                 f"runs a text with the word `{min(words & local)}`, which is a variable of the script and "
@@ -384,6 +423,12 @@ def _write(text: str, judged: Iterable[_JudgedPart]) -> str:
         end = "\n" if one.part.runs_text else ""
         text = f"{text[: span.start]}{one.written}{end}{text[span.end :]}"
     return text
+
+
+def _is_all_of(part: str, span: Span, script: str) -> bool:
+    """Whether a part is what stands in a place of a script; a comment may follow there."""
+    rest = part[span.end - span.start :].strip()
+    return script.startswith(part, span.start) and (not rest or rest.startswith(("--", "/*")))
 
 
 def _list_catalog_effects(outcome: RewrittenStatement) -> Iterator[CatalogChanged]:

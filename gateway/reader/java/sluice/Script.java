@@ -28,7 +28,7 @@ final class Script {
     private static final List STRUCTURE = Arrays.asList(new Object[] {
         "CompoundBody", "IfElseStatement", "WhileStatement", "RepeatStatement", "LoopStatement", "ForStatement",
         "SearchedCaseStatement", "SimpleCaseStatement", "LeaveStatement", "IterateStatement", "ExceptionHandler",
-        "ExceptionHandlerTriggers", "ErrorCondition", "OpenCursor", "FetchCursor", "CloseCursor",
+        "ErrorCondition", "OpenCursor", "FetchCursor", "CloseCursor",
     });
     private static final List CURSORS =
         Arrays.asList(new Object[] {"DeclareCursor", "OpenCursor", "FetchCursor", "CloseCursor"});
@@ -39,6 +39,10 @@ final class Script {
     /** Blocks and loops without a label get one by chance, another one each time. */
     private static final Pattern CHANCE =
         Pattern.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}");
+    private static final Pattern HANDLER =
+        Pattern.compile("DECLARE\\s+\\w+\\s+HANDLER\\b", Pattern.CASE_INSENSITIVE);
+    private static final Pattern WORD = Pattern.compile("\\w+|\\(");
+    private static final int MAX_WORDS = 32;
     private static final String SELECT = "SELECT ";
 
     private final ParsedText parsed;
@@ -88,9 +92,30 @@ final class Script {
             note("expression", value, value, role, repeats);
         } else if (value instanceof scala.Product) {
             visitNode((scala.Product) value, role, repeats);
+        } else if (ScalaValues.name(value).equals("ExceptionHandlerTriggers")) {
+            noteTriggers(value);
         } else {
             strange.add(ScalaValues.name(value));
         }
+    }
+
+    /** What a handler is for: conditions, SQLSTATEs, and two that are for all of a kind. */
+    private void noteTriggers(Object triggers) {
+        StringBuilder says = new StringBuilder("triggers");
+        String[] kinds = {"conditions", "sqlStates", "sqlException", "notFound"};
+        for (int i = 0; i < kinds.length; i++) {
+            Object held = ScalaValues.callOr(triggers, kinds[i], null);
+            if (held == null) {
+                strange.add("a handler for something else");
+            } else if (held instanceof scala.collection.Iterable) {
+                List names = ScalaValues.strings(((scala.collection.Iterable) held).toSeq());
+                java.util.Collections.sort(names);
+                says.append(' ').append(names);
+            } else {
+                says.append(' ').append(held);
+            }
+        }
+        hole(triggers, says.toString());
     }
 
     private void visitAll(List values, String role, boolean repeats) {
@@ -153,6 +178,11 @@ final class Script {
             return;
         }
         String text = parsed.slice(span.start, span.end);
+        int begins = kind.equals("statement") && repeats ? beginOfHandled(text, plan) : 0;
+        if (begins > 0) {
+            span = new ParsedText.Span(span.start + text.codePointCount(0, begins), span.end);
+            text = text.substring(begins);
+        }
         String lead = "";
         int cut = 0;
         boolean alone;
@@ -193,6 +223,24 @@ final class Script {
             }
         }
         hole(cursor, rest.toString());
+    }
+
+    /** Where in the text of a handler its one statement begins; 0 where the text is the statement's. */
+    private static int beginOfHandled(String text, Object plan) {
+        Matcher word = HANDLER.matcher(text);
+        if (!word.lookingAt()) {
+            return 0;
+        }
+        Matcher begins = WORD.matcher(text);
+        int at = word.end();
+        for (int i = 0; i < MAX_WORDS && begins.find(at); i++) {
+            String rest = text.substring(begins.start());
+            if (isPlan(rest, plan) || (rest.length() > 3 && isPlan("SET VAR" + rest.substring(3), plan))) {
+                return begins.start();
+            }
+            at = begins.end();
+        }
+        return 0;
     }
 
     private void put(String kind, ParsedText.Span span, String lead, int cut, boolean alone, boolean repeats) {

@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.expressions.Concat;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -102,7 +103,7 @@ final class WrittenNames {
             if (constant != null) {
                 return built(named, "planBuilder", constant, "children");
             }
-        } else if ("UnresolvedInsert".equals(ScalaValues.name(node))) {
+        } else if (node instanceof LogicalPlan && "UnresolvedInsert".equals(ScalaValues.name(node))) {
             return inserted(node);
         }
         return node;
