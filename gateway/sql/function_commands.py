@@ -16,12 +16,14 @@ from gateway.model.files import SESSION_CATALOG
 from gateway.model.handles import HandleKind, SparkHandle, functions_called
 from gateway.model.reading import Reading, RelationRole, Span
 from gateway.model.resource import Resource
-from gateway.model.statement import CatalogChanged, DropFunction, RegisterCode
+from gateway.model.statement import CatalogChanged, DropFunction, MakeFunction, RegisterCode
 from gateway.sql.functions import BUILTIN_NAMES
 from gateway.sql.names import Ungovernable
 from gateway.sql.required import FunctionBody, NamespacePin, Privilege, Required, Unsupported
 from gateway.sql.scope import CannotClassify, CommandScope, name_parts
 
+_TABLE: Final = "TABLE"
+"""What a table function gives, where its columns are those of its query."""
 _PLAIN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _LANGUAGES: Final = ("LanguageSQL", "")
 
@@ -35,6 +37,7 @@ def create(scope: CommandScope) -> Required:
     if pin.table.catalog.lower() != SESSION_CATALOG:
         raise CannotClassify(f"functions are made in the catalog {SESSION_CATALOG} alone")
     made = Resource.udf(pin.table.catalog, pin.table.database, pin.table.table)
+    function = replace(pin.table, version=FUNCTION)
     required = [Privilege(made, "create")]  # RULE (create-function-privilege)
     if scope.flag("replace"):
         required.append(Privilege(made, "drop"))  # RULE (replace-function-drops)
@@ -42,7 +45,10 @@ def create(scope: CommandScope) -> Required:
         privileges=tuple(required),
         pins=(pin,),
         bodies=_bodies(scope),
-        effects=(CatalogChanged((replace(pin.table, version=FUNCTION),)),),
+        # Where there is one, nothing is made, and the session may know another one by the name.
+        effects=(CatalogChanged((function,)),)
+        if scope.flag("ignoreIfExists")
+        else (CatalogChanged((function,)), MakeFunction(function)),
     )
 
 
@@ -146,7 +152,7 @@ def _bodies(scope: CommandScope) -> tuple[FunctionBody, ...]:
     if parameters is not None:
         found.append(FunctionBody(f"CREATE TABLE t ({parameters})", "parameters"))
     returned = scope.text("returnTypeText")
-    if returned:
+    if returned and returned.upper() != _TABLE:
         columns = returned if scope.flag("isTableFunc") else f"x {returned}"
         found.append(FunctionBody(f"CREATE TABLE t ({columns})", "returned"))
     return tuple(found)
