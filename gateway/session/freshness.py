@@ -22,7 +22,8 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.session.failures import StatementFailed, StatementRefused
-from gateway.session.session import CachedRelation, JudgedStatement, NameResolution, TempView
+from gateway.session.judged import JudgedStatement
+from gateway.session.session import CachedRelation, NameResolution, TempView
 from gateway.session.view_rules import (
     as_made,
     explain_ended_view,
