@@ -323,6 +323,8 @@ class ScriptPart:
     """Whether the part, standing alone, is what it is in the script."""
     repeats: bool
     """Whether it may run more than once, or after what stands behind it: within a loop or a handler."""
+    loops: tuple[int, ...] = ()
+    """The queries of the FOR loops that it is in the body of: in there their columns are variables."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -141,6 +141,8 @@ class _JudgedPart:
 
     part: _Part
     outcome: RewrittenStatement
+    local: frozenset[str]
+    """The script's variables in its place."""
 
     @property
     def written(self) -> str:
@@ -175,31 +177,32 @@ class _Script:
         loops = self._list_loop_variables()
         if isinstance(loops, NeedsCatalog):
             return loops
-        judging, context = self._bind(loops)
+        around = self._bind(frozenset().union(*loops.values()))
         for part in self.parts:
             if not part.told.alone:  # RULE (script-part-alone)
-                named = self._write_known_names(context)
+                named = self._write_known_names(around)
                 return (
                     part.explain_strange()
                     if named is None
                     else await govern_script(named, self.context, self.judging)
                 )
-        local = context.variables - self.context.variables | loops
         needed: list[NeedsCatalog] = []
         found: list[_JudgedPart] = []
         for part in self.parts:
             kind = part.told.kind
             scope = TextScope(commands=kind == "statement", arguments=kind == "cursor", alone=True)
+            within = part.told.loops  # RULE (for-columns-variables)
+            context, judging = self._within_loops(around, frozenset().union(*(loops[one] for one in within)))
             outcome = await judging.govern(part.judged, context, judging, scope)
             if isinstance(outcome, NeedsCatalog):
                 needed.append(outcome)
             elif isinstance(outcome, Refusal):
                 return _refuse(part, outcome, found)
             else:
-                found.append(_JudgedPart(part, outcome))
+                found.append(_JudgedPart(part, outcome, context.variables - self.context.variables))
         if needed:
             return _merge_needed(needed)
-        refusal = _refuse_alone(found, local) or _refuse_changes(found)
+        refusal = _refuse_alone(found) or _refuse_changes(found)
         if refusal is not None:
             return refusal
         written = _write(self.text, found)
@@ -220,26 +223,28 @@ class _Script:
 
     # -- variables ---------------------------------------------------------------------------------------
 
-    def _list_loop_variables(self) -> frozenset[str] | NeedsCatalog:
-        """Return every word (lower case) that the column of a FOR loop may be called: in the loop it is a
-        variable. `?`: not all of them are known."""
-        found: set[str] = set()
+    def _list_loop_variables(self) -> dict[int, frozenset[str]] | NeedsCatalog:
+        """Return for each query of a FOR loop, by its number, every word (lower case) that a column of it may
+        be called: in the loop it is a variable. `?`: not all of them are known."""
+        loops: dict[int, frozenset[str]] = {}
         unknown: list[TableName] = []
         catalog = self.judging.snapshot.catalog
         names = Names(self.context, catalog.catalogs, catalog.sources, catalog.listed)
-        for part in self.parts:
+        for number, part in enumerate(self.parts):
+            if part.told.kind != "query":
+                continue
             reading = part.reading
-            if part.told.kind != "query" or reading is None:
+            tree = None if reading is None else reading.tree
+            if reading is None or tree is None:
+                loops[number] = frozenset({"?"})
                 continue
-            tree = reading.tree
-            found.update(("?",) if tree is None else (name.lower() for name in _list_parts(tree)))
-            if any(function.parts[-1].lower() in GENERATORS for function in reading.functions):
+            found = {name.lower() for name in _list_parts(tree)}
+            star = any(column.star for column in reading.columns)
+            makes = any(function.parts[-1].lower() in GENERATORS for function in reading.functions)
+            tabled = any(function.table_valued for function in reading.functions)
+            if makes or (star and (tabled or reading.nodes & _NAMING)):
                 found.add("?")
-            if not any(column.star for column in reading.columns):
-                continue
-            if any(function.table_valued for function in reading.functions) or reading.nodes & _NAMING:
-                found.add("?")
-            for relation in reading.relations:
+            for relation in reading.relations if star else ():
                 if relation.role is RelationRole.CTE:
                     continue
                 name = names.table(relation.parts)
@@ -247,29 +252,35 @@ class _Script:
                 if isinstance(name, TableName) and not catalog.knows(name.fold()):
                     unknown.append(name.fold())
                 found.update(("?",) if table is None else (one.name.lower() for one in table.columns))
-        return NeedsCatalog(tuple(unknown)) if unknown else frozenset(found)
+            loops[number] = frozenset(found)
+        return NeedsCatalog(tuple(unknown)) if unknown else loops
 
-    def _bind(self, loops: frozenset[str]) -> tuple[Judging, SessionContext]:
-        """Return how parts are judged: with the script's variables, and the strings that do not change."""
+    def _bind(self, loops: frozenset[str]) -> SessionContext:
+        """Return how names are found outside of loops: the script's variables, and the strings of those that
+        do not change."""
         context, targets = self.context, self._list_targets()
         declared = [one for part in self.parts if part.reading for one in list_declared(part.reading)]
         names = [name for name, _ in declared]
-        local = loops.union(names)
-        known = {(name, value) for name, value in context.known_values if name not in local | targets}
+        changing = targets | loops
+        known = {(name, value) for name, value in context.known_values if name not in changing.union(names)}
         # RULE (script-constant-variables)
         known |= {
             (name, value)
             for name, value in declared
             if value is not None
             and names.count(name) == 1
-            and not {name, "?"} & (targets | context.variables | loops)
+            and not {name, "?"} & (changing | context.variables)
         }
         # RULE (script-variables-known)
-        variables = context.variables | local
-        settings = context.settings | ({VARIABLES_MARK} if "?" in loops else frozenset())
-        context = replace(context, variables=variables, known_values=frozenset(known), settings=settings)
+        variables = context.variables.union(names)
+        return replace(context, variables=variables, known_values=frozenset(known))
+
+    def _within_loops(self, around: SessionContext, loops: frozenset[str]) -> tuple[SessionContext, Judging]:
+        """Return how a part is judged in whose place these words may be variables, too."""
+        variables = around.variables | loops
+        settings = around.settings | ({VARIABLES_MARK} if "?" in loops else frozenset())
         judging = replace(self.judging, variables=variables, settings=settings, bodies={}, narrowed=[])
-        return judging, context
+        return replace(around, variables=variables, settings=settings), judging
 
     def _list_targets(self) -> frozenset[str]:
         """Return the variables (lower case) that something in the script gives a value."""
@@ -375,7 +386,7 @@ def _refuse(part: _Part, refusal: Refusal, judged: Iterable[_JudgedPart]) -> Ref
     return replace(refusal, message=f"{refusal.message} (line {part.line} of the script)")
 
 
-def _refuse_alone(judged: Iterable[_JudgedPart], local: frozenset[str]) -> Refusal | None:
+def _refuse_alone(judged: Iterable[_JudgedPart]) -> Refusal | None:
     """Refuse what changes the session, whose answer is filtered, or what would find the script's
     variables."""
     for one in judged:
@@ -388,9 +399,9 @@ def _refuse_alone(judged: Iterable[_JudgedPart], local: frozenset[str]) -> Refus
             return part.refuse("may not stand in one; send it by itself")
         text = _INTO.sub("", outcome.text) if part.runs_text else ""
         words = {word.lower() for word in _WORD.findall(text)}
-        if words & local:  # RULE (script-immediate-variables)
+        if words & one.local:  # RULE (script-immediate-variables)
             return part.refuse(
-                f"runs a text with the word `{min(words & local)}`, which is a variable of the script and "
+                f"runs a text with the word `{min(words & one.local)}`, which is a variable of the script and "
                 "not of the text; give the variable another name"
             )
     return None

@@ -116,6 +116,7 @@ def script_of(reply: JsonReply) -> Script | NotRead | None:
                 cut=part["cut"],
                 alone=part["alone"],
                 repeats=part["repeats"],
+                loops=tuple(part["loops"]),
             )
             for part in reply["parts"]
         ),

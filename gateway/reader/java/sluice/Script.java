@@ -50,6 +50,8 @@ final class Script {
     /** Name parts of the variables that FETCH writes to. */
     private final List targets = new ArrayList();
     private final List strange = new ArrayList();
+    /** The queries of the FOR loops around what is visited, as numbers of parts. */
+    private List loops = new ArrayList();
     private final IdentityHashMap holes = new IdentityHashMap();
 
     private Script(ParsedText parsed) {
@@ -145,6 +147,10 @@ final class Script {
             strange.add(name);
             return;
         }
+        if (name.equals("ForStatement")) {
+            visitFor(node);
+            return;
+        }
         boolean within = repeats || REPEATING.contains(name);
         boolean cursor = CURSORS.contains(name);
         for (int i = 0; i < node.productArity(); i++) {
@@ -157,6 +163,27 @@ final class Script {
                 visit(node.productElement(i), ScalaValues.elementName(node, i), within);
             }
         }
+    }
+
+    /** The columns of a loop's query are variables in its body, and nowhere else. */
+    private void visitFor(scala.Product loop) {
+        List around = loops;
+        int query = parts.size();
+        for (int i = 0; i < loop.productArity(); i++) {
+            String element = ScalaValues.elementName(loop, i);
+            if (element.equals("query")) {
+                visit(loop.productElement(i), element, true);
+                loops = new ArrayList(around);
+                loops.add(Integer.valueOf(query));
+            }
+        }
+        for (int i = 0; i < loop.productArity(); i++) {
+            String element = ScalaValues.elementName(loop, i);
+            if (!element.equals("query")) {
+                visit(loop.productElement(i), element, true);
+            }
+        }
+        loops = around;
     }
 
     private void noteTargets(Object held) {
@@ -251,6 +278,7 @@ final class Script {
         part.put("cut", Integer.valueOf(cut));
         part.put("alone", Boolean.valueOf(alone));
         part.put("repeats", Boolean.valueOf(repeats));
+        part.put("loops", loops);
         parts.add(part);
     }
 
