@@ -401,8 +401,8 @@ def _refuse_alone(judged: Iterable[_JudgedPart]) -> Refusal | None:
         words = {word.lower() for word in _WORD.findall(text)}
         if words & one.local:  # RULE (script-immediate-variables)
             return part.refuse(
-                f"runs a text with the word `{min(words & one.local)}`, which is a variable of the script and "
-                "not of the text; give the variable another name"
+                f"runs a text with the word `{min(words & one.local)}`, which is a variable of the script "
+                "and not of the text; give the variable another name"
             )
     return None
 
