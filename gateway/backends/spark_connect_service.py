@@ -60,7 +60,7 @@ class SparkConnectService:
         async with self._slots:
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    if sql.startswith(OF_FUNCTIONS):  # RULE (functions-told-anew-connect)
+                    if sql.startswith(OF_FUNCTIONS):
                         return await self._in_a_new_session(sql)
                     if before:
                         await self._rows(before)

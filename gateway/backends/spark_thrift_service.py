@@ -67,7 +67,7 @@ class SparkThriftService:
         longer than `max_rows`.
         """
         async with self._slots:
-            if sql.startswith(OF_FUNCTIONS):  # RULE (functions-told-anew)
+            if sql.startswith(OF_FUNCTIONS):
                 rows = await self._in_a_new_session(sql)
             else:
                 rows = await self._on(await self._session(), sql, before, after)

@@ -73,8 +73,8 @@ async def judge_made(prepared: Prepared, judging: Judging) -> MadeFunction | Not
     whole = write_whole_body(kept.text, parameters, name.table, is_table=is_table)
     scope = TextScope(commands=False)
     context = prepared.names.context
-    outcome = await judging.govern(whole.text, context, judging, scope)  # RULE (function-maker-access)
-    if not isinstance(outcome, RewrittenStatement):
+    outcome = await judging.govern(whole.text, context, judging, scope)
+    if not isinstance(outcome, RewrittenStatement):  # RULE (function-maker-access)
         return _without_place(outcome)
     found = _refuse_kept(kept.text, outcome, judging)
     if found is not None:
@@ -106,7 +106,7 @@ def _refuse_kept(text: str, outcome: RewrittenStatement, judging: Judging) -> Re
     if outcome.hides_columns:  # RULE (function-hidden-columns)
         why = "the body of a function reads a table with columns that you may not select; make a view of it"
         return not_governable(Unsupported(why))
-    denied = deny_show_only(outcome.scans, (), judging)  # RULE (function-show-only)
+    denied = deny_show_only(outcome.scans, (), judging)
     return None if denied is None else access_denied(denied, judging.evaluation())
 
 
@@ -173,6 +173,7 @@ async def judge_called(
     found: dict[TableName, RewrittenStatement] = {}
     for name in dict.fromkeys(called):
         table = reads.judging.snapshot.catalog.table(name)
+        # RULE (function-body-judged)
         if table is None or table.view is None or table.view.definer is None:
             continue  # an operator vouches for it
         body = await _judge_body(table, table.view, reads)
@@ -184,7 +185,7 @@ async def judge_called(
 
 async def _judge_body(table: Table, view: ViewBody, reads: ReadViews) -> JudgingOutcome:
     whole = write_whole_body(view.text, view.parameters, table.name.table, is_table=view.is_table)
-    body = await reads.body_of_function(table, whole.text)  # RULE (function-body-judged)
+    body = await reads.body_of_function(table, whole.text)
     if not isinstance(body, RewrittenStatement):
         return _without_place(body)
     if old := reads.not_of_this_moment(body.listed):

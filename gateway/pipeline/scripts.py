@@ -325,6 +325,7 @@ class _Script:
     def _rewrite(self, written: str, judged: Sequence[_JudgedPart]) -> RewrittenStatement:
         outcomes = [one.outcome for one in judged]
         changes = tuple(sorted(change for one in judged for change in one.list_changes()))
+        shows_errors = all(one.shows_errors for one in outcomes)  # RULE (script-errors)
         varying = (one.uncacheable_reason for one in outcomes if one.uncacheable_reason)
         found = Findings(
             readers_agree=_all_agree([one.readers_agree for one in outcomes]),
@@ -332,7 +333,7 @@ class _Script:
             uncacheable_reason=next(varying, ""),
             hides_columns=any(one.hides_columns for one in outcomes),
             hides_target=any(one.hides_target for one in outcomes),
-            shows_errors=all(one.shows_errors for one in outcomes),  # RULE (script-errors)
+            shows_errors=shows_errors,
             missing=tuple(dict.fromkeys(pair for one in outcomes for pair in one.missing)),
             rewritten=(RewrittenText(original=self.text, forwarded=written, changes=changes),)
             if written != self.text
@@ -391,8 +392,8 @@ def _refuse_alone(judged: Iterable[_JudgedPart]) -> Refusal | None:
     variables."""
     for one in judged:
         part, outcome, required = one.part, one.outcome, one.outcome.required
-        if any(not isinstance(effect, _PASSES) for effect in required.effects):
-            return part.refuse(f"may not stand in one: {_ALONE}")  # RULE (script-effects)
+        if any(not isinstance(effect, _PASSES) for effect in required.effects):  # RULE (script-effects)
+            return part.refuse(f"may not stand in one: {_ALONE}")
         if outcome.answer is not RELAY or outcome.definition is not None:  # RULE (script-answers)
             return part.refuse("may not stand in one: its answer is filtered; send it by itself")
         if required.cached is not None or required.explains:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
+from typing import Any
 
+import pytest
+from pyspark.sql.connect import functions as F  # noqa: N812  as everybody calls them
+
+from gateway.model.reading import Script, Span
 from gateway.model.statement import Cleared, Refused, SetVariables
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import World
@@ -250,3 +255,49 @@ async def test_over_spark_connect_a_script_is_judged_the_same(lab: Lab) -> None:
             assert FILTER.encode() in verdict.forwarded_plan
             assert verdict.names_until_end
             assert not verdict.read_only
+
+
+class _Otherwise:
+    """The parser, that says otherwise of scripts."""
+
+    def __init__(self, reader: ReaderPool, first: dict[str, Any], then: dict[str, Any] | None = None) -> None:
+        self._reader, self._changes = reader, [first, first, then or first]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    async def read_script(self, text: str) -> Any:
+        found = await self._reader.read_script(text)
+        assert isinstance(found, Script)
+        changed = self._changes.pop(0) if len(self._changes) > 1 else self._changes[0]
+        parts = tuple(replace(part, **changed.get("part", {})) for part in found.parts)
+        return replace(found, parts=parts, **{k: v for k, v in changed.items() if k != "part"})
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "why"),
+    [
+        ({"strange": ("CallStatement",)}, None, "could not be read"),
+        ({"part": {"alone": False}}, None, "means something else"),
+        ({}, {"skeleton": "another"}, "could not prove"),
+        ({}, {"strange": ("CallStatement",)}, "could not prove"),
+        ({}, {"part": {"alone": False}}, "could not prove"),
+        ({}, {"part": {"kind": "query"}}, "could not prove"),
+        ({}, {"part": {"span": Span(0, 5)}}, "could not prove"),
+    ],
+)
+async def test_what_is_not_proved_is_refused(
+    lab: Lab, first: dict[str, Any], then: dict[str, Any] | None, why: str
+) -> None:
+    other = Lab(WORLD, _Otherwise(lab.reader, first, then))  # type: ignore[arg-type]
+    assert why in (await other.refused(script("SELECT id FROM filtered;"))).message
+
+
+async def test_a_plan_with_a_script_is_proved_and_has_no_arguments(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = script("SELECT id FROM spark_catalog.lab.filtered;")
+    given = sql_command(sql(text, x=F.lit(1)))
+    assert isinstance(await WORLD.judge_plan(given, lab.reader, user="ann"), Refused)
+    monkeypatch.setattr("gateway.pipeline.plan_scripts.prove_plan", lambda *_: "another plan")
+    assert isinstance(await WORLD.judge_plan(sql_command(sql(text)), lab.reader, user="ann"), Refused)

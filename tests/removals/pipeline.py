@@ -924,4 +924,58 @@ REMOVALS = (
         Never(),
         "pipeline.test_own_names",
     ),
+    # Scripts
+    Removal("script-known-parts", "a script has parts that are known", Never(), "pipeline.test_scripts"),
+    Removal("script-part-alone", "a part is by itself what it is there", Never(), "pipeline.test_scripts"),
+    Removal("for-columns-variables", "loops have variables", Becomes("()"), "pipeline.test_scripts"),
+    Removal(
+        "script-constant-variables",
+        "constant strings are known",
+        Deleted(),
+        "pipeline.test_scripts",
+    ),
+    Removal(
+        "script-variables-known",
+        "no word of a policy is a variable of a script",
+        Becomes("context.variables"),
+        "pipeline.test_scripts",
+    ),
+    Removal("script-effects", "nothing in a script changes its names", Never(), "pipeline.test_scripts"),
+    Removal("script-answers", "answers in scripts are not filtered", Never(), "pipeline.test_scripts"),
+    Removal(
+        "script-immediate-variables",
+        "a text has variables of its own",
+        Never(),
+        "pipeline.test_scripts",
+    ),
+    Removal("script-names-stay", "a script reads nothing that it changes", Never(), "pipeline.test_scripts"),
+    Removal("script-changes-once", "nothing is changed in a loop", Never(), "pipeline.test_scripts"),
+    Removal("script-proof", "a script is proved", Becomes("True"), "pipeline.test_scripts"),
+    Removal("script-errors", "errors in scripts tell no values", Becomes("True"), "pipeline.test_scripts"),
+    Removal("script-session-variables", "variables that a script sets", Never(), "pipeline.test_scripts"),
+    Removal("plan-script-alone", "a script has no arguments", Never(), "pipeline.test_scripts"),
+    Removal("plan-script-proof", "a plan with a script is proved", Never(), "pipeline.test_scripts"),
+    # Functions whose bodies read tables
+    Removal(
+        "temporary-function-tables", "temporary ones read none", Never(), "pipeline.test_function_bodies"
+    ),
+    Removal("function-maker-access", "who makes one may read", Never(), "pipeline.test_function_bodies"),
+    Removal("function-of-session", "no session is kept", Never(), "pipeline.test_function_bodies"),
+    Removal("function-hidden-columns", "no hidden columns", Never(), "pipeline.test_function_bodies"),
+    Removal("function-whole-names", "names in bodies are whole", Never(), "pipeline.test_function_bodies"),
+    Removal("function-body-proof", "a body is proved", Never(), "pipeline.test_function_bodies"),
+    Removal("function-definer", "a function has a definer", Becomes("''"), "pipeline.test_function_bodies"),
+    Removal("function-body-judged", "bodies are judged", Always(), "pipeline.test_function_bodies"),
+    Removal(
+        "function-body-guarded",
+        "no body goes past policies",
+        Becomes("False"),
+        "pipeline.test_function_bodies",
+    ),
+    Removal(
+        "function-barrier",
+        "hidden rows stay hidden",
+        Becomes("False"),
+        "pipeline.test_function_bodies",
+    ),
 )
