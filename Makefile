@@ -234,7 +234,7 @@ programs-test: $(STAMP)
 # python-ldap and gssapi are built here: they need a C compiler and the headers of libldap, libsasl2 and libkrb5, the
 # tests slapd, krb5kdc and kadmin.local. PyHive and impyla have their tickets from `kerberos`.
 $(LOGINS_STAMP): pyproject.toml | $(STAMP)
-	@$(PY) -m pip install -q --disable-pip-version-check "kerberos>=1.3,<2" \
+	@$(PY) -m pip install -q --disable-pip-version-check "kerberos>=1.3,<2" "oidc-provider-mock>=0.3,<0.5" \
 	  $$(sed -n 's/^\(ldap\|kerberos\) = \["\(.*\)"\]/\2/p' pyproject.toml)
 	@touch $@
 

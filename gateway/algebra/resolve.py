@@ -28,13 +28,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Generic, Protocol, assert_never
+from typing import Any, Final, Generic, Never
 
+from gateway.algebra.domain import Domain
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
-    Aliases,
-    Cast,
     ChangedColumns,
     ColumnAliases,
     DroppedColumns,
@@ -53,6 +52,7 @@ from gateway.algebra.nodes import (
     OpaqueExpression,
     OpaqueRelation,
     Pass,
+    Pivot,
     Projection,
     RelationNode,
     RenamedColumns,
@@ -62,6 +62,7 @@ from gateway.algebra.nodes import (
     Subquery,
     SubqueryAlias,
     TableFunction,
+    Unpivot,
     WindowCall,
     With,
     WithColumns,
@@ -81,53 +82,18 @@ from gateway.algebra.scope import (
     scope_of,
     star_columns,
 )
-from gateway.algebra.walking import names_in
+from gateway.algebra.walking import infer_name, list_asked, list_column_names, list_given
 from gateway.model.reading import Span
 
 MAX_STEPS: Final = 300_000
 """Columns and expressions that are looked at, about a tenth of a second of it."""
 
 
+_Inputs = Sequence[RelationColumns[V]]
+
+
 class TooMuch(Exception):
     """A query whose columns cannot be followed in a reasonable time."""
-
-
-class Domain(Protocol[V]):
-    """What is asked about a query, by values of its columns and expressions."""
-
-    def scan(self, scan: NamedScan) -> Iterable[tuple[str, V]] | None:
-        """Return a stored relation's columns, None where they are not known."""
-
-    def column(self, column: NamedColumn, answer: NameAnswer[V], scope: NameScope[V]) -> V:
-        """Return what a reference is worth."""
-
-    def compute(self, expression: Expression, operands: Sequence[V]) -> V:
-        """Return what an expression makes of its operands."""
-
-    def query(self, query: Subquery, scope: NameScope[V]) -> V:
-        """Return what a query within an expression is worth."""
-
-    def expand(
-        self, star: Star, shown: Sequence[RelationColumn[V]], scope: NameScope[V]
-    ) -> Sequence[RelationColumn[V]]:
-        """Look at the columns that a star in a select list shows; return these as they are above it."""
-
-    def star(self, star: Star, shown: Sequence[RelationColumn[V]], scope: NameScope[V]) -> V:
-        """Return what a star within an expression is worth, which stands for these columns."""
-
-    def variable(self) -> V:
-        """Return what a variable of a lambda function is worth."""
-
-    def item(self, item: Expression, value: V) -> V:
-        """Return what an item of a select list gives."""
-
-    def merge(self, values: Sequence[V]) -> V:
-        """Return what a column is that may have any of several values."""
-
-    def decide(
-        self, relation: RelationNode, inputs: Sequence[RelationColumns[V]], scope: NameScope[V]
-    ) -> Sequence[RelationColumns[V]]:
-        """Look at what a relation does with its inputs; return these as they are below it. The names stay."""
 
 
 @dataclass(slots=True)
@@ -145,6 +111,15 @@ class Resolver(Generic[V]):
     """What stored relations are called in full, by their places; of others only what is written is known."""
     by_plan: Mapping[int, Sequence[RelationNode]] = field(default_factory=dict)
     """The relations of a plan by their ids, which references may say. Without any these say nothing."""
+    flat: bool = False
+    """Whether all that the domain asks of an expression are the values that it is made of, however deep, and
+    what an opaque one is."""
+    unnamed: Callable[[Expression, V, NameScope[V]], Sequence[RelationColumn[V]] | None] | None = None
+    """What an item of a select list without an alias shows, where a domain knows it; None: nothing does."""
+    complete: Callable[..., RelationColumns[V]] | None = None
+    """Given a relation, its inputs and its columns, what a domain knows these to be. None: just these."""
+    again: Callable[[RelationColumns[V]], RelationColumns[V]] | None = None
+    """What a common table expression that reads itself has of its rounds before; None: all that it made."""
     max_steps: int = MAX_STEPS
     steps: int = 0
     _known: dict[int, RelationColumns[V]] = field(default_factory=dict)
@@ -167,25 +142,27 @@ class Resolver(Generic[V]):
 
     def relation(self, relation: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
         """Return the columns of a relation, without recursion over those that it reads."""
+        known = self._known
+        if (columns := known.get(id(relation))) is not None:
+            return columns
         order: list[RelationNode] = []
         waiting = [relation]
         while waiting:
             one = waiting.pop()
-            if id(one) in self._known:
+            if id(one) in known:
                 continue
             order.append(one)
-            match one:
-                case With():
-                    pass  # its query stands within
-                case Join(lateral=True):
-                    waiting.append(one.left)
-                case _:
-                    waiting += one.inputs
+            if isinstance(one, With):
+                continue  # its query stands within
+            if isinstance(one, Join) and one.lateral:
+                waiting.append(one.left)
+            else:
+                waiting += one.inputs
         for one in reversed(order):
-            if id(one) not in self._known:
-                found = self._known[id(one)] = self._relation(one, scope)
-                self.step(1 + len(found.columns))
-        return self._known[id(relation)]
+            if id(one) not in known:
+                columns = known[id(one)] = self._relation(one, scope)
+                self.step(1 + len(columns.columns))
+        return known[id(relation)]
 
     def within(self, relation: With, scope: NameScope[V]) -> NameScope[V]:
         """Return the scope of a query with common table expressions; none is known to itself."""
@@ -207,13 +184,15 @@ class Resolver(Generic[V]):
             body = body.input
         if isinstance(body, SetOperation):
             known = self.relation(body.inputs[0], scope)
-            names = _column_names(definition)
+            names = list_column_names(definition)
             if names and len(names) == len(known.columns):
                 pairs = zip(names, known.columns, strict=True)
                 columns = tuple([RelationColumn(one.lower(), column.value) for one, column in pairs])
                 known = RelationColumns(columns, known.open)
         while True:
-            ctes = {**scope.ctes} if known is None else {**scope.ctes, name: known}
+            ctes = {**scope.ctes}
+            if known is not None:
+                ctes[name] = known if self.again is None else self.again(known)
             with self.aside():  # what was found in a round does not hold in the next
                 found = self.relation(definition, NameScope(ctes, scope.levels))
             shown = found.with_name(frozenset())
@@ -223,29 +202,56 @@ class Resolver(Generic[V]):
 
     def value(self, expression: Expression, scope: NameScope[V]) -> V:
         """Return what an expression is worth, without recursion over what it is made of."""
-        if not expression.operands:
-            return self._value(expression, (), scope)
+        if self.flat:
+            return self._flat_value(expression, scope)
         order: list[tuple[Expression, int]] = []
         waiting = [expression]
         while waiting:
             one = waiting.pop()
-            operands: Sequence[Expression] = one.operands
-            match one:
-                case Subquery() | Lambda():
-                    operands = ()
-                case WindowCall():
-                    operands = (*one.function.operands, *one.keys)
+            if type(one) in _ON_THEIR_OWN:
+                order.append((one, 0))
+                continue
+            operands = one.operands
+            if isinstance(one, WindowCall):
+                operands = (*one.function.operands, *one.keys)
             order.append((one, len(operands)))
             waiting += operands
+        self.step(len(order))
         values: list[V] = []
         for one, count in reversed(order):
-            made = values[len(values) - count :]
-            del values[len(values) - count :]
+            if not count:
+                values.append(self._value(one, (), scope))
+                continue
+            made = values[-count:]
+            del values[-count:]
             values.append(self._value(one, made, scope))
         return values[0]
 
+    def _flat_value(self, root: Expression, scope: NameScope[V]) -> V:
+        """Return the same, computed at once of all that an expression is made of."""
+        while isinstance(root, Alias):
+            root = root.operand
+        values: list[V] = []
+        waiting: list[Expression] = [root]
+        steps = 0
+        while waiting:
+            one = waiting.pop()
+            steps += 1
+            kind = type(one)
+            if kind is Literal:
+                continue
+            if kind in _ALONE:
+                values.append(self._value(one, (), scope))
+            elif isinstance(one, OpaqueExpression) and one is not root:
+                self.domain.compute(one, ())
+            if isinstance(one, WindowCall):
+                waiting += (*one.function.operands, *one.keys)
+            elif kind not in _ON_THEIR_OWN:
+                waiting += one.operands
+        self.step(steps)
+        return values[0] if type(root) in _ALONE else self.domain.compute(root, values)
+
     def _value(self, expression: Expression, operands: Sequence[V], scope: NameScope[V]) -> V:
-        self.step()
         match expression:
             case NamedColumn():
                 self.step()
@@ -258,10 +264,7 @@ class Resolver(Generic[V]):
                 self.step(len(shown))
                 return self.domain.star(expression, shown, scope)
             case Lambda():
-                names = [
-                    RelationColumn(name.lower(), self.domain.variable()) for name in expression.variables
-                ]
-                body = self.value(expression.body, scope.bind_variables(RelationColumns(tuple(names))))
+                body = self.value(expression.body, scope.bind_variables(self.list_made(expression.variables)))
                 return self.domain.compute(expression, [body])
         return self.domain.compute(expression, operands)
 
@@ -269,7 +272,7 @@ class Resolver(Generic[V]):
         """Return what a reference means: a DataFrame's own column is one of its relation's."""
         if column.plan_id is None or not self.by_plan:
             return scope.resolve(column.parts)
-        relations = self._of_plan(column.plan_id)
+        relations = self.list_of_plan(column.plan_id)
         self.step(len(relations))
         found = [scope_of(one).resolve(column.parts) for one in relations]
         sure = [one for one in found if not isinstance(one, UnknownName)]
@@ -291,7 +294,7 @@ class Resolver(Generic[V]):
     def tiers(self, star: Star, scope: NameScope[V]) -> Sequence[RelationColumns[V]]:
         """Return what a star is of."""
         if star.plan_id is not None and self.by_plan:
-            return self._of_plan(star.plan_id)
+            return self.list_of_plan(star.plan_id)
         if star.qualifier:  # RULE (star-of-outer-query)
             qualifier = tuple([part.lower() for part in star.qualifier])
             for tiers in scope.levels:
@@ -299,57 +302,43 @@ class Resolver(Generic[V]):
                     return tiers
         return scope.levels[0] if scope.levels else ()
 
-    def _of_plan(self, plan_id: int) -> Sequence[RelationColumns[V]]:
+    def list_of_plan(self, plan_id: int) -> Sequence[RelationColumns[V]]:
         """Return the relations of an id, as far as they are below."""
         relations = self.by_plan.get(plan_id, ())
         return [self._known[id(one)] for one in relations if id(one) in self._known]
 
     def _relation(self, relation: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
-        match relation:
-            case NamedScan():
-                return self._scan(relation, scope)
-            case With():
-                return self.relation(relation.input, self.within(relation, scope))
-            case Join(lateral=True):
-                left = self.relation(relation.left, scope)
-                below = [left, self.relation(relation.right, scope.over(left))]
-            case _:
-                below = [self.relation(one, scope) for one in relation.inputs]
+        """Return the columns of a relation whose inputs are known, but for queries within it."""
+        if isinstance(relation, NamedScan):
+            found = self._scan(relation, scope)
+            return found if self.complete is None else self.complete(relation, (), found, scope)
+        if isinstance(relation, With):
+            return self.relation(relation.input, self.within(relation, scope))
+        if isinstance(relation, Join) and relation.lateral:
+            left = self._known[id(relation.left)]
+            below = [left, self.relation(relation.right, scope.over(left))]
+        else:
+            below = [self._known[id(one)] for one in relation.inputs]
         inputs = self.domain.decide(relation, below, scope)
-        match relation:
-            case OneRow():
-                return RelationColumns()
-            case InlineTable():
-                return RelationColumns(self._made(relation.names))
-            case Filter() | Pass():
-                return inputs[0]
-            case SubqueryAlias():
-                return inputs[0].with_name(frozenset({(relation.name.lower(),)}))
-            case ColumnAliases():
-                return self._rename_columns(relation, inputs[0])
-            case WithColumns():
-                return self._replace_columns(relation, inputs[0], scope)
-            case RenamedColumns():
-                return self._rename_some(relation, inputs[0])
-            case DroppedColumns():
-                return self._drop_columns(relation, inputs[0])
-            case ChangedColumns():
-                return self._change_columns(relation, inputs[0], scope)
-            case Projection() | Aggregate():
-                return self._list_columns(relation.items, inputs[0], scope)
-            case Generate():
-                return self._generate_columns(relation, inputs[0], scope)
-            case Join():
-                return self._join_columns(relation, inputs[0], inputs[1])
-            case SetOperation():
-                return self._set(relation, inputs)
-            case OpaqueRelation() | TableFunction():
-                return _UNLISTED
-        assert_never(relation)
+        found = _COLUMNS[type(relation)](self, relation, inputs, scope)
+        return found if self.complete is None else self.complete(relation, inputs, found, scope)
 
-    def _made(self, names: Iterable[str]) -> tuple[RelationColumn[V], ...]:
+    def list_made(self, names: Iterable[str]) -> RelationColumns[V]:
         """Return columns of which nothing but the names is known."""
-        return tuple([RelationColumn(name.lower(), self.domain.variable()) for name in names])
+        return RelationColumns(tuple([RelationColumn(one.lower(), self.domain.variable()) for one in names]))
+
+    # The columns of each relation: of its inputs, as the domain has them below it.
+
+    def _same(self, relation: RelationNode, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
+        return inputs[0]
+
+    def _alias(self, relation: SubqueryAlias, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
+        return inputs[0].with_name(frozenset({(relation.name.lower(),)}))
+
+    def _project(
+        self, relation: Projection | Aggregate, inputs: _Inputs[V], scope: NameScope[V]
+    ) -> RelationColumns[V]:
+        return self.list_columns(relation.items, inputs[0], scope)
 
     def _scan(self, scan: NamedScan, scope: NameScope[V]) -> RelationColumns[V]:
         named = self.full_names.get(scan.span, scan.parts) if scan.span is not None else scan.parts
@@ -369,13 +358,12 @@ class Resolver(Generic[V]):
         ]
         return RelationColumns(tuple(columns))
 
-    def _list_columns(
+    def list_columns(
         self, items: Sequence[Expression], below: RelationColumns[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
-        asked: set[str] = set()
-        if any(isinstance(item, Alias | Aliases) for item in items):
-            asked = {parts[0].lower() for item in items for parts in names_in(item)}
-        if not below.open:
+        """Return what a select list shows."""
+        asked = list_asked(items)
+        if asked and not below.open:
             asked -= {one.name for one in below.columns}
         columns: list[RelationColumn[V]] = []
         given: list[RelationColumn[V]] = []
@@ -389,22 +377,24 @@ class Resolver(Generic[V]):
                 else:
                     shown = [one for tier in tiers for one in star_columns(item, tier)]
                 self.step(len(shown))
-                columns += [one._replace(bare=True) for one in self.domain.expand(item, shown, here)]
+                expanded = self.domain.expand(item, shown, here)
+                columns += [one._replace(bare=True) for one in expanded]
                 # What has a qualifier that is none of a relation's is a column with fields.
-                unknown = bool(item.qualifier) and not shown
+                unknown = bool(item.qualifier) and not expanded
                 # RULE (star-of-plan)
                 unknown |= item.plan_id is not None and not self.by_plan
                 is_open |= unknown or any(tier.open for tier in tiers)
                 uncounted |= unknown or any(tier.uncounted for tier in tiers)
                 continue
             value = self.domain.item(item, self.value(item, here))
-            if isinstance(item, Alias | Aliases):
-                names = (item.name,) if isinstance(item, Alias) else item.names
-                made = [RelationColumn(name.lower(), value) for name in names]
+            if names := list_given(item):
+                made = [RelationColumn(name, value) for name in names]
                 columns += made
-                if any(one.name in asked for one in made):  # RULE (with-columns-lateral)
+                if asked and any(one.name in asked for one in made):  # RULE (with-columns-lateral)
                     given += made
                     here = scope.over(below, RelationColumns(tuple(given)))
+            elif self.unnamed is not None and (named := self.unnamed(item, value, here)) is not None:
+                columns += named
             elif isinstance(item, NamedColumn):
                 passed = below.find_columns(item.parts)
                 # RULE (list-keeps-relation-names)
@@ -431,18 +421,21 @@ class Resolver(Generic[V]):
         return found
 
     def _replace_columns(
-        self, relation: WithColumns, below: RelationColumns[V], scope: NameScope[V]
+        self, relation: WithColumns, inputs: _Inputs[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
-        made = {one.name: one for one in self._list_columns(relation.items, below, scope).columns}
-        shown = [one for one in below.columns if one.bare]
-        there = {one.name for one in shown}
-        columns = [made.get(one.name, one) for one in shown]
-        columns += [one for name, one in made.items() if name not in there]
+        (below,) = inputs
+        made = {one.name: one for one in self.list_columns(relation.items, below, scope).columns}
+        columns = [made.get(one.name, one) for one in below.columns if one.bare]
+        more = [one for one in made.values() if not below.find_columns((one.name,))]
+        columns += more
         # Of columns that are not known one may have the name.
-        uncounted = below.uncounted or (below.open and not made.keys() <= there)
+        uncounted = below.uncounted or (below.open and bool(more))
         return RelationColumns(tuple(columns), below.open, below.unlisted, uncounted)
 
-    def _rename_some(self, relation: RenamedColumns, below: RelationColumns[V]) -> RelationColumns[V]:
+    def _rename_some(
+        self, relation: RenamedColumns, inputs: _Inputs[V], scope: NameScope[V]
+    ) -> RelationColumns[V]:
+        (below,) = inputs
         columns = [one for one in below.columns if one.bare]
         for old, new in relation.names:
             self.step(len(columns))
@@ -452,7 +445,10 @@ class Resolver(Generic[V]):
             ]
         return RelationColumns(tuple(columns), below.open, below.unlisted, below.uncounted)
 
-    def _drop_columns(self, relation: DroppedColumns, below: RelationColumns[V]) -> RelationColumns[V]:
+    def _drop_columns(
+        self, relation: DroppedColumns, inputs: _Inputs[V], scope: NameScope[V]
+    ) -> RelationColumns[V]:
+        (below,) = inputs
         names = {name.lower() for name in relation.names}
         columns = [one for one in below.columns if not (one.bare and one.name in names)]
         for reference in relation.columns:
@@ -460,7 +456,7 @@ class Resolver(Generic[V]):
             parts = tuple([part.lower() for part in reference.parts])
             found = [one for one in columns if is_named(one, parts) and (one.bare or len(parts) > 1)]
             if reference.plan_id is not None:
-                theirs = [its for one in self._of_plan(reference.plan_id) for its in one.columns]
+                theirs = [its for one in self.list_of_plan(reference.plan_id) for its in one.columns]
                 same = [one for one in found if any(one is its for its in theirs)]
                 equal = [one for one in found if any(one.value == its.value for its in theirs)]
                 # Where it is not known which one is meant, all stay: what is left is read.
@@ -470,8 +466,9 @@ class Resolver(Generic[V]):
         return RelationColumns(tuple(columns), below.open, below.unlisted, uncounted)
 
     def _change_columns(
-        self, relation: ChangedColumns, below: RelationColumns[V], scope: NameScope[V]
+        self, relation: ChangedColumns, inputs: _Inputs[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
+        (below,) = inputs
         names = {one.parts[-1].lower() for one in relation.changed if isinstance(one, NamedColumn)}
         every = any(not isinstance(one, NamedColumn) for one in relation.changed)
         changed = OpaqueExpression(relation.changed, complete=True)
@@ -479,9 +476,12 @@ class Resolver(Generic[V]):
         columns = [one._replace(value=made) if every or one.name in names else one for one in below.columns]
         return RelationColumns(tuple(columns), below.open, below.unlisted, below.uncounted)
 
-    def _rename_columns(self, relation: ColumnAliases, below: RelationColumns[V]) -> RelationColumns[V]:
+    def _rename_columns(
+        self, relation: ColumnAliases, inputs: _Inputs[V], scope: NameScope[V]
+    ) -> RelationColumns[V]:
         """Spark takes a list that is as long as the columns are many, and no other: so where there are as
         many here, these are all."""
+        (below,) = inputs
         shown = [one for one in below.columns if one.bare]
         # RULE (places-of-all-columns)
         if self.only is not None or not len(relation.names) == len(shown) == len(below.columns):
@@ -490,19 +490,17 @@ class Resolver(Generic[V]):
         return RelationColumns(tuple([RelationColumn(name.lower(), one.value) for name, one in pairs]))
 
     def _generate_columns(
-        self, relation: Generate, below: RelationColumns[V], scope: NameScope[V]
+        self, relation: Generate, inputs: _Inputs[V], scope: NameScope[V]
     ) -> RelationColumns[V]:
+        (below,) = inputs
         value = self.value(relation.generator, scope.over(below))
         qualifiers = frozenset({(relation.alias.lower(),)})
         made = [RelationColumn(name.lower(), value, qualifiers) for name in relation.names]
         unlisted = frozenset() if made else qualifiers
         return below.beside(RelationColumns(tuple(made), not made, unlisted, not made))
 
-    def _join_columns(
-        self, join: Join, left: RelationColumns[V], right: RelationColumns[V]
-    ) -> RelationColumns[V]:
-        if join.kind in LEFT_ONLY:
-            return left
+    def _join_columns(self, join: Join, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
+        left, right = inputs
         both = left.beside(right)
         names: Sequence[str] = join.using
         if join.natural:
@@ -510,6 +508,10 @@ class Resolver(Generic[V]):
                 return _UNLISTED
             plain = {one.name for one in right.columns if one.bare}
             names = [one.name for one in left.columns if one.bare and one.name in plain]
+        if join.kind in LEFT_ONLY:  # RULE (join-keys-first)
+            keys = [one for name in names for one in left.find_columns((name,))]
+            rest = [one for one in left.columns if not any(one is key for key in keys)]
+            return replace(left, columns=(*keys, *rest))
         if not names:
             return both
         merged: list[RelationColumn[V]] = []
@@ -526,10 +528,11 @@ class Resolver(Generic[V]):
             guessed = any(one.guessed for one in (*ours, *theirs))
             merged.append(RelationColumn(name.lower(), value, guessed=guessed))
         folded = {one.name for one in merged}
-        rest = [one._replace(bare=one.bare and one.name not in folded) for one in both.columns]
+        hidden = [one._replace(bare=False) for key in merged for one in both.columns if one.name == key.name]
+        rest = [*hidden, *[one for one in both.columns if one.name not in folded]]
         return RelationColumns((*merged, *rest), both.open, both.unlisted, both.uncounted)
 
-    def _set(self, relation: SetOperation, inputs: Sequence[RelationColumns[V]]) -> RelationColumns[V]:
+    def _set(self, relation: SetOperation, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
         first, *others = [[one for one in side.columns if one.bare] for side in inputs]
         # With some columns left out, places say nothing; nor do they add a name.
         whole = self.only is None
@@ -554,22 +557,34 @@ class Resolver(Generic[V]):
 
 
 _UNLISTED: Final[RelationColumns[Any]] = RelationColumns(open=True, uncounted=True)
+# Called with a relation of their class only; a test compares them with the classes there are.
+RELATIONS: Final[
+    Mapping[type, Callable[[Resolver[Any], Never, _Inputs[Any], NameScope[Any]], RelationColumns[Any]]]
+] = {
+    Aggregate: Resolver._project,
+    ChangedColumns: Resolver._change_columns,
+    ColumnAliases: Resolver._rename_columns,
+    DroppedColumns: Resolver._drop_columns,
+    Filter: Resolver._same,
+    Generate: Resolver._generate_columns,
+    InlineTable: lambda resolver, relation, *_: resolver.list_made(relation.names),
+    Join: Resolver._join_columns,
+    OneRow: lambda *_: RelationColumns(),
+    OpaqueRelation: lambda *_: _UNLISTED,
+    Pass: Resolver._same,
+    Pivot: lambda *_: _UNLISTED,
+    Projection: Resolver._project,
+    RenamedColumns: Resolver._rename_some,
+    SetOperation: Resolver._set,
+    SubqueryAlias: Resolver._alias,
+    TableFunction: lambda *_: _UNLISTED,
+    Unpivot: lambda *_: _UNLISTED,
+    WithColumns: Resolver._replace_columns,
+}
+_COLUMNS: Final[Mapping[type, Callable[..., RelationColumns[Any]]]] = RELATIONS
+_ON_THEIR_OWN: Final = frozenset({Lambda, Literal, NamedColumn, Subquery})
+"""Expressions without operands, or with some that stand in a scope of their own."""
+_ALONE: Final = frozenset({Lambda, NamedColumn, Star, Subquery})
+"""Those that are worth something by themselves, and not by what they are made of."""
 LEFT_ONLY: Final = frozenset({JoinKind.LEFT_ANTI, JoinKind.LEFT_SEMI})
 """Joins that show the left side alone."""
-
-
-def _column_names(relation: RelationNode) -> Sequence[str]:
-    """Return the names that a definition gives its columns by their places."""
-    while isinstance(relation, SubqueryAlias):
-        relation = relation.input
-    return relation.names if isinstance(relation, ColumnAliases) else ()
-
-
-def infer_name(item: Expression) -> str:
-    """Return the plain name, lower case, that Spark may give to an item without one: that of the column which
-    a cast is of, or a literal's text. Those of calls and operators have other signs in them."""
-    if isinstance(item, Cast) and isinstance(item.operand, NamedColumn):
-        return item.operand.parts[-1].lower()
-    if isinstance(item, Literal):
-        return "null" if item.value is None else item.value.lower()
-    return ""

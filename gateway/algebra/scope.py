@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, NamedTuple, TypeVar
 
-from gateway.algebra.nodes import Star
+from gateway.algebra.nodes import Star, declare_value
 
 V = TypeVar("V")
 """What a domain knows of a column or an expression."""
@@ -26,7 +27,7 @@ class RelationColumn(NamedTuple, Generic[V]):
     """Whether the name is one that Spark may have given it: what else has that name may be meant."""
 
 
-@dataclass(frozen=True, slots=True)
+@declare_value
 class RelationColumns(Generic[V]):
     """The columns of a relation."""
 
@@ -37,23 +38,41 @@ class RelationColumns(Generic[V]):
     """The names of relations that have such others."""
     uncounted: bool = False
     """Whether there may be more than these, so that places say nothing."""
+    rows: object = field(default=None, compare=False)
+    """What a domain knows of the rows that they are in."""
 
-    _by_name: dict[str, list[RelationColumn[V]]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
+    _by_name: dict[str, RelationColumn[V]] | None = field(default=None, init=False, repr=False, compare=False)
+    """One of each name, once somebody has asked for one."""
+    _alike: dict[str, list[RelationColumn[V]]] | None = field(
+        default=None, init=False, repr=False, compare=False
     )
+    """All of each name that several have; None: there is none."""
 
-    def find_columns(self, parts: Sequence[str]) -> list[RelationColumn[V]]:
+    def find_columns(self, parts: Sequence[str]) -> Sequence[RelationColumn[V]]:
         """Return the columns that a reference can mean."""
-        *before, name = [part.lower() for part in parts]
-        by_name = self._by_name
-        if not by_name:
+        name = parts[-1].lower()
+        one = (self._by_name or self._index_columns()).get(name)
+        if one is None:
+            return ()
+        named: Sequence[RelationColumn[V]] = (one,)
+        if self._alike is not None:
+            named = self._alike.get(name, named)
+        if len(parts) > 1:
+            qualifier = tuple([part.lower() for part in parts[:-1]])
+            return [one for one in named if qualifier in one.qualifiers]
+        return named if one.bare and len(named) == 1 else [one for one in named if one.bare]
+
+    def _index_columns(self) -> dict[str, RelationColumn[V]]:
+        by_name = {one.name: one for one in self.columns}
+        object.__setattr__(self, "_by_name", by_name)
+        if len(by_name) < len(self.columns):
+            counts = Counter([one.name for one in self.columns])
+            alike: dict[str, list[RelationColumn[V]]] = {}
             for one in self.columns:
-                by_name.setdefault(one.name, []).append(one)
-        named = by_name.get(name, [])
-        if not before:
-            return [one for one in named if one.bare]
-        qualifier = tuple(before)
-        return [one for one in named if qualifier in one.qualifiers]
+                if counts[one.name] > 1:
+                    alike.setdefault(one.name, []).append(one)
+            object.__setattr__(self, "_alike", alike)
+        return by_name
 
     def beside(self, other: RelationColumns[V]) -> RelationColumns[V]:
         columns = (*self.columns, *other.columns)
@@ -63,12 +82,16 @@ class RelationColumns(Generic[V]):
     def with_name(self, qualifiers: frozenset[tuple[str, ...]]) -> RelationColumns[V]:
         """Return what a relation shows under another name."""
         # RULE (alias-shows-plain-names)
-        shown = [one._replace(qualifiers=qualifiers) for one in self.columns if one.bare]
+        shown = [
+            RelationColumn(one.name, one.value, qualifiers, guessed=one.guessed)
+            for one in self.columns
+            if one.bare
+        ]
         unlisted = qualifiers if self.open else frozenset[tuple[str, ...]]()
-        return RelationColumns(tuple(shown), self.open, unlisted, self.uncounted)
+        return RelationColumns(tuple(shown), self.open, unlisted, self.uncounted, self.rows)
 
 
-@dataclass(frozen=True, slots=True)
+@declare_value
 class FoundName(Generic[V]):
     """A name means this column, or nothing."""
 
@@ -79,7 +102,7 @@ class FoundName(Generic[V]):
     """Whether another column may have the name as well; Spark then refuses the query."""
 
 
-@dataclass(frozen=True, slots=True)
+@declare_value
 class AmbiguousName(Generic[V]):
     """Several columns have the name; Spark takes none, unless a plan says which."""
 
@@ -88,32 +111,36 @@ class AmbiguousName(Generic[V]):
     open: bool
 
 
-@dataclass(frozen=True, slots=True)
+@declare_value
 class FoundField(Generic[V]):
     """A reference means a field of one of these columns, or nothing."""
 
     attributes: tuple[RelationColumn[V], ...]
     depth: int
     open: bool
+    fields: tuple[str, ...] = ()
+    """The field, and those of it, as they are written."""
 
 
-@dataclass(frozen=True, slots=True)
+@declare_value
 class UnknownName:
     """No column has the name: it is a word such as `user`, or nothing."""
 
 
-@dataclass(frozen=True, slots=True)
+@declare_value
 class OpenName(Generic[V]):
     """A column may have the name whose name is not known."""
 
     otherwise: tuple[RelationColumn[V], ...] = ()
     """What the reference means where that one has another name."""
+    fields: tuple[str, ...] = ()
+    """The field of it that is meant then, and those of that one."""
 
 
 NameAnswer = FoundName[V] | AmbiguousName[V] | FoundField[V] | UnknownName | OpenName[V]
 
 
-@dataclass(frozen=True, slots=True)
+@declare_value
 class NameScope(Generic[V]):
     """What names can mean at one place of a query."""
 
@@ -137,9 +164,9 @@ class NameScope(Generic[V]):
             for tier in tiers:
                 found, fields = _find_longest(parts, tier)
                 if perhaps and found:
-                    return OpenName(tuple(found))
+                    return OpenName(tuple(found), fields)
                 if fields and found:
-                    return FoundField(tuple(found), depth, tier.open)
+                    return FoundField(tuple(found), depth, tier.open, fields)
                 if len(found) == 1:  # RULE (ambiguous-name)
                     return FoundName(found[0], depth, tier.open)
                 if found:
@@ -162,9 +189,11 @@ class NameScope(Generic[V]):
 
 def _find_longest(
     parts: Sequence[str], tier: RelationColumns[V]
-) -> tuple[list[RelationColumn[V]], tuple[str, ...]]:
+) -> tuple[Sequence[RelationColumn[V]], tuple[str, ...]]:
     """Return the columns that a reference can mean by its longest qualifier, and what are fields then; with
     fields alone it is of a relation whose columns are not known."""
+    if len(parts) == 1:
+        return tier.find_columns(parts), ()
     for length in range(len(parts), 0, -1):
         found = tier.find_columns(parts[:length])
         if found:

@@ -31,6 +31,7 @@ from gateway.algebra.nodes import (
     Operator,
     Pass,
     Passing,
+    Pivot,
     Projection,
     QueryKind,
     RelationNode,
@@ -40,6 +41,7 @@ from gateway.algebra.nodes import (
     Subquery,
     SubqueryAlias,
     TableFunction,
+    Unpivot,
     WindowCall,
     With,
 )
@@ -75,6 +77,8 @@ _FUNCTIONS: Final = {
     "Substring": "substring",
 }
 """Classes that the parser makes of syntax where there is a function, too."""
+BY_SOURCE: Final = " by source"
+"""Behind the name of an action of MERGE on rows that only the target has."""
 _NATURAL: Final = "Natural"
 """Before the type of a join that is NATURAL."""
 
@@ -123,8 +127,18 @@ def _opaque_expression(node: ExpressionNode) -> Expression:
     return OpaqueExpression(_all(node.children), plans, node.node, span=node.span)
 
 
+def _place(node: ExpressionNode) -> Expression:
+    place = None if node.value is None else int(node.value)
+    return OpaqueExpression(_all(node.children), (), node.node, place=place, span=node.span)
+
+
 def _column(node: ExpressionNode) -> Expression:
     return NamedColumn(node.parts, span=node.span)
+
+
+def _sorted(node: ExpressionNode) -> Expression:
+    """What a row is sorted by, with the order in its place."""
+    return replace(lower_expression(node.children[0]), span=node.span)
 
 
 def _star(node: ExpressionNode) -> Expression:
@@ -147,7 +161,8 @@ def _syntax(node: ExpressionNode) -> Expression:
 
 
 def _call(node: ExpressionNode) -> Expression:
-    return NamedCall(node.parts, _all(node.children), span=node.span)
+    filtered = None if node.value is None else int(node.value)
+    return NamedCall(node.parts, _all(node.children), filtered, span=node.span)
 
 
 def _build_aggregate(node: ExpressionNode) -> Expression:
@@ -156,7 +171,8 @@ def _build_aggregate(node: ExpressionNode) -> Expression:
     made = lower_expression(function)
     if not isinstance(made, NamedCall):
         return _opaque_expression(node)
-    return NamedCall(made.parts, (*made.operands, *_all(conditions)), span=node.span)
+    filtered = len(made.operands) if conditions else None
+    return NamedCall(made.parts, (*made.operands, *_all(conditions)), filtered, span=node.span)
 
 
 def _cast(node: ExpressionNode) -> Expression:
@@ -184,7 +200,7 @@ def _table_argument(node: ExpressionNode) -> Expression:
 
 
 def _within(node: ExpressionNode) -> Expression:
-    """What says nothing of its value: a name that is still to be given, an order, the clause of a pipe."""
+    """What says nothing of its value: a name that is still to be given, the clause of a pipe."""
     return lower_expression(node.children[0])
 
 
@@ -236,12 +252,13 @@ _EXPRESSIONS: Final[Mapping[str, Callable[[ExpressionNode], Expression]]] = {
     "Literal": _literal,
     "PipeExpression": _within,
     "ScalarSubquery": _query(QueryKind.SCALAR),
-    "SortOrder": _within,
+    "SortOrder": _sorted,
     "UnresolvedAlias": _within,
     "UnresolvedAttribute": _column,
     "UnresolvedFunction": _call,
     "UnresolvedGenerator": _call,
     "UnresolvedOrdinal": _literal,
+    "UnresolvedPipeAggregateOrdinal": _place,
     "UnresolvedStar": _star,
     "WindowExpression": _window,
 }
@@ -253,6 +270,15 @@ _EXPRESSIONS: Final[Mapping[str, Callable[[ExpressionNode], Expression]]] = {
 def _opaque(node: ExpressionNode) -> RelationNode:
     plans = tuple(map(lower_relation, node.plans))
     return OpaqueRelation(plans, _all(node.children), node.node, span=node.span)
+
+
+def _merge(node: ExpressionNode) -> RelationNode:
+    """A MERGE: its condition, and its actions, whose names tell what is on rows of the target alone."""
+    condition, *actions = node.children
+    others = sum(map(int, (node.value or "0 0").split()))
+    named = [*actions[:others], *[replace(one, node=one.node + BY_SOURCE) for one in actions[others:]]]
+    plans = tuple(map(lower_relation, node.plans))
+    return OpaqueRelation(plans, _all((condition, *named)), node.node, span=node.span)
 
 
 def _input(node: ExpressionNode) -> RelationNode:
@@ -318,6 +344,22 @@ def _generate(node: ExpressionNode) -> RelationNode:
     generator, *columns = node.children
     names = tuple([one.parts[-1] for one in columns if one.node == "UnresolvedAttribute"])
     return Generate(_input(node), lower_expression(generator), names, "".join(node.parts), span=node.span)
+
+
+def _pivot(node: ExpressionNode) -> RelationNode:
+    column, *others = _all(node.children)
+    count = int(node.value or 0)
+    values, aggregates = tuple(others[:count]), tuple(others[count:])
+    return Pivot(_input(node), column, values, aggregates, span=node.span)
+
+
+def _unpivot(node: ExpressionNode) -> RelationNode:
+    variable, *names = node.parts
+    values, width = _all(node.children), len(names)
+    if len(values) % width:
+        return _opaque(node)
+    rows = tuple([values[start : start + width] for start in range(0, len(values), width)])
+    return Unpivot(_input(node), variable, tuple(names), rows, span=node.span)
 
 
 def _subquery_alias(node: ExpressionNode) -> RelationNode:
@@ -391,8 +433,10 @@ _RELATIONS: Final[Mapping[str, Callable[[ExpressionNode], RelationNode]]] = {
     "LimitAll": _pass(Passing.LIMIT),
     "LocalLimit": _pass(Passing.LIMIT),
     "Offset": _pass(Passing.LIMIT),
+    "MergeIntoTable": _merge,
     "OneRowRelation": _one_row,
     "PipeOperator": _pass(Passing.PIPE),
+    "Pivot": _pivot,
     "Project": _project,
     "RebalancePartitions": _pass(Passing.REPARTITION),
     "Repartition": _pass(Passing.REPARTITION),
@@ -402,6 +446,7 @@ _RELATIONS: Final[Mapping[str, Callable[[ExpressionNode], RelationNode]]] = {
     "Sort": _pass(Passing.SORT),
     "SubqueryAlias": _subquery_alias,
     "Union": _set,
+    "Unpivot": _unpivot,
     "UnresolvedHaving": _filter(ConditionClause.HAVING),
     "UnresolvedHint": _pass(Passing.HINT),
     "UnresolvedInlineTable": _values,

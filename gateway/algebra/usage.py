@@ -13,13 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
+from gateway.algebra.findings import NO_ORIGINS, ColumnFindings, Origins
 from gateway.algebra.nodes import (
     Aggregate,
     Alias,
+    ChangedColumns,
     ColumnAliases,
     ConditionClause,
+    DroppedColumns,
     Expression,
     Filter,
     Generate,
@@ -29,20 +32,26 @@ from gateway.algebra.nodes import (
     NamedCall,
     NamedColumn,
     NamedScan,
+    OneRow,
     OpaqueExpression,
     OpaqueRelation,
     Operator,
     Pass,
     Passing,
+    Pivot,
     Projection,
     QueryKind,
     RelationNode,
+    RenamedColumns,
     SetKind,
     SetOperation,
     Star,
     Subquery,
+    SubqueryAlias,
     TableFunction,
+    Unpivot,
     WindowCall,
+    WithColumns,
 )
 from gateway.algebra.resolve import Resolver
 from gateway.algebra.scope import (
@@ -55,13 +64,9 @@ from gateway.algebra.scope import (
     RelationColumn,
     RelationColumns,
 )
-from gateway.algebra.walking import names_in, nodes_of, parts_of
+from gateway.algebra.walking import names_in, parts_of, references_of
 from gateway.model.catalog import TableName
 from gateway.model.reading import Span
-
-Origins = frozenset[tuple[TableName, str]]
-"""The stored columns whose values a column passes on unchanged; none for a computed column."""
-NO_ORIGINS: Final[Origins] = frozenset()
 
 GUESSED: Final = "?"
 """What the name of a column begins with that a table may have, for all that is told of it."""
@@ -97,8 +102,6 @@ _PIPE_PLACE: Final = "UnresolvedPipeAggregateOrdinal"
 """A number among the keys of `|> AGGREGATE`: a column of what is grouped."""
 _MARKERS: Final = frozenset({"NamedParameter", "PosParameter", _PIPE_PLACE})
 """What may stand for the place of a column, where a number does."""
-_SHOWING_ALL: Final = frozenset({"Pivot", "Unpivot"})
-"""Relations that use every column below them: they group by, or copy, what they do not name."""
 
 
 class Unclear(Exception):
@@ -115,42 +118,14 @@ class Unfound(Unclear):
     """A name that no column has, be it of a relation around: Spark refuses the statement."""
 
 
-class HasOrigins(Protocol):
-    @property
-    def origins(self) -> Origins: ...
-
-
-@dataclass(slots=True)
-class ColumnFindings:
-    """What the columns of stored tables are used for."""
-
-    used: set[tuple[TableName, str]] = field(default_factory=set)
-    named: set[tuple[TableName, str]] = field(default_factory=set)
-    computed: set[tuple[TableName, str]] = field(default_factory=set)
-    stars: set[TableName] = field(default_factory=set)
-    """Tables all of whose columns are shown."""
-    words: set[str] = field(default_factory=set)
-    """Names that columns were looked for by, lower case; of a reference to a column's field, the column's."""
-
-    def mark(self, origins: Origins, *, plain: bool) -> None:
-        """Note columns that are named; those that are not only passed on count as computed with."""
-        self.used |= origins
-        self.named |= origins
-        if not plain:
-            self.computed |= origins
-
-    def compute(self, columns: Iterable[HasOrigins]) -> None:
-        """Note columns that are computed with, by whatever name."""
-        for column in columns:
-            self.computed |= column.origins
-
-
 class UsedValue(NamedTuple):
     """What is known of a column of a relation."""
 
     origins: Origins = NO_ORIGINS
     table: TableName | None = None
     """The table that it is a column of, as long as nothing but its relation's name changed."""
+    fieldless: bool = False
+    """Whether its type has no fields."""
 
     @property
     def guessed(self) -> bool:
@@ -162,6 +137,7 @@ COMPUTED: Final = UsedValue()
 _Columns = RelationColumns[UsedValue]
 _Column = RelationColumn[UsedValue]
 _Scope = NameScope[UsedValue]
+_Inputs = Sequence[_Columns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +148,8 @@ class StoredTable:
     columns: Sequence[str] = ()
     guessed: frozenset[str] = frozenset()
     """Names, lower case, of columns that it may have besides."""
+    fieldless: frozenset[str] = frozenset()
+    """Names, lower case, of columns whose types have no fields."""
 
 
 @dataclass(slots=True)
@@ -189,20 +167,21 @@ class UsageDomain:
     """What was made here and not by a lowering: the resolver knows relations by their identity."""
     _grouping: set[int] = field(default_factory=set)
     """The identities of the items of select lists that groups are made by."""
-    _seen: set[int] = field(default_factory=set)
-    """Those of the references that were looked up."""
+    _seen: set[int] = field(default_factory=set)  # those of the references that were looked up
+    _guesses: bool = field(init=False)
+    """Whether a table may have columns that are not known of it."""
 
     def __post_init__(self) -> None:
         full = {span: table.name.parts for span, table in self.scanned.items() if table.name is not None}
-        self.resolver = Resolver(self, self.ctes, many=self.many, recursion=True, full_names=full)
+        self.resolver = Resolver(self, self.ctes, many=self.many, recursion=True, full_names=full, flat=True)
+        self._guesses = any(table.guessed for table in self.scanned.values())
 
     def statement(self, relation: RelationNode) -> _Columns:
         """Note what a statement uses, and return the columns that it shows."""
         columns = self.resolver.relation(relation, NameScope())
         self.show(columns.columns)
-        for node in nodes_of(relation):
-            # RULE (usage-every-reference)
-            if isinstance(node, NamedColumn) and id(node) not in self._seen:
+        for node in references_of(relation):
+            if id(node) not in self._seen:  # RULE (usage-every-reference)
                 raise Unclear(f"column analysis did not come by `{'.'.join(node.parts)}`")
         return columns
 
@@ -225,7 +204,7 @@ class UsageDomain:
         if table.name is None:
             return None
         guessed = tuple(sorted(table.guessed - LITERAL_FUNCTIONS)) if table.guessed else ()
-        return list_stored_columns(table.name, tuple(table.columns), guessed)
+        return list_stored_columns(table.name, tuple(table.columns), guessed, table.fieldless)
 
     def column(self, column: NamedColumn, answer: NameAnswer[UsedValue], scope: _Scope) -> UsedValue:
         self._seen.add(id(column))
@@ -233,19 +212,23 @@ class UsageDomain:
         if len(column.parts) == 1 or not scope.has_qualifier(column.parts):
             self.found.words.add(column.parts[0].lower())
         match answer:
+            case FoundName():
+                found: Sequence[_Column] = (answer.attribute,)
             case OpenName():
                 self.found.mark(_origins(answer.otherwise), plain=False)
                 return COMPUTED
-            case FoundName():
-                found: Sequence[_Column] = (answer.attribute,)
+            # RULE (field-of-fieldless)
+            case FoundField() if all(one.value.fieldless for one in answer.attributes):
+                # Spark takes it for a field, and finds none.
+                raise _unfound(column, Unfound)
             case AmbiguousName() | FoundField():
                 found = answer.attributes
             case _:
                 return _resolve_word(column)
-        if len(found) == 1 and not (found[0].guessed or found[0].value.guessed):
+        if len(found) == 1 and not (found[0].guessed or (self._guesses and found[0].value.guessed)):
             origins = found[0].value.origins  # as nearly all are
             self.found.mark(origins, plain=True)
-            return UsedValue(origins)
+            return UsedValue(origins) if found[0].value.table is not None else found[0].value
         known = [one for one in found if not one.value.guessed]  # RULE (known-column-before-guessed)
         given = [
             one
@@ -304,60 +287,76 @@ class UsageDomain:
     def item(self, item: Expression, value: UsedValue) -> UsedValue:
         if id(item) in self._grouping:
             self.found.compute((value,))
-        return UsedValue(value.origins)
+        return UsedValue(value.origins) if value.table is not None else value
 
     def merge(self, values: Sequence[UsedValue]) -> UsedValue:
         return UsedValue(NO_ORIGINS.union(*[one.origins for one in values]))
 
-    def decide(self, relation: RelationNode, inputs: Sequence[_Columns], scope: _Scope) -> Sequence[_Columns]:
-        match relation:
-            case Aggregate():
-                self._group(relation, inputs[0], scope)
-            case Filter(clause=ConditionClause.WHERE):
-                self._compute(relation.conditions, scope.over(inputs[0]))
-            case Filter():
-                self._of_shown(relation.conditions, relation.input, inputs[0], scope)
-                if relation.clause is ConditionClause.QUALIFY:  # RULE (qualify-window-columns)
-                    windows = [one for made in relation.conditions for one in _windows(made)]
-                    below = self._made_of(relation.input, scope)
-                    self._compute(windows, scope.over(below, inputs[0]))
-            case Pass():
-                self._pass(relation, inputs[0], scope)
-            case Join():
-                self._join(relation, inputs[0], inputs[1], scope)
-            case SetOperation():
-                self._set(relation, inputs)
-            case ColumnAliases():
-                shown = replace(inputs[0], columns=tuple([one for one in inputs[0].columns if one.bare]))
-                self._rename(relation, shown)
-                return [replace(shown, columns=tuple(_as_listed(shown.columns)))]
-            case InlineTable() | TableFunction():
-                self._compute(relation.expressions, scope)
-            case NamedScan() if not inputs:
-                raise Unclear(f"`{'.'.join(relation.parts)}` reads itself")
-            case Generate() if isinstance(relation.generator, OpaqueExpression):
-                raise Unclear("column analysis does not understand a generator")
-            case OpaqueRelation(name=name) if name in _SHOWING_ALL:
-                self._compute(relation.expressions, scope.over(inputs[0]))
-                self.show(inputs[0].columns)
-                self.compute_with(inputs[0].columns)
-            case OpaqueRelation(name=name) if name in _COMMANDS:
-                if any(True for one in relation.expressions for _ in names_in(one)):
-                    raise Unclear(f"column analysis does not support {name}")
-                for below in inputs:
-                    self.show(below.columns)
-            case OpaqueRelation(complete=True):
-                self._compute(relation.expressions, scope.over(_beside(inputs)))
-                for below in inputs:
-                    self.show(below.columns)
-                    self.compute_with(below.columns)
-            case OpaqueRelation(name="UnresolvedIdentifier"):
-                pass
-            case OpaqueRelation():  # RULE (usage-known-relation)
-                raise Unclear(f"column analysis does not understand {relation.name or 'a relation'}")
+    def decide(self, relation: RelationNode, inputs: _Inputs, scope: _Scope) -> _Inputs:
+        return DECISIONS[type(relation)](self, relation, inputs, scope)
+
+    # What relations do with their inputs.
+
+    def _nothing(self, relation: RelationNode, inputs: _Inputs, scope: _Scope) -> _Inputs:
         return inputs
 
-    # What relations do.
+    def _filter(self, relation: Filter, inputs: _Inputs, scope: _Scope) -> _Inputs:
+        if relation.clause is ConditionClause.WHERE:
+            self._compute(relation.conditions, scope.over(inputs[0]))
+            return inputs
+        self._of_shown(relation.conditions, relation.input, inputs[0], scope)
+        if relation.clause is ConditionClause.QUALIFY:  # RULE (qualify-window-columns)
+            windows = [one for made in relation.conditions for one in _windows(made)]
+            below = self._made_of(relation.input, scope)
+            self._compute(windows, scope.over(below, inputs[0]))
+        return inputs
+
+    def _alias_columns(self, relation: ColumnAliases, inputs: _Inputs, scope: _Scope) -> _Inputs:
+        shown = replace(inputs[0], columns=tuple([one for one in inputs[0].columns if one.bare]))
+        if shown.columns or not shown.uncounted:
+            # RULE (alias-column-list)
+            self.found.stars |= {one.value.table for one in shown.columns if one.value.table is not None}
+            if shown.uncounted or len(relation.names) != len(shown.columns):
+                raise Unclear(f"{len(relation.names)} names for {len(shown.columns)} columns")
+        return [replace(shown, columns=tuple(_as_listed(shown.columns)))]
+
+    def _make_rows(self, relation: InlineTable | TableFunction, inputs: _Inputs, scope: _Scope) -> _Inputs:
+        self._compute(relation.expressions, scope)
+        return inputs
+
+    def _read_name(self, relation: NamedScan, inputs: _Inputs, scope: _Scope) -> _Inputs:
+        if not inputs:
+            raise Unclear(f"`{'.'.join(relation.parts)}` reads itself")
+        return inputs
+
+    def _generate(self, relation: Generate, inputs: _Inputs, scope: _Scope) -> _Inputs:
+        if isinstance(relation.generator, OpaqueExpression):
+            raise Unclear("column analysis does not understand a generator")
+        return inputs
+
+    def _use_rows(
+        self, relation: OpaqueRelation | Pivot | Unpivot, inputs: _Inputs, scope: _Scope
+    ) -> _Inputs:
+        """PIVOT groups by what it does not name, and UNPIVOT copies it."""
+        self._compute(relation.expressions, scope.over(_beside(inputs)))
+        for below in inputs:
+            self.show(below.columns)
+            self.compute_with(below.columns)
+        return inputs
+
+    def _open(self, relation: OpaqueRelation, inputs: _Inputs, scope: _Scope) -> _Inputs:
+        """Note what a relation uses that is known by its name, or to read nothing but its inputs."""
+        name = relation.name
+        if name in _COMMANDS:
+            if any(names_in(one) for one in relation.expressions):
+                raise Unclear(f"column analysis does not support {name}")
+            for below in inputs:
+                self.show(below.columns)
+        elif relation.complete:
+            self._use_rows(relation, inputs, scope)
+        elif name != "UnresolvedIdentifier":  # RULE (usage-known-relation)
+            raise Unclear(f"column analysis does not understand {name or 'a relation'}")
+        return inputs
 
     def _compute(self, expressions: Iterable[Expression], scope: _Scope) -> None:
         self.found.compute([self.resolver.value(one, scope) for one in expressions])
@@ -374,8 +373,9 @@ class UsageDomain:
         # RULE (fields-of-columns)
         self.found.compute((value,))  # nobody knows what they are called, nor what is asked of them
 
-    def _group(self, relation: Aggregate, below: _Columns, scope: _Scope) -> None:
+    def _group(self, relation: Aggregate, inputs: _Inputs, scope: _Scope) -> _Inputs:
         """Note what groups are made by: columns, then names of the list, or all of it by place."""
+        (below,) = inputs
         if any(isinstance(one, OpaqueExpression) and one.name == _PIPE_PLACE for one in relation.items):
             self.show(below.columns)  # RULE (pipe-aggregate-ordinal)
             self.compute_with(below.columns)
@@ -387,6 +387,7 @@ class UsageDomain:
             self._grouping |= {id(item) for item in given}
             own = RelationColumns(tuple([RelationColumn(one.name.lower(), COMPUTED) for one in given]))
             self._compute((key,), scope.over(below, own))
+        return inputs
 
     def _of_shown(
         self, expressions: Iterable[Expression], relation: RelationNode, shown: _Columns, scope: _Scope
@@ -408,11 +409,12 @@ class UsageDomain:
             isinstance(relation, Filter) and relation.clause is not ConditionClause.WHERE
         ):
             relation = relation.input
-        if isinstance(relation, Projection | Aggregate):
+        if isinstance(relation, (Projection, Aggregate)):
             return self.resolver.relation(relation.input, scope)
         return RelationColumns()
 
-    def _pass(self, relation: Pass, below: _Columns, scope: _Scope) -> None:
+    def _pass(self, relation: Pass, inputs: _Inputs, scope: _Scope) -> _Inputs:
+        (below,) = inputs
         match relation.why:
             case Passing.DISTINCT:
                 self.show(below.columns)
@@ -433,8 +435,10 @@ class UsageDomain:
                         self.found.mark(answer.attribute.value.origins, plain=False)
             case _:
                 self._compute(relation.expressions, scope.over(below))
+        return inputs
 
-    def _join(self, join: Join, left: _Columns, right: _Columns, scope: _Scope) -> None:
+    def _join(self, join: Join, inputs: _Inputs, scope: _Scope) -> _Inputs:
+        left, right = inputs
         names: Sequence[str] = join.using
         if join.natural:
             if left.open or right.open:
@@ -454,8 +458,9 @@ class UsageDomain:
                     raise kind(f"the join column `{name}` is in {len(found)} known relations", sought)
                 self.found.mark(_origins(found), plain=False)
         self._compute(join.conditions, scope.over(left.beside(right)))
+        return inputs
 
-    def _set(self, relation: SetOperation, inputs: Sequence[_Columns]) -> None:
+    def _set(self, relation: SetOperation, inputs: _Inputs, scope: _Scope) -> _Inputs:
         widths = {len([one for one in side.columns if one.bare]) for side in inputs}
         by_place = not relation.by_name
         if by_place and (len(widths) != 1 or any(side.uncounted for side in inputs)):
@@ -464,14 +469,7 @@ class UsageDomain:
             self.show(side.columns)
             if relation.kind is not SetKind.UNION:
                 self.compute_with(side.columns)
-
-    def _rename(self, relation: ColumnAliases, below: _Columns) -> None:
-        if not below.columns and below.uncounted:
-            return
-        # RULE (alias-column-list)
-        self.found.stars |= {one.value.table for one in below.columns if one.value.table is not None}
-        if below.uncounted or len(relation.names) != len(below.columns):
-            raise Unclear(f"{len(relation.names)} names for {len(below.columns)} columns")
+        return inputs
 
     def _without_star(self, relation: RelationNode) -> RelationNode:
         """Return a query of EXISTS without the star of its select list."""
@@ -483,6 +481,28 @@ class UsageDomain:
             return relation
         self._made.append(made)
         return made
+
+
+_NOTHING = (ChangedColumns, DroppedColumns, OneRow, Projection, RenamedColumns, SubqueryAlias, WithColumns)
+UsageDecisions = Mapping[type, Callable[..., _Inputs]]
+DECISIONS: Final[UsageDecisions] = {
+    **dict.fromkeys(_NOTHING, UsageDomain._nothing),
+    Aggregate: UsageDomain._group,
+    ColumnAliases: UsageDomain._alias_columns,
+    Filter: UsageDomain._filter,
+    Generate: UsageDomain._generate,
+    InlineTable: UsageDomain._make_rows,
+    Join: UsageDomain._join,
+    NamedScan: UsageDomain._read_name,
+    OpaqueRelation: UsageDomain._open,
+    Pass: UsageDomain._pass,
+    Pivot: UsageDomain._use_rows,
+    SetOperation: UsageDomain._set,
+    TableFunction: UsageDomain._make_rows,
+    Unpivot: UsageDomain._use_rows,
+}
+"""What is noted of relations beside the values of their expressions. Called with a relation of their class
+only; a test compares them with the classes there are."""
 
 
 def _windows(expression: Expression) -> Iterator[WindowCall]:
@@ -504,22 +524,26 @@ def is_literal(parts: Parts) -> bool:
 
 @lru_cache(maxsize=1024)
 def list_stored_columns(
-    table: TableName, columns: tuple[str, ...], guessed: tuple[str, ...]
+    table: TableName, columns: tuple[str, ...], guessed: tuple[str, ...], fieldless: frozenset[str]
 ) -> list[tuple[str, UsedValue]]:
     """Return a table's columns, and those that it may have, by their names. Nobody changes the list."""
     names = [(column.lower(),) * 2 for column in columns] + [(one, GUESSED + one) for one in guessed]
-    return [(column, UsedValue(frozenset({(table, noted)}), table)) for column, noted in names]
+    return [
+        (column, UsedValue(frozenset({(table, noted)}), table, noted in fieldless)) for column, noted in names
+    ]
 
 
 def _resolve_word(column: NamedColumn) -> UsedValue:
     name = column.parts[0].lower()
     if len(column.parts) == 1 and (name in LITERAL_FUNCTIONS or name == _ALL):
         return COMPUTED
-    written = ".".join(column.parts)
     # Other names than plain ones may be those that Spark makes up.
-    kind = Unfound if len(column.parts) == 1 and name.isidentifier() else Unclear
+    raise _unfound(column, Unfound if len(column.parts) == 1 and name.isidentifier() else Unclear)
+
+
+def _unfound(column: NamedColumn, kind: type[Unclear]) -> Unclear:
     sought = tuple(part.lower() for part in column.parts)
-    raise kind(f"`{written}` is not in any relation in scope", sought)
+    return kind(f"`{'.'.join(column.parts)}` is not in any relation in scope", sought)
 
 
 def _origins(columns: Iterable[_Column]) -> Origins:

@@ -37,7 +37,7 @@ from gateway.frontends.identities import Identities
 from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.thrift_binary import ThriftBinaryServer
 from gateway.frontends.thrift_service import ThriftService
-from gateway.frontends.users import UserFile
+from gateway.frontends.user_file import UserFile
 from gateway.lineage.following import Follower
 from gateway.reader.pool import ReaderPool
 from gateway.session.dependencies import Dependencies
@@ -151,7 +151,7 @@ class ThriftEndpoint(Endpoint):
             metrics=parts.dependencies.metrics,
             service_name=kerberos.service if kerberos is not None else "",
         )
-        parts.open_sessions.add_connections(server.end_of, server.count_running_calls)
+        parts.open_sessions.add_connections(server.end_where, server.count_running_calls)
         parts.stack.push_async_callback(server.close)
         port = await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
         parts.follow(self.name, listener.tls, door)
@@ -182,13 +182,14 @@ class ThriftHttpEndpoint(Endpoint):
             cookies=listener.cookies,
             secure=listener.tls is not None,
             compresses=listener.compression,
+            proxies=parts.logins.proxies,
             limits=HttpLimits(
                 request_timeout_s=listener.request_timeout_s,
                 idle_timeout_s=listener.idle_timeout_s,
                 max_body_bytes=listener.request_bytes,
             ),
         )
-        parts.open_sessions.add_connections(server.end_of, server.answer)
+        parts.open_sessions.add_connections(server.end_where, server.answer)
         parts.stack.push_async_callback(server.close)
         port = await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
         parts.follow(self.name, listener.tls, door)
@@ -201,7 +202,7 @@ def _thrift_service(parts: GatewayParts, sessions: Sessions) -> ThriftService:
         spark_version=parts.spark_version,
         keywords=parts.reader.keywords,
         max_statement_chars=parts.settings.reader.statement_chars,
-        impersonation=make_impersonation(parts.settings, parts.logins.known),
+        impersonation=make_impersonation(parts.settings, parts.logins.known, parts.identities),
     )
 
 
@@ -234,7 +235,7 @@ class ConnectEndpoint(Endpoint):
         parts.open_sessions.add(sessions)
         door = parts.build_connection_limiter(self.name)
         server = connect_server(sessions, parts.authenticator(), listener, parts.settings.logins, door)
-        parts.open_sessions.add_connections(server.end_of, server.count_running_calls)
+        parts.open_sessions.add_connections(server.end_where, server.count_running_calls)
         parts.stack.push_async_callback(server.close)
         port = await server.start(listener.host, listener.port, certificate=certificate(listener.tls))
         if listener.tls is not None:

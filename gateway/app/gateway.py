@@ -32,7 +32,7 @@ from gateway.app.files import dataset_owners, make_listening, make_promotion, ma
 from gateway.app.gateway_requests import GatewayRequests
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower
-from gateway.app.logins import make_logins
+from gateway.app.logins import make_identity_refresh, make_logins
 from gateway.app.metalakes import metalakes_of
 from gateway.app.openlineage import open_sinks
 from gateway.app.policy_authors import AuthorRights, PolicyAuthors
@@ -51,9 +51,10 @@ from gateway.backends.reasons import reason_of
 from gateway.catalog.live import LiveCatalog
 from gateway.catalog.spark_settings import EXTENSIONS
 from gateway.database.gateway_requests import Answering
+from gateway.database.login_failures import LoginFailures
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError, members_of
 from gateway.frontends.identities import Identities
-from gateway.frontends.users import UserFile
+from gateway.frontends.user_file import UserFile
 from gateway.lineage.following import Follower
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.policy import PolicySet
@@ -182,10 +183,12 @@ class Gateway:
             settings.users.file,
             max_stale_s=settings.users.max_stale_s,
             removed=open_sessions.end_removed_users if settings.users.end_sessions else None,
+            changed=lambda: refresh.follow_file(),
         )
         logins = make_logins(settings, lambda: users.users)
         self._stack.callback(logins.chain.close)
         identities = Identities(lambda: users.principals, remember_s=settings.logins.remember_s)
+        refresh = make_identity_refresh(settings, lambda: users.users, identities, logins, open_sessions)
         if (few := raise_limit(settings)) is not None:
             self._progress(few)
         if self._probes is None:
@@ -253,6 +256,7 @@ class Gateway:
             ledger=ledger,
             gateway=ledger.gateway,
             lifecycle=self._lifecycle,
+            identity=refresh,
             metrics=self.metrics,
             limits=limits,
             stale=lambda: rules.stale() or users.stale(),
@@ -297,6 +301,11 @@ class Gateway:
             open_sessions.add(sessions)
             self._stack.push_async_callback(sessions.close)
             self._background.append(sessions.run())
+        if settings.logins.share_failures:
+            failures = LoginFailures(dsn)
+            self._stack.callback(failures.close)
+            self._reloading.guesses.shared = failures
+            self._background.append(failures.run(self._reloading.guesses.limits.longest_block_s))
         endpoints = await start_endpoints(
             GatewayParts(
                 settings=settings,
@@ -330,6 +339,7 @@ class Gateway:
         self._background += [
             rules.watch(),
             users.run(every_s),
+            refresh.run(),
             authors.run(every_s),
             metalakes.run(),
             self._reloading.certificates.run(every_s),

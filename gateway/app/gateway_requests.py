@@ -8,7 +8,8 @@ from typing import Any
 
 from gateway.database.gateway_requests import Answers, ask_gateways
 from gateway.errors import BackendUnavailable
-from gateway.frontends.users import User, UserFile, fingerprint
+from gateway.frontends.user_file import UserFile
+from gateway.frontends.users import User, fingerprint
 from gateway.session.open_sessions import OpenSessions
 
 _Json = dict[str, Any]

@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 
 OF_SCHEDULES = ("schedule", "poll_s", "niceness", "share")
 """Settings of jobs that a gateway goes by, and not they."""
-OF_LOGINS = ("failures", "window_s", "handshake_timeout_s")
+OF_LOGINS = ("failures", "user_failures", "window_s", "handshake_timeout_s")
 """Settings of logins that listeners take up; issuers and directories are what they were at the start."""
 
 
@@ -98,7 +98,8 @@ def merge_reloaded(old: Settings, new: Settings) -> Settings:
 
 def login_limits(settings: Settings) -> LoginLimits:
     """Return the limits of failed logins."""
-    return LoginLimits(failures=settings.logins.failures, window_s=settings.logins.window_s)
+    logins = settings.logins
+    return LoginLimits(failures=logins.failures, user_failures=logins.user_failures, window_s=logins.window_s)
 
 
 def list_differing_keys(one: Settings, other: Settings) -> list[str]:

@@ -23,6 +23,7 @@ from gateway.app.certificates import now, ran_out_on, read_pair, tls_context
 from gateway.app.descriptors import few_descriptors
 from gateway.app.endpoints import ENDPOINTS, login_cookies, require_free
 from gateway.app.explaining import find_parser_jars
+from gateway.app.logins import make_logins
 from gateway.app.probes import NAME as PROBES
 from gateway.app.propagation_rules import propagation_rules
 from gateway.app.ranger_services import tls_of
@@ -121,9 +122,11 @@ class _Site:
                 if listener is not None and listener.tls is not None:
                     self._certificate(listener.tls, ("listeners", endpoint.name, "tls"))
             self._ports()
+            self._logins()
             self._users()
             self._directories()
             self._packages()
+            self._jobs()
         faults = (*self._diagnostics.texts(), *self._elsewhere)
         return SiteReport(
             faults=tuple(dict.fromkeys(faults)),
@@ -135,7 +138,7 @@ class _Site:
 
     def _secrets(self) -> None:
         for place, secret in secrets_in(self._settings):
-            where = (*place, "env" if secret.env is not None else "file")
+            where = (*place, secret.kind)
             if secret.file is not None and not secret.file.exists():
                 continue  # told as a missing file
             value = self._try(where, secret.reveal)
@@ -214,6 +217,25 @@ class _Site:
             if one.at not in clashing and not probed:
                 self._try(one.at, partial(require_free, one.host, one.port))
 
+    def _logins(self) -> None:
+        """Make the ways to log in as a gateway does: of keytabs, rules and packages that these need."""
+        settings, logins = self._settings, self._settings.logins
+        if logins.kerberos is not None:
+            self._mode(("logins", "kerberos", "keytab"), logins.kerberos.keytab)
+        secrets = (secret for place, secret in secrets_in(settings) if place[0] == "logins")
+        if all(path.exists() for at, path in paths_in(settings) if at[0] == "logins") and all(
+            _reveal(secret) is not None for secret in secrets
+        ):
+            made = self._try(("logins",), lambda: make_logins(settings, dict))
+            if made is not None:
+                made.chain.close()
+        listeners = [endpoint.listener(settings) for endpoint in ENDPOINTS]
+        shown = (one.tls.client_ca for one in listeners if one is not None and one.tls is not None)
+        if logins.certificates is not None and not any(shown):
+            self._diagnostics.warn(
+                ("logins", "certificates"), "no listener asks for certificates: set `client_ca` of its `tls`"
+            )
+
     # -- users, keys, authorities ----------------------------------------------------------------------------
 
     def _users(self) -> None:
@@ -251,7 +273,7 @@ class _Site:
                 self._mode(("policies", "ranger", index, "key"), entry.key)
         for at, path in paths_in(settings):
             shown = at[:2] == ("policies", "ranger") and at[-1] == "certificate"
-            if (shown or at[-1] == "ca_file") and (ran_out := ran_out_on(path)) is not None:
+            if (shown or at[-1] in ("ca_file", "client_ca")) and (ran_out := ran_out_on(path)) is not None:
                 self._diagnostics.warn(
                     at, f"`{path}` expired on {ran_out:%Y-%m-%d} and is not trusted any more"
                 )
@@ -300,15 +322,42 @@ class _Site:
         spool = self._settings.ledger.directory
         if (fault := unwritable_file(spool / LOCK)) is not None:
             self._diagnostics.add(("ledger", "directory"), fault)
+        for above in Path(os.path.realpath(spool)).parents:
+            if gateway_runs(above):
+                self._diagnostics.add(
+                    ("ledger", "directory"), f"`{spool}` is within the spool of a running gateway, `{above}`"
+                )
         if (left := free_bytes(spool)) is not None and left < MIN_FREE_BYTES:
             self._diagnostics.add(
                 ("ledger", "directory"),
                 f"the disk of `{spool}` has {left // 2**20} MiB left: statements stop when it is full",
             )
+        if (size := disk_bytes(spool)) is not None and size < self._settings.ledger.spool_bytes:
+            self._diagnostics.warn(
+                ("ledger", "spool_bytes"),
+                f"the disk of `{spool}` has {size // 2**20} MiB in all, and so is full before "
+                "`ledger.spool_bytes` is reached",
+            )
         if spool.is_dir() and (mode := stat.S_IMODE(spool.stat().st_mode)) & (stat.S_IWGRP | stat.S_IWOTH):
             self._diagnostics.warn(
                 ("ledger", "directory"),
                 f"`{spool}` is writable by other users (mode {mode:04o}): run `chmod 700`",
+            )
+
+    def _jobs(self) -> None:
+        """Warn of jobs that would fail each time that they are due."""
+        jobs = self._settings.jobs
+        for name, section in (("classify", jobs.classify), ("proof", jobs.proof)):
+            if name in jobs.schedule and (section.gateway is None or section.token is None):
+                self._diagnostics.warn(
+                    ("jobs", "schedule", name),
+                    f"the job `{name}` will fail: `jobs.{name}` needs `gateway` and `token`",
+                )
+        of_iceberg = {one.name.lower() for one in self._settings.catalogs if one.catalog.type == "iceberg"}
+        if jobs.catalog is not None and jobs.catalog.lower() not in of_iceberg:
+            self._diagnostics.warn(
+                ("jobs", "catalog"),
+                f"jobs will fail: `catalogs` has no catalog `{jobs.catalog}` of type `iceberg`",
             )
 
     def _list_made_directories(self) -> Iterator[tuple[Location, Path]]:
@@ -322,6 +371,8 @@ class _Site:
         for index, entry in enumerate(settings.policies.ranger):
             if entry.cache is not None:
                 yield ("policies", "ranger", index, "cache"), entry.cache
+        if settings.jobs.schedule and settings.jobs.remote is None and settings.jobs.catalog is None:
+            yield ("jobs", "directory"), settings.jobs.directory
         openlineage = settings.lineage.openlineage
         if openlineage.transport == "http" and openlineage.http is not None:
             yield ("lineage", "openlineage", "http", "spool"), openlineage.http.spool
@@ -421,6 +472,8 @@ def dsn_fault(dsn: str) -> str | None:
         )
     if parts.scheme not in ("postgresql", "postgres"):
         return f"the connection string must begin with `postgresql://`; {example}"
+    if not (parts.netloc or parts.path or parts.query):
+        return f"the connection string names neither a host nor a database; {example}"
     if parts.fragment or "@" in parts.path or ("@" in parts.query and "@" not in parts.netloc):
         return f"the password in the connection string is not percent-encoded; {example}"
     options = dict(parse_qsl(parts.query))
@@ -486,6 +539,8 @@ def unwritable(directory: Path) -> str | None:
         if above == directory:
             return f"`{directory}` is not writable by {who}"
         return f"`{directory}` cannot be created: `{above}` is not writable by {who}"
+    if os.statvfs(above).f_blocks == 0:
+        return f"`{directory}` cannot be created: `{above}` is not on a disk"
     return None
 
 
@@ -514,8 +569,21 @@ def free_bytes(directory: Path) -> int | None:
     return found.f_bavail * found.f_frsize
 
 
+def disk_bytes(directory: Path) -> int | None:
+    """Return the size of the disk of a directory, which need not be there yet; or None."""
+    try:
+        found = os.statvfs(_find_existing(directory))
+    except OSError:
+        return None
+    return found.f_blocks * found.f_frsize
+
+
 def _describe_secret(secret: Secret) -> str:
-    return f"`{secret.file}`" if secret.file is not None else f"the environment variable `{secret.env}`"
+    if secret.env is not None:
+        return f"the environment variable `{secret.env}`"
+    if secret.command is not None:
+        return f"the command `{secret.command[0]}`"
+    return f"`{secret.file or secret.vault}`"
 
 
 def _reveal(secret: Secret | None) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from gateway.catalog.types import NotUnderstood, normalize_ddl
 from gateway.model.catalog import Column, Renamed, Table, TableName, moves
+from gateway.model.table_formats import ICEBERG
 
 
 class SchemaColumn(NamedTuple):
@@ -51,12 +52,15 @@ _UNKNOWN = "columns may have been renamed since, so their old names cannot be ma
 
 def build_version(now: Table, name: TableName, rows: Sequence[Sequence[Any]] | str, told: Schemas) -> Table:
     """Return a version of a table; `rows` is a text where Spark does not describe it, or is not asked."""
-    if isinstance(rows, str) or moves(name.version):  # RULE (version-moving)
-        # Which version it is by then nobody knows: none may have had a name for another column.
-        found = some_version(now, name, *told)
-        if isinstance(rows, str) or found.unfollowed:
-            return found
-    return version_table(now, name, rows, *told)
+    some = some_version(now, name, *told)
+    # Which version it is by then nobody knows: none may have had a name for another column.
+    # RULE (version-moving)
+    if isinstance(rows, str) or (moves(name.version) and some.unfollowed):
+        found = some
+    else:
+        found = version_table(now, name, rows, *told)
+    is_iceberg = (now.provider or "").lower() == ICEBERG.name
+    return replace(found, conditions_above=is_iceberg and has_changed_columns(found, *told))
 
 
 def version_table(
@@ -75,6 +79,21 @@ def version_table(
         return table if same else replace(table, unfollowed=_UNKNOWN)
     renamed = _list_renamed(columns, alike, {column.id: column for column in current})
     return replace(table, unfollowed=_UNKNOWN) if renamed is None else replace(table, renamed=renamed)
+
+
+def has_changed_columns(version: Table, schemas: Sequence[Schema], current: Schema) -> bool:
+    """Whether a column, or a field of one, of a version of Iceberg's may be another one, or none, in the
+    schema in which Iceberg looks up the columns of conditions: of a snapshot or a tag that of the table as it
+    is now, of a branch, which has the columns of now, one of before. Where nobody tells, it may."""
+    names = {column.name.lower() for column in version.columns}
+    by_name = [{one.name.lower(): one for one in schema} for schema in schemas]
+    now = {one.name.lower(): one for one in current}
+    pairs = [(schema, now) for schema in by_name if schema.keys() == names]
+    if now.keys() == names:
+        pairs += [(now, schema) for schema in by_name]
+    return not pairs or any(
+        other.get(name) != column for read, other in pairs for name, column in read.items()
+    )
 
 
 def some_version(now: Table, name: TableName, schemas: Sequence[Schema], current: Schema) -> Table:

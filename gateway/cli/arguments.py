@@ -374,6 +374,8 @@ def _users(commands: Commands) -> None:
     )
     parser.add_argument("--label", default="", help="token: what it is for")
     parser.value("--expires", "TIME", "token: after `12h`, `90d`, or at 2027-01-31T13:00 (UTC)")
+    parser.several("--endpoint", "NAME", "token: where it may be shown, else everywhere; may repeat")
+    parser.add_argument("--purpose", default="", help="token: the attribute `purpose` of who shows it")
     parser.flag("--password-stdin", "read the password from standard input")
 
 

@@ -114,7 +114,14 @@ def _ask_gateways(settings: Settings | None, path: Path, name: str, as_json: boo
 
 def _new_token(path: Path, name: str, arguments: argparse.Namespace, terminal: Terminal) -> int:
     expires = _expiry(arguments.expires)
-    secret = add_token(path, name, label=arguments.label, expires=expires)
+    secret = add_token(
+        path,
+        name,
+        label=arguments.label,
+        expires=expires,
+        endpoints=arguments.endpoint,
+        purpose=arguments.purpose,
+    )
     if arguments.json:
         when = format_expiry(expires) if expires is not None else None
         terminal.json({"user": name, "token": secret, "expires": when, "file": str(path)})
@@ -138,6 +145,8 @@ def _tokens(path: Path, name: str, as_json: bool, terminal: Terminal) -> int:
             "id": token.id,
             "label": token.label,
             "expires": format_expiry(token.expires) if token.expires is not None else "never",
+            "endpoints": " ".join(sorted(token.endpoints)) or "all",
+            "purpose": token.purpose,
             "state": "expired" if token.is_expired(now) else "valid",
         }
         for token in users[name].tokens
@@ -145,7 +154,8 @@ def _tokens(path: Path, name: str, as_json: bool, terminal: Terminal) -> int:
     if as_json:
         terminal.json(listed)
     else:
-        terminal.table(("id", "label", "expires", "state"), [tuple(one.values()) for one in listed])
+        columns = ("id", "label", "expires", "endpoints", "purpose", "state")
+        terminal.table(columns, [tuple(one.values()) for one in listed])
     return exit_codes.OK
 
 

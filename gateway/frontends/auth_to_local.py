@@ -72,7 +72,9 @@ def compile_expression(text: str) -> Any:
     try:
         return re2.compile(text, options)
     except (re2.error, UnicodeEncodeError) as fault:
-        raise ValueError(f"`{text}` is not a regular expression of RE2: {fault}") from None
+        why = fault.args[0] if fault.args else ""
+        told = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(fault)
+        raise ValueError(f"`{text}` is not a regular expression of RE2: {told}") from None
 
 
 def map_principal(principal: str, rules: Sequence[LocalRule], realm: str) -> str | None:

@@ -11,12 +11,18 @@ from functools import partial
 from typing import assert_never
 
 from gateway.errors import AuthenticationFailed
-from gateway.frontends.guessing import FailedLogins, LoginAddress
+from gateway.frontends.guessing import FailedLogins, FailureCounter
 from gateway.frontends.identities import Identities
-from gateway.frontends.login_chain import MAX_REMEMBERED, LoginChain, LoginMechanism, LoginOutcome
+from gateway.frontends.login_chain import (
+    MAX_REMEMBERED,
+    LoginChain,
+    LoginKind,
+    LoginMechanism,
+    LoginOutcome,
+)
 from gateway.frontends.login_cookies import LoginCookies
-from gateway.frontends.login_mechanisms import check_cookie
-from gateway.frontends.tokens import digest
+from gateway.frontends.login_mechanisms import NO_DIRECTORY, check_cookie
+from gateway.frontends.tokens import digest, endpoint_of
 from gateway.model.credentials import (
     Bearer,
     ClientCertificate,
@@ -24,6 +30,7 @@ from gateway.model.credentials import (
     Credentials,
     Negotiation,
     Password,
+    ProxiedUser,
 )
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
@@ -41,7 +48,7 @@ def peer_certificate(transport: asyncio.BaseTransport | None) -> bytes | None:
     return found
 
 
-_Beside = Password | Bearer | Cookie | Negotiation | None
+_Beside = Password | Bearer | Cookie | Negotiation | ProxiedUser | None
 
 
 class Authenticator:
@@ -79,13 +86,34 @@ class Authenticator:
             return shown
         return ClientCertificate(der, shown)
 
-    async def login(self, shown: Credentials, client: Client, *, record_success: bool = True) -> Principal:
+    async def login(self, shown: Credentials, client: Client) -> Principal:
         """Check what a client shows. Raises AuthenticationFailed; either way an audit event is written."""
+        return self._require_known(*await self._log_in(shown, client, record_success=True))
+
+    def _require_known(self, outcome: LoginOutcome, kind: LoginKind) -> Principal:
+        """Return who has logged in. Raises AuthenticationFailed where nobody has, and for who was removed
+        since: nobody would end what he opens from here on."""
+        outcome = self._chain.reserve(outcome, kind)  # RULE (removed-while-logging-in)
+        if outcome.principal is None:
+            raise AuthenticationFailed(outcome.reason)
+        return outcome.principal
+
+    async def _log_in(
+        self, shown: Credentials, client: Client, *, record_success: bool
+    ) -> tuple[LoginOutcome, LoginKind]:
+        """Say what comes of what a client shows, and record it. Raises AuthenticationFailed where that would
+        be one record too many."""
+        fault = self._chain.find_certificate_fault(shown)
         shown, must_be = self._chain.narrow(shown)
         kind = self._chain.kind_of(shown)
         address = self._guesses.of(client.address)
         try:
-            outcome = await self._check(shown, address)
+            if fault is not None:
+                address.refuse_blocked()
+                address.count_failure()
+                outcome = LoginOutcome(diagnosis=fault, reason=fault)
+            else:
+                outcome = await self._check(shown, address, client)
         except AuthenticationFailed as blocked:
             outcome = LoginOutcome(diagnosis="blocked", reason=blocked.message)
             if address.block_recorded:
@@ -98,27 +126,38 @@ class Authenticator:
             told = "the certificate belongs to another user"
             outcome = LoginOutcome(diagnosis=told, reason=told, user=principal.user)
             principal = None
+        elsewhere = outcome.endpoints and endpoint_of(client.protocol) not in outcome.endpoints
+        if principal is not None and elsewhere:  # RULE (token-for-endpoint)
+            told = "the token is not for this endpoint"
+            outcome = LoginOutcome(diagnosis=told, reason=told, user=principal.user)
+            principal = None
+        is_rest = endpoint_of(client.protocol) == "admin"
+        if principal is not None and outcome.is_away and is_rest:  # RULE (no-grace-without-session)
+            outcome = LoginOutcome(diagnosis=NO_DIRECTORY, reason=NO_DIRECTORY, user=principal.user)
+            principal = None
         if principal is None or record_success:  # RULE (logins-counted)
             self._metrics.logins.labels("rejected" if principal is None else "accepted").inc()
-        if principal is not None and not outcome.of_file and self._identities is not None:
-            self._identities.note(principal)
+        is_news = not (outcome.of_file or outcome.is_remembered)
+        if principal is not None and is_news and self._identities is not None:
+            self._identities.note(principal, outcome.source)
         if principal is not None and not record_success:
-            return principal
+            return outcome, kind
         named = shown.user if isinstance(shown, Password) else outcome.user
         await self._record(named, client, kind, principal, outcome.reason)
-        # Removed while it was recorded: nobody would end what is opened from here on.
-        outcome = self._chain.reserve(outcome, kind)
-        if outcome.principal is None:
-            raise AuthenticationFailed(outcome.reason)
-        return outcome.principal
+        return outcome, kind
+
+    async def record_refused(self, client: Client, kind: LoginKind, reason: str) -> None:
+        """Record what no mechanism has seen, since it proves nothing by itself."""
+        self._metrics.logins.labels("rejected").inc()
+        await self._record("", client, kind, None, reason)
 
     async def login_each_time(
         self, shown: Credentials, client: Client, *, record_every_s: float
     ) -> Principal:
         """`login` for a protocol that shows the same with every request: a success is recorded once in
         a while only, by who it is and from where."""
-        principal = await self.login(shown, client, record_success=False)
-        kind = self._chain.kind_of(self._chain.narrow(shown)[0])
+        outcome, kind = await self._log_in(shown, client, record_success=False)
+        principal = self._require_known(outcome, kind)
         key = (client.protocol, kind, principal.user, client.address)
         if self._is_due(key, record_every_s):
             # Whoever comes meanwhile waits until it is on the disk, and records no second one.
@@ -130,6 +169,7 @@ class Authenticator:
                     self._recorded.move_to_end(key)
                     while len(self._recorded) > MAX_REMEMBERED:
                         self._recorded.popitem(last=False)
+            return self._require_known(outcome, kind)
         return principal
 
     def cookie_for(self, principal: Principal, shown: Credentials) -> str | None:
@@ -141,24 +181,33 @@ class Authenticator:
                 secret_hash = user.password_hash if user is not None else ""
             case Bearer(secret):
                 secret_hash = digest(secret)
-            case Cookie() | Negotiation() | ClientCertificate():
+            case Cookie() | Negotiation() | ClientCertificate() | ProxiedUser():
                 return None
             case _:
                 assert_never(shown)
-        return self.cookies.issue(user, secret_hash) if user is not None and secret_hash else None
+        if user is None or not secret_hash:
+            return None
+        if any(one.hash == secret_hash and one.is_confined for one in user.tokens):
+            return None  # the cookie would say nothing of what the token is for
+        return self.cookies.issue(user, secret_hash)
 
-    async def _check(self, shown: Credentials, address: LoginAddress) -> LoginOutcome:
+    async def _check(self, shown: Credentials, address: FailureCounter, client: Client) -> LoginOutcome:
         if isinstance(shown, Cookie):
             return check_cookie(self.cookies, shown.value, self._chain.users())
-        outcome, _ = await self._chain.decide(shown, partial(self._ask, shown, address))
+        outcome, _ = await self._chain.decide(shown, partial(self._ask, shown, address, client))
         if outcome.counts:
             # Nothing is waited for since the lock was left, so the next guess comes after this.
             address.refuse_blocked()
-            address.count_failure()
+            counters = [address]
+            if self._chain.kind_of(shown) == "PLAIN" and isinstance(shown, Password):
+                counters.append(self._guesses.of_user(shown.user))
+            for one in counters:
+                one.count_failure()
+            await self._guesses.tell_others(counters)
         return outcome
 
     async def _ask(
-        self, shown: Credentials, address: LoginAddress, mechanism: LoginMechanism
+        self, shown: Credentials, address: FailureCounter, client: Client, mechanism: LoginMechanism
     ) -> LoginOutcome:
         if not isinstance(shown, Password) or "PLAIN" not in mechanism.kinds:
             # Whatever the block: nobody guesses 256 bits, nor a signature.
@@ -172,10 +221,27 @@ class Authenticator:
             address.refuse_blocked()
             if (known := remembered.find(mechanism, shown)) is not None:
                 return known
-            outcome = await mechanism.check(shown)
+            user = self._guesses.of_user(shown.user)
+            counters = [address, user]
+            is_counted = await self._guesses.ask_others(counters)
+            address.refuse_blocked()
+            if self._guesses.is_known(shown.user, client.address):
+                outcome = await mechanism.check(shown)
+            else:
+                async with user.lock:
+                    user.refuse_blocked()  # RULE (user-locked)
+                    outcome = await mechanism.check(shown)
             if outcome.principal is not None:
-                address.clear()
+                self._guesses.note_login(shown.user, client.address)
+                is_counted = is_counted or bool(address.failures or user.failures)
+                for one in counters:
+                    one.clear()
+                if is_counted:
+                    await self._guesses.clear_others(counters)
                 remembered.note(mechanism, shown, outcome)
+            elif outcome.is_away:
+                # Sessions that are open go on for a while; new ones are refused when they are opened.
+                return remembered.find(mechanism, shown, in_grace=True) or outcome
             return outcome
 
     def _is_due(self, key: tuple[str, str, str, str], record_every_s: float) -> bool:

@@ -13,6 +13,8 @@ from cryptography.x509.oid import NameOID
 from gateway.frontends.auth_to_local import compile_expression
 from gateway.frontends.known_users import KnownUsers
 from gateway.frontends.login_chain import LoginKind, LoginOutcome
+from gateway.frontends.login_mechanisms import SimpleMechanism
+from gateway.frontends.revocations import RevocationLists
 from gateway.model.credentials import ClientCertificate, Credentials, Password
 
 CertificatePart = Literal["subject", "common_name", "email", "upn", "uri"]
@@ -52,25 +54,26 @@ def make_rule(part: CertificatePart, fits: str, user: str, *, lower: bool = Fals
     return CertificateRule(part=part, fits=compiled, user=re.sub(r"\$(\d)", r"\\\1", user), lower=lower)
 
 
-class CertificateLogins:
+class CertificateLogins(SimpleMechanism):
     """Turns client certificates into principals."""
 
     kinds: frozenset[LoginKind] = frozenset({"CERTIFICATE"})
     description = "client certificates"
-    remember_s = 0.0
 
-    def __init__(self, rules: CertificateRules, known: KnownUsers) -> None:
+    def __init__(
+        self, rules: CertificateRules, known: KnownUsers, revoked: RevocationLists | None = None
+    ) -> None:
         self.rules = rules
         self._known = known
-
-    def stamp(self, user: str) -> str:
-        return ""
+        self._revoked = revoked
 
     def report(self) -> str | None:
-        return None
+        """Say which certificates cannot be taken now for lack of a list, or None."""
+        return self._revoked.report() if self._revoked is not None else None
 
-    def close(self) -> None:
-        pass
+    def find_fault(self, der: bytes) -> str | None:
+        """Return why nobody may show a certificate, whomever it is of; or None."""
+        return self._revoked.find_fault(der) if self._revoked is not None else None
 
     def user_of(self, der: bytes) -> str | None:
         """Return which user a certificate is of; None where no rule says so."""

@@ -13,9 +13,9 @@ import os
 import ssl
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any, Protocol, cast
 
 import grpc
@@ -28,10 +28,12 @@ from gateway.frontends.connect_status import RpcStatus, build_restart_status, in
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.login_chain import WRONG
 from gateway.frontends.relaying import Relay
+from gateway.frontends.tokens import token_id
 from gateway.model.credentials import Bearer, Credentials, Negotiation, Password, of_authorization
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session.identifiers import new_event_id
+from gateway.session.registry import IsOver
 from gateway.wire.connect import METHODS, Method
 from gateway.wire.protobuf import ProtobufError
 
@@ -125,8 +127,8 @@ class ConnectServer:
         self._connection_limiter = door
         self._relaying: Relay | None = None
         self._server: grpc.aio.Server | None = None
-        self._calls: dict[asyncio.Task[Any], str] = {}
-        """Calls that run, and who is logged in by each; empty before that."""
+        self._calls: dict[asyncio.Task[Any], tuple[Principal, Client] | None] = {}
+        """Calls that run, and who is logged in by each, from where; None before that."""
         self._barred: set[asyncio.Task[Any]] = set()
         """Calls that are ended since their users were removed."""
         self._stopping = False
@@ -217,10 +219,10 @@ class ConnectServer:
         if not stopped.done():
             _log.warning("connect_server_not_stopped", waited_s=2 * within_s)
 
-    def end_of(self, users: Collection[str]) -> None:
-        """End the calls that run for users who were removed."""
-        for task, user in self._calls.items():
-            if user in users and task not in self._barred:
+    def end_where(self, is_over: IsOver) -> None:
+        """End the calls for whose users that is so: they may not log in any more."""
+        for task, caller in self._calls.items():
+            if caller is not None and is_over(*caller) and task not in self._barred:
                 self._barred.add(task)
                 task.cancel()
 
@@ -233,7 +235,7 @@ class ConnectServer:
     async def _serve(self, method: Method, context: Any) -> bytes | None:
         """Answer one call; every call of every method comes through here. Returns what is yet to be sent."""
         task = cast(asyncio.Task[Any], asyncio.current_task())
-        self._calls[task] = ""
+        self._calls[task] = None
         try:
             answer = await self._answer_call(method, context)
         except asyncio.CancelledError:
@@ -259,11 +261,13 @@ class ConnectServer:
             client = client_of(place.address, metadata)
             place.begin_busy()
             try:
-                principal = await self._login(metadata, client, _client_certificate(context))
+                shown = self._read_credentials(metadata, _client_certificate(context))
+                client = replace(client, token=token_id(shown))
+                principal = await self._login(shown, client)
                 place.mark_logged_in()
             finally:
                 place.end_busy()
-            self._calls[cast(asyncio.Task[Any], asyncio.current_task())] = principal.user
+            self._calls[cast(asyncio.Task[Any], asyncio.current_task())] = (principal, client)
             with self._requests.hand() as hand:
                 return await self._answer(method, principal, client, context, hand)
         except (SluiceError, RpcError, ProtobufError) as error:
@@ -273,11 +277,14 @@ class ConnectServer:
             _log.exception("call_failed", method=method.name, incident=incident)
             return internal_error(incident)
 
-    async def _login(self, metadata: Any, client: Client, certificate: bytes | None) -> Principal:
-        # INVARIANT (identity): the principal comes from here, whatever a message says about its user.
+    def _read_credentials(self, metadata: Any, certificate: bytes | None) -> Credentials:
         shown = self._authenticator.with_certificate(credentials(metadata), certificate)
         if shown is None:
             raise AuthenticationFailed(f"no token in the request; {HOW}")
+        return shown
+
+    async def _login(self, shown: Credentials, client: Client) -> Principal:
+        # INVARIANT (identity): the principal comes from here, whatever a message says about its user.
         attempt = self._attempt(shown, client)
         if (refusal := self._refusal(attempt)) is not None:
             raise AuthenticationFailed(refusal)

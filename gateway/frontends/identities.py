@@ -1,4 +1,4 @@
-"""Whose groups and attributes are known: users of the file, and who logged in by a token of others lately.
+"""Whose groups and attributes are known: users of the file, and who logged in by something else lately.
 
 The access of a view's definer, and of a policy's author, is asked for with what is known of them here.
 """
@@ -6,16 +6,28 @@ The access of a view's definer, and of a policy's author, is asked for with what
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
+from gateway.frontends.login_chain import LoginSource
 from gateway.model.principal import Principal
 
 MAX_IDENTITIES = 100_000
 """Who logged in longest ago is forgotten first."""
 
 
+class ConfirmedIdentity(NamedTuple):
+    """Somebody who is not in the user file."""
+
+    principal: Principal
+    source: LoginSource
+    at: float
+    """When that was so: at a login, or when the directory was asked again."""
+
+
 class Identities:
-    """Users by name. What a token said of somebody counts for `remember_s`, and less than the user file."""
+    """Users by name. What somebody else said of them counts for `remember_s`, and less than the user file."""
 
     def __init__(
         self,
@@ -28,17 +40,35 @@ class Identities:
         self._remember_s = remember_s
         self._clock = clock
         self._seen: dict[str, tuple[Principal, float]] = {}
+        self._confirmed: OrderedDict[str, ConfirmedIdentity] = OrderedDict()
+        """By identity: the same name may be of several, as of an issuer's user and of the directory's."""
         self._known: Mapping[str, Principal] = {}
         self._made_of: Mapping[str, Principal] | None = None
         self._holds_until = float("-inf")
 
-    def note(self, principal: Principal) -> None:
-        """Remember somebody who has just logged in without being in the user file."""
+    def note(self, principal: Principal, source: LoginSource = "claims") -> None:
+        """Remember somebody who is not in the user file: he has just logged in, or the directory still has
+        him."""
         before = self._seen.pop(principal.user, None)
         self._seen[principal.user] = (principal, self._clock())
         while len(self._seen) > MAX_IDENTITIES:
             del self._seen[next(iter(self._seen))]
+        self._confirmed[principal.identity] = ConfirmedIdentity(principal, source, self._clock())
+        self._confirmed.move_to_end(principal.identity)
+        while len(self._confirmed) > MAX_IDENTITIES:
+            self._confirmed.popitem(last=False)
         if before is None or before[0] != principal:
+            self._made_of = None
+
+    def find(self, principal: Principal) -> ConfirmedIdentity | None:
+        """Return what was last known of somebody who is not in the user file."""
+        return self._confirmed.get(principal.identity)
+
+    def forget(self, principal: Principal) -> None:
+        """Forget somebody who may not log in any more."""
+        self._confirmed.pop(principal.identity, None)
+        if self._seen.get(principal.user, (None,))[0] == principal:
+            del self._seen[principal.user]
             self._made_of = None
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gateway.frontends.identities import Identities
 from gateway.frontends.known_users import KnownUsers
 from gateway.frontends.login_chain import LoginOutcome
 from gateway.model.networks import Network, is_within
@@ -39,9 +40,13 @@ class ImpersonationRule:
 class Impersonation:
     """Decides by the first rule that allows it."""
 
-    def __init__(self, rules: Sequence[ImpersonationRule], known: KnownUsers) -> None:
+    def __init__(
+        self, rules: Sequence[ImpersonationRule], known: KnownUsers, identities: Identities | None = None
+    ) -> None:
+        """`identities` hears of who is acted as without being in the user file."""
         self._rules = rules
         self._known = known
+        self._identities = identities
 
     async def find(self, real: Principal, address: str, user: str) -> LoginOutcome:
         """Return as whom somebody acts who is logged in and asks to be another user, or why not."""
@@ -51,5 +56,13 @@ class Impersonation:
             if found.principal is None:
                 return found
             if any(one.allows(found.principal) for one in rules):  # RULE (acts-as-allowed)
+                if not (found.of_file or found.is_remembered) and self._identities is not None:
+                    self._identities.note(found.principal, found.source)
                 return found
         return LoginOutcome(diagnosis="no rule allows it", reason=NOT_ALLOWED, user=user)
+
+    def still_allows(self, real: Principal | None, address: str, user: Principal) -> bool:
+        """Whether somebody who acts as a user may go on. `real`: None where nothing is known of him now."""
+        return real is not None and any(
+            one.holds_for(real, address) and one.allows(user) for one in self._rules
+        )

@@ -113,10 +113,19 @@ class JwtLogins:
         kid = header.get("kid", "")
         if not isinstance(kid, str):
             raise TokenRefused(MALFORMED)
-        claims = self._verify(token, header["alg"], await self._keys_of(kid))
+        keys = await self._keys_of(kid)
+        claims = self._verify(token, header["alg"], keys)
+        if claims is None and not kid:
+            # It names no key, so that one that the issuer has had for a moment is not told from none.
+            await self._refresh(needed=False)
+            keys = await self._keys_of(kid)
+            claims = self._verify(token, header["alg"], keys)
+        if claims is None:
+            raise TokenRefused(SIGNED_WRONGLY)
         return principal_of(claims, self.rules)
 
-    def _verify(self, token: str, algorithm: str, keys: Sequence[jwt.PyJWK]) -> dict[str, Any]:
+    def _verify(self, token: str, algorithm: str, keys: Sequence[jwt.PyJWK]) -> dict[str, Any] | None:
+        """Return what a token claims; None where it is signed by none of the keys. Raises TokenRefused."""
         rules = self.rules
         for key in keys:
             if key.algorithm_name != algorithm and "alg" in _write(key):
@@ -146,7 +155,7 @@ class JwtLogins:
             except jwt.PyJWTError:
                 raise TokenRefused(MALFORMED) from None
             return found
-        raise TokenRefused(SIGNED_WRONGLY)
+        return None
 
     # -- keys --------------------------------------------------------------------------------------------
 

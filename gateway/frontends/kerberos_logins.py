@@ -23,6 +23,7 @@ from gateway.frontends.kerberos_rules import (
 )
 from gateway.frontends.known_users import KnownUsers
 from gateway.frontends.login_chain import LoginKind, LoginOutcome
+from gateway.frontends.login_mechanisms import SimpleMechanism
 from gateway.model.credentials import Credentials, Negotiation
 
 MAX_ROUNDS = 4
@@ -56,20 +57,16 @@ class GssLayer:
         return bytes(found.message)
 
 
-class KerberosLogins:
+class KerberosLogins(SimpleMechanism):
     """Turns tickets into principals."""
 
     kinds: frozenset[LoginKind] = frozenset({"KERBEROS"})
     description = "Kerberos"
-    remember_s = 0.0
 
     def __init__(self, rules: KerberosRules, known: KnownUsers) -> None:
         self.rules = rules
         self._known = known
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="kerberos")
-
-    def stamp(self, user: str) -> str:
-        return ""
 
     def report(self) -> str | None:
         """Say why no ticket can be taken now, or None."""

@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from gateway.frontends.ldap_rules import LdapDirectory, LdapRefused, LdapUnavailable
+from gateway.frontends.ldap_rules import LdapDirectory, LdapRefused, LdapUnavailable, LdapUnknown
 from gateway.frontends.login_chain import MAX_REMEMBERED, LoginOutcome
 from gateway.frontends.login_mechanisms import NO_DIRECTORY
 from gateway.frontends.users import Users
@@ -23,10 +23,14 @@ class KnownUsers:
         users: Callable[[], Users],
         directory: LdapDirectory | None,
         *,
+        grace_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`grace_s`: for how long somebody is known while the directory cannot be asked; new sessions are
+        another matter."""
         self._users = users
-        self._directory = directory
+        self.directory = directory
+        self._grace_s = grace_s
         self._clock = clock
         self._found: OrderedDict[str, tuple[Principal, float]] = OrderedDict()
         """What the directory said a moment ago: clients of HTTP log in with every call."""
@@ -37,27 +41,44 @@ class KnownUsers:
         found = self._users().get(user)
         if found is not None:
             return LoginOutcome(diagnosis="accepts the login", principal=found.principal, of_file=True)
-        if self._directory is not None:
+        if self.directory is not None:
             try:
-                principal = await self._ask(self._directory, user)
+                principal, is_old = await self._ask(self.directory, user)
                 if principal.user not in self._users():  # RULE (known-by-one-name)
-                    return LoginOutcome(diagnosis="accepts the login", principal=principal)
+                    told = "accepts the login"
+                    return LoginOutcome(diagnosis=told, principal=principal, is_remembered=is_old)
                 unlisted = False
             except LdapUnavailable as fault:
-                return LoginOutcome(diagnosis=f"not available: {fault}", reason=NO_DIRECTORY, user=user)
-            except LdapRefused:
+                if (known := self._known(user, self._grace_s)) is not None:
+                    told = "accepts the login, as before"
+                    return LoginOutcome(diagnosis=told, principal=known, is_remembered=True, is_away=True)
+                told = f"not available: {fault}"
+                return LoginOutcome(diagnosis=told, reason=NO_DIRECTORY, user=user, is_away=True)
+            except LdapUnknown:
                 pass
+            except LdapRefused:  # RULE (disabled-is-not-unlisted)
+                unlisted = False
         if unlisted:
-            return LoginOutcome(diagnosis="accepts the login, without groups", principal=Principal(user=user))
+            told = "accepts the login, without groups"
+            return LoginOutcome(diagnosis=told, principal=Principal(user=user), source="nowhere")
         return LoginOutcome(diagnosis=f"rejected: {UNLISTED}", reason=UNLISTED, user=user, counts=True)
 
-    async def _ask(self, directory: LdapDirectory, user: str) -> Principal:
-        known, until = self._found.get(user, (None, 0.0))
-        if known is not None and self._clock() < until:
-            return known
-        principal = await directory.find(user)
-        self._found[user] = (principal, self._clock() + directory.rules.remember_s)
+    async def _ask(self, directory: LdapDirectory, user: str) -> tuple[Principal, bool]:
+        """Return who a user is, and whether that was asked before."""
+        if (known := self._known(user, directory.rules.remember_s)) is not None:
+            return known, True
+        try:
+            principal = await directory.find(user)
+        except LdapRefused:
+            self._found.pop(user, None)
+            raise
+        self._found[user] = (principal, self._clock())
         self._found.move_to_end(user)
         while len(self._found) > MAX_REMEMBERED:
             self._found.popitem(last=False)
-        return principal
+        return principal, False
+
+    def _known(self, user: str, within_s: float) -> Principal | None:
+        """Return what the directory said of a user within that time."""
+        known, at = self._found.get(user, (None, float("-inf")))
+        return known if self._clock() - at < within_s else None

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import queue
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import ldap
@@ -20,7 +22,16 @@ from ldap.controls import SimplePagedResultsControl
 from ldap.dn import escape_dn_chars
 from ldap.filter import escape_filter_chars
 
-from gateway.frontends.ldap_rules import LdapRefused, LdapRules, LdapUnavailable
+from gateway.errors import Faults
+from gateway.frontends.ldap_rules import (
+    ACCOUNT_STATE,
+    LdapRefused,
+    LdapRules,
+    LdapUnavailable,
+    LdapUnknown,
+    is_disabled,
+    is_one_spelling,
+)
 from gateway.model.principal import Principal
 
 _log = structlog.get_logger(__name__)
@@ -34,8 +45,6 @@ MAX_PASSWORD_CHARS = 4096
 PAGE = 500
 """Entries of one page; Active Directory gives 1,000 at most."""
 ANY = "(objectClass=*)"
-FLAGS, DISABLED = "userAccountControl", 2
-"""Where Active Directory says that an account is disabled."""
 IN_CHAIN = "1.2.840.113556.1.4.1941"
 """Active Directory's matching rule for members of groups within groups."""
 
@@ -62,6 +71,7 @@ class LdapLogins:
         self._service: queue.SimpleQueue[Any] = queue.SimpleQueue()
         """Connections on which `bind_dn` is bound."""
         self._fault = ""
+        self._away_until = float("-inf")
 
     def report(self) -> str | None:
         """Say why nobody of the directory can log in, as seen by the last who tried; None where he could."""
@@ -82,10 +92,14 @@ class LdapLogins:
         if not user or len(user) > MAX_USER_CHARS or not user.isprintable() or user != user.strip():
             raise LdapRefused
         loop = asyncio.get_running_loop()
+        if time.monotonic() < self._away_until:
+            # Whoever waits for a directory that does not answer keeps others waiting.
+            raise LdapUnavailable(self._fault)
         try:
             principal = await loop.run_in_executor(self._threads, look, *arguments)
         except LdapUnavailable as fault:
             self._fault = str(fault)
+            self._away_until = time.monotonic() + self.rules.retry_s
             _log.warning("ldap_unavailable", reason=str(fault))
             raise
         self._fault = ""
@@ -116,11 +130,7 @@ class LdapLogins:
 
     def _find(self, user: str) -> Principal:
         with _faults(), self._searching() as service:
-            found = self._entry(service, user)
-            # A directory refuses the password of who is disabled; here nobody shows one.
-            if any(one.isdecimal() and int(one) & DISABLED for one in _texts(found.entry, FLAGS)):
-                raise LdapRefused
-            return self._principal(service, user, found)
+            return self._principal(service, user, self._entry(service, user))
 
     def _bind_by_template(self, user: str, password: str) -> tuple[str, Any]:
         for template in self.rules.bind_templates:
@@ -179,7 +189,10 @@ class LdapLogins:
                 return connection
         connection = self._connect(self.rules)
         try:
-            connection.simple_bind_s(self.rules.bind_dn, self.rules.bind_password)
+            connection.simple_bind_s(self.rules.bind_dn, self.rules.bind_password())
+        except Faults as fault:
+            _unbind(connection)
+            raise LdapUnavailable("; ".join(fault.faults)) from None
         except ldap.INVALID_CREDENTIALS:
             _unbind(connection)
             raise LdapUnavailable("the password of `bind_dn` is wrong") from None
@@ -191,6 +204,8 @@ class LdapLogins:
     def _bind_entry(self, connection: Any, user: str, bound: str) -> _LdapFound:
         """Return the entry of whoever is bound: the very one, where it was bound by its DN."""
         if not self.rules.user_base:
+            if not is_one_spelling(user):
+                raise LdapRefused
             return _LdapFound(bound, {})
         if "=" not in bound:
             return self._entry(connection, user)
@@ -200,19 +215,23 @@ class LdapLogins:
     def _wanted(self) -> list[str]:
         rules = self.rules
         wanted = [rules.user_attribute, *rules.id_attributes, *rules.attributes.values(), "memberOf"]
-        return [*wanted, "primaryGroupID", "objectSid", FLAGS]
+        return [*wanted, "primaryGroupID", "objectSid", *ACCOUNT_STATE]
 
     def _entry(self, connection: Any, user: str) -> _LdapFound:
         rules = self.rules
         written = rules.user_filter.replace("{user}", escape_filter_chars(user))
         found = list(_search(connection, rules.user_base, written, self._wanted, rules.timeout_s))
-        if len(found) != 1:
-            # None, or a name that means several: neither says who it is.
-            raise LdapRefused
+        if not found:
+            raise LdapUnknown
+        if len(found) > 1:
+            raise LdapRefused  # a name that means several does not say who it is
         return found[0]
 
     def _principal(self, connection: Any, user: str, found: _LdapFound) -> Principal:
         rules = self.rules
+        if is_disabled(partial(_texts, found.entry), time.time()):
+            # A directory refuses his password, as a rule; not everybody shows one.
+            raise LdapRefused
         fold = str.lower if rules.lower_case else str
         names = _texts(found.entry, rules.user_attribute) or [user]
         name = next((one for one in names if one.lower() == user.lower()), names[0])

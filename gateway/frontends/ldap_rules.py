@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
 from gateway.model.principal import Principal
+
+FLAGS, DISABLED = "userAccountControl", 2
+"""Where Active Directory says that an account is disabled."""
+EXPIRES = "accountExpires"
+"""Until when an account of Active Directory counts, in tenths of microseconds since 1601; 0 is for ever."""
+SINCE_1601_S = 11_644_473_600
+LOCKED, LOCKED_FOR_GOOD = "pwdAccountLockedTime", "000001010000Z"
+"""Where OpenLDAP's password policy says that an administrator has locked an account."""
+LOCK = "nsAccountLock"
+"""The same of 389 Directory Server and FreeIPA."""
+ACCOUNT_STATE = (FLAGS, EXPIRES, LOCKED, LOCK)
 
 
 class LdapUnavailable(Exception):
@@ -15,7 +27,12 @@ class LdapUnavailable(Exception):
 
 
 class LdapRefused(Exception):
-    """The directory knows the user, or could, and the password does not fit."""
+    """The directory lets nobody in by what was shown: a wrong password, an account that is disabled or has
+    expired, or a name that several have."""
+
+
+class LdapUnknown(LdapRefused):
+    """The directory has nobody of that name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +50,8 @@ class LdapRules:
     searches before the bind."""
     bind_dn: str = ""
     """Who searches for users, where there is no template, and for groups."""
-    bind_password: str = field(default="", repr=False)
+    bind_password: Callable[[], str] = field(default=lambda: "", repr=False)
+    """Read anew for each connection, so that a new one counts at once."""
     user_base: str = ""
     user_filter: str = "(uid={user})"
     user_attribute: str = "uid"
@@ -47,6 +65,8 @@ class LdapRules:
     attributes: Mapping[str, str] = field(default_factory=dict)
     """Attribute of the user, for filters and conditions → attribute of the entry."""
     timeout_s: float = 5.0
+    retry_s: float = 2.0
+    """How long a directory that could not be asked is not asked again."""
     remember_s: float = 60.0
     """How long a password that was right is not asked for again."""
     lower_case: bool = True
@@ -64,8 +84,8 @@ class LdapDirectory(Protocol):
         ...
 
     async def find(self, user: str) -> Principal:
-        """Return a user whom somebody else has identified. Raises LdapRefused where there is none, or he may
-        not log in, and LdapUnavailable."""
+        """Return a user whom somebody else has identified. Raises LdapUnknown where there is none,
+        LdapRefused where he may not log in, and LdapUnavailable."""
         ...
 
     def report(self) -> str | None:
@@ -73,3 +93,18 @@ class LdapDirectory(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def is_disabled(values: Callable[[str], Sequence[str]], now: float) -> bool:
+    """Whether the directory says that an account is disabled, has expired, or was locked by somebody."""
+    numbers = {name: [int(one) for one in values(name) if one.isdecimal()] for name in (FLAGS, EXPIRES)}
+    has_expired = any(0 < one <= (now + SINCE_1601_S) * 1e7 for one in numbers[EXPIRES])
+    is_locked = LOCKED_FOR_GOOD in values(LOCKED) or any(one.lower() == "true" for one in values(LOCK))
+    # RULE (directory-disabled)
+    return any(one & DISABLED for one in numbers[FLAGS]) or has_expired or is_locked
+
+
+def is_one_spelling(user: str) -> bool:
+    """Whether a directory takes a name for no other that is written otherwise, apart from case (RFC 4518):
+    what nobody reads from an entry is the user's name as he typed it."""
+    return unicodedata.normalize("NFKC", user) == user and "  " not in user

@@ -12,12 +12,20 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol, assert_never
 
 from gateway.frontends.tokens import looks_like_token
 from gateway.frontends.users import Users
-from gateway.model.credentials import Bearer, ClientCertificate, Cookie, Credentials, Negotiation, Password
+from gateway.model.credentials import (
+    Bearer,
+    ClientCertificate,
+    Cookie,
+    Credentials,
+    Negotiation,
+    Password,
+    ProxiedUser,
+)
 from gateway.model.principal import Principal
 
 MAX_REMEMBERED = 10_000
@@ -25,7 +33,10 @@ WRONG = "invalid user name or password"
 WRONG_TOKEN = "the token is unknown or was revoked"  # noqa: S105 - a message
 RESERVED = "a user with the same name is in the user file"
 
-LoginKind = Literal["PLAIN", "TOKEN", "JWT", "COOKIE", "KERBEROS", "CERTIFICATE"]
+LoginSource = Literal["directory", "claims", "nowhere"]
+"""Who is asked again for the groups of somebody who is not in the user file: the directory, an issuer's next
+token, or nobody, for those who are allowed to have none."""
+LoginKind = Literal["PLAIN", "TOKEN", "JWT", "COOKIE", "KERBEROS", "CERTIFICATE", "PROXY"]
 """What is shown, as the record calls it."""
 
 
@@ -45,6 +56,14 @@ class LoginOutcome:
     """Whether it counts as a guess."""
     of_file: bool = False
     """Whether the user is one of the user file, and nobody without it."""
+    source: LoginSource = "directory"
+    """Where the groups of a user who is not of the file come from."""
+    is_away: bool = False
+    """Whether nobody could be asked; somebody who was let in a while ago is let in to what he has open."""
+    is_remembered: bool = False
+    """Whether nobody was asked, since that was done a moment ago."""
+    endpoints: frozenset[str] = frozenset()
+    """Where a token may be shown; everywhere where there is none."""
 
     @property
     def decides(self) -> bool:
@@ -85,6 +104,18 @@ class LoginMechanism(Protocol):
     def close(self) -> None: ...
 
 
+class CertificateReader(Protocol):
+    """Says what client certificates are worth before anything else is looked at."""
+
+    def user_of(self, der: bytes) -> str | None:
+        """Return which user a certificate is of; None where no rule says so."""
+        ...
+
+    def find_fault(self, der: bytes) -> str | None:
+        """Return why nobody may show it, or None."""
+        ...
+
+
 class LoginTrial(NamedTuple):
     """A mechanism, and what it makes of credentials."""
 
@@ -98,22 +129,29 @@ AskMechanism = Callable[[LoginMechanism], Awaitable[LoginOutcome]]
 class RememberedLogins:
     """Passwords that were right a moment ago, by mechanism."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, *, grace_s: float = 0.0) -> None:
+        """`grace_s`: for how long they count while nobody can be asked."""
         self._clock = clock
+        self._grace_s = grace_s
         # The key in memory does not help anybody to guess: it is one of this process.
         self._secret = os.urandom(32)
         self._known: OrderedDict[bytes, tuple[LoginOutcome, float]] = OrderedDict()
 
-    def find(self, mechanism: LoginMechanism, shown: Password) -> LoginOutcome | None:
+    def find(
+        self, mechanism: LoginMechanism, shown: Password, *, in_grace: bool = False
+    ) -> LoginOutcome | None:
         """Return what the mechanism said of a password; None where that is too long ago, or rests on
-        something that has changed since."""
+        something that has changed since. `in_grace`: it cannot be asked."""
         known = self._known.get(self._key(mechanism, shown))
-        return known[0] if known is not None and self._clock() < known[1] else None
+        most_s = self._grace_s if in_grace else mechanism.remember_s
+        if known is None or self._clock() - known[1] >= most_s:
+            return None
+        return replace(known[0], is_remembered=True, is_away=in_grace)
 
     def note(self, mechanism: LoginMechanism, shown: Password, outcome: LoginOutcome) -> None:
         """Remember that a password was right."""
         key = self._key(mechanism, shown)
-        self._known[key] = (outcome, self._clock() + mechanism.remember_s)
+        self._known[key] = (outcome, self._clock())
         self._known.move_to_end(key)
         while len(self._known) > MAX_REMEMBERED:
             self._known.popitem(last=False)
@@ -131,14 +169,15 @@ class LoginChain:
         users: Callable[[], Users],
         mechanisms: Iterable[LoginMechanism],
         *,
-        user_of_certificate: Callable[[bytes], str | None] = lambda _: None,
+        certificates: CertificateReader | None = None,
+        grace_s: float = 0.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`users`: the user file's, whose names are nobody else's."""
-        self._user_of_certificate = user_of_certificate
+        """`users`: the user file's, whose names are nobody else's. `grace_s`: as of RememberedLogins."""
+        self._certificates = certificates
         self.users = users
         self.mechanisms = tuple(mechanisms)
-        self.remembered = RememberedLogins(clock)
+        self.remembered = RememberedLogins(clock, grace_s=grace_s)
         self._kinds = frozenset[LoginKind]().union(*(one.kinds for one in self.mechanisms))
 
     @property
@@ -155,12 +194,18 @@ class LoginChain:
         """
         if not isinstance(shown, ClientCertificate):
             return shown, ""
-        user = self._user_of_certificate(shown.der)
+        user = self._certificates.user_of(shown.der) if self._certificates is not None else None
         if user is None:
             return shown.beside or shown, ""
         if shown.beside is None or isinstance(shown.beside, Password):
             return shown, ""
         return shown.beside, user
+
+    def find_certificate_fault(self, shown: Credentials) -> str | None:
+        """Return why the certificate may not be shown that is among what is shown; or None."""
+        if not isinstance(shown, ClientCertificate) or self._certificates is None:
+            return None
+        return self._certificates.find_fault(shown.der)
 
     def kind_of(self, shown: Credentials) -> LoginKind:
         """Return what is shown: a token may stand in the place of a password, for tools that ask for nothing
@@ -172,6 +217,8 @@ class LoginChain:
                 return "KERBEROS"
             case ClientCertificate():
                 return "CERTIFICATE"
+            case ProxiedUser():
+                return "PROXY"
             case Password(_, secret) | Bearer(secret):
                 if "JWT" in self._kinds and looks_like_jwt(secret):
                     return "JWT"
@@ -229,6 +276,7 @@ _NAMES: dict[LoginKind, str] = {
     "COOKIE": "a cookie",
     "KERBEROS": "a Kerberos ticket",
     "CERTIFICATE": "a client certificate",
+    "PROXY": "a proxy's user",
 }
 _UNKNOWN: dict[LoginKind, str] = {
     "PLAIN": WRONG,
@@ -237,6 +285,7 @@ _UNKNOWN: dict[LoginKind, str] = {
     "COOKIE": WRONG,
     "KERBEROS": "Kerberos is not enabled",
     "CERTIFICATE": "logins by client certificates are not enabled",
+    "PROXY": "logins by proxies are not enabled",
 }
 
 

@@ -67,7 +67,10 @@ class LoginCookies:
         if not content.issued_at - FUTURE_S <= now < content.issued_at + self.max_age_s:
             return None
         hashes = [
-            token.hash for token in user.tokens if not token.is_expired(datetime.fromtimestamp(now, UTC))
+            token.hash
+            for token in user.tokens
+            # RULE (cookie-of-confined-token)
+            if not (token.is_confined or token.is_expired(datetime.fromtimestamp(now, UTC)))
         ]
         if user.password_hash:
             hashes.append(user.password_hash)

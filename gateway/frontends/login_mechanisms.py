@@ -27,7 +27,7 @@ EXPIRED_TOKEN = "the token has expired; make a new one with `sluice users token`
 _NO_USER = LoginOutcome(diagnosis="does not know the user")
 
 
-class _Mechanism:
+class SimpleMechanism:
     """One that remembers nothing and holds nothing."""
 
     description: str
@@ -43,7 +43,7 @@ class _Mechanism:
         pass
 
 
-class TokenLogins(_Mechanism):
+class TokenLogins(SimpleMechanism):
     """Tokens of the user file. One is found by its hash, which tells nothing to somebody who measures."""
 
     kinds: frozenset[LoginKind] = frozenset({"TOKEN"})
@@ -69,7 +69,12 @@ class TokenLogins(_Mechanism):
         if token.is_expired(self._now()):
             told = f"rejected: token {token.id} has expired"
             return LoginOutcome(diagnosis=told, reason=EXPIRED_TOKEN, user=who.user, counts=True)
-        return LoginOutcome(diagnosis=f"accepts token {token.id}", principal=who, of_file=True)
+        return LoginOutcome(
+            diagnosis=f"accepts token {token.id}",
+            principal=token.confine(who),
+            of_file=True,
+            endpoints=token.endpoints,
+        )
 
     def _find(self, secret: str) -> tuple[User, Token] | None:
         users = self._users()
@@ -83,7 +88,7 @@ class TokenLogins(_Mechanism):
         return found if found is not None and hmac.compare_digest(found[1].hash, hashed) else None
 
 
-class PasswordLogins(_Mechanism):
+class PasswordLogins(SimpleMechanism):
     """Passwords of the user file."""
 
     kinds: frozenset[LoginKind] = frozenset({"PLAIN"})
@@ -135,7 +140,7 @@ class PasswordLogins(_Mechanism):
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-class IssuerLogins(_Mechanism):
+class IssuerLogins(SimpleMechanism):
     """Tokens of an OIDC provider."""
 
     kinds: frozenset[LoginKind] = frozenset({"JWT"})
@@ -162,10 +167,10 @@ class IssuerLogins(_Mechanism):
         except TokenRefused as fault:
             # Nobody guesses a signature, but many wrong ones fill the record.
             return LoginOutcome(diagnosis=f"rejected: {fault}", reason=str(fault), counts=True)
-        return LoginOutcome(diagnosis="accepts the login", principal=principal)
+        return LoginOutcome(diagnosis="accepts the login", principal=principal, source="claims")
 
 
-class DirectoryLogins(_Mechanism):
+class DirectoryLogins(SimpleMechanism):
     """Passwords of a directory."""
 
     kinds: frozenset[LoginKind] = frozenset({"PLAIN"})
@@ -188,7 +193,7 @@ class DirectoryLogins(_Mechanism):
         try:
             principal = await self._directory.check(shown.user, shown.password)
         except LdapUnavailable as fault:
-            return LoginOutcome(diagnosis=f"not available: {fault}", reason=NO_DIRECTORY)
+            return LoginOutcome(diagnosis=f"not available: {fault}", reason=NO_DIRECTORY, is_away=True)
         except LdapRefused:
             told = "rejected: no such user, more than one, or a wrong password"
             return LoginOutcome(diagnosis=told, reason=WRONG, counts=True)

@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import ssl as ssl_module
 from collections import deque
-from collections.abc import Collection, Coroutine
-from dataclasses import dataclass
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
@@ -22,10 +22,12 @@ from gateway.frontends.authentication import Authenticator, peer_certificate
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
 from gateway.frontends.thrift_service import Caller, ThriftService
+from gateway.frontends.tokens import token_id
 from gateway.model.credentials import Negotiation, Password, SecurityLayer
 from gateway.model.statement import Client
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Visitor
+from gateway.session.registry import IsOver
 from gateway.wire.frames import FrameSplitter, frame
 from gateway.wire.messages import ExceptionKind, encode_exception
 from gateway.wire.sasl import GSSAPI, PLAIN, HandshakeRefused, SaslServer, SaslToken
@@ -137,9 +139,9 @@ class ThriftConnection(asyncio.Protocol):
             self._transport.write(data if self._wrapper is None else self._wrapper.feed(data))
 
     @property
-    def user(self) -> str | None:
-        """Name of the user who is logged in; None before the login."""
-        return self._caller.principal.user if self._caller is not None else None
+    def caller(self) -> Caller | None:
+        """Who is logged in; None before the login."""
+        return self._caller
 
     @property
     def slow(self) -> bool:
@@ -196,6 +198,7 @@ class ThriftConnection(asyncio.Protocol):
         self._place.begin_busy()
         try:
             shown = self._server.authenticator.with_certificate(claimed, peer_certificate(self._transport))
+            self._client = replace(self._client, token=token_id(shown))
             principal = await self._server.authenticator.login(shown or claimed, self._client)
         except AuthenticationFailed as fault:
             self._place.end_busy()
@@ -406,10 +409,10 @@ class ThriftBinaryServer:
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=within_s)
 
-    def end_of(self, users: Collection[str]) -> None:
-        """End the connections that users are logged in on."""
+    def end_where(self, is_over: IsOver) -> None:
+        """End the connections for whose users that is so."""
         for connection in list(self._connections):
-            if connection.user in users:
+            if (caller := connection.caller) is not None and is_over(caller.principal, caller.client):
                 connection.abort()
 
     def count_running_calls(self) -> int:

@@ -15,8 +15,8 @@ import ipaddress
 import ssl as ssl_module
 import struct
 import zlib
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
 import structlog
@@ -26,13 +26,24 @@ from gateway.errors import AuthenticationFailed
 from gateway.frontends import login_cookies
 from gateway.frontends.authentication import Authenticator, peer_certificate
 from gateway.frontends.connection_limits import ConnectionLimiter
+from gateway.frontends.proxy_logins import ProxyRefused, ProxyRule, read_proxied_user
 from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
 from gateway.frontends.thrift_service import Caller, ThriftService
-from gateway.model.credentials import Bearer, Cookie, Negotiation, Password, of_authorization
+from gateway.frontends.tokens import token_id
+from gateway.model.credentials import (
+    Bearer,
+    Cookie,
+    Credentials,
+    Negotiation,
+    Password,
+    ProxiedUser,
+    of_authorization,
+)
 from gateway.model.networks import Network, is_within
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session.ports import Visitor
+from gateway.session.registry import IsOver
 from gateway.wire.frames import HEADER_BYTES
 from gateway.wire.thrift import MalformedMessage
 
@@ -157,8 +168,10 @@ class _HttpConnection(asyncio.Protocol):
         self.place = place
         self.answerer = CallAnswerer(server.service)
         self.unknown_handles = 0
-        self.user: str | None = None
+        self.principal: Principal | None = None
         """Who was logged in with the last request; None before one was."""
+        self.client = Client(protocol=PROTOCOL)
+        """From where the last request came, and by which token."""
         self.answers = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -204,10 +217,11 @@ class ThriftHttpServer:
         cookies: bool = True,
         secure: bool = False,
         compresses: bool = True,
+        proxies: ProxyRule | None = None,
         limits: HttpLimits | None = None,
     ) -> None:
         """`paths`: without slashes around them. `trusted_proxies`: whose `X-Forwarded-For` counts. `secure`:
-        whether cookies are for TLS alone."""
+        whether cookies are for TLS alone. `proxies`: those that say who their users are."""
         self.service = service
         self.authenticator = authenticator
         self.limits = limits or HttpLimits()
@@ -217,6 +231,7 @@ class ThriftHttpServer:
         self._trusted_proxies = trusted_proxies
         self._cookies = cookies
         self._secure = secure
+        self._proxies = proxies
         self._compresses = compresses
         self._http: web.Server | None = None
 
@@ -238,10 +253,10 @@ class ThriftHttpServer:
             await self._http.shutdown(within_s)
         self._door.close()
 
-    def end_of(self, users: Collection[str]) -> None:
-        """End the connections that users were logged in on last."""
+    def end_where(self, is_over: IsOver) -> None:
+        """End the connections for whose users of the last request that is so."""
         for connection in list(self.connections):
-            if connection.user in users:
+            if connection.principal is not None and is_over(connection.principal, connection.client):
                 connection.abort()
 
     def answer(self) -> int:
@@ -280,11 +295,17 @@ class ThriftHttpServer:
             return refused
         client = Client(protocol=PROTOCOL, address=self._address_of(request, connection.place.address))
         try:
-            principal, headers = await self._log_in(request, client)
+            shown, written = self._read_credentials(request, connection.place.address)
+            client = replace(client, token=token_id(shown))
+            if isinstance(written, ProxiedUser):
+                client = replace(client, extra={"proxy": connection.place.address})
+            principal, headers = await self._log_in(shown, written, client)
         except AuthenticationFailed as fault:
+            if isinstance(fault, ProxyRefused):
+                await self.authenticator.record_refused(client, "PROXY", fault.message)
             return await self._list_unauthorized(request, fault.message)
         connection.place.mark_logged_in()
-        connection.user = principal.user
+        connection.principal, connection.client = principal, client
         asked = request.query.getall("doAs", [principal.user])
         if asked != [principal.user]:
             try:
@@ -331,19 +352,33 @@ class ThriftHttpServer:
     def _is_trusted(self, address: str) -> bool:
         return is_within(address, self._trusted_proxies)
 
-    async def _log_in(self, request: web.BaseRequest, client: Client) -> tuple[Principal, _LoginAnswer]:
-        """Return who calls, and what he is to be told beside the answer. Raises AuthenticationFailed.
+    def _read_credentials(
+        self, request: web.BaseRequest, peer: str
+    ) -> tuple[Credentials, Password | Bearer | Negotiation | Cookie | ProxiedUser | None]:
+        """Return what a request shows, and what of it is written in its headers. Raises AuthenticationFailed.
 
         What the request says in `Authorization` counts; a cookie only where it says nothing.
         """
-        written: Password | Bearer | Negotiation | Cookie | None
-        written = _credentials(request.headers.get(hdrs.AUTHORIZATION))
+        written: Password | Bearer | Negotiation | Cookie | ProxiedUser | None
+        header = request.headers.get(hdrs.AUTHORIZATION)
+        proxies = self._proxies
+        written = read_proxied_user(
+            lambda name: request.headers.getall(name, []), peer, proxies, has_login=header is not None
+        )
+        if written is None:
+            written = _credentials(header)
         value = request.cookies.get(login_cookies.NAME, "") if self._cookies else ""
         if written is None and value:
             written = Cookie(value)
         shown = self.authenticator.with_certificate(written, peer_certificate(request.transport))
         if shown is None:
             raise AuthenticationFailed("log in with HTTP `Basic` or `Bearer` authentication")
+        return shown, written
+
+    async def _log_in(
+        self, shown: Credentials, written: object, client: Client
+    ) -> tuple[Principal, _LoginAnswer]:
+        """Return who calls, and what he is to be told beside the answer. Raises AuthenticationFailed."""
         every_s = self.limits.record_every_s
         principal = await self.authenticator.login_each_time(shown, client, record_every_s=every_s)
         cookie = self.authenticator.cookie_for(principal, shown) if self._cookies else None

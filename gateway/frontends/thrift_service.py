@@ -10,6 +10,7 @@ from typing import Any
 
 from gateway.errors import AuthenticationFailed, InvalidHandle, InvalidRequest, SluiceError
 from gateway.frontends.impersonation import NOT_ALLOWED, Impersonation
+from gateway.frontends.tokens import PURPOSE, confine
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session import audit_records
@@ -139,7 +140,10 @@ class ThriftService:
         if self._impersonation is not None and is_plain and not client.real_user:  # RULE (acts-as-once)
             found = await self._impersonation.find(principal, client.address, users.pop())
             if found.principal is not None:
-                return found.principal, replace(client, real_user=principal.user)
+                # A token is for what it is for, whoever its owner acts as.
+                purposes = principal.values(PURPOSE) if client.token else ()
+                acts_as = confine(found.principal, *purposes[:1])  # RULE (purpose-of-acting)
+                return acts_as, replace(client, real_user=principal.user)
             reason = found.reason
         for key in dict(asked):
             await self._sessions.recorder.record(

@@ -9,8 +9,12 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+
+from gateway.model.credentials import Bearer, ClientCertificate, Credentials, Password
+from gateway.model.principal import Principal
 
 PREFIX = "sluice_"
 """Prefix of every token, so that people and secret scanners recognise it."""
@@ -18,6 +22,10 @@ _SECRET = re.compile(rf"{PREFIX}[0-9a-f]{{8}}_[\w-]{{43}}", re.ASCII)
 HASH = re.compile(r"sha256:[0-9a-f]{64}")
 ID = re.compile(r"[0-9a-f]{8}")
 MAX_LABEL_CHARS = 100
+TOKEN_ENDPOINTS = ("thrift", "thrift_http", "connect", "admin")
+"""What a token may be confined to, as listeners are called."""
+PURPOSE = "purpose"
+"""Attribute of the user that says what a token is for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,17 +37,71 @@ class Token:
     hash: str = field(repr=False)
     label: str = ""
     expires: datetime | None = None
+    endpoints: frozenset[str] = frozenset()
+    """Where it may be shown; everywhere where there is none."""
+    purpose: str = ""
+    """What it is for, as policies read it in the user's attribute `purpose`."""
+
+    @property
+    def is_confined(self) -> bool:
+        """Whether it lets less through than its user's password."""
+        return bool(self.endpoints or self.purpose)
+
+    def is_for(self, protocol: str) -> bool:
+        """Whether it may be shown at the endpoint of that protocol; REST APIs are `admin`."""
+        return not self.endpoints or endpoint_of(protocol) in self.endpoints
+
+    def confine(self, principal: Principal) -> Principal:
+        """Return its user with its purpose, beside which none of the user's own counts."""
+        return confine(principal, self.purpose)
 
     def is_expired(self, now: datetime) -> bool:
         """Whether its time is over."""
         return self.expires is not None and now >= self.expires
 
 
-def new_token(*, label: str = "", expires: datetime | None = None) -> tuple[str, Token]:
+def confine(principal: Principal, purpose: str = "") -> Principal:
+    """Return somebody with a purpose, where there is one, and no other."""
+    if not purpose:
+        return principal
+    others = [one for one in principal.attributes if one[0] != PURPOSE]
+    return replace(principal, attributes=tuple(sorted([*others, (PURPOSE, purpose)])))
+
+
+def endpoint_of(protocol: str) -> str:
+    """Return the listener of a protocol as the record has it."""
+    return protocol if protocol in TOKEN_ENDPOINTS else "admin"
+
+
+def new_token(
+    *,
+    label: str = "",
+    expires: datetime | None = None,
+    endpoints: Collection[str] = (),
+    purpose: str = "",
+) -> tuple[str, Token]:
     """Return a new secret and what is kept of it."""
     identifier = secrets.token_hex(4)
     secret = f"{PREFIX}{identifier}_{secrets.token_urlsafe(32)}"
-    return secret, Token(id=identifier, hash=digest(secret), label=label, expires=expires)
+    token = Token(
+        id=identifier,
+        hash=digest(secret),
+        label=label,
+        expires=expires,
+        endpoints=frozenset(endpoints),
+        purpose=purpose,
+    )
+    return secret, token
+
+
+def token_id(shown: Credentials | None) -> str:
+    """Return the id of the token that is shown, whoever it is of; empty for anything else."""
+    match shown:
+        case ClientCertificate(beside=beside):
+            return token_id(beside)
+        case Password(_, secret) | Bearer(secret) if looks_like_token(secret):
+            return secret.removeprefix(PREFIX)[:8]
+    return ""
 
 
 def looks_like_token(secret: str) -> bool:

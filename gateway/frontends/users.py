@@ -13,7 +13,6 @@ users:
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import fcntl
 import hashlib
@@ -22,32 +21,37 @@ import re
 import secrets
 import stat
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import argon2
-import structlog
 import yaml
 
 from gateway.errors import Faults, UnreadableFiles
-from gateway.frontends.tokens import HASH, ID, MAX_LABEL_CHARS, Token, format_expiry, new_token, parse_expiry
+from gateway.frontends.tokens import (
+    HASH,
+    ID,
+    MAX_LABEL_CHARS,
+    TOKEN_ENDPOINTS,
+    Token,
+    format_expiry,
+    new_token,
+    parse_expiry,
+)
 from gateway.model.principal import Principal
-from gateway.session.settling import wait_until_settled
 
 T = TypeVar("T")
-_log = structlog.get_logger(__name__)
 
 MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_HASH_MEMORY_KIB = 1024 * 1024
 """Memory that one verification may take; a hash that wants more is a fault of the file."""
 _KEYS = frozenset({"password", "groups", "attributes", "tokens", "id"})
 _USER_ID = re.compile(r"[0-9a-f]{8,32}")
-_TOKEN_KEYS = frozenset({"id", "hash", "label", "expires"})
+_TOKEN_KEYS = frozenset({"id", "hash", "label", "expires", "endpoints", "purpose"})
 MAX_TOKENS = 100
 """Tokens of one user."""
 
@@ -66,9 +70,6 @@ class User:
 
 
 Users = Mapping[str, User]
-NOBODY: Users = {}
-MAX_STALE_S = 900.0
-"""Seconds that users stay in force whose file cannot be read, or is no user file, any more."""
 
 
 def read_users(path: Path) -> dict[str, User]:
@@ -238,8 +239,11 @@ class _UserFileReading:
     def _token(self, node: yaml.Node) -> Token | None:
         before = len(self.faults)
         told: dict[str, str] = {}
+        endpoints = frozenset[str]()
         for key, value in self.read_mapping(node, "a token"):
-            if key not in _TOKEN_KEYS:
+            if key == "endpoints":
+                endpoints = self._endpoints(value)
+            elif key not in _TOKEN_KEYS:
                 self.fault(value, f"unknown key `{key}`; a token has {', '.join(sorted(_TOKEN_KEYS))}")
             elif (text := self.text(value, key)) is not None:
                 told[key] = text
@@ -253,7 +257,22 @@ class _UserFileReading:
             # Taken as "never" it would let in somebody who should be out.
             self.fault(node, f"`expires: {told['expires']}` is not a time such as `2027-01-31T12:00:00Z`")
             return None
-        return Token(id=told["id"], hash=told["hash"], label=told.get("label", ""), expires=expires)
+        return Token(
+            id=told["id"],
+            hash=told["hash"],
+            label=told.get("label", ""),
+            expires=expires,
+            endpoints=endpoints,
+            purpose=told.get("purpose", ""),
+        )
+
+    def _endpoints(self, node: yaml.Node) -> frozenset[str]:
+        nodes = node.value if isinstance(node, yaml.SequenceNode) else []
+        names = [self.text(one, "an endpoint") for one in nodes]
+        # Taken as "none" it would be good everywhere.
+        if not names or not set(names) <= set(TOKEN_ENDPOINTS):
+            self.fault(node, f"`endpoints` must be a list of {', '.join(TOKEN_ENDPOINTS)}")
+        return frozenset(name for name in names if name is not None)
 
     def _values(self, attribute: str, node: yaml.Node) -> list[str]:
         """Return the values of an attribute: one text, or a list of them."""
@@ -336,16 +355,32 @@ def remove_user(path: Path, name: str) -> bool:
     return _change(path, lambda users: users.pop(name, None) is not None)
 
 
-def add_token(path: Path, name: str, *, label: str = "", expires: datetime | None = None) -> str:
+def add_token(
+    path: Path,
+    name: str,
+    *,
+    label: str = "",
+    expires: datetime | None = None,
+    endpoints: Collection[str] = (),
+    purpose: str = "",
+) -> str:
     """Give a user a new token and return the secret, which is kept nowhere. Raises Faults."""
-    if len(label) > MAX_LABEL_CHARS or any(not character.isprintable() for character in label):
-        raise Faults([f"a label must have at most {MAX_LABEL_CHARS} printable characters"])
-    secret, token = new_token(label=label, expires=expires)
-    entry = {"id": token.id, "hash": token.hash}
+    if unknown := set(endpoints) - set(TOKEN_ENDPOINTS):
+        known = ", ".join(TOKEN_ENDPOINTS)
+        raise Faults([f"`{min(unknown)}` is not an endpoint; a token may be for {known}"])
+    for what, text in (("label", label), ("purpose", purpose)):
+        if len(text) > MAX_LABEL_CHARS or not (text.isprintable() and text == text.strip()):
+            raise Faults([f"a {what} must have at most {MAX_LABEL_CHARS} printable characters"])
+    secret, token = new_token(label=label, expires=expires, endpoints=endpoints, purpose=purpose)
+    entry: dict[str, Any] = {"id": token.id, "hash": token.hash}
     if label:
         entry["label"] = label
     if expires is not None:
         entry["expires"] = format_expiry(expires)
+    if endpoints:
+        entry["endpoints"] = sorted(set(endpoints))
+    if purpose:
+        entry["purpose"] = purpose
 
     def change(users: dict[str, Any]) -> None:
         if name not in users:
@@ -450,132 +485,6 @@ def _replace(path: Path, text: str) -> None:
         raise
 
 
-# -- following it --------------------------------------------------------------------------------------------
-
-
-class UserFile:
-    """The users in force: read at start, read again when the file changes.
-
-    An entry with faults holds no other back: its user is out until it is mended. A file that cannot be read,
-    or is no user file, keeps the last good users for `max_stale_s`: somebody may have been removed from it,
-    and after that nobody logs in.
-    """
-
-    def __init__(
-        self,
-        path: Path,
-        *,
-        max_stale_s: float = MAX_STALE_S,
-        removed: Callable[[Collection[str]], Awaitable[None]] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`removed` hears of users who were in the file and are no longer."""
-        self._path = path
-        self._removed = removed or _nobody_hears
-        self._lock = asyncio.Lock()
-        self._max_stale_s = max_stale_s
-        self._clock = clock
-        self._stamp: tuple[int, int, int, int] | None = _stamp(path)
-        self._users: Users = read_users(path)
-        self._principals: tuple[Users, Mapping[str, Principal]] = ({}, {})
-        self._at_fault_since_s: float | None = None
-        """Only a good file ends that: somebody may have been removed."""
-        self._unreadable = False
-        """Whether the file could not be read at the last look."""
-        self._looking_since_s: float | None = None
-        """Set while a look goes on: one that never ends is as good as none."""
-        self._gone = frozenset[str]()
-        """Who is no longer in the file, and of whom `removed` has not heard."""
-        self.faults: tuple[str, ...] = ()
-        """What is wrong with the file as it is now."""
-
-    @property
-    def users(self) -> Users:
-        """Everybody who may log in now; nobody, while the file could not be taken for too long."""
-        return NOBODY if self.stale() is not None else self._users
-
-    def stale(self) -> str | None:
-        """Return why nobody may log in now, or None."""
-        why = "could not be read" if self._unreadable else "has been invalid"
-        for since_s, told in ((self._looking_since_s, "could not be read"), (self._at_fault_since_s, why)):
-            if since_s is not None and self._clock() - since_s > self._max_stale_s:
-                return f"the user file {told} for {self._max_stale_s:g} s"
-        return None
-
-    @property
-    def principals(self) -> Mapping[str, Principal]:
-        """Everybody in the file, by name."""
-        if self._principals[0] is not self.users:
-            self._principals = (self.users, {name: user.principal for name, user in self.users.items()})
-        return self._principals[1]
-
-    def look(self) -> bool:
-        """Read the file again if it has changed; True when other users are in force now."""
-        stamp = _stamp(self._path)
-        if stamp == self._stamp:
-            return False
-        try:
-            users, faults = read_usable_users(self._path)
-        except Faults as error:
-            # One that cannot be read is looked at again and again: who may read a file is not in its stamp.
-            self._unreadable = isinstance(error, UnreadableFiles)
-            self._stamp = None if self._unreadable else stamp
-            self._at_fault()  # RULE (no-user-file)
-            self._tell("users_not_reloaded", error.faults)
-            return False
-        self._gone |= {name for name, user in self._users.items() if not _is_same(user, users.get(name))}
-        self._users = users
-        self._stamp, self._at_fault_since_s, self._unreadable = stamp, None, False
-        self._tell("users_at_fault", faults)
-        _log.info("users_reloaded", users=len(users))
-        return True
-
-    def _at_fault(self) -> None:
-        if self._at_fault_since_s is None:
-            self._at_fault_since_s = self._clock()
-
-    def _tell(self, event: str, faults: tuple[str, ...]) -> None:
-        """Log what is wrong with the file, once for the same faults."""
-        if faults and faults != self.faults:
-            _log.error(event, faults=list(faults))
-        self.faults = faults
-
-    async def refresh(self) -> None:
-        """Look at the file now; `removed` has heard of who is in it no longer when this returns."""
-        async with self._lock:
-            self._looking_since_s = self._clock()
-            try:
-                await wait_until_settled(lambda: _stamp(self._path), self._stamp)
-                await asyncio.to_thread(self.look)
-            except Exception:
-                self._at_fault()
-                raise
-            finally:
-                self._looking_since_s = None
-            if gone := self._gone:
-                await self._removed(gone)
-                self._gone -= gone
-
-    async def run(self, every_s: float) -> None:
-        """Look at the file now and then, until cancelled."""
-        while True:
-            await asyncio.sleep(every_s)
-            try:
-                await self.refresh()
-            except Exception:  # noqa: BLE001 - a task's root: no file and no ending may stop the looking
-                _log.exception("users_broke")
-                self.faults = ("checking the user file failed; the log has the details",)
-
-
-def _is_same(user: User, now: User | None) -> bool:
-    """Whether a user is still there, and not somebody else under the name."""
-    return now is not None and now.principal.id == user.principal.id
-
-
-async def _nobody_hears(_: Collection[str]) -> None:
-    pass
-
-
 def fingerprint(user: User | None) -> str:
     """Return what tells whether two gateways have the same user, without telling more; empty: nobody."""
     if user is None:
@@ -583,12 +492,3 @@ def fingerprint(user: User | None) -> str:
     who = user.principal
     parts = (who.identity, sorted(who.groups), who.attributes, user.password_hash, user.tokens)
     return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _stamp(path: Path) -> tuple[int, int, int, int]:
-    try:
-        status = path.stat()
-    except OSError:
-        return (0, 0, 0, 0)
-    # The second time changes even when somebody sets the first.
-    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)

@@ -191,6 +191,8 @@ class Table:
     """Of a version: its columns that have other names now."""
     unfollowed: str = ""
     """Of a version: why nobody knows what its columns are called now; empty when that is known."""
+    conditions_above: bool = False
+    """Of a version: whether its format would not find all columns of a condition that goes below it."""
 
     @property
     def named_now(self) -> Table:

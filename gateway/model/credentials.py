@@ -81,11 +81,20 @@ class ClientCertificate:
     mechanism: ClassVar = "CERTIFICATE"
 
     der: bytes = field(repr=False)
-    beside: Password | Bearer | Cookie | Negotiation | None = None
+    beside: Password | Bearer | Cookie | Negotiation | ProxiedUser | None = None
     """What else the client shows."""
 
 
-Credentials = Password | Bearer | Cookie | Negotiation | ClientCertificate
+@dataclass(frozen=True, slots=True)
+class ProxiedUser:
+    """Whom a proxy has logged in, which has shown that it is the one of the settings."""
+
+    mechanism: ClassVar = "PROXY"
+
+    user: str
+
+
+Credentials = Password | Bearer | Cookie | Negotiation | ClientCertificate | ProxiedUser
 
 
 def of_authorization(header: str) -> Password | Bearer | Negotiation:

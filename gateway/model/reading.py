@@ -227,14 +227,19 @@ class ExpressionNode:
     parts: tuple[str, ...] = ()
     """Name parts of a column, a function or a relation, unquoted; an alias's name; a star's
     qualifier; the columns of USING and of VALUES; the names of windows, and of a window; the names of the
-    common table expressions of a WITH; the alias of a LATERAL VIEW; the names of columns beside an alias."""
+    common table expressions of a WITH; the alias of a LATERAL VIEW; the names of columns beside an alias; of
+    an UNPIVOT the column that says what a row is of, and those of the values."""
     without: tuple[tuple[str, ...], ...] = ()
     """Of a star: the columns that it leaves out."""
     value: str | None = None
     """Of a literal: its value as Spark keeps it (a date in days since 1970), None for NULL. Of an
-    aggregation: how many of its children it groups by; the others are its output."""
+    aggregation: how many of its children it groups by; the others are its output. Of a function with FILTER:
+    how many arguments stand before the condition. Of a PIVOT: how many values it has, which stand behind its
+    column. Of a MERGE: how many actions are on matched rows, and how many on rows of its source alone. Of a
+    number among the keys of `|> AGGREGATE`: the number."""
     span: Span | None = None
-    """Of a relation in a statement: where its name is written; of a literal, where it stands."""
+    """Of an expression: where it stands, without brackets around it. Of a relation in a statement: where its
+    name is written."""
     children: tuple[ExpressionNode, ...] = ()
     """Of an expression its operands, of a plan's node the expressions in it."""
     plans: tuple[ExpressionNode, ...] = ()

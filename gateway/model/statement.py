@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from gateway.model.catalog import Table, TableName
 from gateway.model.decision import Decision, Obligation, distinct_decisions
@@ -261,6 +261,7 @@ class AnswerFilter(enum.Enum):
     DESCRIBE_TABLE = "describe_table"
     DESCRIBE_JSON = "describe_json"
     PROPERTIES = "properties"
+    CREATE_STATEMENT = "create_statement"
     SETTINGS = "settings"
     TABLE_EXTENDED = "table_extended"
     # Spark Connect's catalog calls: rows as its Catalog API has them.
@@ -360,7 +361,7 @@ class Findings:
 
     def list_fields(self) -> dict[str, Any]:
         """Return the fields of Findings by name, to make a value of a class that has them and more."""
-        return {one.name: getattr(self, one.name) for one in fields(Findings)}
+        return {name: getattr(self, name) for name in _FINDINGS}
 
     def merge(self, inside: Iterable[Findings]) -> Findings:
         """Return what was found with what was found of the texts and views inside.
@@ -384,6 +385,9 @@ class Findings:
         """Return the same with what was written into further texts, which stand for some that were judged."""
         pairs = (*self.substitutions, *(pair for one in texts for pair in one.substitutions))
         return replace(self, substitutions=tuple(dict.fromkeys(pairs)))
+
+
+_FINDINGS: Final = tuple([one.name for one in fields(Findings)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -496,4 +500,6 @@ class Client:
     application: str = ""
     real_user: str = ""
     """Who is logged in, where he acts as another user."""
+    token: str = ""
+    """Id of the token that was shown; it ends what is open with itself."""
     extra: Mapping[str, str] = field(default_factory=dict)

@@ -110,8 +110,8 @@ class _Plan:
         asked = await in_turn(lambda: self._ask(facts, texts))
         if not isinstance(asked, bool):
             return asked
-        meanings = WordMeanings()
-        usage = await in_turn(lambda: usage_of_plan(self.reading, facts, texts, self.evaluation, meanings))
+        words = WordMeanings()
+        usage = await in_turn(lambda: usage_of_plan(self.reading, facts, texts, self.evaluation, words))
         seen = await in_turn(lambda: self._see(facts, texts, usage))
         await in_turn(lambda: self._note_attempts(facts, texts))
         if isinstance(seen, Denied):
@@ -119,9 +119,9 @@ class _Plan:
         misread = await in_turn(lambda: misread_plan(self.reading, facts, texts, self.evaluation, usage))
         if misread is not None:
             return access_denied(misread, self.evaluation)
-        words = functions_among(self.reading, meanings, followed=isinstance(usage, Usage))
-        if isinstance(words, Unsupported):
-            return not_governable(words)
+        identities = functions_among(self.reading, words, followed=isinstance(usage, Usage))
+        if isinstance(identities, Unsupported):
+            return not_governable(identities)
         decided = DecidedPlan(
             context=self.context,
             judging=self.judging,
@@ -137,7 +137,8 @@ class _Plan:
             original=original,
             exists=asked,
             words=words,
-            meanings=texts.meanings(meanings),
+            identities=identities,
+            meanings=texts.meanings(words),
         )
         return await rewrite_and_prove_plan(decided)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gateway.model.catalog import Table, TableName
+from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.decision import ColumnMask, PolicyRef, RowFilter
 from gateway.model.meaning_settings import Influence, influence
 from gateway.model.principal import Principal
 from gateway.model.reading import ExpressionNode, Reading, RelationRole
 from gateway.model.reading_settings import VARIABLES_MARK
-from gateway.model.statement import NeedsCatalog, ScanRecord, SessionContext
+from gateway.model.statement import AnswerFilter, NeedsCatalog, ScanRecord, SessionContext
 from gateway.pipeline.functions import list_text_functions, read_by, session_asked, tables_among
 from gateway.pipeline.judging import Judging, RewrittenStatement
 from gateway.pipeline.seeing import ColumnAccess
@@ -20,7 +20,7 @@ from gateway.policy.masks import standard_masks
 from gateway.policy.views import merge_table_views
 from gateway.sql import guard, policy_text
 from gateway.sql.classify import is_builtin
-from gateway.sql.evaluate import Denied
+from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.functions import builtin_name, find_first_minor
 from gateway.sql.identity import IDENTITIES, identity_splices
 from gateway.sql.meaning import depends
@@ -90,6 +90,26 @@ def deny_show_only(
                     f"column {scan.table}.{obligation.column} is masked for user "
                     f"{judging.principal.user} and may only be shown, not read through a view"
                 )
+    return None
+
+
+def deny_create_statement(
+    required: Required, evaluation: Evaluation, obliged_views: frozenset[TableName]
+) -> Denied | None:
+    """Deny the statement that makes a view to whom its text may not be told, and to who sees no column."""
+    rule = evaluation.answer(required, obliged_views)
+    if rule.filter is not AnswerFilter.CREATE_STATEMENT or rule.details or rule.table is None:
+        return None
+    table, user = evaluation.catalog.table(rule.table), evaluation.principal.user
+    if table is None:
+        return None  # Spark says that it does not exist
+    if not rule.columns:
+        return Denied(f"user {user} needs select on table {table.name}")
+    if table.kind is TableKind.VIEW:  # RULE (view-statement)
+        return Denied(
+            f"this would show the text of view {table.name}, and a row filter, column mask or hidden column "
+            f"of it or of what it reads applies to user {user}; use DESCRIBE TABLE EXTENDED"
+        )
     return None
 
 

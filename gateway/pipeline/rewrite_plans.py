@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gateway.algebra.nodes import NamedScan, RelationNode
-from gateway.algebra.spark import lower_expression
 from gateway.model.catalog import TableKind, TableName
 from gateway.model.handles import PERSISTED
 from gateway.model.statement import (
@@ -47,7 +45,13 @@ from gateway.pipeline.pace import in_turn
 from gateway.pipeline.plan_metrics import WrittenReads, write_out_reads
 from gateway.pipeline.plan_outcomes import RewrittenPlan
 from gateway.pipeline.plan_texts import PlanTexts
-from gateway.pipeline.policies import deny_show_only, metadata_shown, names_metadata, plan_shown
+from gateway.pipeline.policies import (
+    deny_create_statement,
+    deny_show_only,
+    metadata_shown,
+    names_metadata,
+    plan_shown,
+)
 from gateway.pipeline.rewrite_texts import rewrite_and_prove
 from gateway.pipeline.rights import Rights
 from gateway.pipeline.seeing import (
@@ -60,12 +64,11 @@ from gateway.pipeline.seeing import (
 )
 from gateway.pipeline.sources import ReadSources, sources_of
 from gateway.pipeline.views import ReadViews
+from gateway.plan.analyse import WordMeanings
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
 from gateway.plan.facts import PlanFacts
 from gateway.plan.facts import names_metadata as plan_names_metadata
 from gateway.plan.guard import Edits, bind_identities, bytes_of, is_identity
-from gateway.plan.lowering import PlanSources, lower_plan
-from gateway.plan.lowering_expressions import UnreadablePlan
 from gateway.plan.prove import prove_plan
 from gateway.plan.reading import PlanReading
 from gateway.plan.rendering import Rendering, render
@@ -157,7 +160,8 @@ class DecidedPlan:
     original: bytes
     exists: bool
     """Whether what a catalog call asks for may be known of."""
-    words: frozenset[int]
+    words: WordMeanings
+    identities: frozenset[int]
     """References without brackets that ask who the user is, by the identity of their messages."""
     meanings: tuple[IsIdentity | None, ...]
     """For each text, what words without brackets mean where it stands."""
@@ -229,24 +233,10 @@ class DecidedPlan:
 
     def _place_conditions(self, sources: ReadSources, views: QueriedViews) -> Placed:
         """Return what stands with the filters of the reads, and in the texts of views, by their places."""
-        facts, texts, policies, scans = self.facts, self.texts, sources.policies, sources.reads.scans
-        relation = self.reading.shown
-        if relation is None or not (self._may_place() and filters_any(scans.values(), policies, views)):
+        facts, policies, scans, found = self.facts, sources.policies, sources.reads.scans, self.words.shown
+        if found is None or not (self._may_place() and filters_any(scans.values(), policies, views)):
             return Placed()
-        nodes: dict[int, RelationNode] = {}
-        for position, one in enumerate(facts.reads):
-            if one.read.streaming or one.read.options or one.read.changes:
-                return Placed()
-            nodes[id(one.read.relation)] = NamedScan(tuple(one.read.parts), span=place_of(position))
-        written = {
-            id(one.message): lower_expression(tree)
-            for one, prepared in texts.expressions
-            # Places in the text would be taken for those of reads.
-            if not prepared.scans and (tree := prepared.reading.tree) is not None
-        }
-        try:
-            found = lower_plan(relation, PlanSources(reads=nodes, expressions=written))
-        except UnreadablePlan:
+        if any(one.read.streaming or one.read.options or one.read.changes for one in facts.reads):
             return Placed()
         columns: list[dict[str, str]] = []
         for place, name in scans.items():
@@ -288,10 +278,12 @@ class DecidedPlan:
             of_now = list_tables_read_by_columns(self.seen, bodies)  # RULE (input-files-columns-of-now)
         if old := to_describe_anew(required, evaluation, of_now, self.judging.snapshot):
             return NeedsCatalog(old, promotes=False, anew=True)
+        undisclosed = list_undisclosed(bodies)
         refusal = self._refuse_unguarded_access(guards)
         refusal = (  # RULE (plan-raw-rows)
-            evaluation.deny_commands(required, list_undisclosed(bodies)) or refusal
+            evaluation.deny_commands(required, undisclosed) or refusal
         )
+        refusal = deny_create_statement(required, evaluation, undisclosed) or refusal
         if isinstance(refusal, Denied):
             return access_denied(refusal, evaluation)
         return None if refusal is None else not_governable(refusal)
@@ -372,9 +364,9 @@ class DecidedPlan:
         if start is not None and checkpoint is not None:
             edits.place_checkpoint(start, checkpoint[0], checkpoint[1].url)
             words = (*words, (checkpoint[1].url, checkpoint[1].chosen))
-        identities = bool(self.words) or any(is_identity(call) for call in reading.functions)
+        identities = bool(self.identities) or any(is_identity(call) for call in reading.functions)
         if identities:  # RULE (plan-identities)
-            bind_identities(reading.message, judging.principal.user, self.words, edits)
+            bind_identities(reading.message, judging.principal.user, self.identities, edits)
         answer = self._answer(guards)
         if not self.exists:
             relation = reading.catalog_calls[0].relation

@@ -44,7 +44,7 @@ from gateway.pipeline.kept import (
 )
 from gateway.pipeline.metrics import NONE as NO_METRICS
 from gateway.pipeline.metrics import WrittenOut, metric_definition, write_out
-from gateway.pipeline.policies import deny_show_only, refuse_unguarded_access
+from gateway.pipeline.policies import deny_create_statement, deny_show_only, refuse_unguarded_access
 from gateway.pipeline.seeing import (
     ColumnAccess,
     Prepared,
@@ -227,8 +227,10 @@ class _Text:
         if old := to_describe_anew(required, evaluation, of_now, judging.snapshot):
             return NeedsCatalog(old, promotes=False, anew=True)
         unexplained = _list_unexplained_views(required, bodies)
+        undisclosed = list_undisclosed(bodies)
         denied = (
-            evaluation.deny_commands(required, list_undisclosed(bodies))  # RULE (command-past-guard)
+            evaluation.deny_commands(required, undisclosed)  # RULE (command-past-guard)
+            or deny_create_statement(required, evaluation, undisclosed)
             or refuse_unguarded_access(reading, required, [*guards.with_obligations, *unexplained], judging)
             # RULE (kept-view-show-only)
             or deny_show_only(records if keeps(reading) or required.shares else (), bodies.values(), judging)

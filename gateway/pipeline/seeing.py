@@ -55,6 +55,8 @@ class TextScope:
     """Whether a barrier stands between the text of a view and what is asked of it."""
     opening: Table | None = None
     """The view whose text it is, where that is asked for without barriers."""
+    of_session: bool = False
+    """It is of a metric view: names in it mean what they mean in the session that reads it."""
     shape: bool = False
     """Nothing but what columns it has is asked of it, if it is a query."""
     alone: bool = False

@@ -212,8 +212,9 @@ def _classify(
     scans = scans_of(reading, names, text)
     if isinstance(scans, Unsupported):
         return scans
-    client = place.depth == 0 and not place.expression
-    functions = function_privileges(reading.functions, names, short=client)
+    # INVARIANT (a view lends no more than its rows): whoever reads a metric view chooses what is found there.
+    short = not place.expression and not place.of_session  # RULE (metric-view-functions)
+    functions = function_privileges(reading.functions, names, short=short)
     if isinstance(functions, Unsupported):
         return functions
     metadata = metadata_of(reading, names)
@@ -235,7 +236,7 @@ def _classify(
         names=names,
         required=join((required, metadata_privileges(one for _, one in metadata), changes)),
         functions=functions,
-        short_functions=_list_short_functions(reading, names) if client else (),
+        short_functions=_list_short_functions(reading, names) if short else (),
         scans=scans,
         metadata=metadata,
         rights=place.rights or own_rights(judging.principal),
@@ -251,16 +252,18 @@ def _list_short_functions(reading: Reading, names: Names) -> tuple[tuple[Functio
 def settle_functions(
     prepared: Prepared, evaluation: Evaluation, judging: Judging
 ) -> Prepared | Refusal | NeedsCatalog:
-    """Look up the functions of databases that a client calls without their whole names.
+    """Look up the functions of databases that a text calls without their whole names.
 
-    Whoever may not execute one is told what he is told where there is none.
+    A client who may not execute one is told what he is told where there is none. Of what a view calls,
+    `authorize_required` asks those by whose access its text is read.
     """
     unknown: dict[TableName, None] = {}
     wanted = []
     for function, name in prepared.short_functions:
         privilege = execute_on(name)
         asked = replace(evaluation, missing=[], decisions=[])
-        asked.require([privilege])
+        if prepared.place.depth == 0:
+            asked.require([privilege])
         found = None if asked.missing else judging.snapshot.catalog.table(name.fold())
         if not asked.missing and not judging.snapshot.catalog.knows(name.fold()):
             unknown[name.fold()] = None

@@ -38,6 +38,11 @@ from gateway.sql.variable_commands import find_variable
 
 MAX_NARROWED = 16
 """Views of a statement, and within views, whose texts get conditions from above; others have none."""
+_UNRESOLVED = {
+    "42883": "calls a function that does not exist, or that is not in Spark's own catalog",
+    "42P01": "reads a table or view that does not exist",
+}
+"""SQLSTATE that Spark has for a name in a view's text, and what is wrong with the text, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,10 +244,12 @@ class ReadViews:
         rights = view_rights(table, readers, self.judging)
         if isinstance(rights, Denied):
             return access_denied(rights, self.judging.evaluation())
-        place = replace(place, rights=replace(rights, around=self._asking))
+        is_metric = metrics_of(table) is not None
+        place = replace(place, rights=replace(rights, around=self._asking), of_session=is_metric)
         body = await self.judging.govern(text, self._context_of(table), self.judging, place)
         if isinstance(body, Refusal) and body.code == "SPARK":
-            return not_governable(Unsupported(f"the definition of the view {table.name} cannot be parsed"))
+            why = _UNRESOLVED.get(body.sqlstate, "cannot be parsed")
+            return not_governable(Unsupported(f"the definition of the view {table.name} {why}"))
         return self._without_variables(table, text, body)
 
     def _without_variables(self, table: Table, text: str, body: JudgingOutcome) -> JudgingOutcome:

@@ -22,15 +22,12 @@ from gateway.algebra.nodes import (
     NamedColumn,
     NamedScan,
     OpaqueRelation,
-    Pass,
-    Passing,
     Projection,
     RelationNode,
     SetKind,
     SetOperation,
     Star,
     Subquery,
-    SubqueryAlias,
 )
 from gateway.algebra.resolve import TooMuch
 from gateway.algebra.scope import (
@@ -42,12 +39,22 @@ from gateway.algebra.scope import (
     RelationColumns,
     UnknownName,
 )
-from gateway.algebra.usage import Parts, StoredTable, Unclear, UsageDomain, UsedValue, list_stored_columns
-from gateway.algebra.walking import names_in, nodes_of, queries_in
+from gateway.algebra.usage import (
+    DECISIONS,
+    Parts,
+    StoredTable,
+    Unclear,
+    UsageDecisions,
+    UsageDomain,
+    UsedValue,
+    list_stored_columns,
+)
+from gateway.algebra.walking import list_hiding, names_in, nodes_of, queries_in
 from gateway.model.catalog import TableName
 from gateway.model.reading import Reading, Span
-from gateway.plan.lowering import PlanSources, lower_relations
+from gateway.plan.lowering import PlanLowering, PlanSources
 from gateway.plan.lowering_expressions import PlanNotes, UnreadablePlan
+from gateway.plan.plan_tree import PlanTree
 from gateway.plan.reading import PlanReading
 from gateway.sql.analyse import (
     ScannedTable,
@@ -102,12 +109,15 @@ class TextUse:
 
 @dataclass(slots=True)
 class WordMeanings:
-    """What words without brackets mean that are a column or ask who the user is."""
+    """What column analysis finds out of a plan besides: what words without brackets mean that are a column or
+    ask who the user is, and what the plan is as a relation."""
 
     meanings: dict[tuple[int, str], set[bool | None]] = field(default_factory=dict)
     """By the identity of the message and the word: whether it is the function; None: not certain."""
     not_columns: set[str] = field(default_factory=set)
     """Names, lower case, that stand where only a column of the relation is meant, and it has none."""
+    shown: PlanTree | None = None
+    """What `PlanReading.shown` is, its reads at the places of their positions; None where it is not known."""
 
 
 def analyse_plan(
@@ -179,8 +189,7 @@ class _Sources:
         if read.changes:  # the table's columns, and what tells of the change
             node = Join(node, OpaqueRelation((), (), complete=True), JoinKind.CROSS)
         self.reads[id(read.relation)] = node
-        columns = tuple([column.name for column in table.columns])
-        self.stored[span] = StoredTable(table.name, columns, table.guessed)
+        self.stored[span] = table.build_stored_table(table.name)
         if table.name is not None:
             self.tables.add(table.name)
 
@@ -201,9 +210,11 @@ class _Sources:
     # The whole plan.
 
     def usage(self, words: WordMeanings) -> Usage:
-        reads = PlanSources(reads=self.reads, expressions=self.texts, bound=self.bound)
-        trees, notes = lower_relations(self._roots(), reads)
+        lowering = PlanLowering(PlanSources(reads=self.reads, expressions=self.texts, bound=self.bound))
+        trees, notes = [lowering.relation(one) for one in self._roots()], lowering.notes
         self.by_schema = notes.by_schema
+        if self.reading.shown is not None:
+            words.shown = PlanTree(_strip_showing(trees[0], self.reading.showing), notes)
         domain = _PlanUsageDomain(
             self.stored, frozenset(self.ctes), many=may_be_many, of_texts=frozenset(self.of_texts)
         )
@@ -257,7 +268,8 @@ class _PlanUsageDomain(UsageDomain):
         if not table.guessed:
             return found
         # A word is looked for as a column first here, too, and is no function's syntax.
-        return list_stored_columns(table.name, tuple(table.columns), tuple(sorted(table.guessed)))
+        guessed = tuple(sorted(table.guessed))
+        return list_stored_columns(table.name, tuple(table.columns), guessed, table.fieldless)
 
     def column(self, column: NamedColumn, answer: NameAnswer[UsedValue], scope: _Scope) -> UsedValue:
         if len(column.parts) == 1 and column.parts[0].lower() in IDENTITIES:
@@ -274,10 +286,13 @@ class _PlanUsageDomain(UsageDomain):
 
     def decide(self, relation: RelationNode, inputs: Sequence[_Columns], scope: _Scope) -> Sequence[_Columns]:
         self.current = relation
-        if isinstance(relation, Filter) and not self._is_in_text():
-            self._of_shown(relation.conditions, relation.input, inputs[0], scope)
-            return inputs
-        return UsageDomain.decide(self, relation, inputs, scope)
+        return _DECISIONS[type(relation)](self, relation, inputs, scope)
+
+    def _filter(self, relation: Filter, inputs: Sequence[_Columns], scope: _Scope) -> Sequence[_Columns]:
+        if self._is_in_text():
+            return UsageDomain._filter(self, relation, inputs, scope)
+        self._of_shown(relation.conditions, relation.input, inputs[0], scope)
+        return inputs
 
     def _of_shown(
         self, expressions: Iterable[Expression], relation: RelationNode, shown: _Columns, scope: _Scope
@@ -297,7 +312,7 @@ class _PlanUsageDomain(UsageDomain):
             if not missing:
                 self._compute((one,), here)
                 continue
-            hidden = [self.resolver.relation(below, scope) for below in _list_hiding(relation)]
+            hidden = [self.resolver.relation(below, scope) for below in list_hiding(relation)]
             self._compute((one,), scope.over(shown, *hidden))
             for parts in missing:
                 around = scope.resolve(parts)
@@ -327,10 +342,9 @@ class _PlanUsageDomain(UsageDomain):
         """Whether the current relation stands in a SQL text, where it is what it is in SQL."""
         return id(self.current) in self.of_texts
 
-    def _set(self, relation: SetOperation, inputs: Sequence[_Columns]) -> None:
+    def _set(self, relation: SetOperation, inputs: Sequence[_Columns], scope: _Scope) -> Sequence[_Columns]:
         if self._is_in_text():
-            UsageDomain._set(self, relation, inputs)
-            return
+            return UsageDomain._set(self, relation, inputs, scope)
         shown = [[one for one in side.columns if one.bare] for side in inputs]
         if any(side.uncounted for side in inputs):
             raise Unclear("the columns of a set operation cannot be matched")
@@ -342,12 +356,13 @@ class _PlanUsageDomain(UsageDomain):
             self._note_places(inputs)  # RULE (union-by-place)
             if len({len(columns) for columns in shown}) != 1:
                 raise Unclear("the columns of a set operation cannot be matched")
-            return
+            return inputs
         first, *others = [[one.name for one in columns] for columns in shown]
         for names in others:
             found = [names.count(name) for name in first]
             if any(count != 1 and not (relation.missing and not count) for count in found):
                 raise Unclear("the columns of a set operation cannot be matched")
+        return inputs
 
     # Words.
 
@@ -373,8 +388,22 @@ class _PlanUsageDomain(UsageDomain):
     def _list_below(self) -> Iterator[_Columns]:
         """Yield what the current relation is made of, further down."""
         for one in () if self.current is None else self.current.inputs:
-            for below in _list_hiding(one):
+            for below in list_hiding(one):
                 yield self.resolver.relation(below, NameScope())
+
+
+_DECISIONS: Final[UsageDecisions] = {
+    **DECISIONS,
+    Filter: _PlanUsageDomain._filter,
+    SetOperation: _PlanUsageDomain._set,
+}
+
+
+def _strip_showing(tree: RelationNode, count: int) -> RelationNode:
+    """Return what some relations show that say how many rows are shown, and how."""
+    for _ in range(count):
+        (tree,) = tree.inputs
+    return tree
 
 
 def _is_here(answer: NameAnswer[UsedValue]) -> bool:
@@ -382,21 +411,12 @@ def _is_here(answer: NameAnswer[UsedValue]) -> bool:
     return not isinstance(answer, UnknownName) and getattr(answer, "depth", 0) == 0
 
 
-def _list_hiding(relation: RelationNode) -> Iterator[RelationNode]:
-    """Yield the relations below one whose columns Spark finds, although what is above has left them out."""
-    while len(relation.inputs) == 1 and not isinstance(relation, SubqueryAlias | OpaqueRelation):
-        if isinstance(relation, Pass) and relation.why in (Passing.DISTINCT, Passing.FIRST_ROWS):
-            return
-        (relation,) = relation.inputs
-        yield relation
-
-
 def _moved(span: Span, by: int) -> Span:
     return Span(span.start + by, span.end + by)
 
 
 def _note_meanings(words: WordMeanings, notes: PlanNotes, domain: _PlanUsageDomain) -> None:
-    for message, column in notes.references.items():
+    for message, column in notes.words.items():
         found: set[bool | None] = (
             {False} if id(column) in notes.strings else domain.words.get(id(column), set())
         )

@@ -9,6 +9,7 @@ is the exception: PySpark's DataFrame of the table that was made is the call its
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Never, TypeGuard
 
 from gateway.model.catalog import TableName, levels, quote_parts
@@ -30,7 +31,7 @@ from gateway.sql.cache_commands import check_cached_view
 from gateway.sql.data_commands import build_create_database_effect, list_cascade_privileges
 from gateway.sql.functions import ALLOWED_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS, is_of
 from gateway.sql.names import Names, TempViewName, no_catalog
-from gateway.sql.required import Privilege, Required, Unsupported
+from gateway.sql.required import Named, Privilege, Required, Unsupported
 from gateway.sql.scope import CannotClassify, table_resource
 from gateway.sql.session_commands import use_below_current, use_privileges
 from gateway.wire.connect import Message, pb
@@ -327,6 +328,36 @@ def _drop_database(call: pb.DropDatabase, scope: PlanScope) -> PlanRequired:
     )
 
 
+def _describe_properties(call: pb.GetTableProperties, scope: PlanScope) -> PlanRequired:
+    return _describe(call, scope, AnswerFilter.PROPERTIES)
+
+
+def _describe_statement(call: pb.GetCreateTableString, scope: PlanScope) -> PlanRequired:
+    found = _describe(call, scope, AnswerFilter.CREATE_STATEMENT)
+    if not call.as_serde:  # RULE (show-create-raw)
+        return found
+    name = scope.target(call.table_name)
+    raw = Required(privileges=(Privilege(table_resource(name), "select"),), read=(name,))
+    return replace(found, required=raw)
+
+
+def _describe(
+    call: pb.GetTableProperties | pb.GetCreateTableString, scope: PlanScope, answer: AnswerFilter
+) -> PlanRequired:
+    """Show what DESCRIBE EXTENDED tells of a table, in another form."""
+    name = scope.target(call.table_name)
+    rule = AnswerRule(filter=answer, catalog=name.catalog, database=name.database, table=name)
+    return PlanRequired(
+        required=Required(
+            privileges=(_visible(table_resource(name)),),
+            described=name,
+            named=(Named(table=name, columns=()),),
+            answer=rule,
+        ),
+        names=_pins(call, "table_name", quote_name(name)),
+    )
+
+
 CALLS: Mapping[str, _Handler] = {
     "current_database": _require_nothing,
     "current_catalog": _require_nothing,
@@ -361,8 +392,8 @@ CALLS: Mapping[str, _Handler] = {
     "create_database": _create_database,
     "drop_database": _drop_database,
     "list_partitions": _on_table("select", read=True),
-    "get_table_properties": _on_table("select", read=True),
-    "get_create_table_string": _on_table("select", read=True),  # RULE (show-create-raw)
+    "get_table_properties": _describe_properties,
+    "get_create_table_string": _describe_statement,
 }
 DATAFRAMES = frozenset({"create_table", "create_external_table"})
 """Calls that PySpark keeps as a DataFrame and sends again, within others and to be analysed."""

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from gateway.algebra.lineage_expressions import rows_of
+from gateway.algebra.lineage_values import MAX_WORK, RelationRows
+from gateway.algebra.scope import NameScope
 from gateway.algebra.usage import Parts, Unclear
 from gateway.model.catalog import TableName
 from gateway.model.lineage import (
-    ANY_COLUMN,
     RESULT,
-    Clause,
     Dataset,
     DatasetKind,
     Operation,
@@ -25,16 +26,14 @@ from gateway.model.lineage import (
 )
 from gateway.model.statement import PlanRequest
 from gateway.plan.identifiers import table_parts
-from gateway.plan.lineage_expressions import TextsById
 from gateway.plan.lineage_walk import NOT_FOLLOWED, PlanLineageWalk
 from gateway.plan.reading import PlanReading
 from gateway.plan.walk import read_plan
-from gateway.sql.lineage_changes import assign_same_names, every_column, with_rows
+from gateway.sql.lineage_changes import trace_changes
 from gateway.sql.lineage_edges import TargetValue
-from gateway.sql.lineage_extraction import Extraction
-from gateway.sql.lineage_scope import MAX_WORK, Environment, Frame, LineageRelation, RelationRows
+from gateway.sql.lineage_extraction import Bound, Extraction, as_relation
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, read_datasets, scans_of, target_of
-from gateway.sql.lineage_writes import Assigned, Write, match_target_columns, writes_of
+from gateway.sql.lineage_writes import Write, match_target_columns, writes_of
 from gateway.sql.names import Names
 from gateway.wire.connect import Message, pb
 
@@ -146,43 +145,43 @@ class _Opened:
         if self.found.table_level:
             return self.found
         extraction = Extraction(self.catalog, max_work)
-        walk = PlanLineageWalk(self.reading, self._texts(), self.plan.names, self.plan.kept, extraction)
-        command = self.reading.command
-        if self.target is None and command is not None:
-            relation = command.sql_command.input
-            if relation.WhichOneof("rel_type") == "with_relations":
-                walk.bind(relation.with_relations)
-                relation = relation.with_relations.root
-            text, bound = walk.text(relation)
-            made = extraction.statement(text, self.writes, self.found, bound)
-        elif self.target is not None:
-            made = extraction.lineage(self.found, [self._trace_write(walk, self.target)])
-        else:
+        reading, plan = self.reading, self.plan
+        walk = PlanLineageWalk(
+            reading,
+            [(text, one.aliases) for one, text in zip(reading.texts, plan.statements, strict=False)],
+            [(text, one.aliases) for one, text in zip(reading.expressions, plan.expressions, strict=False)],
+            plan.names,
+            plan.kept,
+            extraction,
+        )
+        if self.target is not None:
+            return extraction.lineage(self.found, [self._trace_write(walk, self.target)])
+        text = _find_command_text(reading, plan)
+        if reading.command is None or text is None:
             raise Unclear("the plan has no command and no input")
-        guessed = dict.fromkeys((*made.guessed, *walk.guessed))
-        return replace(made, guessed=tuple(guessed))
+        relation = reading.command.sql_command.input
+        bound: Bound = {}
+        if relation.WhichOneof("rel_type") == "with_relations":
+            bound = walk.bind(relation.with_relations)
+        return extraction.statement(text, self.writes, self.found, bound)
 
     def _trace_write(
         self, walk: PlanLineageWalk, target: PlanWrite
     ) -> tuple[list[TargetValue], RelationRows]:
+        write = target.write
         if isinstance(target.relation, pb.MergeIntoTableCommand):
-            return trace_merge(walk, target.relation, target.write)
-        frame = walk.relation(target.relation, None)
-        rows = frame.rows
-        if target.replaced is not None and target.write.table is not None:
-            table = Frame(walk.extraction.sources.table(target.write.table))
-            rows = RelationRows(parents=[frame.rows])
-            walk.decide(rows, Clause.WHERE, target.replaced, Environment(table))
-        return match_target_columns(target.write, frame.relation(), self.catalog), rows
-
-    def _texts(self) -> TextsById:
-        reading, plan = self.reading, self.plan
-        texts: dict[int, tuple[LineageText | None, frozenset[str]]] = {}
-        for one, text in zip(reading.texts, plan.statements, strict=False):
-            texts[id(one.relation)] = (text, one.aliases)
-        for each, text in zip(reading.expressions, plan.expressions, strict=False):
-            texts[id(each.message)] = (text, each.aliases)
-        return texts
+            if write.table is None:
+                raise Unclear(f"the MERGE target {write.dataset} is not a known table")
+            merge = walk.merge(target.relation, write.table)
+            made = walk.follow(lambda: trace_changes(walk.domain, merge, write, NameScope()))
+            walk.check(merge)
+            return made
+        tree, columns = walk.relation(target.relation)
+        rows = rows_of(columns)
+        if target.replaced is not None and write.table is not None:
+            rows = walk.replace_where(target.replaced, write.table, rows)
+        walk.check(tree)
+        return match_target_columns(write, as_relation(columns), self.catalog), rows
 
 
 def _root(reading: PlanReading) -> pb.Relation:
@@ -226,80 +225,6 @@ def _inputs(
             inputs.update(dict.fromkeys(made.inputs))
             through.update(dict.fromkeys(made.views))
     return tuple(inputs), tuple(through)
-
-
-# -- MERGE INTO of a DataFrame: which columns of the target it sets, and by which conditions -----------
-# As `sql/lineage_changes.py` does it for SQL.
-
-
-_DELETE, _INSERT, _INSERT_STAR, _UPDATE, _UPDATE_STAR = range(1, 6)
-
-
-def trace_merge(
-    walk: PlanLineageWalk, command: pb.MergeIntoTableCommand, write: Write
-) -> tuple[list[TargetValue], RelationRows]:
-    """Return the columns that a MERGE sets, with the rows that it does so in."""
-    if write.table is None:
-        raise Unclear(f"the MERGE target {write.dataset} is not a known table")
-    source = walk.relation(command.source_table_plan, None)
-    target = walk.extraction.sources.table(write.table)
-    return _PlanMerge(walk, command, write, target, source).trace_changes()
-
-
-class _PlanMerge:
-    """A MERGE: actions on rows of the target, of the source, or of both."""
-
-    def __init__(
-        self,
-        walk: PlanLineageWalk,
-        command: pb.MergeIntoTableCommand,
-        write: Write,
-        target: LineageRelation,
-        source: Frame,
-    ) -> None:
-        self.walk, self.command, self.write = walk, command, write
-        self.target, self.source = target, source
-        self.both = Frame(target)
-        self.both.add(source.relation())
-        self.assigned = Assigned(write.dataset)
-
-    def trace_changes(self) -> tuple[list[TargetValue], RelationRows]:
-        rows, command = self.both.rows, self.command
-        self.walk.decide(rows, Clause.MERGE, command.merge_condition, Environment(self.both))
-        for action in command.match_actions:
-            self._act(action, self.both, rows)
-        for action in command.not_matched_actions:
-            self._act(action, self.source, rows)
-        for action in command.not_matched_by_source_actions:
-            self._act(action, Frame(self.target), rows)
-        return self.assigned.targets(), rows
-
-    def _act(self, message: pb.Expression, frame: Frame, rows: RelationRows) -> None:
-        action, place, own = message.merge_action, Environment(frame), RelationRows()
-        if action.HasField("condition"):
-            self.walk.decide(own, Clause.MERGE, action.condition, place)
-        match action.action_type:
-            case kind if kind == _DELETE:
-                # Rows are gone: what decides that bears on every column.
-                rows.conditions += own.conditions
-                rows.parents += own.parents
-                for vertex, value in every_column(self.write, self.target):
-                    self.assigned.add(vertex.column, value)
-            case kind if kind in (_INSERT_STAR, _UPDATE_STAR):
-                for name, value in assign_same_names(self.walk, self.target, self.source):
-                    self.assigned.add(name, with_rows(value, own))
-            case kind if kind in (_INSERT, _UPDATE):
-                target = Environment(Frame(self.target))
-                for item in action.assignments:
-                    key = item.key
-                    if key.WhichOneof("expr_type") == "expression_string":
-                        found = self.walk.item(key, target).attributes[0]
-                    else:
-                        found = self.walk.column(key.unresolved_attribute, target)
-                    value = self.walk.value(item.value, place)
-                    self.assigned.add(found.name or ANY_COLUMN, with_rows(value, own))
-            case _:
-                raise Unclear("an unknown MERGE action")
 
 
 # What a plan's command writes: its target, the relation whose columns go there, and what decides on rows.

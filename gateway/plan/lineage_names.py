@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from gateway.algebra.types_in_ddl import is_map, is_plain, kind_of
 from gateway.algebra.usage import Unclear
 from gateway.plan.lineage_structs import NUMBERS, infer_type, literal_name, parts_of
-from gateway.sql.lineage_types import is_map, is_plain, kind_of
 from gateway.wire.connect import pb
 
 MAX_DEPTH = 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from gateway.sql.lineage_types import struct_fields
+from gateway.algebra.types_in_ddl import struct_fields
 from gateway.wire.connect import ProtobufError, pb
 from gateway.wire.local_data import columns_of
 

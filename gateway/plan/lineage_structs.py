@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gateway.algebra.lineage_functions import of_schema
+from gateway.algebra.types_in_ddl import COUNTS, element_type, field_type, is_nested, struct_of, sum_type
 from gateway.algebra.usage import Parts, Unclear
 from gateway.plan.identifiers import attribute_parts
-from gateway.sql.lineage_structs import of_schema
-from gateway.sql.lineage_types import COUNTS, element_type, field_type, is_nested, struct_of, sum_type
 from gateway.wire.connect import pb
 
 MAX_DEPTH = 20
@@ -91,28 +91,6 @@ def _infer_call_type(function: pb.Expression.UnresolvedFunction, column: TypeOf,
         case "from_json" if len(arguments) > 1 and arguments[1].HasField("literal"):
             return of_schema(arguments[1].literal.string)
     return first if name in _SAME else ""
-
-
-def find_struct_field(expression: pb.Expression) -> pb.Expression | None:
-    """Return what `struct(…)["name"]` takes of the struct; None for anything else, and where the name of a
-    field is not known."""
-    extract = expression.unresolved_extract_value
-    key, of = extract.extraction.literal, extract.child
-    if key.WhichOneof("literal_type") != "string":
-        return None
-    if of.WhichOneof("expr_type") == "unresolved_extract_value":
-        of = find_struct_field(of) or of
-    while of.WhichOneof("expr_type") == "alias":
-        of = of.alias.expr
-    return list_built_fields(of).get(key.string.lower())
-
-
-def list_built_fields(of: pb.Expression) -> dict[str, pb.Expression]:
-    """Return the fields of a struct that a function makes; none of anything else, and where names are not
-    known or come twice."""
-    fields = _fields(of.unresolved_function) if of.WhichOneof("expr_type") == "unresolved_function" else []
-    found = {name: item for name, item in fields if name is not None}
-    return found if len(found) == len(fields) else {}
 
 
 def _fields(function: pb.Expression.UnresolvedFunction) -> list[tuple[str | None, pb.Expression]]:

@@ -1,227 +1,290 @@
-"""The walk over the relations of a plan: what each gives, bottom-up, once, without recursion.
+"""A plan as a relation whose lineage is found out: its reads, the SQL texts in it, and where these stand.
 
-What it does not know raises Unclear, and the plan gets table-level lineage. Only queries within expressions
-and lateral joins recurse, and SQL that reads relations of the plan; how deeply and how often is bounded.
+The texts stand one after the other in one text, so that each place in it is of one of them; behind them stand
+the reads of the plan, by their positions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import cast
+from typing import Final, TypeVar
 
-from gateway.algebra.usage import Unclear
-from gateway.model.lineage import StatementLineage
-from gateway.plan.lineage_expressions import TextsById
-from gateway.plan.lineage_generators import generate_columns
-from gateway.plan.lineage_joins import TwoInputs
-from gateway.plan.lineage_relations import Outer, names_of_type, of_whole
-from gateway.plan.lineage_sources import columns_in, local_names
-from gateway.plan.lowering import INPUTS
-from gateway.plan.reading import PlanReading
-from gateway.plan.references import ids_bound, names_bound
-from gateway.plan.walk_sources import is_registrable
-from gateway.sql.lineage_extraction import Bound, Extraction
-from gateway.sql.lineage_scope import (
-    NO_DEPENDENCIES,
-    Attribute,
-    Environment,
-    Frame,
-    LineageRelation,
-    Open,
-    RelationRows,
-    Value,
+from gateway.algebra.lineage_expressions import LineageColumns, StoredRelation
+from gateway.algebra.lineage_values import NO_SOURCES, RelationRows
+from gateway.algebra.nodes import (
+    Expression,
+    NamedScan,
+    OneRow,
+    OpaqueExpression,
+    OpaqueRelation,
+    Projection,
+    RelationNode,
 )
-from gateway.sql.names import Names
-from gateway.wire.connect import Message, pb
+from gateway.algebra.resolve import TooMuch
+from gateway.algebra.scope import NameScope
+from gateway.algebra.spark import BY_SOURCE, lower_expression, relation_of
+from gateway.algebra.usage import Parts, Unclear
+from gateway.model.catalog import TableName
+from gateway.model.lineage import StatementLineage
+from gateway.model.reading import Span, UnnamedColumn, read_tree
+from gateway.plan.lineage_domain import PlanLineageDomain
+from gateway.plan.lineage_sources import columns_in
+from gateway.plan.lowering import PlanLowering, PlanSources
+from gateway.plan.lowering_expressions import UnreadablePlan
+from gateway.plan.reading import PlanReading
+from gateway.plan.walk_sources import is_registrable
+from gateway.sql.analyse import cte_places
+from gateway.sql.functions import AGGREGATES, builtin_name
+from gateway.sql.lineage_changes import trace_replace_where
+from gateway.sql.lineage_extraction import Bound, Extraction, TextSource, as_relation, store_relation
+from gateway.sql.lineage_scope import LineageRelation, Open
+from gateway.sql.lineage_sources import LineageText
+from gateway.sql.names import Names, TempViewName, Ungovernable
+from gateway.wire.connect import pb
 
-MAX_NESTED = 20
-"""Queries within queries; each is a level of recursion."""
-MAX_FOLLOWED_DUPLICATES = 64
-"""Relations of one id, as in a join of a DataFrame with itself, that a column of it may be of."""
+T = TypeVar("T")
+
+NOT_FOLLOWED: Final = frozenset({"catalog", "ml_relation", "extension", "unknown"})
+"""Relations whose columns are those of no table, or of objects that nobody can look into."""
+_ACTIONS: Final = {
+    1: "DeleteAction",
+    2: "InsertAction",
+    3: "InsertStarAction",
+    4: "UpdateAction",
+    5: "UpdateStarAction",
+}
+"""Actions of MERGE, as Spark's parser calls them."""
+
+Texts = Iterable[tuple[LineageText | None, frozenset[str]]]
+"""SQL within a plan, None where Spark's parser does not read it; and the names in it that stand for relations
+of the plan."""
 
 
-class PlanLineageWalk(TwoInputs):
-    """One walk over one plan."""
+@dataclass(slots=True)
+class _PlanSource:
+    """Where the values of a plan come from."""
+
+    extraction: Extraction
+    kept: Mapping[str, StatementLineage]
+    texts: list[tuple[int, TextSource, RelationNode]] = field(default_factory=list)
+    """Each with where it begins, and what it is."""
+    reads: dict[Span, Callable[[], LineageRelation]] = field(default_factory=dict)
+    scanned: dict[Span, StoredRelation] = field(default_factory=dict)
+
+    def scan(self, scan: NamedScan) -> StoredRelation:
+        if scan.span is None:
+            raise Unclear(f"the relation `{'.'.join(scan.parts)}` is not a literal name")
+        read = self.reads.get(scan.span)
+        if read is None:
+            base, text, _ = self.texts[bisect_right(self.texts, scan.span.start, key=lambda one: one[0]) - 1]
+            return text.scan(replace(scan, span=move_span(scan.span, -base)))
+        found = self.scanned.get(scan.span)
+        if found is None:
+            found = self.scanned[scan.span] = store_relation(read(), self.extraction.sources)
+        return found
+
+    def name_function(self, parts: tuple[str, ...]) -> str:
+        return builtin_name(parts) or ""
+
+    def is_aggregate(self, name: str) -> bool:
+        return name in AGGREGATES
+
+    def spend(self, work: int) -> None:
+        self.extraction.budget.spend(work)
+
+
+class PlanLineageWalk:
+    """The lineage of the relations of one plan."""
 
     def __init__(
         self,
         reading: PlanReading,
-        texts: TextsById,
+        statements: Texts,
+        expressions: Texts,
         names: Names,
         kept: Mapping[str, StatementLineage],
         extraction: Extraction,
     ) -> None:
-        super().__init__(extraction, texts)
-        self.names = names
-        self.kept = kept
-        self._parts = {id(read.relation): read.parts for read in reading.tables}
-        self._references: dict[int, pb.Relation] = {}
-        """Relations that subqueries refer to by their plan_id."""
-        self._aliases: dict[str, pb.Relation] = {}
-        self._by_id: dict[int, list[Frame]] = {}
-        """What relations give, by their plan_id, in the order of the walk."""
-        self._nested = 0
+        self.extraction = extraction
+        self.source = _PlanSource(extraction, kept)
+        self._whole = ""
+        self._ctes: set[Span] = set()
+        self._full_names: dict[Span, Parts] = {}
+        self._unnamed: list[UnnamedColumn] = []
+        reads: dict[int, RelationNode] = {}
+        texts: dict[int, Expression] = {}
+        bound: dict[int, frozenset[str]] = {}
+        for one, (text, aliases) in zip(reading.texts, statements, strict=False):
+            if one.command or text is None:
+                continue
+            base = self._place(text, aliases)
+            bound[id(one.relation)] = frozenset(name.lower() for name in aliases) & _list_read(text)
+            tree = relation_of(text.reading, base)
+            if tree is None:
+                raise Unclear("the statement is too large for column lineage")
+            reads[id(one.relation)] = self._add(base, text, aliases, tree)
+        for each, (text, aliases) in zip(reading.expressions, expressions, strict=False):
+            if text is None:
+                continue
+            base = self._place(text, aliases)
+            if text.reading.tree_json is None:
+                raise Unclear("an expression is too large for column lineage")
+            texts[id(each.message)] = lower_expression(read_tree(text.reading.tree_json, base))
+            self._add(base, text, aliases, Projection(OneRow(), (texts[id(each.message)],)))
+        self._reads = len(self._whole)
+        for read in reading.tables:
+            scan = self.place_read(read.parts, partial(self._read, read.parts, names, changes=read.changes))
+            self._full_names[scan.span or Span(0, 0)] = _name_in_full(read.parts, names)
+            reads[id(read.relation)] = scan
+        self.lowering = PlanLowering(PlanSources(reads=reads, expressions=texts, bound=bound))
+        self.lowering.notes.messages = {}
+        self.domain = PlanLineageDomain(
+            self.source,
+            self._whole,
+            frozenset(self._ctes),
+            self._unnamed,
+            self._full_names,
+            extraction.guessed,
+        )
+        self.domain.notes = self.lowering.notes
+        self.domain.read_files = self._read_files
+        self.domain.read_kept = self._read_kept
+        self.domain.resolver.by_plan = self.lowering.notes.plan_ids
 
-    # ---------------------------------------------------------------- relations
+    # Where everything stands.
 
-    def relation(self, root: pb.Relation, outer: Outer) -> Frame:
-        """Walk a relation and those that it reads, and return what it gives."""
-        self.extraction.budget.step()
-        order: list[_Step] = []
-        stack = [root]
-        while stack:
-            step = self._step(stack.pop())
-            order.append(step)
-            stack += step.inputs
-        self.spend(len(order))
-        results: list[Frame] = []
-        for step in reversed(order):
-            count = len(step.inputs)
-            inputs = results[len(results) - count :]
-            del results[len(results) - count :]
-            frame = self._build_frame(step, inputs, outer)
-            if step.relation.common.HasField("plan_id"):
-                self._by_id.setdefault(step.relation.common.plan_id, []).append(frame)
-            results.append(frame)
-        return results[0]
+    def _place(self, text: LineageText, aliases: frozenset[str]) -> int:
+        base = len(self._whole)
+        self._whole += f"{text.text}\n"
+        self._ctes |= {move_span(span, base) for span in cte_places(text.reading)}
+        self._ctes |= {
+            move_span(one.span, base)
+            for one in text.reading.relations
+            if one.span is not None and len(one.parts) == 1 and one.parts[0].lower() in aliases
+        }
+        self._unnamed += [replace(one, span=move_span(one.span, base)) for one in text.columns]
+        return base
 
-    def _step(self, relation: pb.Relation) -> _Step:
-        case = relation.WhichOneof("rel_type") or ""
-        message: Message = getattr(relation, case) if case else relation
-        if case == "set_op":
-            chain = [relation.set_op]
-            while chain[-1].left_input.WhichOneof("rel_type") == "set_op":
-                chain.append(chain[-1].left_input.set_op)
-            chain.reverse()
-            inputs = [chain[0].left_input, *(each.right_input for each in chain)]
-            return _Step(relation, case, message, inputs, chain)
-        if case == "with_relations":
-            self.bind(relation.with_relations)
-        names = INPUTS.get(case, ())
-        if case == "group_map" and not relation.group_map.HasField("initial_input"):
-            names = names[:1]
-        return _Step(relation, case, message, [getattr(message, name) for name in names])
+    def _add(self, base: int, text: LineageText, aliases: frozenset[str], tree: RelationNode) -> RelationNode:
+        source = self.extraction.open_text(text, {})
+        names = frozenset(name.lower() for name in aliases)
+        source.relations = {
+            span: one
+            for span, one in source.relations.items()
+            if len(one.parts) > 1 or one.parts[0].lower() not in names
+        }
+        self.source.texts.append((base, source, tree))
+        self._full_names.update((move_span(span, base), name) for span, name in source.full_names().items())
+        return tree
 
-    def _build_frame(self, step: _Step, inputs: list[Frame], outer: Outer) -> Frame:
-        case = step.case
-        if case == "set_op":
-            return self.set_operations(step.chain, inputs, outer)
-        if (one := _ONE.get(case)) is not None:
-            return one(self, step.message, inputs[0], outer)
-        if (several := _SEVERAL.get(case)) is not None:
-            return several(self, step.message, inputs, outer)
-        if (leaf := _LEAVES.get(case)) is not None:
-            return Frame(leaf(self, step.relation, step.message, outer))
-        raise Unclear(f"column analysis does not understand {case or 'an empty relation'}")
+    def place_read(self, parts: Parts, read: Callable[[], LineageRelation]) -> NamedScan:
+        """Return a relation that the plan reads itself, at a place of its own."""
+        span = Span(self._reads, self._reads + 1)
+        self._reads += 1
+        self.source.reads[span] = read
+        return NamedScan(tuple(parts), span=span)
 
-    # ---------------------------------------------------------------- relations that read no other
+    def _read(self, parts: Parts, names: Names, *, changes: bool) -> LineageRelation:
+        found = self.extraction.sources.scan(parts, names)
+        if not changes:
+            return found
+        return LineageRelation(found.attributes, found.rows, [*found.opens, Open((), None)])
 
-    def _read(self, relation: pb.Relation, read: pb.Read, outer: Outer) -> LineageRelation:
-        sources = self.extraction.sources
-        if read.WhichOneof("read_type") == "named_table":
-            return sources.scan(self._parts[id(relation)], self.names)
-        source = read.data_source
+    def _read_files(self, source: pb.Read.DataSource) -> StoredRelation:
+        """Return the files that are read, or the columns of data that come from no file."""
         columns = columns_in(source.schema) if source.HasField("schema") else []
         paths = paths_of(source)
         if paths and not is_registrable(source.format or "parquet"):
-            return sources.files(paths, columns)
-        names = [name for name, _ in columns]
-        return of_whole(names, Value(NO_DEPENDENCIES), RelationRows()).relation()
+            return store_relation(self.extraction.sources.files(paths, columns), self.extraction.sources)
+        return StoredRelation([(name, NO_SOURCES) for name, _ in columns], RelationRows())
 
-    def _changes(self, relation: pb.Relation, changes: pb.RelationChanges, outer: Outer) -> LineageRelation:
-        found = self.extraction.sources.scan(self._parts[id(relation)], self.names)
-        return LineageRelation(found.attributes, found.rows, [*found.opens, Open((), None)])
-
-    def _sql(self, relation: pb.Relation, sql: pb.SQL, outer: Outer) -> LineageRelation:
-        text, bound = self.text(relation)
-        found = self.extraction.query(text, bound)
-        attributes = [Attribute(a.name, a.value) for a in found.attributes if not a.hidden]
-        return LineageRelation(attributes, found.rows, [Open((), o.scan, o.value) for o in found.opens])
-
-    def _range(self, relation: pb.Relation, message: pb.Range, outer: Outer) -> LineageRelation:
-        return LineageRelation([Attribute("id", Value(NO_DEPENDENCIES))], RelationRows())
-
-    def _local(self, relation: pb.Relation, local: pb.LocalRelation, outer: Outer) -> LineageRelation:
-        return of_whole(local_names(local), Value(NO_DEPENDENCIES), RelationRows()).relation()
-
-    def _opaque(self, relation: pb.Relation, message: Message, outer: Outer) -> LineageRelation:
-        """Return data that come from no table: what the client has sent before, and the like."""
-        return of_whole([], Value(NO_DEPENDENCIES), RelationRows()).relation()
-
-    def _resolve_cached(
-        self, relation: pb.Relation, message: pb.CachedRemoteRelation, outer: Outer
-    ) -> LineageRelation:
-        made = self.kept.get(message.relation_id)
+    def _read_kept(self, relation_id: str) -> StoredRelation:
+        made = self.source.kept.get(relation_id)
         if made is None:
             raise Unclear("a relation cached in the session, whose lineage is not known")
-        return self.extraction.sources.resolve_cached(made)
+        return store_relation(self.extraction.sources.resolve_cached(made), self.extraction.sources)
 
-    def _function(
-        self, relation: pb.Relation, call: pb.UnresolvedTableValuedFunction, outer: Outer
-    ) -> LineageRelation:
-        place = outer or Environment(Frame())
-        types = [self.type_of(argument, place) for argument in call.arguments[:]]
-        value = self.operands(call.arguments, place)
-        found = generate_columns(call, value, types)
-        return LineageRelation(found.attributes, RelationRows(parents=list(value.rows)), found.opens)
+    # What relations give.
 
-    def _user_function(
-        self, relation: pb.Relation, call: pb.CommonInlineUserDefinedTableFunction, outer: Outer
-    ) -> LineageRelation:
-        value = self.operands(call.arguments, outer or Environment(Frame()))
-        names = names_of_type(call.python_udtf.return_type)
-        return of_whole(names, value, RelationRows(parents=list(value.rows))).relation()
+    def relation(self, message: pb.Relation) -> tuple[RelationNode, LineageColumns]:
+        """Return a relation of the plan, and the columns that it gives."""
+        self.extraction.budget.step()
+        with_tree = self.follow(lambda: self.lowering.relation(message))
+        return with_tree, self.columns(with_tree)
 
-    # ---------------------------------------------------------------- references by id and by alias
+    def columns(self, tree: RelationNode) -> LineageColumns:
+        return self.follow(lambda: self.domain.relation(tree))
 
-    def by_plan_id(self, plan_id: int) -> Sequence[Frame]:
-        """Return relations of an id, those first that were walked last: they are below, or nearest."""
-        return self._by_id.get(plan_id, [])[: -MAX_FOLLOWED_DUPLICATES - 1 : -1]
+    def bind(self, message: pb.WithRelations) -> Bound:
+        """Return what names mean that the text of a command has for relations of the plan."""
+        self.lowering.bind(message)
+        return {name: partial(self._give_named, name) for name in self.lowering.named}
 
-    def bind(self, message: pb.WithRelations) -> None:
-        """Bind what stands beside a relation; it is walked where it is used, within the place of its use."""
-        self._references.update(ids_bound(message))
-        self._aliases.update((name.lower(), reference) for name, reference in names_bound(message))
+    def _give_named(self, name: str) -> LineageRelation:
+        return as_relation(self.relation(self.lowering.named[name])[1])
 
-    def bind_names(self, names: Iterable[str]) -> Bound:
-        return {name: partial(self._apply_alias, name) for name in names}
+    def merge(self, command: pb.MergeIntoTableCommand, table: TableName) -> OpaqueRelation:
+        """Return the MERGE of a DataFrame as the one that the same text is."""
+        target = self._place_target(table)
+        lower = self.lowering.expressions.lower
+        actions = [self._lower_action(one) for one in (*command.match_actions, *command.not_matched_actions)]
+        actions += [self._lower_action(one, BY_SOURCE) for one in command.not_matched_by_source_actions]
 
-    def _apply_alias(self, name: str) -> LineageRelation:
-        if name not in self._aliases:
-            raise Unclear(f"`{name}` is not bound")
-        return self.lateral(self._aliases[name], None).relation()
+        def lowered() -> OpaqueRelation:
+            source = self.lowering.relation(command.source_table_plan)
+            on = lower(command.merge_condition)
+            made = tuple([make() for make in actions])
+            return OpaqueRelation((target, source), (on, *made), "MergeIntoTable")
 
-    def subquery(self, plan_id: int, place: Environment) -> Frame:
-        reference = self._references.get(plan_id)
-        if reference is None:
-            raise Unclear("a subquery refers to a relation that is not a sibling")
-        return self.lateral(reference, place)
+        return self.follow(lowered)
 
-    def lateral(self, relation: pb.Relation, place: Outer) -> Frame:
-        if self._nested >= MAX_NESTED:  # RULE (lineage-nested-bound)
-            raise Unclear("the plan has too many nested queries")
-        self._nested += 1
-        frame = self.relation(relation, place)
-        self._nested -= 1
-        return frame
+    def _lower_action(self, message: pb.Expression, behind: str = "") -> Callable[[], Expression]:
+        action, lower = message.merge_action, self.lowering.expressions.lower
 
+        def lowered() -> Expression:
+            assignments: list[Expression] = [
+                OpaqueExpression((lower(one.key), lower(one.value)), name="Assignment")
+                for one in action.assignments
+            ]
+            if action.HasField("condition"):
+                assignments.append(lower(action.condition))
+            return OpaqueExpression(
+                tuple(assignments), name=_ACTIONS.get(action.action_type, "an unknown one") + behind
+            )
 
-class _Step:
-    """A relation that is to be walked, and what it reads."""
+        return lowered
 
-    __slots__ = ("case", "chain", "inputs", "message", "relation")
+    def replace_where(self, condition: pb.Expression, table: TableName, rows: RelationRows) -> RelationRows:
+        """Return rows that are written in the place of those of a table for which a condition holds."""
 
-    def __init__(
-        self,
-        relation: pb.Relation,
-        case: str,
-        message: Message,
-        inputs: Sequence[pb.Relation],
-        chain: Sequence[pb.SetOperation] = (),
-    ) -> None:
-        self.relation, self.case, self.message = relation, case, message
-        self.inputs, self.chain = inputs, chain
+        def followed() -> RelationRows:
+            on = OpaqueExpression((self.lowering.expressions.lower(condition),))
+            return trace_replace_where(self.domain, self._place_target(table), on, rows, NameScope())
+
+        return self.follow(followed)
+
+    def _place_target(self, table: TableName) -> NamedScan:
+        scan = self.place_read((), lambda: self.extraction.sources.table(table))
+        self.domain.full_names[scan.span or Span(0, 0)] = table.fold().parts
+        return scan
+
+    def check(self, *trees: RelationNode) -> None:
+        """Raise Unclear where something that is read, or a column, was not come by."""
+        for _, source, tree in self.source.texts:
+            self.extraction.agree(source, tree)
+        for tree in trees:
+            self.domain.check_seen(tree)
+
+    def follow(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except TooMuch:
+            raise Unclear("the plan has too many columns") from None
+        except UnreadablePlan as unreadable:
+            raise Unclear(str(unreadable)) from None
 
 
 def paths_of(source: pb.Read.DataSource) -> list[str]:
@@ -229,73 +292,20 @@ def paths_of(source: pb.Read.DataSource) -> list[str]:
     return [*source.paths[:], *(value for key, value in source.options.items() if key.lower() == "path")]
 
 
-# Called with the message of their case only; a test compares them with the cases of `LineageRelation`.
-_ONE = cast(
-    "Mapping[str, Callable[[PlanLineageWalk, Message, Frame, Outer], Frame]]",
-    {
-        **dict.fromkeys(
-            (
-                "limit", "offset", "tail", "sample", "repartition", "repartition_by_expression", "hint",
-                "show_string", "html_string", "with_relations", "collect_metrics", "with_watermark",
-            ),
-            PlanLineageWalk.same,
-        ),
-        "project": PlanLineageWalk.projection,
-        "filter": PlanLineageWalk.filter,
-        "sort": PlanLineageWalk.sort,
-        "aggregate": PlanLineageWalk.aggregate,
-        "deduplicate": PlanLineageWalk.deduplicate,
-        "subquery_alias": PlanLineageWalk.subquery_alias,
-        "to_df": PlanLineageWalk.to_df,
-        "to_schema": PlanLineageWalk.to_schema,
-        "with_columns": PlanLineageWalk.with_columns,
-        "with_columns_renamed": PlanLineageWalk.with_columns_renamed,
-        "drop": PlanLineageWalk.drop,
-        "unpivot": PlanLineageWalk.unpivot,
-        "transpose": PlanLineageWalk.transpose,
-        "parse": PlanLineageWalk.parse,
-        "map_partitions": PlanLineageWalk.map_partitions,
-        "apply_in_pandas_with_state": PlanLineageWalk.apply_in_pandas_with_state,
-        "fill_na": PlanLineageWalk.fill_na,
-        "drop_na": PlanLineageWalk.drop_na,
-        "replace": PlanLineageWalk.replace,
-        "sample_by": PlanLineageWalk.sample_by,
-        "describe": PlanLineageWalk.describe,
-        "summary": PlanLineageWalk.describe,
-        "crosstab": PlanLineageWalk.crosstab,
-        "cov": PlanLineageWalk.statistic,
-        "corr": PlanLineageWalk.statistic,
-        "approx_quantile": PlanLineageWalk.approx_quantile,
-        "freq_items": PlanLineageWalk.freq_items,
-    },
-)  # fmt: skip
-_SEVERAL = cast(
-    "Mapping[str, Callable[[PlanLineageWalk, Message, Sequence[Frame], Outer], Frame]]",
-    {
-        "join": PlanLineageWalk.join,
-        "as_of_join": PlanLineageWalk.as_of_join,
-        "nearest_by_join": PlanLineageWalk.nearest_by_join,
-        "zip": PlanLineageWalk.zip,
-        "lateral_join": PlanLineageWalk.lateral_join,
-        "group_map": PlanLineageWalk.group_map,
-        "co_group_map": PlanLineageWalk.co_group_map,
-    },
-)
-_LEAVES = cast(
-    "Mapping[str, Callable[[PlanLineageWalk, pb.Relation, Message, Outer], LineageRelation]]",
-    {
-        "read": PlanLineageWalk._read,
-        "relation_changes": PlanLineageWalk._changes,
-        "sql": PlanLineageWalk._sql,
-        "range": PlanLineageWalk._range,
-        "local_relation": PlanLineageWalk._local,
-        "cached_local_relation": PlanLineageWalk._opaque,
-        "chunked_cached_local_relation": PlanLineageWalk._opaque,
-        "common_inline_user_defined_data_source": PlanLineageWalk._opaque,
-        "cached_remote_relation": PlanLineageWalk._resolve_cached,
-        "unresolved_table_valued_function": PlanLineageWalk._function,
-        "common_inline_user_defined_table_function": PlanLineageWalk._user_function,
-    },
-)
-NOT_FOLLOWED = frozenset({"catalog", "ml_relation", "extension", "unknown"})
-"""Relations whose columns are those of no table, or of objects that nobody can look into."""
+def move_span(span: Span, by: int) -> Span:
+    """Return a place that is counted from elsewhere."""
+    return Span(span.start + by, span.end + by)
+
+
+def _list_read(text: LineageText) -> frozenset[str]:
+    return frozenset(one.parts[0].lower() for one in text.reading.relations if len(one.parts) == 1)
+
+
+def _name_in_full(parts: Parts, names: Names) -> Parts:
+    match names.table(parts):
+        case TempViewName(name=name):
+            return (name.lower(),)
+        case Ungovernable():
+            return tuple([part.lower() for part in parts])
+        case found:
+            return found.fold().parts

@@ -7,7 +7,6 @@ nobody knows. No recursion per operation; only queries within expressions and la
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Never, cast
@@ -43,13 +42,12 @@ from gateway.algebra.nodes import (
     With,
     WithColumns,
 )
-from gateway.algebra.resolve import infer_name
 from gateway.algebra.spark import conjuncts
+from gateway.algebra.walking import infer_name
 from gateway.plan.identifiers import table_parts
 from gateway.plan.lineage_sources import local_names
 from gateway.plan.lowering_expressions import ExpressionLowering, PlanNotes, UnreadablePlan
 from gateway.plan.references import ids_bound, names_bound
-from gateway.sql.total_values import WORDS
 from gateway.wire.connect import Message, descriptor_of, pb
 
 MAX_NESTED: Final = 20
@@ -74,47 +72,6 @@ _GROUPINGS: Final = {
     pb.Aggregate.GROUP_TYPE_CUBE: "Cube",
     pb.Aggregate.GROUP_TYPE_GROUPING_SETS: "GroupingSets",
 }
-_PLAIN_NAME = re.compile(r"[^\W\d]\w*\Z")
-"""A name that Spark makes of no call and no operator."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanTree:
-    """A plan's tree, and what names in it mean that no name says."""
-
-    tree: RelationNode
-    notes: PlanNotes
-
-    @property
-    def has_references_by_plan(self) -> bool:
-        """Whether columns are asked for by the DataFrame that has them. Spark finds them there, and not by
-        their names in what they are used on."""
-        return bool(self.notes.by_plan)
-
-    def of_one_type(self, scanned: Sequence[Mapping[str, str]]) -> bool:
-        """Whether every column that is asked for by its DataFrame has the type of all columns of its name.
-        `scanned` are all tables that the plan reads, with their columns' types, empty where not known.
-
-        INVARIANT (total): Spark finds such a column behind a projection that hides it, too, where by its name
-        it would be another, or a word like `user`.
-        """
-        by_plan = self.notes.by_plan
-        types = [{kind.lower() for kind in _list_types(name, scanned)} for name in by_plan]
-        plain = all(_PLAIN_NAME.match(name) and name not in WORDS for name in by_plan)
-        return plain and self._of_tables() and all(len(kinds) == 1 and "" not in kinds for kinds in types)
-
-    def of_one_table(self, scanned: Sequence[Mapping[str, str]]) -> bool:
-        """Whether there is no other column of its name."""
-        return self._of_tables() and all(len(_list_types(name, scanned)) == 1 for name in self.notes.by_plan)
-
-    def _of_tables(self) -> bool:
-        """Whether columns that are asked for by their DataFrame can be of nothing but tables."""
-        return not self.notes.unnamed and self.notes.by_plan.isdisjoint(self.notes.made)
-
-
-def _list_types(name: str, scanned: Iterable[Mapping[str, str]]) -> list[str]:
-    """Return the types of all columns of a name."""
-    return [kind for columns in scanned for column, kind in columns.items() if column.lower() == name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,22 +86,10 @@ class PlanSources:
     """Of a SQL text the names, lower case, that mean relations of the plan."""
 
 
-def lower_plan(relation: pb.Relation, sources: PlanSources) -> PlanTree:
-    """Return what a relation of a plan is; raise UnreadablePlan where it has no end."""
-    (tree,), notes = lower_relations([relation], sources)
-    return PlanTree(tree, notes)
-
-
-def lower_relations(
-    relations: Iterable[pb.Relation], sources: PlanSources
-) -> tuple[list[RelationNode], PlanNotes]:
-    """Return what several relations of one plan are, and what was found on the way."""
-    lowering = _Lowering(sources)
-    return [lowering.relation(one) for one in relations], lowering.notes
-
-
 @dataclass(slots=True)
-class _Lowering:
+class PlanLowering:
+    """Says what relations of a plan are, one after the other."""
+
     sources: PlanSources
     notes: PlanNotes = field(default_factory=PlanNotes)
     expressions: ExpressionLowering = field(init=False)
@@ -166,7 +111,7 @@ class _Lowering:
             case: str = relation.WhichOneof("rel_type") or ""
             message: Message = getattr(relation, case) if case else relation
             if case == "with_relations":
-                self._bind(relation.with_relations)
+                self.bind(relation.with_relations)
             inputs = inputs_of(case, message) if id(relation) not in self.sources.reads else ()
             order.append((relation, case, message, len(inputs)))
             stack += inputs
@@ -178,10 +123,12 @@ class _Lowering:
             made = self.sources.reads.get(id(relation))
             if made is None:
                 is_whole = case in RELATIONS and count >= MIN_INPUTS[case]
-                make = _MAKE[case] if is_whole else _Lowering._unknown
+                make = _MAKE[case] if is_whole else PlanLowering._unknown
                 made = make(self, message, inputs_made)
             elif case == "sql":
                 made = self._text(relation, made)
+            if self.notes.messages is not None:
+                self.notes.note(made, message)
             if relation.common.HasField("plan_id"):
                 self.notes.plan_ids.setdefault(relation.common.plan_id, []).append(made)
             results.append(made)
@@ -189,7 +136,7 @@ class _Lowering:
 
     # What is referred to by an id or a name is lowered anew wherever it is.
 
-    def _bind(self, message: pb.WithRelations) -> None:
+    def bind(self, message: pb.WithRelations) -> None:
         self.referred.update(ids_bound(message))
         self.named.update((name.lower(), reference) for name, reference in names_bound(message))
 
@@ -199,7 +146,7 @@ class _Lowering:
         return self._within(self.referred[plan_id])
 
     def _within(self, relation: pb.Relation) -> RelationNode:
-        if self.nested >= MAX_NESTED:
+        if self.nested >= MAX_NESTED:  # RULE (lineage-nested-bound)
             raise UnreadablePlan("the plan has too many nested subqueries for column analysis")
         self.nested += 1
         made = self.relation(relation)
@@ -270,6 +217,10 @@ class _Lowering:
 
     def _sort(self, message: pb.Sort, inputs: Sequence[RelationNode]) -> RelationNode:
         keys = self.expressions.lower_all([one.child for one in message.order])
+        if self.notes.messages is not None:
+            self.notes.messages.update(
+                (id(key), (key, one)) for key, one in zip(keys, message.order, strict=True)
+            )
         return Pass(inputs[0], Passing.SORT, keys)
 
     def _limit(self, message: pb.Limit | pb.Offset, inputs: Sequence[RelationNode]) -> RelationNode:
@@ -351,7 +302,10 @@ class _Lowering:
         names = [item.name for item in message.schema.struct.fields]
         self.notes.by_schema = True
         self.notes.made.update(name.lower() for name in names)
-        items = [Alias(name, Cast(NamedColumn((name,)), "", tried=False)) for name in names]
+        columns = [NamedColumn((name,)) for name in names]
+        for column in columns:
+            self.notes.note(column, message)
+        items = [Alias(one.parts[0], Cast(one, "", tried=False)) for one in columns]
         return Projection(inputs[0], tuple(items))
 
     def _aggregate(self, message: pb.Aggregate, inputs: Sequence[RelationNode]) -> RelationNode:
@@ -467,7 +421,13 @@ class _Lowering:
         kind = _SETS.get(message.set_op_type)
         if kind is None:
             return self._unknown(message, inputs)
-        made = SetOperation(kind, tuple(inputs), message.by_name, message.allow_missing_columns)
+        left, right = inputs
+        sides: tuple[RelationNode, ...] = (left, right)
+        match left:
+            case SetOperation(kind=SetKind.UNION, by_name=False) if kind is SetKind.UNION:
+                if self.notes.messages is not None and not message.by_name:
+                    sides = (*left.inputs, right)  # of many relations each is looked at once
+        made = SetOperation(kind, sides, message.by_name, message.allow_missing_columns)
         distinct = kind is SetKind.UNION and not message.is_all
         return Pass(made, Passing.DISTINCT) if distinct else made
 
@@ -507,6 +467,7 @@ class _Lowering:
         # What is known of a column may make it CHAR, which Spark pads to any length where it is compared.
         if len(message.name) != 1 or message.metadata:
             value = OpaqueExpression((value,), complete=True)
+            self.notes.note(value, message.expr)
         return [Alias(name, value) for name in message.name]
 
 
@@ -523,53 +484,53 @@ def _relations_in(case: str) -> list[str]:
     return [f.name for f in fields if f.message_type is descriptor_of(pb.Relation) and not f.is_repeated]
 
 
-RELATIONS: Mapping[str, Callable[[_Lowering, Never, Sequence[RelationNode]], RelationNode]] = {
-    **dict.fromkeys(("describe", "approx_quantile", "freq_items"), _Lowering._statistics),
-    **dict.fromkeys(("crosstab", "cov", "corr"), _Lowering._of_two),
-    **dict.fromkeys(("fill_na", "replace"), _Lowering._changed),
-    **dict.fromkeys(("limit", "offset"), _Lowering._limit),
-    **dict.fromkeys(("map_partitions", "parse"), _Lowering._code),
-    **dict.fromkeys(("sample", "tail", "show_string", "html_string"), _Lowering._some),
+RELATIONS: Mapping[str, Callable[[PlanLowering, Never, Sequence[RelationNode]], RelationNode]] = {
+    **dict.fromkeys(("describe", "approx_quantile", "freq_items"), PlanLowering._statistics),
+    **dict.fromkeys(("crosstab", "cov", "corr"), PlanLowering._of_two),
+    **dict.fromkeys(("fill_na", "replace"), PlanLowering._changed),
+    **dict.fromkeys(("limit", "offset"), PlanLowering._limit),
+    **dict.fromkeys(("map_partitions", "parse"), PlanLowering._code),
+    **dict.fromkeys(("sample", "tail", "show_string", "html_string"), PlanLowering._some),
     **dict.fromkeys(
         ("cached_local_relation", "chunked_cached_local_relation", "cached_remote_relation", "catalog"),
-        _Lowering._no_table,
+        PlanLowering._no_table,
     ),
-    "aggregate": _Lowering._aggregate,
-    "apply_in_pandas_with_state": _Lowering._stateful,
-    "as_of_join": _Lowering._as_of_join,
-    "co_group_map": _Lowering._two_groups,
-    "collect_metrics": _Lowering._metrics,
-    "common_inline_user_defined_table_function": _Lowering._user_table_function,
-    "deduplicate": _Lowering._deduplicate,
-    "drop": _Lowering._drop,
-    "drop_na": _Lowering._drop_na,
-    "filter": _Lowering._filter,
-    "group_map": _Lowering._groups,
-    "hint": _Lowering._hint,
-    "join": _Lowering._join,
-    "lateral_join": _Lowering._lateral_join,
-    "local_relation": _Lowering._local,
-    "nearest_by_join": _Lowering._nearest_by_join,
-    "project": _Lowering._project,
-    "range": _Lowering._range,
-    "read": _Lowering._read,
-    "repartition": _Lowering._repartition,
-    "repartition_by_expression": _Lowering._repartition_by,
-    "sample_by": _Lowering._sample_by,
-    "set_op": _Lowering._set,
-    "sort": _Lowering._sort,
-    "subquery_alias": _Lowering._subquery_alias,
-    "summary": _Lowering._summary,
-    "to_df": _Lowering._to_df,
-    "to_schema": _Lowering._to_schema,
-    "transpose": _Lowering._transpose,
-    "unpivot": _Lowering._unpivot,
-    "unresolved_table_valued_function": _Lowering._table_function,
-    "with_columns": _Lowering._with_columns,
-    "with_columns_renamed": _Lowering._renamed,
-    "with_relations": _Lowering._same,
-    "with_watermark": _Lowering._watermark,
-    "zip": _Lowering._zip,
+    "aggregate": PlanLowering._aggregate,
+    "apply_in_pandas_with_state": PlanLowering._stateful,
+    "as_of_join": PlanLowering._as_of_join,
+    "co_group_map": PlanLowering._two_groups,
+    "collect_metrics": PlanLowering._metrics,
+    "common_inline_user_defined_table_function": PlanLowering._user_table_function,
+    "deduplicate": PlanLowering._deduplicate,
+    "drop": PlanLowering._drop,
+    "drop_na": PlanLowering._drop_na,
+    "filter": PlanLowering._filter,
+    "group_map": PlanLowering._groups,
+    "hint": PlanLowering._hint,
+    "join": PlanLowering._join,
+    "lateral_join": PlanLowering._lateral_join,
+    "local_relation": PlanLowering._local,
+    "nearest_by_join": PlanLowering._nearest_by_join,
+    "project": PlanLowering._project,
+    "range": PlanLowering._range,
+    "read": PlanLowering._read,
+    "repartition": PlanLowering._repartition,
+    "repartition_by_expression": PlanLowering._repartition_by,
+    "sample_by": PlanLowering._sample_by,
+    "set_op": PlanLowering._set,
+    "sort": PlanLowering._sort,
+    "subquery_alias": PlanLowering._subquery_alias,
+    "summary": PlanLowering._summary,
+    "to_df": PlanLowering._to_df,
+    "to_schema": PlanLowering._to_schema,
+    "transpose": PlanLowering._transpose,
+    "unpivot": PlanLowering._unpivot,
+    "unresolved_table_valued_function": PlanLowering._table_function,
+    "with_columns": PlanLowering._with_columns,
+    "with_columns_renamed": PlanLowering._renamed,
+    "with_relations": PlanLowering._same,
+    "with_watermark": PlanLowering._watermark,
+    "zip": PlanLowering._zip,
 }
 OPAQUE_RELATIONS: Final = frozenset(
     {
@@ -583,7 +544,9 @@ OPAQUE_RELATIONS: Final = frozenset(
 )
 """Cases without a row: what nobody can look into, and what is known by its name or its text alone."""
 # Called with the message of their case only; a test compares them with the cases of `Relation`.
-_MAKE = cast("Mapping[str, Callable[[_Lowering, Message, Sequence[RelationNode]], RelationNode]]", RELATIONS)
+_MAKE = cast(
+    "Mapping[str, Callable[[PlanLowering, Message, Sequence[RelationNode]], RelationNode]]", RELATIONS
+)
 INPUTS: Final[Mapping[str, tuple[str, ...]]] = {
     case: tuple([name for name in _relations_in(case) if (case, name) != ("lateral_join", "right")])
     for case in RELATIONS

@@ -30,6 +30,7 @@ from gateway.algebra.nodes import (
     WindowCall,
 )
 from gateway.plan.identifiers import attribute_parts, table_parts
+from gateway.sql.identity import IDENTITIES
 from gateway.sql.leakproof_copies import MAX_DIGITS, NUMBER
 from gateway.wire.connect import Message, pb
 
@@ -55,8 +56,11 @@ _OPERATORS: Final = {
     "when": "CaseWhen",
 }
 """Functions by which clients write what SQL has operators for."""
-_UNARY: Final = frozenset({"!", "isnotnull", "isnull", "not"})
-_BINARY: Final = frozenset("* + - < <= <=> = == > >= and or".split())
+_COUNTS: Final = {
+    **dict.fromkeys(("!", "isnotnull", "isnull", "not"), 1),
+    **dict.fromkeys("* + - < <= <=> = == > >= and or".split(), 2),
+}
+"""How many operands they have."""
 _PLAIN_TYPES: Final = {
     "boolean": "boolean",
     "byte": "tinyint",
@@ -106,15 +110,27 @@ class PlanNotes:
     the names of columns around."""
     by_schema: bool = False
     """Whether it has `to(schema)`, by which a column that is not there is one of NULL."""
-    references: dict[int, NamedColumn] = field(default_factory=dict)
-    """What messages refer to columns by, by the identity of the message."""
+    words: dict[int, NamedColumn] = field(default_factory=dict)
+    """References that may ask who the user is, by the identity of the message."""
     texts: dict[int, Expression] = field(default_factory=dict)
     """Texts of SQL expressions, by the identity of the message."""
     strings: dict[int, NamedColumn] = field(default_factory=dict)
     """References, by their own identity, that stand where only a column can."""
     plan_ids: dict[int, list[RelationNode]] = field(default_factory=dict)
     """Relations by their plan_id."""
+    messages: dict[int, tuple[object, Message]] | None = None
+    """What relations and expressions were made of, by the identity of each; None: nobody asks for it."""
     steps: int = 0
+
+    def message_of(self, node: object) -> Message | None:
+        """Return the message that a relation or an expression was made of."""
+        found = None if self.messages is None else self.messages.get(id(node))
+        return None if found is None else found[1]
+
+    def note(self, node: object, message: Message) -> None:
+        """Note what a node was made of; what only passes on another is none of its own."""
+        if self.messages is not None and node is not NOTHING_READ:
+            self.messages.setdefault(id(node), (node, message))
 
     def step(self, count: int = 1) -> None:
         self.steps += count
@@ -132,23 +148,31 @@ class ExpressionLowering:
 
     def lower(self, root: pb.Expression) -> Expression:
         """Return what an expression is, without recursion."""
-        order: list[tuple[str, Message, int]] = []
+        order: list[tuple[_Make, Message, pb.Expression, int]] = []
         stack = [root]
         while stack:
             message = stack.pop()
-            case: str = message.WhichOneof("expr_type") or ""
-            inner: Message = getattr(message, case) if case else message
-            fields = _FIELDS.get(case)
-            operands = _list_operands(inner, fields) if fields else ()
-            order.append((case, inner, len(operands)))
+            case = message.WhichOneof("expr_type")
+            list_operands, make = _CASES.get(case, _UNKNOWN)
+            inner: Message = message if case is None else getattr(message, case)
+            if list_operands is None:
+                order.append((make, inner, message, 0))
+                continue
+            operands = list_operands(inner)
+            order.append((make, inner, message, len(operands)))
             stack += operands
-        self.notes.step(len(order))
+        notes = self.notes
+        notes.step(len(order))
         results: list[Expression] = []
-        for case, inner, count in reversed(order):
-            operands_made = tuple(results[len(results) - count :])
-            del results[len(results) - count :]
-            make = _MAKE.get(case)
-            results.append(OpaqueExpression(()) if make is None else make(self, inner, operands_made))
+        for make, inner, message, count in reversed(order):
+            if count:
+                operands_made = tuple(results[-count:])
+                del results[-count:]
+                results.append(make(self, inner, operands_made))
+            else:
+                results.append(make(self, inner, ()))
+            if notes.messages is not None:
+                notes.note(results[-1], message)
         return results[0]
 
     def lower_all(self, messages: Iterable[pb.Expression]) -> tuple[Expression, ...]:
@@ -190,7 +214,8 @@ class ExpressionLowering:
         if plan_id is not None:
             self.notes.by_plan.add(".".join(parts).lower())
         made = NamedColumn(tuple(parts), plan_id)
-        self.notes.references[id(message)] = made
+        if parts[0].lower() in IDENTITIES:
+            self.notes.words[id(message)] = made
         return made
 
     def _star(self, message: pb.Expression.UnresolvedStar, operands: Sequence[Expression]) -> Expression:
@@ -220,7 +245,7 @@ class ExpressionLowering:
             return Operator("Like", operands, "\\") if alone else OpaqueExpression(operands, complete=True)
         if name == "count" and not message.is_distinct and operands == (Star(),):
             operands = (Literal("int", "1"),)  # as Spark's parser has it: count(*) reads no column
-        if len(operands) != (1 if name in _UNARY else 2 if name in _BINARY else len(operands)):
+        if len(operands) != _COUNTS.get(name, len(operands)):
             return OpaqueExpression(operands, complete=True)
         if (operator := _OPERATORS.get(name)) is not None and operands:
             return Operator(operator, operands)
@@ -231,6 +256,8 @@ class ExpressionLowering:
         return NamedCall(parts, operands) if parts else OpaqueExpression(operands, complete=True)
 
     def _alias(self, message: pb.Expression.Alias, operands: tuple[Expression, ...]) -> Expression:
+        if not operands:
+            return OpaqueExpression(())
         self.notes.made.update(name.lower() for name in message.name)
         # What is known of a column may make it CHAR, which Spark pads to any length where it is compared.
         if len(message.name) != 1 or message.metadata:
@@ -245,7 +272,7 @@ class ExpressionLowering:
             plain = case in _PLAIN_TYPES and not (case == "string" and message.type.string.collation)
             kind = _PLAIN_TYPES[case] if plain else ""
         tried = message.eval_mode == pb.Expression.Cast.EVAL_MODE_TRY
-        return Cast(operands[0], kind, tried)
+        return Cast(operands[0], kind, tried) if operands else OpaqueExpression(())
 
     def _text(self, message: pb.Expression.ExpressionString, operands: Sequence[Expression]) -> Expression:
         found = self.texts.get(id(message))
@@ -257,17 +284,22 @@ class ExpressionLowering:
 
     def _window(self, message: pb.Expression.Window, operands: tuple[Expression, ...]) -> Expression:
         keys = 1 + len(message.partition_spec) + len(message.order_spec)
+        if not message.HasField("window_function"):
+            return OpaqueExpression(())
         return WindowCall(operands[0], operands[1:keys], operands[keys:])
 
     def _extract(
         self, message: pb.Expression.UnresolvedExtractValue, operands: tuple[Expression, ...]
     ) -> Expression:
-        return Operator("UnresolvedExtractValue", operands)
+        whole = len(operands) == 2
+        return Operator("UnresolvedExtractValue", operands) if whole else OpaqueExpression(())
 
     def _subquery(self, message: pb.SubqueryExpression, operands: tuple[Expression, ...]) -> Expression:
         relation = self.subquery(message.plan_id)
         self.notes.unnamed = True  # RULE (plan-query-names)
         kind = _QUERIES.get(message.subquery_type)
+        if message.subquery_type == _TABLE and self.notes.messages is not None:
+            kind = QueryKind.TABLE
         if kind is None or (operands and kind is not QueryKind.IN):
             # A table that is the argument of a function; what it is parted by are its own columns.
             return OpaqueExpression((), (relation,), complete=message.subquery_type == _TABLE)
@@ -286,7 +318,7 @@ class ExpressionLowering:
         return OpaqueExpression((Star(),), complete=True)
 
     def _order(self, message: Message, operands: tuple[Expression, ...]) -> Expression:
-        return operands[0]
+        return operands[0] if operands else OpaqueExpression(())
 
     def _computed(self, message: Message, operands: tuple[Expression, ...]) -> Expression:
         """Code of the user's, lambda functions and the like: something is made of the operands alone."""
@@ -318,19 +350,30 @@ def _lower_decimal(message: pb.Expression.Literal.Decimal) -> Expression:
     return Literal(f"decimal({max(digits, behind)},{behind})", message.value)
 
 
-def _list_operands(message: Message, fields: Sequence[tuple[tuple[str, ...], str]]) -> list[pb.Expression]:
-    """Return the expressions of fields, each one or several, as far as they are there."""
-    found: list[pb.Expression] = []
-    for before, name in fields:
-        holder = message
-        for step in before:
-            holder = getattr(holder, step)
-        value = getattr(holder, name)
-        if not isinstance(value, pb.Expression):
-            found += [one.child for one in value[:]] if name == "order_spec" else value[:]
-        elif holder.HasField(name):
-            found.append(value)
-    return found
+_ListOperands = Callable[[Message], Sequence[pb.Expression]]
+
+
+def _list_fields(fields: Sequence[str]) -> _ListOperands | None:
+    """Return what lists the expressions of a message's fields, each one or several, as far as they are there;
+    None without fields."""
+
+    def list_operands(message: Message) -> Sequence[pb.Expression]:
+        found: list[pb.Expression] = []
+        for before, name in paths:
+            holder = message
+            for step in before:
+                holder = getattr(holder, step)
+            value = getattr(holder, name)
+            if not isinstance(value, pb.Expression):
+                found += [one.child for one in value[:]] if name == "order_spec" else value[:]
+            elif holder.HasField(name):
+                found.append(value)
+        return found
+
+    paths = [((*path.split(".")[:-1],), path.split(".")[-1]) for path in fields]
+    if fields == ("arguments",):  # as nearly all are
+        return lambda message: cast("pb.Expression.UnresolvedFunction", message).arguments[:]
+    return list_operands if fields else None
 
 
 class _RowPlace(NamedTuple):
@@ -373,12 +416,9 @@ EXPRESSIONS: Final[Mapping[str, _RowPlace]] = {
 }
 OPAQUE_EXPRESSIONS: Final = frozenset({"extension", "merge_action"})
 """Cases without a row: what nobody can look into, and what stands in commands alone."""
-_FIELDS: Final = {
-    case: [((*path.split(".")[:-1],), path.split(".")[-1]) for path in row.fields]
-    for case, row in EXPRESSIONS.items()
-}
+_Make = Callable[[ExpressionLowering, Message, tuple[Expression, ...]], Expression]
+_UNKNOWN: Final[tuple[_ListOperands | None, _Make]] = (None, lambda *_: OpaqueExpression(()))
 # Called with the message of their case only; a test compares them with the cases of `Expression`.
-_MAKE = cast(
-    "Mapping[str, Callable[[ExpressionLowering, Message, tuple[Expression, ...]], Expression]]",
-    {case: row.make for case, row in EXPRESSIONS.items()},
-)
+_CASES: Final[Mapping[str | None, tuple[_ListOperands | None, _Make]]] = {
+    case: (_list_fields(row.fields), cast("_Make", row.make)) for case, row in EXPRESSIONS.items()
+}

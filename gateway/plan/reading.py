@@ -188,12 +188,20 @@ class PlanReading:
     def shown(self) -> pb.Relation | None:
         """Return the relation that is the whole plan to execute, but for how many of its rows are shown, and
         how; None for what is no query."""
+        return self._show()[0]
+
+    @property
+    def showing(self) -> int:
+        """Return how many relations around it say that."""
+        return self._show()[1]
+
+    def _show(self) -> tuple[pb.Relation | None, int]:
         if self.command is not None or self.analysis or not isinstance(self.message, pb.Plan):
-            return None
-        relation = self.message.root
+            return None, 0
+        relation, count = self.message.root, 0
         while (case := relation.WhichOneof("rel_type")) in _SHOWING:
-            relation = getattr(relation, case).input
-        return relation
+            relation, count = getattr(relation, case).input, count + 1
+        return relation, count
 
 
 @dataclass(frozen=True, slots=True)

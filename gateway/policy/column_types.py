@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 _TEXT = re.compile(r"string(?: collate (?P<collation>[A-Za-z0-9_]+))?\Z", re.IGNORECASE)
 _SIZED_TEXT = re.compile(
@@ -59,6 +60,13 @@ def is_collated(data_type: str) -> bool:
     found = _TEXT.match(text := " ".join(data_type.split())) or _SIZED_TEXT.match(text)
     collation = found["collation"] if found is not None else None
     return collation is not None and collation.upper() != "UTF8_BINARY"
+
+
+@lru_cache(maxsize=4096)
+def has_no_fields(data_type: str) -> bool:
+    """Whether a type is known to have neither fields nor elements."""
+    text = " ".join(data_type.split())
+    return _scalar(text) is not None and text.lower() != "variant"
 
 
 def _scalar(text: str) -> ColumnType | None:

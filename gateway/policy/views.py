@@ -195,6 +195,7 @@ class Viewing:
         self._names = [column.name for column in columns]
         service = question.service
         self._compared: dict[str, str] | None = None
+        self._is_uniform: bool | None = None
         self._bit = service.bits.find_bit(question.access)
         self._super = service.is_super(question.subject)
         sharing = service.sharing
@@ -207,10 +208,11 @@ class Viewing:
 
     def uniform(self) -> bool:
         """Say whether columns of any name get one answer; errs on the side of no."""
-        if self._super:
-            return True
-        if self._shared:
-            return False
+        if self._is_uniform is None:
+            self._is_uniform = self._super or (not self._shared and self._answers_uniformly())
+        return self._is_uniform
+
+    def _answers_uniformly(self) -> bool:
         table = self._table()
         return all(self._uniform(one, uniform_zone(one)) for one in (table, *table.build_questions_above()))
 

@@ -14,6 +14,7 @@ from gateway.model.catalog import TableName, join_namespace, levels, split_name,
 from gateway.model.reading_settings import is_of_catalog, is_servers_own
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule
+from gateway.session.create_statement import reduce_create_statement
 from gateway.session.descriptions import (
     HARMLESS_DETAILS,
     HARMLESS_PROPERTIES,
@@ -79,6 +80,8 @@ def filter_rows(
             return [_json(rule, row) for row in _wide(rows, 1)]
         case AnswerFilter.PROPERTIES:
             return [row for row in _wide(rows, 2) if rule.details or _is_harmless(rule, row)]
+        case AnswerFilter.CREATE_STATEMENT:
+            return [_create_statement(rule, row) for row in _wide(rows, 1)]
         case AnswerFilter.SETTINGS:
             # `SET` has key and value, `SET -v` two or three columns more.
             return [row for row in rows if _sees_setting(_text(row, 0, len(row)), visible)]
@@ -261,6 +264,16 @@ def _json(rule: AnswerRule, row: _Row) -> _Row:
         return [reduce_json(text, rule.columns)]
     except ValueError as fault:
         raise UnknownShape(f"cannot parse a JSON description: {fault}") from None
+
+
+def _create_statement(rule: AnswerRule, row: _Row) -> _Row:
+    """Filter SHOW CREATE TABLE, which has one cell."""
+    if rule.details:
+        return row
+    try:
+        return [reduce_create_statement(_text(row, 0), rule.columns or frozenset())]
+    except ValueError as fault:
+        raise UnknownShape(f"the statement of the table: {fault}") from None
 
 
 def _is_harmless(rule: AnswerRule, row: _Row) -> bool:

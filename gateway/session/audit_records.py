@@ -38,6 +38,8 @@ def of_client(client: Client) -> dict[str, Any]:
     }
     if client.real_user:
         found["realUser"] = client.real_user
+    if client.token:
+        found["token"] = client.token
     if client.extra:
         found["client"] = dict(client.extra)
     return found

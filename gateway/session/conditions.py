@@ -29,6 +29,7 @@ MAX_TEXT_CHARS = 100_000
 ParameterKind = Literal["types", "configs", "functions", "counts", "own", "arguments", "overflow", "values"]
 
 _PARAMETER = re.compile(r"<(\w+)>")
+_BETWEEN = re.compile(r"<\w+>")
 _SIMPLE = (
     r"(?:BOOLEAN|BYTE|TINYINT|SHORT|SMALLINT|INT|INTEGER|INTEGRAL|LONG|BIGINT|FLOAT|REAL|DOUBLE|DECIMAL"
     r"|NUMERIC|STRING(?: COLLATE [A-Z0-9_]{1,40})?|CHAR|VARCHAR|BINARY|DATE|TIME|TIMESTAMP(?:_NTZ|_LTZ)?|VOID"
@@ -141,6 +142,54 @@ def sqlstate_of(name: str) -> str:
 def sqlstates() -> frozenset[str]:
     """Return the SQLSTATEs that Spark's conditions have: a user may choose one, but not make one up."""
     return frozenset(known.sqlstate for known in conditions().values() if known.sqlstate)
+
+
+_LEGACY = "_LEGACY_ERROR_"
+"""Begins the names of conditions that Spark leaves out of its messages."""
+_FEWEST_WORDS = 3
+"""Of a sentence that is told from all others."""
+_REQUIREMENT = "requirement failed: "
+_WORDS = re.compile(r"[A-Za-z]{2,}")
+
+
+def find_legacy(exception: str, message: str) -> str:
+    """Return the condition of a message that is told without its name: the only one with such a sentence.
+
+    Empty where there is none, and where whoever raised the exception may have chosen the message.
+    """
+    # RULE (raised-sentences-unnamed)
+    if exception in RAISED_BY_USERS or not exception.startswith(("org.apache.spark.", "java.lang.Illegal")):
+        return ""
+    message = " ".join(_END.split(message[:MAX_MESSAGE_CHARS], maxsplit=1)[0].split())
+    message = message.removeprefix(_REQUIREMENT)
+    found = [name for name, pieces in _legacy_sentences().items() if _has_pieces(message, pieces)]
+    return found[0] if len(found) == 1 else ""
+
+
+@cache
+def _legacy_sentences() -> Mapping[str, Sequence[str]]:
+    """Return what stands between the parameters of each legacy condition with enough words of its own."""
+    pieces = {
+        name: _BETWEEN.split(known.text) for name, known in conditions().items() if name.startswith(_LEGACY)
+    }
+    return {
+        name: found for name, found in pieces.items() if len(_WORDS.findall(" ".join(found))) >= _FEWEST_WORDS
+    }
+
+
+def _has_pieces(message: str, pieces: Sequence[str]) -> bool:
+    """Whether a message has these pieces in their order, from its beginning to its end, in linear time."""
+    if len(pieces) == 1:
+        return message == pieces[0]
+    if not message.startswith(pieces[0]):
+        return False
+    at = len(pieces[0])
+    for piece in pieces[1:-1]:
+        found = message.find(piece, at)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return message.endswith(pieces[-1]) and at + len(pieces[-1]) <= len(message)
 
 
 def sentence(

@@ -80,8 +80,10 @@ class Deciding(Generic[S, E]):
         until: float | None = None
         while True:
             await self.settle_pending(session)
+            session.adopt_renewed()
             await self.renew_views(session, asked.client)
-            asked = replace(asked, statement=replace(asked.statement, context=session.context))
+            statement = replace(asked.statement, principal=session.principal, context=session.context)
+            asked = replace(asked, statement=statement)
             try:
                 return await self._judge_and_record(session, asked)
             except ViewsMoved:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from gateway.model.statement import SessionContext
 from gateway.session.lifecycle import Lifecycle
 from gateway.session.locks import CatalogLocks
-from gateway.session.ports import Ledger
+from gateway.session.ports import CurrentIdentity, Ledger, LoginIdentity
 from gateway.session.recorder import MakeLineageInput, Recorder, no_lineage
 from gateway.session.verdicts import VerdictInputs, Verdicts
 
@@ -31,6 +31,7 @@ class Dependencies(VerdictInputs):
     """Secrets of catalogs, which no client may read in what Spark says; there may be more later."""
     session_catalogs: Callable[[], Mapping[str, int]] = dict
     """Catalogs that come and go, as a session that is opened now is told of them, with their revisions."""
+    identity: CurrentIdentity = field(default_factory=LoginIdentity)
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     recorder: Recorder = field(init=False)
     verdicts: Verdicts = field(init=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -169,6 +169,9 @@ class EndpointSession(NameResolution, Generic[K, E]):
     ) -> None:
         super().__init__(principal, client, context)
         self.session_id = session_id
+        self.renewed: Principal | None = None
+        """Who the user is by now, where his groups or attributes have changed; counts with the next
+        statement."""
         self.operations: dict[K, E] = {}
         self.pending: E | None = None
         self.used_at = opened
@@ -185,6 +188,31 @@ class EndpointSession(NameResolution, Generic[K, E]):
     @abstractmethod
     def require_open(self) -> None:
         """Raise what the client is to know when the session is closed."""
+
+    @property
+    def principal_now(self) -> Principal:
+        """The user with his groups and attributes of now."""
+        return self.renewed or self.principal
+
+    def renew_principal(self, principal: Principal) -> None:
+        """Have statements from the next one on judged with other groups and attributes of the same user."""
+        self.renewed = principal if principal != self.principal else None
+
+    def adopt_renewed(self) -> None:
+        """Judge with the user's groups and attributes of now. The session is locked.
+
+        What the session has of earlier statements is judged again as it is after a change of policies; what
+        rests on more of them than are kept is no longer current.
+        """
+        if self.renewed is None:
+            return
+        self.principal, self.renewed = self.renewed, None
+        # RULE (renewed-judges-again)
+        for operation in self.operations.values():
+            operation.policies_version = -1
+        self.relations = {key: replace(one, policies_version=-1) for key, one in self.relations.items()}
+        self.variables = {key: replace(one, policies_version=-1) for key, one in self.variables.items()}
+        self.views = {key: replace(one, policies_version=-1) for key, one in self.views.items()}
 
     def require_place(self, most: int) -> None:
         """Raise LimitExceeded when the session has `most` operations."""

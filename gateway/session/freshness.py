@@ -13,6 +13,7 @@ import structlog
 from gateway.errors import BackendUnavailable
 from gateway.model.catalog import TableKind, TableName, quote
 from gateway.model.changed_names import ChangedNames
+from gateway.model.principal import Principal
 from gateway.model.statement import (
     Cleared,
     Client,
@@ -170,10 +171,11 @@ class Freshness(Generic[S]):
         """
         version = self._verdicts.policies_version
         for handle, relation in list(session.relations.items()):
-            if not await self._is_current(relation, version, client):
+            if not await self._is_current(session, relation, version, client):
                 session.end_relation(handle)
         for name, variable in list(session.variables.items()):
-            if not await self._is_current(variable, version, client):  # RULE (variables-judged-again)
+            # RULE (variables-judged-again)
+            if not await self._is_current(session, variable, version, client):
                 await self._end_variable(session, name, client)
         session.views_version = self._verdicts.catalog_version
         judged: set[str] = set()
@@ -212,7 +214,7 @@ class Freshness(Generic[S]):
         )
         # RULE (plan-view-renewed)
         same = view.made.is_same(verdict) and not session.is_outdated(view, self._changed)
-        if same and await self._is_current(origin, version, client):
+        if same and await self._is_current(session, origin, version, client):
             session.confirm_view(view, version)
             return
         # INVARIANT (no dangling reader): what reads a view ends with it. Spark keeps the text of a temporary
@@ -233,20 +235,22 @@ class Freshness(Generic[S]):
         made_again = [ended.name.lower() in session.views for ended in chain]
         _log.info("temporary_views_renewed", ended=len(chain), made_again=sum(made_again))
 
-    async def _is_current(self, relation: CachedRelation, version: int, client: Client) -> bool:
+    async def _is_current(self, session: S, relation: CachedRelation, version: int, client: Client) -> bool:
         """Whether everything that it was computed from would be computed in the same way now."""
         if relation.basis is None:
             # RULE (links-below-many-statements)
             return relation.policies_version == version and await self._verdicts.can_be_read(relation.sources)
-        return await gives_the_same(relation.basis, self._verdicts, client)
+        return await gives_the_same(relation.basis, session.principal, self._verdicts, client)
 
 
 async def gives_the_same(
-    basis: Iterable[JudgedStatement], verdicts: JudgesStatements, client: Client
+    basis: Iterable[JudgedStatement], principal: Principal, verdicts: JudgesStatements, client: Client
 ) -> bool:
-    """Whether judging gives again what Spark was handed, for each of the statements."""
+    """Whether judging for the user as he is now gives again what Spark was handed, for each of the
+    statements."""
     for judged in basis:
-        if not judged.is_same(await verdicts.judge(judged.statement, client)):
+        statement = replace(judged.statement, principal=principal)  # RULE (relations-of-renewed)
+        if not judged.is_same(await verdicts.judge(statement, client)):
             return False
     return True
 

@@ -44,8 +44,8 @@ class MetadataCalls:
         """Return the rows that the session's principal may know of."""
         listing = Metadata(
             self._catalog,
-            self._verdicts.visible_to(session.principal, session.client),
-            self._verdicts.visible_tables_to(session.principal, session.client),
+            self._verdicts.visible_to(session.principal_now, session.client),
+            self._verdicts.visible_tables_to(session.principal_now, session.client),
             partial(self._texts_of_length, session),
             max_rows=self._limits.answer_rows,
             lookup_batch=self._limits.lookup_batch,

@@ -28,12 +28,14 @@ class OpenResults:
     async def require(self, result: EndpointOperation, client: Client, *, filtered: bool = False) -> None:
         """Raise StatementFailed when the result has ended. `filtered`: the gateway filtered its rows."""
         version = self._verdicts.policies_version
-        if not self.end or result.policies_version == version:
+        session = result.session
+        if not self.end or (result.policies_version == version and session.renewed is None):
             return
         cleared, basis = result.cleared, result.basis
         if cleared is None or basis is None or filtered:
             raise explain_ended(result.statement_id)
-        if not await gives_the_same((build_judged(cleared), *basis), self._verdicts, client):
+        made_of = (build_judged(cleared), *basis)
+        if not await gives_the_same(made_of, session.principal_now, self._verdicts, client):
             raise explain_ended(result.statement_id)
         result.policies_version = version
 

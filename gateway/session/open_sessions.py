@@ -10,15 +10,18 @@ from typing import Any
 
 import structlog
 
-from gateway.session.registry import EndpointSessions
+from gateway.model.principal import Principal
+from gateway.model.statement import Client
+from gateway.session.endpoint import EndpointSession
+from gateway.session.registry import EndpointSessions, IsOver
 
 _log = structlog.get_logger(__name__)
 
 REMOVED = "the user was removed"
 """Why sessions end whose user may not log in any more."""
 
-EndConnections = Callable[[Collection[str]], None]
-"""Ends the connections that these users are logged in on."""
+EndConnections = Callable[[IsOver], None]
+"""Ends the connections for whose users it says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +53,8 @@ class OpenSessions:
         self._endpoints.append(sessions)
 
     def add_connections(self, end: EndConnections, answering: Callable[[], int]) -> None:
-        """Have connections of an endpoint ended with the sessions of a user who was removed. `answering` says
-        how many calls are being answered on them."""
+        """Have connections of an endpoint ended with the sessions of a user who may not log in any more.
+        `answering` says how many calls are being answered on them."""
         self._connections.append(end)
         self._answering.append(answering)
 
@@ -84,15 +87,34 @@ class OpenSessions:
 
         `by`: who asked for it; empty for the gateway itself.
         """
-        ended = await asyncio.gather(*(one.end_of(users, reason, by=by) for one in self._endpoints))
-        return sum(ended)
+
+        def is_theirs(principal: Principal, client: Client) -> bool:
+            return principal.user in users or client.real_user in users
+
+        return await self._end(is_theirs, reason, by=by)
 
     async def end_removed_users(self, users: Collection[str]) -> None:
         """End what users have open who may not log in any more, and the connections that they came by."""
-        count = await self.end(users, REMOVED)
-        for end in self._connections:
-            end(users)
-        # What was being opened meanwhile: from here on nobody of them is logged in.
-        while more := await self.end(users, REMOVED):
-            count += more
+        count = await self.end_where(
+            lambda principal, client: principal.user in users or client.real_user in users, REMOVED
+        )
         _log.info("sessions_of_removed_users_ended", users=len(users), sessions=count)
+
+    async def end_where(self, is_over: IsOver, reason: str) -> int:
+        """End the sessions for which that is so, with the connections that their clients came by; return how
+        many there were."""
+        count = await self._end(is_over, reason)
+        for end in self._connections:
+            end(is_over)
+        # What was being opened meanwhile: from here on nobody of them is logged in.
+        while more := await self._end(is_over, reason):
+            count += more
+        return count
+
+    def all(self) -> list[EndpointSession[Any, Any]]:
+        """Return the open sessions of all endpoints."""
+        return [session for endpoint in self._endpoints for session in endpoint.list_open()]
+
+    async def _end(self, is_over: IsOver, reason: str, *, by: str = "") -> int:
+        ended = await asyncio.gather(*(one.end_where(is_over, reason, by=by) for one in self._endpoints))
+        return sum(ended)

@@ -19,7 +19,7 @@ from gateway.model.files import NotPromoted
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
-from gateway.model.statement import Cleared, DatasetAction, NeedsCatalog, Statement, Verdict
+from gateway.model.statement import Cleared, Client, DatasetAction, NeedsCatalog, Statement, Verdict
 
 
 @dataclass(eq=False)  # not frozen: contextlib sets `__traceback__` of what passes through a context manager
@@ -398,3 +398,25 @@ class Entrance(Protocol):
     def close(self) -> None:
         """End every connection."""
         ...
+
+
+class CurrentIdentity(Protocol):
+    """Who somebody is by now who has logged in at some time."""
+
+    def current(self, principal: Principal, client: Client) -> Principal:
+        """Return somebody who is logged in with the groups and attributes of now."""
+        ...
+
+    def admit(self, principal: Principal, client: Client) -> Principal:
+        """Return for whom a session is opened. Raises AuthenticationFailed for who could not log in now."""
+        ...
+
+
+class LoginIdentity:
+    """Has everybody as he logged in."""
+
+    def current(self, principal: Principal, client: Client) -> Principal:
+        return principal
+
+    def admit(self, principal: Principal, client: Client) -> Principal:
+        return principal

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from gateway.session.conditions import NO_PARAMETERS_SHOWN, Own, sentence, sqlstate_of, sqlstates
+from gateway.session.conditions import NO_PARAMETERS_SHOWN, Own, find_legacy, sentence, sqlstate_of, sqlstates
 from gateway.session.raised import Raised, find_raised
 
 _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\] ?")
@@ -134,6 +134,9 @@ def redact(
         kind, text = _kind_of(first), first.message
     else:
         error_class = kind.error_class
+    if has_obligations and not kind.error_class:
+        # What its parameters are, nobody has said.
+        kind = replace(kind, error_class=find_legacy(kind.exception, text), parameters={})
     condition = kind.error_class
     named_state = _SQLSTATE.search(body)
     if hides_target or (has_obligations and not kind.analysis):

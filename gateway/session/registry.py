@@ -5,20 +5,36 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from gateway.errors import GatewayStopping, LimitExceeded
+from gateway.errors import AuthenticationFailed, GatewayStopping, LimitExceeded
+from gateway.model.principal import Principal
+from gateway.model.statement import Client
 from gateway.session import audit_records
 from gateway.session.dependencies import Dependencies
 from gateway.session.endpoint import EndpointSession
 
 FETCHED_WITHIN_S = 5.0
 """How long ago somebody must have asked for a statement for its result to be one that is being fetched."""
+IsOver = Callable[[Principal, Client], bool]
+"""Whether what somebody has open, having come so, is to end."""
 K = TypeVar("K")
 
 
 S = TypeVar("S", bound=EndpointSession[Any, Any])
+
+
+@dataclass(slots=True, eq=False)
+class SessionOpening:
+    """A session that Spark is asked for."""
+
+    principal: Principal
+    client: Client
+    ended: bool = False
+    """Whether such sessions were ended meanwhile."""
 
 
 class Registry(Generic[K, S]):
@@ -35,6 +51,7 @@ class Registry(Generic[K, S]):
         """Sessions by user, those that are being opened too."""
         self.shut = False
         """No more are opened."""
+        self._opening: set[SessionOpening] = set()
 
     def __len__(self) -> int:
         return len(self.sessions)
@@ -62,6 +79,21 @@ class Registry(Generic[K, S]):
         self.per_user[user] -= 1
         if not self.per_user[user]:
             del self.per_user[user]
+
+    @contextmanager
+    def opening(self, principal: Principal, client: Client) -> Iterator[SessionOpening]:
+        """Have it noted meanwhile when such a session would be ended."""
+        one = SessionOpening(principal, client)
+        self._opening.add(one)
+        try:
+            yield one
+        finally:
+            self._opening.discard(one)
+
+    def end_opening(self, is_over: IsOver) -> None:
+        """Have no session come to be that is being opened, and for which that is so."""
+        for one in self._opening:
+            one.ended = one.ended or is_over(one.principal, one.client)
 
     def add(self, key: K, session: S) -> None:
         """Register a session that has its place."""
@@ -107,6 +139,24 @@ class EndpointSessions(ABC, Generic[K, S]):
             await asyncio.sleep(pause)
             await self.expire()
 
+    async def admit(self, principal: Principal, client: Client) -> Principal:
+        """Return for whom a session is opened. Raises AuthenticationFailed, and has recorded it."""
+        try:
+            return self._dependencies.identity.admit(principal, client)
+        except AuthenticationFailed as fault:
+            await self.recorder.record(
+                audit_records.security,
+                principal,
+                action="session_refused",
+                reason=fault.message,
+                client=client,
+            )
+            raise
+
+    def follow_login(self, session: S, principal: Principal, client: Client) -> None:
+        """Have a session judge by the groups and attributes of its user's last login, or those of now."""
+        session.renew_principal(self._dependencies.identity.current(principal, client))
+
     def list_open(self) -> list[S]:
         return self._registry.all()
 
@@ -122,13 +172,11 @@ class EndpointSessions(ABC, Generic[K, S]):
         """Return for how many seconds nobody has asked a session for anything."""
         return max(0.0, self._clock() - session.used_at)
 
-    async def end_of(self, users: Collection[str], reason: str, *, by: str) -> int:
-        """End the sessions of users, record it, and return how many there were."""
-        ended = [
-            session
-            for session in self._registry.all()
-            if session.principal.user in users or session.client.real_user in users
-        ]
+    async def end_where(self, is_over: IsOver, reason: str, *, by: str) -> int:
+        """End the sessions for which that is so, record it, and return how many there were. None that is
+        being opened comes to be."""
+        self._registry.end_opening(is_over)
+        ended = [one for one in self._registry.all() if is_over(one.principal, one.client)]
         await self._close_all(ended, reason)
         for session in ended:
             await self.recorder.record(

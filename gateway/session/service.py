@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidHandle, SluiceError
+from gateway.errors import AuthenticationFailed, BackendUnavailable, InvalidHandle, SluiceError
 from gateway.model.catalog import quote, quote_parts
 from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext
@@ -87,14 +87,16 @@ class Sessions(EndpointSessions[bytes, Session]):
         `database` becomes a USE and every one of `settings` a SET: statements like any other, judged,
         recorded and refused as such; when one is refused, so is the session.
         """
+        principal = await self.admit(principal, client)
         self._registry.reserve(principal.user)
         session_catalogs, first = self._dependencies.session_catalogs, self._dependencies.first_context
         catalogs = frozenset(session_catalogs().items())
         try:
-            async with bounded_login(self.limits):
-                backend = await self._backend.open_session(
-                    principal, protocol_version=protocol_version, settings=_build_opening_settings(first)
-                )
+            with self._registry.opening(principal, client) as opening:
+                async with bounded_login(self.limits):
+                    backend = await self._backend.open_session(
+                        principal, protocol_version=protocol_version, settings=_build_opening_settings(first)
+                    )
         except BaseException as fault:
             self._registry.give_back(principal.user)
             if isinstance(fault, BackendError):
@@ -113,6 +115,8 @@ class Sessions(EndpointSessions[bytes, Session]):
         self._registry.add(session.handle.guid, session)
         begun = False
         try:
+            if opening.ended:  # RULE (ended-while-opened)
+                raise AuthenticationFailed("the sessions of the user were ended")
             async with bounded_login(self.limits):
                 for text in _write_opening_statements(settings or {}, database):
                     await self._results.run_to_end(session, text)
@@ -288,6 +292,8 @@ class Sessions(EndpointSessions[bytes, Session]):
         if session is not None and hmac.compare_digest(session.handle.secret, handle.secret):
             if _is_of(session, principal):
                 session.used_at = self._clock()
+                if principal.identity == session.principal.identity:
+                    self.follow_login(session, principal, session.client)
                 return session
             await self.recorder.foreign_handle(principal, "session", session.principal.user, handle)
         raise InvalidHandle(f"Invalid SessionHandle: SessionHandle [{handle}]")
@@ -309,7 +315,8 @@ class Sessions(EndpointSessions[bytes, Session]):
 
 def _is_of(session: Session, principal: Principal) -> bool:
     """Whether a session is a user's: his own, or one that he opened as somebody else."""
-    return principal.user in (session.principal.user, session.client.real_user)
+    # RULE (session-of-identity)
+    return principal.identity == session.principal.identity or principal.user == session.client.real_user
 
 
 def _build_handle(operation: ThriftOperation) -> Opened:

@@ -36,14 +36,14 @@ def context_of(session: NameResolution, view: TempView) -> SessionContext:
 
 def statement_of(session: NameResolution, view: TempView) -> Statement:
     """Return the statement that makes the view again."""
-    return replace(view.made.statement, context=context_of(session, view))
+    return replace(view.made.statement, principal=session.principal, context=context_of(session, view))
 
 
 def as_made(session: NameResolution, view: TempView) -> Statement:
     """Return the statement to judge again, to see whether the view is still right. Never to be run: what a
     DataFrame's view read may be gone, and names mean in it what they meant."""
     if view.inlined:
-        return view.made.statement
+        return replace(view.made.statement, principal=session.principal)  # RULE (views-of-renewed)
     # Spark keeps the settings with the text, and the names of the variables that it means.
     statement = statement_of(session, view)
     made = view.made.statement.context

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from gateway.catalog.kinds import ALIASES, GIVEN, KINDS, SESSION_CATALOG, CatalogKind, kind_named
 from gateway.catalog.providers import CATALOG_NAME, RESERVED_NAMES, is_secret
@@ -20,7 +20,7 @@ from gateway.model.reading_settings import may_hold_secret
 from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.settings.files import FileSourceSettings
 from gateway.settings.metalakes import check_metalake
-from gateway.settings.section import Name, Secret, Section
+from gateway.settings.section import REFERENCES, Name, Secret, Section
 
 _ABOUT_SECRETS = re.compile(
     r"[.-](?:enabled?|provider|loader|path|file|location|endpoint|url|role-name|token-type|lifespan"
@@ -98,8 +98,10 @@ def _wrong_value(key: str, given: Mapping[str, Any], kind: CatalogKind) -> str:
 
 def _value(key: str, value: Any, at: Path, faults: Diagnostics) -> Any:
     if isinstance(value, dict):
-        if set(value) not in ({"env"}, {"file"}) or not all(isinstance(v, str) and v for v in value.values()):
-            faults.add(at, f"`{key}`: a secret must be either `env: NAME` or `file: PATH`")
+        try:
+            Secret.model_validate(value)
+        except ValidationError:
+            faults.add(at, f"`{key}`: {REFERENCES}")
         return value
     if value is None or isinstance(value, list):
         faults.add(at, f"`{key}` must be a text, a number, true or false, or a secret")

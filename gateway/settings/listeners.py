@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from gateway.model.networks import Network
-from gateway.settings.section import Count, Name, Port, Seconds, Secret, Section
+from gateway.settings.section import Count, Host, Name, Port, Seconds, Secret, Section
 
 HttpPath = Annotated[str, Field(pattern=r"^[\w.~-]+(/[\w.~-]+)*$", max_length=200)]
 
@@ -32,7 +32,7 @@ class Tls(Section):
 class ThriftListener(Section):
     """Where JDBC, ODBC and Python clients connect: HiveServer2's binary transport with SASL PLAIN."""
 
-    host: Name = "127.0.0.1"
+    host: Host = "127.0.0.1"
     """Address to listen on."""
     port: Port = 10000
     """Port to listen on; 0 picks a free one."""
@@ -49,7 +49,7 @@ class ThriftHttpListener(Section):
     """HiveServer2's HTTP transport, for tools that speak HTTP only and for a gateway behind an HTTP balancer
     or Knox; docs/connect.md tells how. Without this section it is not there."""
 
-    host: Name = "127.0.0.1"
+    host: Host = "127.0.0.1"
     """Address to listen on."""
     port: Port = 10001
     """Port to listen on; 0 picks a free one."""
@@ -84,7 +84,7 @@ class ConnectListener(Section):
     """Where PySpark and other Spark Connect clients connect (`sc://HOST:PORT`), see docs/connect.md. Without
     this section there is no such listener."""
 
-    host: Name = "127.0.0.1"
+    host: Host = "127.0.0.1"
     """Address to listen on."""
     port: Port = 15009
     """Port to listen on; 0 picks a free one."""
@@ -175,7 +175,7 @@ class AdminListener(Section):
     """`/healthz`, `/readyz` and Prometheus `/metrics` without login, so keep it on a private address;
     Ranger's REST API and the column lineage, when enabled, with one."""
 
-    host: Name = "127.0.0.1"
+    host: Host = "127.0.0.1"
     """Address to listen on."""
     port: Port = 10080
     """Port to listen on; 0 picks a free one."""

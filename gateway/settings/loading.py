@@ -60,6 +60,11 @@ def parse_settings(text: str | bytes, file: str, directory: Path) -> Settings:
         raise
     faults.raise_any()
     anchored: Settings = _with_absolute_paths(settings, directory)
+    for where, secret in _all_secrets(anchored):
+        secret.keep_in(anchored.vault)
+        if secret.vault is not None and anchored.vault is None:
+            faults.add(where, "needs the section `vault`")
+    faults.raise_any()
     return anchored
 
 
@@ -105,8 +110,14 @@ def paths_in(settings: Settings) -> Iterator[tuple[Location, Path]]:
 
 def secrets_in(settings: Settings) -> Iterator[tuple[Location, Secret]]:
     """Yield all secrets that a gateway reads; those of jobs where it runs some."""
+    for place, secret in _all_secrets(settings):
+        if place[0] != "jobs" or settings.jobs.schedule:
+            yield place, secret
+
+
+def _all_secrets(settings: Settings) -> Iterator[tuple[Location, Secret]]:
     for name in type(settings).model_fields:
-        if name != "catalogs" and (name != "jobs" or settings.jobs.schedule):
+        if name != "catalogs":
             yield from _secrets_in(getattr(settings, name), (name,))
     yield from secrets_of(settings.catalogs)
 

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
 from gateway.model.networks import Network
-from gateway.settings.section import Count, Name, Seconds, Secret, Section
+from gateway.settings.section import Count, Name, Seconds, Secret, Section, require_safe_url
 
-LoginWay = Literal["tokens", "users", "jwt", "ldap", "kerberos", "certificates"]
-LOGIN_WAYS: tuple[LoginWay, ...] = ("tokens", "users", "jwt", "ldap", "kerberos", "certificates")
+LoginWay = Literal["tokens", "users", "jwt", "ldap", "kerberos", "certificates", "proxies"]
+LOGIN_WAYS: tuple[LoginWay, ...] = (
+    "tokens",
+    "users",
+    "jwt",
+    "ldap",
+    "kerberos",
+    "certificates",
+    "proxies",
+)
 JwtAlgorithm = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
 ]
 """Signatures by public keys; with a shared secret whoever checks could also sign."""
+_Header = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$", max_length=100)]
 _Claim = Annotated[str, Field(pattern=r"^[^.\s]+(\.[^.\s]+)*$", max_length=200)]
 
 
@@ -48,11 +56,8 @@ class JwtSettings(Section):
     @model_validator(mode="after")
     def _addresses_are_safe(self) -> JwtSettings:
         for name in ("issuer", "jwks_url"):
-            written = getattr(self, name)
-            url = urlsplit(written)
-            is_local = url.hostname in ("localhost", "127.0.0.1", "::1")
-            if written and not (url.scheme == "https" or (url.scheme == "http" and is_local)):
-                raise ValueError(f"`{name}` must be an `https://` address")
+            if written := getattr(self, name):
+                require_safe_url(name, written)
         return self
 
 
@@ -73,7 +78,7 @@ class LdapSettings(Section):
     bind_dn: str = ""
     """Who searches for users and groups."""
     bind_password: Secret | None = None
-    """The password of `bind_dn`, as `{env: NAME}` or `{file: PATH}`."""
+    """The password of `bind_dn`; read anew for each connection."""
     user_base: str = ""
     """Below which users are searched for."""
     user_filter: Annotated[str, Field(pattern=r"\{user\}", max_length=1000)] = "(uid={user})"
@@ -157,6 +162,28 @@ class CertificateSettings(Section):
 
     rules: Annotated[tuple[CertificateRuleSettings, ...], Field(min_length=1)]
     """The first that fits says who somebody is."""
+    revocation_lists: tuple[Path, ...] = ()
+    """Files with lists of revoked certificates, PEM or DER, read again when they change. Where there are any,
+    a certificate needs one of its authority, which `client_ca` has, that is not out of date."""
+    unlisted: Annotated[bool, Field(strict=True)] = False
+    """As of `logins.kerberos`."""
+
+
+class ProxyLoginSettings(Section):
+    """Logins at an authenticating proxy or balancer before `listeners.thrift_http`, which names its users in
+    a header; docs/logins.md tells how. Groups and attributes are those of the user file, or else of the
+    directory."""
+
+    addresses: Annotated[tuple[Network, ...], Field(min_length=1)]
+    """Networks of the proxies; the header counts on no other connections."""
+    secret: Secret
+    """By which the proxies prove themselves, 32 characters or more."""
+    user_header: _Header = "X-Forwarded-User"
+    """Header with the user. The proxies have to remove it from what clients send."""
+    secret_header: _Header = "X-Proxy-Secret"  # noqa: S105 - a header's name
+    """Header with the secret."""
+    lower_case: Annotated[bool, Field(strict=True)] = False
+    """Whether the name is folded to lower case."""
     unlisted: Annotated[bool, Field(strict=True)] = False
     """As of `logins.kerberos`."""
 
@@ -191,17 +218,31 @@ class LoginSettings(Section):
     here. What is left out lets nobody in. The first that knows whose a password or token is decides."""
     failures: Count = 10
     """Failed logins from one address within `window_s` before further ones are refused unchecked."""
+    user_failures: Count = 50
+    """The same of one user from all addresses together; an address that he has logged in from within a day is
+    not held up."""
     window_s: Seconds = 60.0
     """Seconds over which failures are counted."""
+    share_failures: Annotated[bool, Field(strict=True)] = True
+    """Whether gateways that share a database (`ledger.dsn`) count failures together."""
     handshake_timeout_s: Seconds = 15.0
     """Seconds from connecting to being logged in."""
     remember_s: Seconds = 86_400.0
     """Seconds for which the groups and attributes that somebody who is not in the user file had at his last
     login count for the views and policies that he made."""
+    refresh_s: Seconds = 300.0
+    """Seconds after which the directory is asked again for the groups and attributes of users with open
+    sessions, and whether they may still log in."""
+    grace_s: Seconds = 3600.0
+    """Seconds for which open sessions go on while the directory cannot be asked; nobody opens another."""
+    unconfirmed_s: Seconds = 86_400.0
+    """Seconds after their last login for which sessions go on of users of whom nobody can be asked, such as
+    those of `jwt`."""
     jwt: JwtSettings | None = None
     ldap: LdapSettings | None = None
     kerberos: KerberosSettings | None = None
     certificates: CertificateSettings | None = None
+    proxies: ProxyLoginSettings | None = None
     impersonation: tuple[ImpersonationSettings, ...] = ()
     """Who may act as other users."""
 
@@ -209,7 +250,7 @@ class LoginSettings(Section):
     def _order_is_whole(self) -> LoginSettings:
         if len(set(self.order)) < len(self.order):
             raise ValueError("`order` names a way twice")
-        for name in ("jwt", "ldap", "kerberos", "certificates"):
+        for name in ("jwt", "ldap", "kerberos", "certificates", "proxies"):
             if getattr(self, name) is not None and name not in self.order:
                 raise ValueError(f"`{name}` has a section, and is not in `order`")
             if getattr(self, name) is None and name in self.order and "order" in self.model_fields_set:

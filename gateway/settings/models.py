@@ -25,12 +25,14 @@ from gateway.settings.section import (
     Bytes,
     Count,
     Heap,
+    Host,
     MadePath,
     Name,
     Port,
     Seconds,
     Secret,
     Section,
+    VaultSettings,
 )
 
 
@@ -69,7 +71,7 @@ _Directory = Annotated[str, AfterValidator(lambda url: parse_reserved_place(url)
 class ThriftBackend(Section):
     """A running Spark Thrift Server, reachable from the gateway only."""
 
-    host: Name
+    host: Host
     """Name or address of the Thrift Server."""
     port: Port = 10000
     """Its port, binary transport."""
@@ -78,7 +80,7 @@ class ThriftBackend(Section):
 class ConnectBackend(Section):
     """A running Spark Connect server, reachable from the gateway only."""
 
-    host: Name
+    host: Host
     """Name or address of the Spark Connect server."""
     port: Port = 15002
     """Its port."""
@@ -442,6 +444,7 @@ class Settings(Section):
     jobs: JobsSettings = JobsSettings()
     sessions: SessionSettings = SessionSettings()
     logins: LoginSettings = LoginSettings()
+    vault: VaultSettings | None = None
     connections: ConnectionSettings = ConnectionSettings()
     logging: LogSettings = LogSettings()
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from gateway.algebra.findings import ColumnFindings
 from gateway.algebra.nodes import Expression, NamedCall, OneRow, Projection, RelationNode
 from gateway.algebra.resolve import TooMuch
 from gateway.algebra.spark import lower_expression, relation_of
 from gateway.algebra.usage import (
     LITERAL_FUNCTIONS,
-    ColumnFindings,
     StoredTable,
     Unclear,
     Unfound,
@@ -24,6 +24,7 @@ from gateway.algebra.usage import (
 )
 from gateway.model.catalog import Column, TableName
 from gateway.model.reading import Reading, RelationRole, Span, read_tree
+from gateway.policy.column_types import has_no_fields
 from gateway.sql.functions import ALLOWED_FUNCTIONS, GENERATORS, builtin_name
 from gateway.sql.second_opinion import NamesRead, names_in_text, names_in_tree
 
@@ -39,6 +40,15 @@ class ScannedTable:
     """Names, lower case, of columns that it may have besides."""
     span: Span | None = None
     """Where its name stands."""
+
+    def build_stored_table(self, name: TableName | None) -> StoredTable:
+        """Return it as the algebra has it, by a name."""
+        return StoredTable(
+            name,
+            tuple([column.name for column in self.columns]),
+            self.guessed,
+            frozenset([column.name.lower() for column in self.columns if has_no_fields(column.type)]),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +144,7 @@ def _agree(tree: RelationNode, reading: Reading, of_text: Callable[[frozenset[st
 def map_stored_tables(scans: Iterable[ScannedTable]) -> dict[Span, StoredTable]:
     """Return what is read by where its name stands."""
     return {
-        one.span: StoredTable(
-            None if one.name is None else one.name.fold(), [c.name for c in one.columns], one.guessed
-        )
+        one.span: one.build_stored_table(None if one.name is None else one.name.fold())
         for one in scans
         if one.span is not None
     }

@@ -199,9 +199,10 @@ class Evaluation:
         )
 
     def selectable(self, table: Table) -> tuple[Column, ...]:
-        """Return the columns that the principal may select, or may in other company than they are in now:
-        those that the principal may know of."""
-        view = self._find_view(table, replace(self.context, accessed_together=frozenset()))
+        """Return the columns that the principal may know of: that may be selected, be it in other company."""
+        view = self._find_view(table, self.context)
+        if "accessed_together" in view.context_dependencies:
+            view = self._find_view(table, replace(self.context, accessed_together=frozenset()))
         self.context_dependencies |= view.context_dependencies
         if not view.hidden:
             return table.columns

@@ -279,7 +279,8 @@ def table_query(
     source: str | Unsupported = write_table_name(table, suffix, stream=stream)
     if body is not None and table.view is not None:  # RULE (view-bodies-guarded)
         source = view_source(table, table.view, body)
-    elif table.renamed:  # RULE (version-names-of-now)
+    # RULE (version-names-of-now, version-conditions-above)
+    elif table.renamed or (table.conditions_above and not plain):
         # Conditions from around would ask by the names of then, below what has those of now.
         source, below = _source_named_now(table, suffix), replace(below, conditions=(), types_relied_on=None)
     if isinstance(source, Unsupported):
@@ -329,8 +330,8 @@ def _source_named_now(table: Table, suffix: str) -> str:
     """Write a version as a source whose columns have the names that they have now, which masks and filters
     speak of.
 
-    No condition goes below it: Iceberg looks up a condition's columns by name in the table as it is now, and
-    not in the version, where the name may be another column's.
+    No condition goes below it: Iceberg looks up a condition's columns by name in another schema than the
+    version's, where the name may be another column's.
     """
     now = {one.then: one for one in table.renamed}
     columns: list[str] = []

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gateway.algebra.lineage_values import MAX_WORK
 from gateway.algebra.usage import Unclear
 from gateway.model.lineage import Operation, StatementLineage
 from gateway.model.reading import RelationRole
 from gateway.sql.lineage_extraction import Extraction
-from gateway.sql.lineage_scope import MAX_WORK
 from gateway.sql.lineage_sources import (
     LineageCatalog,
     LineageText,

@@ -2,230 +2,171 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from sqlglot import exp
-
+from gateway.algebra.lineage import LineageDomain
+from gateway.algebra.lineage_expressions import LineageColumns, LineageScope, find_unlisted, rows_of
+from gateway.algebra.lineage_values import NO_SOURCES, RelationRows, Value
+from gateway.algebra.nodes import Expression, NamedColumn, OpaqueExpression, OpaqueRelation, RelationNode
+from gateway.algebra.scope import FoundField, FoundName, scope_of
+from gateway.algebra.spark import BY_SOURCE, conjuncts
 from gateway.algebra.usage import Unclear
 from gateway.model.lineage import ANY_COLUMN, Clause, Operation
-from gateway.sql.analyse_tree import NOT_UNDERSTOOD, fold_identifier, parts_of, reject_unread_parts
 from gateway.sql.lineage_edges import TargetValue
-from gateway.sql.lineage_expressions import Ctes
-from gateway.sql.lineage_references import References
-from gateway.sql.lineage_scope import (
-    NO_DEPENDENCIES,
-    Environment,
-    Frame,
-    LineageRelation,
-    RelationRows,
-    Value,
-)
-from gateway.sql.lineage_walk import SqlLineageWalk
 from gateway.sql.lineage_writes import Assigned, Write
 
-_UPDATE_PARTS = frozenset({"with_", "this", "expressions", "where"})
-_DELETE_PARTS = frozenset({"with_", "this", "where"})
-_MERGE_PARTS = frozenset({"with_", "this", "using", "on", "whens"})
-_WHEN_PARTS = frozenset({"matched", "source", "condition", "then"})
+_NODES = {
+    "UpdateTable": Operation.UPDATE,
+    "DeleteFromTable": Operation.DELETE,
+    "MergeIntoTable": Operation.MERGE,
+}
 
 
 def trace_changes(
-    walk: SqlLineageWalk, tree: exp.Expr, write: Write
+    domain: LineageDomain, command: RelationNode, write: Write, scope: LineageScope
 ) -> tuple[list[TargetValue], RelationRows]:
     """Return the columns that a command sets, with the rows that it does so in."""
-    ctes = walk.with_(tree.args.get("with_"), None, {})
-    match write.operation, tree:
-        case Operation.UPDATE, exp.Update():
-            reject_unread_parts(tree, _UPDATE_PARTS)
-            return _update(walk, tree, write, ctes)
-        case Operation.DELETE, exp.Delete():
-            reject_unread_parts(tree, _DELETE_PARTS)
-            return _delete(walk, tree, write, ctes)
-        case Operation.MERGE, exp.Merge():
-            reject_unread_parts(tree, _MERGE_PARTS)
-            return _SqlMerge(walk, tree, write, ctes).trace_changes()
-    raise Unclear(f"{NOT_UNDERSTOOD}{type(tree).__name__}")
-
-
-def _target(walk: SqlLineageWalk, node: exp.Expr, ctes: Ctes) -> LineageRelation:
-    if not isinstance(node, exp.Table):
-        raise Unclear(f"{NOT_UNDERSTOOD}a target that is a {type(node).__name__}")
-    relation = walk.scan(fold_identifier(node.this))
-    return walk.apply_alias(node, relation, None, ctes)
-
-
-def _update(
-    walk: SqlLineageWalk, tree: exp.Update, write: Write, ctes: Ctes
-) -> tuple[list[TargetValue], RelationRows]:
-    frame = Frame(_target(walk, tree.this, ctes))
-    place = Environment(frame)
-    if (where := tree.args.get("where")) is not None:
-        walk.decide(frame.rows, Clause.WHERE, where.this, place, ctes)
+    if not isinstance(command, OpaqueRelation) or _NODES.get(command.name) is not write.operation:
+        raise Unclear(f"lineage does not understand {type(command).__name__}")
+    target = domain.relation(command.inputs[0], scope)
+    if write.operation is Operation.MERGE:
+        return _Merge(domain, command, write, scope, target).trace_changes()
+    rows = RelationRows(parents=[rows_of(target)])
+    assignments, conditions = _split(command.expressions)
+    place = scope.over(target)
+    if conditions:
+        domain.lay_condition(rows, Clause.WHERE, tuple(conjuncts(conditions)), place)
+    if write.operation is Operation.DELETE:
+        return _every_column(write, target), rows
     assigned = Assigned(write.dataset)
-    for assignment in tree.expressions:
-        name = _find_assigned_column(walk, assignment, frame)
-        assigned.add(name, _trace_assigned_value(walk, assignment.expression, place, ctes))
-    return assigned.targets(), frame.rows
-
-
-def _delete(
-    walk: SqlLineageWalk, tree: exp.Delete, write: Write, ctes: Ctes
-) -> tuple[list[TargetValue], RelationRows]:
-    target = _target(walk, tree.this, ctes)
-    frame = Frame(target)
-    if (where := tree.args.get("where")) is not None:
-        walk.decide(frame.rows, Clause.WHERE, where.this, Environment(frame), ctes)
-    return every_column(write, target), frame.rows
+    for assignment in assignments:
+        assigned.add(*_assign(domain, assignment, target, place))
+    return assigned.targets(), rows
 
 
 def trace_replace_where(
-    walk: SqlLineageWalk, places: tuple[tuple[int, int], tuple[int, int]], rows: RelationRows
-) -> None:
-    """Have the condition of REPLACE WHERE, on rows of the target, decide of what is written."""
-    target, condition = (walk.text.piece(start, end) for start, end in places)
-    tree = walk.text.parse(f"DELETE FROM {target} WHERE {condition}")
-    if not isinstance(tree, exp.Delete):
-        raise Unclear(f"{NOT_UNDERSTOOD}the condition of REPLACE WHERE")
-    reject_unread_parts(tree, _DELETE_PARTS)
-    place = Environment(Frame(_target(walk, tree.this, {})))
-    walk.decide(rows, Clause.WHERE, tree.args["where"].this, place, {})
+    domain: LineageDomain,
+    target: RelationNode,
+    condition: OpaqueExpression,
+    rows: RelationRows,
+    scope: LineageScope,
+) -> RelationRows:
+    """Return the rows that REPLACE WHERE writes: its condition on the target's decides on them, too."""
+    found = RelationRows(parents=[rows])
+    place = scope.over(domain.relation(target, scope))
+    domain.lay_condition(found, Clause.WHERE, tuple(conjuncts(condition.operands)), place)
+    return found
 
 
-def every_column(write: Write, target: LineageRelation) -> list[TargetValue]:
-    """Return all columns of a target, with values that no column is in."""
+def _every_column(write: Write, target: LineageColumns) -> list[TargetValue]:
     assigned = Assigned(write.dataset)
-    for attribute in target.attributes:
-        assigned.add(attribute.name or ANY_COLUMN, Value(NO_DEPENDENCIES))
+    for one in target.columns:
+        assigned.add(one.name or ANY_COLUMN, NO_SOURCES)
     return assigned.targets()
 
 
-def _find_assigned_column(walk: SqlLineageWalk, assignment: exp.Expr, target: Frame) -> str:
-    """Return the column that an assignment is to; `s.f = …` changes the column s."""
-    parts = parts_of(assignment.this) if isinstance(assignment, exp.EQ) else None
-    if parts is None:
-        raise Unclear(f"{NOT_UNDERSTOOD}an assignment")
-    walk.references.add(parts)
-    found, _ = target.find(parts)
-    if found:
-        return found[0].name or ANY_COLUMN
-    unknown, at = target.candidates(parts)
-    if not unknown:
-        raise Unclear(f"`{'.'.join(parts)}` is not a column of the target")
-    return parts[at]
+def _split(
+    expressions: Sequence[Expression],
+) -> tuple[list[OpaqueExpression], list[Expression]]:
+    """Return assignments, and the condition that stands beside them."""
+    assignments = [
+        one for one in expressions if isinstance(one, OpaqueExpression) and one.name == "Assignment"
+    ]
+    return assignments, [one for one in expressions if not any(one is its for its in assignments)]
 
 
-def _trace_assigned_value(walk: SqlLineageWalk, node: exp.Expr, place: Environment, ctes: Ctes) -> Value:
-    if isinstance(node, exp.Column) and len(node.parts) == 1 and node.name.upper() == "DEFAULT":
-        walk.references.add(("default",))
-        return Value(NO_DEPENDENCIES)
-    return walk.value(node, place, ctes)
+def _assign(
+    domain: LineageDomain, assignment: OpaqueExpression, target: LineageColumns, place: LineageScope
+) -> tuple[str, Value]:
+    """Return the column that an assignment is to, and what it gets; `s.f = …` changes the column s."""
+    key, value = assignment.operands
+    if not isinstance(key, NamedColumn):
+        raise Unclear("lineage does not understand an assignment")
+    domain.seen.add(id(key))
+    parts = tuple([part.lower() for part in key.parts])
+    answer = scope_of(target).resolve(key.parts)
+    match answer:
+        case FoundName():
+            name = answer.attribute.name
+        case FoundField():
+            name = answer.attributes[0].name
+        case _:
+            unlisted, at = find_unlisted(parts, scope_of(target))
+            if not unlisted:
+                raise Unclear(f"`{'.'.join(parts)}` is not a column of the target")
+            name = parts[at]
+    if isinstance(value, NamedColumn) and [part.lower() for part in value.parts] == ["default"]:
+        domain.seen.add(id(value))
+        return name, NO_SOURCES
+    return name, domain.item(value, domain.resolver.value(value, place))
 
 
-class _SqlMerge:
+@dataclass(slots=True)
+class _Merge:
     """A MERGE: actions on rows of the target, of the source, or of both."""
 
-    def __init__(self, walk: SqlLineageWalk, tree: exp.Merge, write: Write, ctes: Ctes) -> None:
-        self.walk, self.tree, self.write, self.ctes = walk, tree, write, ctes
-        self.target = _target(walk, tree.this, ctes)
-        self.source = self._source()
-        self.both = Frame(self.target)
-        self.both.add(self.source)
-        self.assigned = Assigned(write.dataset)
-
-    def _source(self) -> LineageRelation:
-        select = exp.Select(expressions=[exp.Star()], from_=exp.From(this=self.tree.args["using"].copy()))
-        frame = Frame()
-        self.walk.from_clause(select, frame, None, self.ctes)
-        return frame.relation()
+    domain: LineageDomain
+    command: OpaqueRelation
+    write: Write
+    scope: LineageScope
+    target: LineageColumns
 
     def trace_changes(self) -> tuple[list[TargetValue], RelationRows]:
-        rows = self.both.rows
-        self.walk.decide(rows, Clause.MERGE, self.tree.args["on"], Environment(self.both), self.ctes)
-        for when in self.tree.args["whens"].expressions:
-            reject_unread_parts(when, _WHEN_PARTS)
-            self._when(when, rows)
-        return self.assigned.targets(), rows
+        source = self.domain.relation(self.command.inputs[1], self.scope)
+        both = self.scope.over(self.target.beside(source))
+        rows = RelationRows(parents=[rows_of(self.target), rows_of(source)])
+        on, *actions = self.command.expressions
+        self.domain.lay_condition(rows, Clause.MERGE, tuple(conjuncts((on,))), both)
+        assigned = Assigned(self.write.dataset)
+        for action in actions:
+            if not isinstance(action, OpaqueExpression):
+                raise Unclear("lineage does not understand an action of MERGE")
+            name = action.name.removesuffix(BY_SOURCE)
+            place = both
+            if name.startswith("Insert"):
+                place = self.scope.over(source)
+            elif name != action.name:
+                place = self.scope.over(self.target)
+            assignments, conditions = _split(action.operands)
+            own = RelationRows()
+            if conditions:
+                self.domain.lay_condition(own, Clause.MERGE, tuple(conjuncts(conditions)), place)
+            match name:
+                case "UpdateAction" | "InsertAction":
+                    values = [_assign(self.domain, one, self.target, place) for one in assignments]
+                case "UpdateStarAction" | "InsertStarAction":
+                    values = list(self._same_names(source))
+                case "DeleteAction":
+                    # Rows are gone: what decides that bears on every column.
+                    rows.conditions += own.conditions
+                    rows.parents += own.parents
+                    own = RelationRows()
+                    values = [
+                        (vertex.column, value) for vertex, value in _every_column(self.write, self.target)
+                    ]
+                case _:
+                    raise Unclear(f"lineage does not understand the action {name} of MERGE")
+            for column, value in values:
+                assigned.add(column, with_rows(value, own))
+        return assigned.targets(), rows
 
-    def _when(self, when: exp.When, rows: RelationRows) -> None:
-        if when.args.get("matched"):
-            frame = self.both
-        else:
-            frame = Frame(self.target if when.args.get("source") else self.source)
-        place = Environment(frame)
-        own = RelationRows()
-        if (condition := when.args.get("condition")) is not None:
-            self.walk.decide(own, Clause.MERGE, condition, place, self.ctes)
-        then = when.args["then"]
-        match then:
-            case exp.Update():
-                self._update(then, place, own)
-            case exp.Insert():
-                self._insert(then, place, own)
-            case exp.Var() if then.name.upper() == "DELETE":
-                # Rows are gone: what decides that bears on every column.
-                rows.conditions += own.conditions
-                rows.parents += own.parents
-                for vertex, value in every_column(self.write, self.target):
-                    self.assigned.add(vertex.column, value)
-            case _:
-                raise Unclear(f"{NOT_UNDERSTOOD}the action {type(then).__name__} of MERGE")
-
-    def _update(self, then: exp.Update, place: Environment, own: RelationRows) -> None:
-        items = then.expressions
-        if not items or isinstance(items[0], exp.Star):
-            self._same_names(own)
+    def _same_names(self, source: LineageColumns) -> Iterator[tuple[str, Value]]:
+        """Yield for every column of the target what the source has by its name."""
+        if any(one.value.unlisted for one in self.target.columns):
+            for one in source.columns:
+                if one.bare:
+                    yield one.name or ANY_COLUMN, one.value
             return
-        target = Frame(self.target)
-        for assignment in items:
-            name = _find_assigned_column(self.walk, assignment, target)
-            self._assign(name, _trace_assigned_value(self.walk, assignment.expression, place, self.ctes), own)
-
-    def _insert(self, then: exp.Insert, place: Environment, own: RelationRows) -> None:
-        columns, values = then.args.get("this"), then.args.get("expression")
-        if columns is None or isinstance(columns, exp.Star) or values is None:
-            self._same_names(own)
-            return
-        names = []
-        for item in columns.expressions if isinstance(columns, exp.Tuple) else [columns]:
-            parts = (fold_identifier(item),) if isinstance(item, exp.Identifier) else parts_of(item)
-            if parts is None:
-                raise Unclear(f"{NOT_UNDERSTOOD}a column of INSERT")
-            self.walk.references.add(parts)
-            names.append(parts[-1])
-        cells = values.expressions if isinstance(values, exp.Tuple) else [values]
-        if len(cells) != len(names):
-            raise Unclear("INSERT of a MERGE has other columns than values")
-        for name, cell in zip(names, cells, strict=True):
-            self._assign(name, _trace_assigned_value(self.walk, cell, place, self.ctes), own)
-
-    def _same_names(self, own: RelationRows) -> None:
-        """UPDATE SET * and INSERT *."""
-        self.walk.star_references.add(())
-        for name, value in assign_same_names(self.walk, self.target, Frame(self.source)):
-            self._assign(name, value, own)
-
-    def _assign(self, name: str, value: Value, own: RelationRows) -> None:
-        self.assigned.add(name, with_rows(value, own))
+        for one in self.target.columns:
+            found = source.find_columns((one.name,))
+            unlisted, _ = find_unlisted((one.name,), scope_of(source))
+            if found:
+                yield one.name, found[0].value
+            elif unlisted:
+                yield one.name, unlisted[0](one.name)
 
 
 def with_rows(value: Value, own: RelationRows) -> Value:
     """Return a value with what decides on it alone."""
     return replace(value, rows=(*value.rows, own)) if own.conditions or own.parents else value
-
-
-def assign_same_names(
-    walk: References, target: LineageRelation, source: Frame
-) -> Iterator[tuple[str, Value]]:
-    """Yield for every column of the target what the source has by its name."""
-    if target.opens:
-        for attribute in source.shown:
-            yield attribute.name or ANY_COLUMN, attribute.value
-        return
-    for attribute in target.attributes:
-        name = attribute.name or ANY_COLUMN
-        found, _ = source.find((name,))
-        if found:
-            yield name, found[0].value
-        elif source.opens:
-            yield name, walk.open_column(source.opens[0], name)

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from gateway.model.lineage import (
-    ColumnVertex,
-    Conjunct,
-    EdgeType,
-    LineageEdge,
-    SourceColumn,
-    Subtype,
-    Transformation,
-)
-from gateway.sql.lineage_scope import (
+from gateway.algebra.lineage_values import (
     ALL,
     CONDITIONAL,
     DIRECT,
@@ -23,6 +14,15 @@ from gateway.sql.lineage_scope import (
     RelationRows,
     RowCondition,
     Value,
+)
+from gateway.model.lineage import (
+    ColumnVertex,
+    Conjunct,
+    EdgeType,
+    LineageEdge,
+    SourceColumn,
+    Subtype,
+    Transformation,
 )
 from gateway.sql.lineage_sources import Vertices
 

@@ -1,4 +1,4 @@
-"""From a statement to its edges: texts are walked, views read through, and what they say is put together.
+"""From a statement to its edges: its relation is resolved, and views are read through.
 
 A text may stand within a plan: as a relation, or as an expression over what the plan has made so far.
 """
@@ -6,30 +6,165 @@ A text may stand within a plan: as a relation, or as an expression over what the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 
-from sqlglot import exp
-
-from gateway.algebra.usage import Unclear, is_literal
+from gateway.algebra.lineage import LineageDomain
+from gateway.algebra.lineage_expressions import (
+    LineageColumns,
+    LineageScope,
+    StoredRelation,
+    rows_of,
+)
+from gateway.algebra.lineage_values import NO_SOURCES, RelationRows
+from gateway.algebra.nodes import (
+    NamedScan,
+    OpaqueExpression,
+    OpaqueRelation,
+    RelationNode,
+    SetOperation,
+    With,
+)
+from gateway.algebra.resolve import TooMuch
+from gateway.algebra.scope import NameScope
+from gateway.algebra.spark import relation_of
+from gateway.algebra.usage import Parts, Unclear
 from gateway.model.catalog import TableName
-from gateway.model.lineage import Clause, ColumnVertex, LineageEdge, Operation, StatementLineage
-from gateway.model.reading import ColumnRef, RelationRole
+from gateway.model.lineage import ANY_COLUMN, ColumnVertex, LineageEdge, Operation, StatementLineage
+from gateway.model.reading import Reading, RelationRole, Span
 from gateway.model.reading import Relation as ReadRelation
+from gateway.sql.analyse import cte_places
+from gateway.sql.functions import AGGREGATES, builtin_name
 from gateway.sql.lineage_changes import trace_changes, trace_replace_where
 from gateway.sql.lineage_edges import TargetValue, predicates, projections
-from gateway.sql.lineage_pipes import PipedLineageWalk
-from gateway.sql.lineage_scope import Attribute, Environment, LineageRelation, RelationRows, RowCondition
+from gateway.sql.lineage_scope import Attribute, LineageRelation, Open
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, Sources, target_of
-from gateway.sql.lineage_text import Text
-from gateway.sql.lineage_walk import Budget, SqlLineageWalk
-from gateway.sql.lineage_writes import Write, match_target_columns, query_text
+from gateway.sql.lineage_writes import Write, match_target_columns
+from gateway.sql.names import TempViewName, Ungovernable
+from gateway.sql.second_opinion import names_in_tree
+
+MAX_STEPS = 20_000
+"""Queries that are looked at, those of views among them."""
 
 Bound = Mapping[str, Callable[[], LineageRelation]]
 """Relations of a plan, by the lower-case names that a text within it has for them."""
 
+_INSERT = "InsertIntoStatement"
+_REPLACE_WHERE = "InsertReplaceWhere"
+_COMPUTED_NAMES = frozenset({"PlanWithUnresolvedIdentifier", "ExpressionWithUnresolvedIdentifier"})
+"""IDENTIFIER(…) around something else than a literal."""
+
+
+class Budget:
+    """What one statement may cost, its views included."""
+
+    def __init__(self, work: int) -> None:
+        self.work = work
+        self.steps = MAX_STEPS
+
+    def spend(self, work: int) -> None:
+        self.work -= work
+        if self.work < 0:
+            raise Unclear("the statement has too many dependencies between columns")
+
+    def step(self) -> None:
+        self.steps -= 1
+        if self.steps < 0:
+            raise Unclear("the statement has too many subqueries")
+
+
+@dataclass(slots=True)
+class TextSource:
+    """Where the values of one text come from."""
+
+    of: LineageText
+    bound: Bound
+    sources: Sources
+    budget: Budget
+    catalog: LineageCatalog
+    relations: dict[Span, ReadRelation] = field(default_factory=dict)
+    """What is read or written, by where its name stands."""
+    scanned: dict[Span, StoredRelation] = field(default_factory=dict)
+    targets: list[NamedScan] = field(default_factory=list)
+    """Made here and not by a lowering: the resolver knows relations by their identity."""
+
+    def __post_init__(self) -> None:
+        for relation in self.of.reading.relations:
+            if relation.role is not RelationRole.CTE and relation.span is not None:
+                self.relations[relation.span] = relation
+
+    def full_names(self) -> dict[Span, Parts]:
+        """Return what the relations are called in full, lower case."""
+        found: dict[Span, Parts] = {}
+        for span, relation in self.relations.items():
+            folded = tuple([part.lower() for part in relation.parts])
+            if self._bound(relation) is not None:
+                continue
+            meaning = self.of.names.table(relation.parts)
+            match meaning:
+                case TempViewName():
+                    found[span] = (meaning.name.lower(),)
+                case Ungovernable():
+                    found[span] = folded
+                case _:
+                    found[span] = meaning.fold().parts
+        return found
+
+    def scan(self, scan: NamedScan) -> StoredRelation:
+        relation = self.relations.get(scan.span) if scan.span is not None else None
+        if relation is None or scan.span is None:
+            raise Unclear(f"the relation `{'.'.join(scan.parts)}` is not a literal name")
+        found = self.scanned.get(scan.span)
+        if found is None:
+            found = self.scanned[scan.span] = store_relation(self._read(relation), self.sources)
+        return found
+
+    def _read(self, relation: ReadRelation) -> LineageRelation:
+        bound = self._bound(relation)
+        if bound is not None:
+            return bound()
+        if relation.role is RelationRole.TARGET:
+            _, table = target_of(relation.parts, self.of.names, self.catalog)
+            if table is not None:
+                return self.sources.table(table)
+        return self.sources.scan(relation.parts, self.of.names)
+
+    def _bound(self, relation: ReadRelation) -> Callable[[], LineageRelation] | None:
+        if len(relation.parts) > 1 or relation.role is not RelationRole.SCAN:
+            return None
+        return self.bound.get(relation.parts[0].lower())
+
+    def target(self) -> NamedScan:
+        """Return the relation that is written to, of a command whose tree has none."""
+        for relation in self.relations.values():
+            if relation.role is RelationRole.TARGET:
+                self.targets.append(NamedScan(relation.parts, span=relation.span))
+                return self.targets[-1]
+        raise Unclear("the target of the command was not found")
+
+    def name_function(self, parts: tuple[str, ...]) -> str:
+        return builtin_name(parts) or ""
+
+    def is_aggregate(self, name: str) -> bool:
+        return name in AGGREGATES
+
+    def spend(self, work: int) -> None:
+        self.budget.spend(work)
+
+    def check_scanned(self) -> None:
+        """Raise Unclear where Spark's parser has a relation that its tree has not."""
+        missing = [
+            ".".join(relation.parts)
+            for span, relation in self.relations.items()
+            if relation.role is RelationRole.SCAN and span not in self.scanned
+        ]
+        if missing:  # RULE (lineage-sees-relations)
+            listed = ", ".join(f"`{name}`" for name in missing)
+            raise Unclear(f"readers disagree: only Spark's reading has {listed}, and its tree has not")
+
 
 class Extraction:
-    """The extraction of one statement: its sources, its budget, the walks over texts in it and views."""
+    """The extraction of one statement: its sources, its budget, the texts in it and views."""
 
     def __init__(self, catalog: LineageCatalog, max_work: int) -> None:
         self.catalog = catalog
@@ -41,55 +176,36 @@ class Extraction:
         self, statement: LineageText, writes: Sequence[Write], found: StatementLineage, bound: Bound
     ) -> StatementLineage:
         """Return the lineage of a text that writes; raise Unclear where it cannot be told."""
-        text = Text.of(statement.text, statement.reading, statement.columns)
-        if found.operation is Operation.MERGE and _evolves(statement):
-            text.erase_words("WITH", "SCHEMA", "EVOLUTION")
-        walk = self._walk(text, statement, bound)
-        made = [self._write(walk, write) for write in writes]
-        self._agree(walk, statement)
+        tree = _tree_of(statement.reading)
+        domain, source = self._domain(statement, bound)
+        try:
+            scope: LineageScope = NameScope()
+            root = tree
+            while isinstance(root, With):
+                scope, root = domain.resolver.within(root, scope), root.input
+            commands = list_commands(root)
+            if len(commands) != len(writes):
+                raise Unclear("the statement has INSERTs that cannot be distinguished")
+            made = [
+                self._write(domain, source, command, write, scope)
+                for command, write in zip(commands, writes, strict=True)
+            ]
+        except TooMuch:
+            raise Unclear("the statement has too many columns") from None
+        self._agree(domain, source, tree)
         return self.lineage(found, made)
 
     def query(self, text: LineageText, bound: Bound) -> LineageRelation:
         """Return what a text that is a query gives."""
-        of = Text.of(text.text, text.reading, text.columns)
-        walk = self._walk(of, text, bound)
-        relation = walk.query(of.parse(of.piece()), None, {})
-        self._agree(walk, text)
-        return relation
-
-    def items(self, text: LineageText, place: Environment, bound: Bound) -> LineageRelation:
-        """Return what an expression gives that stands by itself in a select list: a star gives many columns.
-
-        Its rows are those of no relation; what decides on a value is with the value.
-        """
-        walk, select = self._select(text, bound)
-        attributes, opens = walk.select_list(select.expressions, place, {})
-        self._agree(walk, text)
-        return LineageRelation(attributes, RelationRows(), opens)
-
-    def condition(
-        self,
-        text: LineageText,
-        rows: RelationRows,
-        clause: Clause,
-        place: Environment,
-        bound: Bound,
-        rejects: Callable[[Attribute], bool] | None,
-    ) -> RowCondition:
-        """Lay an expression that is a condition on rows."""
-        walk, select = self._select(replace(text, columns=()), bound)
-        condition = walk.decide(rows, clause, select.expressions[0], place, {}, rejects=rejects)
-        self._agree(walk, text)
-        return condition
-
-    def _select(self, text: LineageText, bound: Bound) -> tuple[SqlLineageWalk, exp.Select]:
-        of = Text.of(text.text, text.reading, text.columns)
-        tree = of.parse(f"SELECT {of.piece()}")
-        if not isinstance(tree, exp.Select) or len(tree.expressions) != 1:
-            raise Unclear("sqlglot does not read the text as one expression")
-        if any(value for name, value in tree.args.items() if name != "expressions"):
-            raise Unclear("sqlglot reads the expression as a query")
-        return self._walk(of, text, bound), tree
+        self.budget.step()
+        tree = _tree_of(text.reading)
+        domain, source = self._domain(text, bound)
+        try:
+            columns = domain.relation(tree)
+        except TooMuch:
+            raise Unclear("a query has too many columns") from None
+        self._agree(domain, source, tree)
+        return as_relation(columns)
 
     def lineage(
         self, found: StatementLineage, made: Sequence[tuple[list[TargetValue], RelationRows]]
@@ -111,36 +227,57 @@ class Extraction:
             guessed=tuple(self.guessed),
         )
 
-    def _write(self, walk: SqlLineageWalk, write: Write) -> tuple[list[TargetValue], RelationRows]:
-        tree = walk.text.parse(query_text(write, walk.text))
+    def _write(
+        self,
+        domain: LineageDomain,
+        source: TextSource,
+        command: RelationNode,
+        write: Write,
+        scope: LineageScope,
+    ) -> tuple[list[TargetValue], RelationRows]:
         if write.operation in (Operation.UPDATE, Operation.DELETE, Operation.MERGE):
-            return trace_changes(walk, tree, write)
-        relation = walk.query(tree, None, {})
-        if write.replaced is not None:
-            trace_replace_where(walk, write.replaced, relation.rows)
-        return match_target_columns(write, relation, self.catalog), relation.rows
+            return trace_changes(domain, command, write, scope)
+        query = command if write.operation is Operation.QUERY else query_of(command)
+        columns = domain.relation(query, scope)
+        rows = rows_of(columns)
+        for one in command.expressions if query is not command else ():
+            if isinstance(one, OpaqueExpression) and one.name == _REPLACE_WHERE:
+                rows = trace_replace_where(domain, source.target(), one, rows, scope)
+        return match_target_columns(write, as_relation(columns), self.catalog), rows
 
-    def _walk(self, text: Text, of: LineageText, bound: Bound) -> SqlLineageWalk:
-        def scan(relation: ReadRelation) -> LineageRelation:
-            name = relation.parts[-1].lower()
-            if len(relation.parts) == 1 and name in bound and relation.role is RelationRole.SCAN:
-                return bound[name]().apply_alias(name)
-            if relation.role is RelationRole.TARGET:
-                _, table = target_of(relation.parts, of.names, self.catalog)
-                if table is not None:
-                    return self.sources.table(table)
-            return self.sources.scan(relation.parts, of.names)
+    def open_text(self, of: LineageText, bound: Bound) -> TextSource:
+        """Return where the values of a text come from."""
+        if not _COMPUTED_NAMES.isdisjoint(of.reading.nodes | of.reading.expressions):
+            raise Unclear("a name is not literal")
+        return TextSource(of, bound, self.sources, self.budget, self.catalog)
 
-        written = [tuple(part.lower() for part in column.parts) for column in of.reading.columns]
-        return PipedLineageWalk(text, written, scan, self.sources.column, self.budget)
+    def _domain(self, of: LineageText, bound: Bound) -> tuple[LineageDomain, TextSource]:
+        source = self.open_text(of, bound)
+        domain = LineageDomain(
+            source, of.text, cte_places(of.reading), of.columns, source.full_names(), self.guessed
+        )
+        return domain, source
 
     def _view(self, name: TableName, of: LineageText) -> LineageRelation:
         """Return what the text of a view gives."""
         return self.query(of, {})
 
-    def _agree(self, walk: SqlLineageWalk, of: LineageText) -> None:
-        _agree(walk, of)
-        self.guessed.update(walk.guessed)
+    def _agree(self, domain: LineageDomain, source: TextSource, tree: RelationNode) -> None:
+        """Raise Unclear where Spark's parser has a relation or a column that was not come by."""
+        self.agree(source, tree)
+        domain.check_seen(tree)
+
+    def agree(self, source: TextSource, tree: RelationNode) -> None:
+        """Raise Unclear where Spark's parser has a relation or a column that the tree has not."""
+        source.check_scanned()
+        seen = names_in_tree(tree, ()).columns
+        named = {
+            tuple([part.lower() for part in one.parts]) for one in source.of.reading.columns if not one.star
+        }
+        unseen = named - seen
+        if unseen:  # RULE (lineage-sees-columns)
+            listed = ", ".join(f"`{'.'.join(parts)}`" for parts in sorted(unseen))
+            raise Unclear(f"readers disagree: only Spark's reading has {listed}, and its tree has not")
 
     def _view_edges(self) -> list[LineageEdge]:
         edges = []
@@ -149,30 +286,54 @@ class Extraction:
         return edges
 
 
-def _evolves(statement: LineageText) -> bool:
-    return statement.reading.commands[0].fields.get("withSchemaEvolution") is True
+def _tree_of(reading: Reading) -> RelationNode:
+    tree = relation_of(reading)
+    if tree is None:
+        raise Unclear("the statement is too large for column lineage")
+    return tree
 
 
-def _agree(walk: SqlLineageWalk, of: LineageText) -> None:
-    """Raise Unclear when Spark's parser saw a relation or a column that the walk did not come by."""
-    missing = [
-        ".".join(relation.parts)
-        for name, relation in walk.text.relations.items()
-        if relation.role is RelationRole.SCAN and name not in walk.relations
+def list_commands(root: RelationNode) -> Sequence[RelationNode]:
+    """Return the commands of a statement: several INSERTs read one relation."""
+    if isinstance(root, SetOperation) and all(
+        isinstance(one, OpaqueRelation) and one.name == _INSERT for one in root.inputs
+    ):
+        return root.inputs
+    return (root,)
+
+
+def query_of(command: RelationNode) -> RelationNode:
+    """Return the query of a command."""
+    queries = [
+        one
+        for one in command.inputs
+        if not (isinstance(one, OpaqueRelation) and one.name == "UnresolvedIdentifier")
     ]
-    if missing:  # RULE (lineage-sees-relations)
-        raise Unclear(f"readers disagree: only Spark sees {', '.join(f'`{name}`' for name in missing)}")
-    unseen = [
-        parts
-        for reference in of.reading.columns
-        if not reference.star
-        and (parts := _parts(reference)) not in walk.references
-        and not is_literal(parts)
-    ]
-    if unseen:  # RULE (lineage-sees-columns)
-        listed = ", ".join(f"`{'.'.join(parts)}`" for parts in dict.fromkeys(unseen))
-        raise Unclear(f"readers disagree: only Spark sees the columns {listed}")
+    if not isinstance(command, OpaqueRelation) or not queries:
+        raise Unclear("the query of the command was not found")
+    return queries[-1]
 
 
-def _parts(reference: ColumnRef) -> tuple[str, ...]:
-    return tuple(part.lower() for part in reference.parts)
+# Between the columns of relations and those of plans.
+
+
+def store_relation(relation: LineageRelation, sources: Sources) -> StoredRelation:
+    columns = [(one.name or "", one.value) for one in relation.attributes if not one.hidden]
+    unlisted = tuple([partial(sources.column, one) for one in relation.opens])
+    if unlisted:
+        places = [place for place, (name, _) in enumerate(columns) if name == ANY_COLUMN]
+        place = (places or [len(columns) - 1])[0]
+        if not columns:
+            columns, place = [(ANY_COLUMN, NO_SOURCES)], 0
+        name, value = columns[place]
+        columns[place] = (name, replace(value, unlisted=unlisted))
+    return StoredRelation(columns, relation.rows)
+
+
+def as_relation(columns: LineageColumns) -> LineageRelation:
+    """Return columns as what a plan reads."""
+    attributes = [Attribute(one.name or None, one.value, hidden=not one.bare) for one in columns.columns]
+    unlisted = dict.fromkeys(ask for one in columns.columns for ask in one.value.unlisted)
+    return LineageRelation(
+        attributes, rows_of(columns), [Open((), None, NO_SOURCES, ask) for ask in unlisted]
+    )

@@ -5,6 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from gateway.algebra.lineage_values import (
+    ALL,
+    IDENTITY,
+    SUBTYPES,
+    WAYS,
+    AttributeDependencies,
+    ConditionPart,
+    RelationRows,
+    RowCondition,
+    Value,
+)
 from gateway.algebra.usage import Parts, Unclear
 from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.lineage import (
@@ -18,18 +29,9 @@ from gateway.model.lineage import (
 )
 from gateway.model.reading import Reading, RelationRole, UnnamedColumn
 from gateway.sql.lineage_scope import (
-    ALL,
-    IDENTITY,
-    SUBTYPES,
-    WAYS,
     Attribute,
-    AttributeDependencies,
-    ConditionPart,
     LineageRelation,
     Open,
-    RelationRows,
-    RowCondition,
-    Value,
 )
 from gateway.sql.names import Names, TempViewName, Ungovernable
 
@@ -146,7 +148,7 @@ class Sources:
             view = self._view(name_, text)
             if view is not None:
                 attributes = [Attribute(a.name, a.value, qualifier) for a in view.attributes]
-                opens = [Open(qualifier, o.scan, o.value) for o in view.opens]
+                opens = [replace(one, qualifier=qualifier) for one in view.opens]
                 return LineageRelation(attributes, view.rows, opens)
         return self._table(self.catalog.dataset(name_), self.catalog.table(name_), qualifier)
 
@@ -177,6 +179,8 @@ class Sources:
 
     def column(self, unknown: Open, name: str) -> Value:
         """Return a column of a relation whose columns are not known."""
+        if unknown.ask is not None:
+            return unknown.ask(name)
         if unknown.scan is None:
             return unknown.value
         scans = self._together.get(unknown.scan, [unknown.scan])

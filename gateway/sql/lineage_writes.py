@@ -1,11 +1,11 @@
-"""What a statement writes: its targets by Spark's reading, and the query whose columns they get."""
+"""What a statement writes: its targets by Spark's reading, and which columns of theirs get what."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
+from gateway.algebra.lineage_values import NO_DEPENDENCIES, Value, merge_values
 from gateway.algebra.usage import Unclear
 from gateway.model.catalog import TableName
 from gateway.model.lineage import (
@@ -25,10 +25,11 @@ from gateway.model.lineage import (
 from gateway.model.reading import CommandNode, Reading, Span
 from gateway.model.reading import Relation as ReadRelation
 from gateway.sql.lineage_edges import TargetValue
-from gateway.sql.lineage_scope import NO_DEPENDENCIES, Attribute, LineageRelation, Value, merge_values
+from gateway.sql.lineage_scope import (
+    Attribute,
+    LineageRelation,
+)
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, target_of
-from gateway.sql.lineage_text import Text, query_start
-from gateway.sql.tokens import tokens_of
 
 MAX_BRANCHES = 100
 """INSERTs of one statement; each has the FROM clause before them all."""
@@ -52,21 +53,17 @@ _CHANGES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """One target, and where in the text that stands which is written to it."""
+    """One target, and what is said of its columns."""
 
     operation: Operation
     dataset: Dataset
     table: TableName | None = None
     """Of a table or view: its name, to look its columns up."""
-    pieces: tuple[tuple[int, int | None], ...] = ((0, None),)
-    """Parts of the text that make the query, one behind the other; the last may end with the text."""
     columns: tuple[str, ...] = ()
     """Those that the statement lists, lower case."""
     static: tuple[str, ...] = ()
     """Partition columns with a value of their own, lower case."""
     by_name: bool = False
-    replaced: tuple[tuple[int, int], tuple[int, int]] | None = None
-    """Of REPLACE WHERE: where the target stands, and the condition on its rows."""
 
 
 def writes_of(statement: LineageText, catalog: LineageCatalog) -> list[Write]:
@@ -84,7 +81,7 @@ def writes_of(statement: LineageText, catalog: LineageCatalog) -> list[Write]:
         dataset, table = target_of(_target(reading, command.node).parts, statement.names, catalog)
         return [Write(operation=_CHANGES[command.node], dataset=dataset, table=table)]
     if command.node == "InsertIntoDir":
-        return [_into_directory(command, statement)]
+        return [_into_directory(command)]
     return []
 
 
@@ -99,14 +96,13 @@ def _target(reading: Reading, holder: str, span: Span | None = None) -> ReadRela
 
 
 def _inserts(statement: LineageText, catalog: LineageCatalog) -> list[Write]:
-    """Return a Write for each INSERT: its query is what stands before them all and what follows it."""
+    """Return a Write for each INSERT."""
     commands = [c for c in statement.reading.commands if c.node == "InsertIntoStatement"]
     heads = sorted(((c.span, c) for c in commands if c.span is not None), key=lambda head: head[0].start)
     if len(heads) != len(commands) or len(heads) > MAX_BRANCHES:
         raise Unclear("the statement has INSERTs that cannot be distinguished")
     found = []
-    for i, (span, command) in enumerate(heads):
-        end = heads[i + 1][0].start if i + 1 < len(heads) else None
+    for span, command in heads:
         partitions = command.fields.get("partitionSpec")
         static = (
             [key for key, value in partitions.items() if value is not None]
@@ -121,27 +117,12 @@ def _inserts(statement: LineageText, catalog: LineageCatalog) -> list[Write]:
                 operation=Operation.OVERWRITE if overwrites else Operation.INSERT,
                 dataset=dataset,
                 table=table,
-                pieces=((0, heads[0][0].start), (span.end, end)),
                 columns=_texts(command.fields.get("userSpecifiedCols")),
                 static=tuple(name.lower() for name in static),
                 by_name=command.fields.get("byName") is True,
-                replaced=_find_replace_where(statement.text, target, span),
             )
         )
     return found
-
-
-def _find_replace_where(
-    text: str, target: ReadRelation, head: Span
-) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Return where target and condition of `INSERT INTO t REPLACE WHERE condition` stand."""
-    if target.span is None:
-        return None
-    tokens = [t for t in tokens_of(text) if target.span.end <= t.start < head.end]
-    for one, other in pairwise(tokens):
-        if (one.text.upper(), other.text.upper()) == ("REPLACE", "WHERE"):
-            return (target.span.start, target.span.end), (other.end + 1, head.end)
-    return None
 
 
 def _create(command: CommandNode, statement: LineageText, catalog: LineageCatalog) -> Write:
@@ -150,8 +131,6 @@ def _create(command: CommandNode, statement: LineageText, catalog: LineageCatalo
     table: TableName | None = None
     if command.node == "CacheTableAsSelect":
         dataset = Dataset(kind, (str(command.fields.get("tempViewName")).lower(),))
-        after = command.span.start if command.span is not None else 0
-        after = _behind_name(statement.text, after)
     else:
         relation = _target(reading, command.node)
         if command.node == "CreateViewCommand":
@@ -159,43 +138,22 @@ def _create(command: CommandNode, statement: LineageText, catalog: LineageCatalo
         else:
             dataset, table = target_of(relation.parts, statement.names, catalog)
             dataset = Dataset(kind, dataset.parts)
-        after = relation.span.end if relation.span is not None else 0
-    prefix = command.span.start if command.span is not None else 0
-    start = (
-        reading.view_text.query.start if reading.view_text is not None else query_start(statement.text, after)
-    )
-    end = reading.view_text.query.end if reading.view_text is not None else None
     listed = command.fields.get("userSpecifiedColumns")
     columns = [c[0] for c in listed if isinstance(c, tuple) and c] if isinstance(listed, tuple) else []
     return Write(
         operation=Operation.CREATE,
         dataset=dataset,
         table=table,
-        pieces=((0, prefix), (start, end)) if prefix else ((start, end),),
         columns=_texts(tuple(columns)),
     )
 
 
-def _behind_name(text: str, start: int) -> int:
-    """Return where CACHE [LAZY] TABLE name ends."""
-    seen_table = False
-    for token in tokens_of(text):
-        if token.start < start:
-            continue
-        if seen_table:
-            return int(token.end) + 1
-        seen_table = token.text.upper() == "TABLE"
-    raise Unclear("the name of a cached table was not found")
-
-
-def _into_directory(command: CommandNode, statement: LineageText) -> Write:
+def _into_directory(command: CommandNode) -> Write:
     storage = command.fields.get("storage")
     location = storage.get("locationUri") if isinstance(storage, Mapping) else None
-    after = (command.span.start if command.span is not None else 0) + len("INSERT")
     return Write(
         operation=Operation.OVERWRITE,
         dataset=Dataset(DatasetKind.PATH, (str(location or ""),)),
-        pieces=((query_start(statement.text, after), None),),
     )
 
 
@@ -238,17 +196,6 @@ def trace_rename(statement: LineageText, catalog: LineageCatalog) -> StatementLi
 
 def _texts(value: object) -> tuple[str, ...]:
     return tuple(str(item).lower() for item in value) if isinstance(value, tuple) else ()
-
-
-def query_text(write: Write, text: Text) -> str:
-    """Return the query of a Write as text that can be parsed."""
-    pieces = [text.piece(start, end) for start, end in write.pieces]
-    if len(pieces) == 2 and pieces[0].strip():
-        before, query = pieces
-        if before.split(None, 1)[0].upper() == "WITH" and query.split(None, 1)[:1] == ["WITH"]:
-            return f"{before} SELECT * FROM ({query})"
-        return f"{before} {query}"
-    return pieces[-1]
 
 
 def match_target_columns(

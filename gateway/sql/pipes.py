@@ -27,8 +27,6 @@ ORDERS: Final = _ORGANIZING | _LIMITS
 """What orders or bounds all that stands before it."""
 PIPED: Final = "SELECT * FROM piped"
 """What an operator is put behind, to be parsed as the part of a query that it is."""
-FROM_PARTS: Final = frozenset({"with_", "expressions", "from_", "joins", "laterals"})
-"""What sqlglot has of a query that is `FROM t` alone."""
 _COUNTS: Final = frozenset(
     {TokenType.NUMBER, TokenType.ALL, TokenType.L_PAREN, TokenType.PLACEHOLDER, TokenType.COLON}
 )

@@ -8,14 +8,14 @@ compared here: which there are, and which of them stand by themselves in a selec
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
-from sqlglot import exp
+from sqlglot import ErrorLevel, exp
 from sqlglot.parser import logger as sqlglot_logger
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from gateway.algebra.nodes import (
     Aggregate,
@@ -30,15 +30,6 @@ from gateway.algebra.nodes import (
 )
 from gateway.algebra.usage import LITERAL_FUNCTIONS, Parts, Unclear
 from gateway.algebra.walking import nodes_of
-from gateway.sql.analyse_tree import (
-    bare_name,
-    fold_identifier,
-    parse_statement,
-    parts_of,
-    qualifier_of,
-    query_of,
-    star_of,
-)
 from gateway.sql.pipes import (
     PIPE,
     PIPED,
@@ -49,7 +40,7 @@ from gateway.sql.pipes import (
     starts_without_list,
     with_tables_selected,
 )
-from gateway.sql.tokens import comma_items, split_at, tokens_of
+from gateway.sql.tokens import SPARK, comma_items, split_at, tokens_of
 
 _PIPED: Final = "piped"
 MAX_LENGTH: Final = 65_536
@@ -150,11 +141,11 @@ def names_in_text(text: str, bare: frozenset[str]) -> NamesRead:
         pipes = Pipes(find_unused_prefix(text))
         cut = pipes.cut(written)
         names.stands_in = frozenset({*pipes.operators, _PIPED})
-        names.tree(query_of(_parse(cut)))
+        names.tree(_query_of(_parse(cut)))
         for operators in pipes.operators.values():
             names.add_pipe(operators)
     else:
-        names.tree(query_of(parse_statement(written, tokens if written is text else tokens_of(written))))
+        names.tree(_query_of(_parse_statement(written, tokens if written is text else tokens_of(written))))
     if PIPE in text or any(map(partial(starts_without_list, tokens), range(len(tokens)))):
         names.found.stars.discard(())  # what stands for `FROM t` and `TABLE t` has one
     return names.found.freeze()
@@ -176,7 +167,7 @@ class _SqlglotNames:
 
     def add_pipe(self, operators: Sequence[str]) -> None:
         """Gather the names of a piped query."""
-        self.tree(query_of(_parse(operators[0])))
+        self.tree(_query_of(_parse(operators[0])))
         for text in operators[1:]:
             for part in parts_of_operator(text):
                 self._operator(PipeOperator.of(part), part)
@@ -215,15 +206,15 @@ class _SqlglotNames:
             if isinstance(node, exp.Command):
                 raise Unclear("sqlglot does not read a part of the statement")
             if isinstance(node, exp.CTE):
-                self.found.ctes.add((fold_identifier(node.args["alias"].this),))
+                self.found.ctes.add((_fold_identifier(node.args["alias"].this),))
             elif isinstance(node, exp.Select) and not keys:
                 plain |= {id(_bare_item(item)) for item in node.expressions}
-            if (star := star_of(node)) is not None:
-                self.found.stars.add(qualifier_of(node))
+            if (star := _star_of(node)) is not None:
+                self.found.stars.add(_qualifier_of(node))
                 waiting += [one for one in star.iter_expressions() if not isinstance(one, exp.Column)]
-            elif (parts := parts_of(node)) is not None:
+            elif (parts := _parts_of(node)) is not None:
                 self.found.column(parts, plain=id(node) in plain)
-            elif (name := bare_name(node, self.bare)) is not None:  # RULE (niladic-name-column)
+            elif (name := _bare_name(node, self.bare)) is not None:  # RULE (niladic-name-column)
                 self.found.column((name,), plain=True)  # it may be a call, which is no reference to Spark
             elif isinstance(node, exp.Count) and isinstance(node.this, exp.Star):
                 continue  # count(*) counts rows
@@ -233,7 +224,7 @@ class _SqlglotNames:
                 waiting += node.iter_expressions()
 
     def _table(self, table: exp.Table) -> None:
-        parts = tuple([fold_identifier(part) for part in table.parts])
+        parts = tuple([_fold_identifier(part) for part in table.parts])
         if not (len(parts) == 1 and parts[0] in self.stands_in):
             self.found.relations.add(parts)
 
@@ -246,4 +237,94 @@ def _bare_item(item: exp.Expr) -> exp.Expr:
 
 
 def _parse(text: str) -> exp.Expr:
-    return parse_statement(text, tokens_of(text))
+    return _parse_statement(text, tokens_of(text))
+
+
+def _parse_statement(text: str, tokens: Sequence[Token]) -> exp.Expr:
+    """Return the tree of one statement without pipes; raise Unclear when sqlglot has none."""
+    try:
+        trees = SPARK.parser(error_level=ErrorLevel.IMMEDIATE).parse(list(tokens), text)
+    except RecursionError:
+        raise
+    except Exception as error:  # noqa: BLE001 - on odd input sqlglot raises whatever its parsers run into
+        raise Unclear(f"sqlglot cannot parse the statement ({type(error).__name__})") from None
+    found = [tree for tree in trees if tree is not None]
+    if len(found) != 1:
+        raise Unclear(f"sqlglot reads {len(found)} statements")
+    return found[0]
+
+
+def _query_of(root: exp.Expr) -> exp.Expr:
+    """Return the query that a statement is, or that an INSERT, CREATE … AS or CACHE … AS has."""
+    match root:
+        case exp.Query() | exp.Values():
+            return root
+        case exp.Insert(expression=exp.Query() | exp.Values()) | exp.Cache(expression=exp.Query()):
+            return _with_outer_ctes(root)
+        case exp.Create(kind="TABLE" | "VIEW", expression=exp.Query()):
+            return _with_outer_ctes(root)
+    raise Unclear(f"column analysis does not support {root.key.upper()} statements")
+
+
+def _with_outer_ctes(root: exp.Expr) -> exp.Expr:
+    """Return the query of a command; `WITH … INSERT … SELECT` has its WITH on the command."""
+    query: exp.Expr = root.args["expression"]
+    outer = root.args.get("with_")
+    if isinstance(outer, exp.With):
+        if isinstance(query.args.get("with_"), exp.With):
+            raise Unclear("a WITH before and after INSERT")
+        query.set("with_", outer)
+    return query
+
+
+def _fold_identifier(node: exp.Expr) -> str:
+    if not isinstance(node, exp.Identifier):
+        raise Unclear(f"a name is a {type(node).__name__}")
+    return str(node.this).lower()
+
+
+def _star_of(node: exp.Expr) -> exp.Star | None:
+    """Return the star of `*` or `t.*`."""
+    if isinstance(node, exp.Column):
+        node = node.this
+    return node if isinstance(node, exp.Star) else None
+
+
+def _qualifier_of(node: exp.Expr) -> Parts:
+    return tuple(_fold_identifier(part) for part in node.parts[:-1]) if isinstance(node, exp.Column) else ()
+
+
+def _parts_of(node: exp.Expr) -> Parts | None:
+    """Return the name parts of a column reference with its struct fields, or None for anything else."""
+    fields: list[str] = []
+    while isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+        fields.append(_fold_identifier(node.expression))
+        node = node.this
+    if not isinstance(node, exp.Column):
+        return None
+    return (*(_fold_identifier(part) for part in node.parts), *reversed(fields))
+
+
+def _bare_name(node: exp.Expr, bare: Collection[str]) -> str | None:
+    """Return the name that sqlglot takes for a function without brackets, one of `bare`.
+
+    To Spark it is a column of that name first, wherever there is one, and the function where there is none.
+    """
+    name = _BARE.get(node.key, node.key) if bare and not node.args else ""
+    return name if name in bare else None  # RULE (named-column-before-generated)
+
+
+_BARE = {
+    "currentuser": "current_user",
+    "sessionuser": "session_user",
+    "currentdate": "current_date",
+    "currenttimestamp": "current_timestamp",
+    "currenttime": "current_time",
+    "currentdatabase": "current_database",
+    "currentcatalog": "current_catalog",
+    "currentschema": "current_schema",
+    "currentrole": "current_role",
+    "currenttimezone": "current_timezone",
+    "localtime": "localtime",
+    "localtimestamp": "localtimestamp",
+}

@@ -250,11 +250,15 @@ def _describe_detail(scope: CommandScope) -> Pin:
 
 
 def show_create(scope: CommandScope) -> Required:
-    """SHOW CREATE TABLE: raw details. A statement without what is hidden would make another table."""
-    return replace(
-        show_details(scope),
-        instead="use DESCRIBE TABLE EXTENDED or SHOW TABLE EXTENDED, which show what you may see",
-    )
+    """SHOW CREATE TABLE: what DESCRIBE EXTENDED tells, as a statement. AS SERDE it is raw."""
+    if scope.flag("asSerde"):
+        return replace(
+            show_details(scope),
+            instead="use SHOW CREATE TABLE without AS SERDE",
+        )
+    required = _describe(scope, AnswerFilter.CREATE_STATEMENT)
+    # One that somebody makes in the meantime would have no column that may be seen.
+    return replace(required, named=tuple(Named(table=pin.table, columns=()) for pin in required.pins))
 
 
 def show_details(scope: CommandScope) -> Required:

@@ -59,7 +59,7 @@ from gateway.algebra.nodes import (
     With,
     WithColumns,
 )
-from gateway.algebra.resolve import Resolver, TooMuch, infer_name
+from gateway.algebra.resolve import Resolver, TooMuch
 from gateway.algebra.scope import (
     AmbiguousName,
     FoundField,
@@ -73,7 +73,7 @@ from gateway.algebra.scope import (
     scope_of,
 )
 from gateway.algebra.spark import lower_expression
-from gateway.algebra.walking import names_in
+from gateway.algebra.walking import infer_name, names_in
 from gateway.model.reading import ExpressionNode, Span
 from gateway.sql.functions import AGGREGATES, builtin_name
 from gateway.sql.leakproof_copies import DECIMAL

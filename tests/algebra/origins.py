@@ -13,9 +13,11 @@ from gateway.algebra.nodes import (
     NamedScan,
     OpaqueExpression,
     Operator,
+    Pivot,
     RelationNode,
     Star,
     Subquery,
+    Unpivot,
     WindowCall,
 )
 from gateway.algebra.nodes import OpaqueRelation as Opaque
@@ -91,7 +93,9 @@ _BEYOND_NAMES = frozenset("explode grouping grouping_id inline json_tuple posexp
 
 def _is_beyond_names(node: RelationNode | Expression) -> bool:
     match node:
-        case Opaque() | OpaqueExpression() | Subquery() | Operator(name="UnresolvedExtractValue"):
+        case Opaque() | Pivot() | Unpivot() | OpaqueExpression() | Subquery():
+            return True
+        case Operator(name="UnresolvedExtractValue"):
             return True
         case NamedCall():
             starred = any(isinstance(one, Star) for one in node.operands)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import pytest
 
@@ -46,7 +47,7 @@ from gateway.algebra.nodes import (
     With,
     WithColumns,
 )
-from gateway.algebra.resolve import MAX_STEPS, Resolver, TooMuch
+from gateway.algebra.resolve import MAX_STEPS, RELATIONS, Resolver, TooMuch
 from gateway.algebra.scope import (
     AmbiguousName,
     FoundField,
@@ -60,6 +61,7 @@ from gateway.algebra.scope import (
     of_groups,
     scope_of,
 )
+from gateway.algebra.usage import DECISIONS
 from gateway.algebra.walking import queries_in
 from gateway.model.reading import Span
 
@@ -187,6 +189,14 @@ def test_using_makes_one_column_of_two(kind: JoinKind, value: str, natural: bool
 def test_a_semi_join_shows_the_left_side(kind: JoinKind) -> None:
     assert listed(join(kind)) == listed(join(kind, "id")) == [("id", "a.id"), ("x", "a.x")]
     assert means(join(kind), "y") == "unknown"
+
+
+@pytest.mark.parametrize("kind", [JoinKind.LEFT_SEMI, JoinKind.INNER])
+def test_the_keys_of_a_join_come_first(kind: JoinKind) -> None:
+    joined = Join(table("c"), table("b"), kind, (), ("ID",))
+    assert [name for name, _ in listed(joined)][:3] == ["id", "x", "y"]
+    shown = listed(Projection(joined, (Star(("c",)),)))
+    assert [value for _, value in shown] == ["c.id", "c.x", "c.y"]
 
 
 def test_natural_takes_the_names_in_the_left_order() -> None:
@@ -458,3 +468,10 @@ def test_queries_within_expressions() -> None:
     query = Subquery(QueryKind.IN, table("a"), (Subquery(QueryKind.SCALAR, table("b")),))
     assert list(queries_in(Alias("n", query))) == [table("a"), table("b")]
     assert list(queries_in(OpaqueExpression((), (OneRow(),)))) == [OneRow()]
+
+
+def test_every_relation_has_columns_and_a_decision() -> None:
+    every = set(get_args(RelationNode))
+    assert every - RELATIONS.keys() == {NamedScan, With}, "these are looked up, and not made of inputs"
+    assert RELATIONS.keys() <= every
+    assert DECISIONS.keys() == every - {With}

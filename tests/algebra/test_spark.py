@@ -134,7 +134,7 @@ async def test_queries_within(reader: ReaderPool) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT * FROM a PIVOT (max(x) FOR y IN (1, 2))",
+        "SELECT TRANSFORM(x) USING 'cat' FROM a",
         "INSERT INTO a SELECT * FROM b",
     ],
 )

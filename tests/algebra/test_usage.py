@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.algebra.findings import ColumnFindings
 from gateway.algebra.nodes import (
     Alias,
     ColumnAliases,
@@ -22,7 +23,7 @@ from gateway.algebra.nodes import (
     SubqueryAlias,
     WindowCall,
 )
-from gateway.algebra.usage import GUESSED, ColumnFindings, StoredTable, Unclear, Unfound, UsageDomain
+from gateway.algebra.usage import GUESSED, StoredTable, Unclear, Unfound, UsageDomain
 from gateway.model.catalog import TableName
 from gateway.model.reading import Span
 
@@ -94,3 +95,17 @@ def test_a_star_shows_all_of_a_table_unless_nobody_wrote_it() -> None:
 def test_names_that_a_table_may_have() -> None:
     found = used(shown(NamedColumn(("q",)), NamedColumn(("x",))), frozenset({"q", "user"}))
     assert found.named == {(T, GUESSED + "q"), (T, "x")}
+
+
+def test_a_field_of_what_has_none_is_no_column() -> None:
+    """Spark takes no other column for it, as none that is hidden is taken."""
+    table = StoredTable(T, ["t", "s"], frozenset({"q"}), frozenset({"t"}))
+    for name, found in (("t.x", None), ("t.t.x", None), ("t.s", "s"), ("s.x", "s"), ("t.q", GUESSED + "q")):
+        domain = UsageDomain({PLACE: table}, frozenset())
+        relation = shown(NamedColumn(tuple(name.split("."))))
+        if found is None:
+            with pytest.raises(Unfound):
+                domain.statement(relation)
+        else:
+            domain.statement(relation)
+            assert domain.found.named == {(T, found)}

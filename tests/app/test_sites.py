@@ -434,6 +434,27 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
         all_of(broken("lineage: {openlineage: {transport: file, file: events}}\n"), made_directory("events")),
         ":3: `{d}/events` is no file",
     ),
+    # -- found by a fourth look
+    "a DSN with nothing in it": (
+        dsn("postgresql://"),
+        ":4: the connection string names neither a host nor a database",
+    ),
+    "a spool that is on no disk": (
+        broken("ledger: {directory: /proc/sluice}\n"),
+        ":3: `/proc/sluice` cannot be created: `/proc` is not on a disk",
+    ),
+    "a rule of certificates that is no expression": (
+        broken("logins:\n  certificates: {rules: [{part: common_name, fits: '(('}]}\n"),
+        ":3: `logins.certificates.rules`: `((` is not a regular expression of RE2: missing ): ((",
+    ),
+    "a rule of certificates with a group that there is not": (
+        broken("logins:\n  certificates: {rules: [{part: common_name, fits: '(.*)', user: '$2'}]}\n"),
+        ":3: `logins.certificates.rules`: `$2` names a group that `(.*)` does not have",
+    ),
+    "a directory of jobs that is a file": (
+        all_of(broken("jobs:\n  directory: lake\n  schedule: {rollups: {every_s: 60}}\n"), file("lake", "")),
+        ":4: `{d}/lake` is not a directory",
+    ),
 }
 WARNINGS: dict[str, tuple[Breaking, str]] = {
     "a certificate that runs out soon": (pair(days=29), ":6: `{d}/c.pem` expires on "),
@@ -507,6 +528,33 @@ WARNINGS: dict[str, tuple[Breaking, str]] = {
     "a spool that everybody may change": (
         all_of(broken("ledger: {directory: spool}\n"), lambda s: (s.directory / "spool").mkdir(mode=0o777)),
         ":3: `{d}/spool` is writable by other users",
+    ),
+    # -- found by a fourth look
+    "authorities of clients that ran out": (
+        all_of(
+            settings_of(SPARK + TLS.replace("key: k.pem", "key: k.pem\n      client_ca: ca.pem")),
+            lambda s: make_pair(s.directory),
+            lambda s: make_pair(
+                s.directory, certificate_name="ca.pem", key_name="ca.key", days=-1, since_days=-3
+            ),
+        ),
+        ":8: `{d}/ca.pem` expired on ",
+    ),
+    "certificates that nobody asks for": (
+        broken("logins:\n  certificates: {rules: [{part: common_name, fits: '(.*)'}]}\n"),
+        ":4: no listener asks for certificates: set `client_ca` of its `tls`",
+    ),
+    "a job that asks no gateway": (
+        broken("jobs:\n  schedule:\n    proof: {every_s: 3600}\n"),
+        ":5: the job `proof` will fail: `jobs.proof` needs `gateway` and `token`",
+    ),
+    "a catalog of jobs that there is not": (
+        broken("jobs:\n  catalog: lake\n"),
+        ":4: jobs will fail: `catalogs` has no catalog `lake` of type `iceberg`",
+    ),
+    "a spool that is larger than its disk": (
+        broken("ledger:\n  directory: spool\n  spool_bytes: 999999999999999\n"),
+        ":5: the disk of `{d}/spool` has ",
     ),
 }
 
@@ -676,6 +724,24 @@ async def test_a_gateway_that_runs_has_its_ports(site: Site) -> None:
         assert len(second.faults) == 1
         assert "another gateway already uses" in second.faults[0]
     assert any("cannot listen on" in fault for fault in (await checked(site)).faults)
+
+
+async def test_a_spool_within_that_of_another_gateway_is_a_fault(site: Site) -> None:
+    site.settings("ledger: {directory: run/inner}\n")
+    with gateway_module.only_one(site.directory / "run"):
+        (fault,) = (await checked(site)).faults
+        assert f"is within the spool of a running gateway, `{site.directory}/run`" in fault
+    assert (await checked(site)).faults == ()
+
+
+@pytest.mark.parametrize("host", ["thrift://spark", "spark:10000", "spark/x", "ann@spark", "two names", " "])
+async def test_a_host_is_a_name_or_an_address(site: Site, host: str) -> None:
+    site.text = f"backend: {{thrift: {{host: '{host}'}}}}\n{PORTS}"
+    (fault,) = (await checked(site)).faults
+    assert ":1: `backend.thrift.host`: must be a name or an address" in fault
+    for good in ("spark.internal", "10.0.0.1", "::1", "fe80::1%eth0"):
+        site.text = f"backend: {{thrift: {{host: '{good}'}}}}\n{PORTS}"
+        assert (await checked(site)).faults == ()
 
 
 def test_a_directory_that_others_own_cannot_be_written(

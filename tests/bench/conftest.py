@@ -36,6 +36,8 @@ ROOMS = (
     "session",
     "statement",
     "fetch",
+    "http",
+    "login",
     "filter",
     "governed",
     "catalog",
@@ -147,7 +149,7 @@ def gateway(record: Record, direct: Server, directory: Path) -> Iterator[Running
     home.mkdir(mode=0o711)
     set_user(home / "users.yaml", UNGOVERNED.user, password=PASSWORD, groups=sorted(UNGOVERNED.groups))
     settings = {
-        "listeners": {"thrift": {"port": 0}, "admin": {"port": 0}},
+        "listeners": {"thrift": {"port": 0}, "thrift_http": {"port": 0}, "admin": {"port": 0}},
         "backend": {"thrift": {"host": direct.host, "port": direct.port}},
         "policies": {"paths": [str(POLICIES)]},
         "users": {"file": "users.yaml"},
@@ -159,6 +161,12 @@ def gateway(record: Record, direct: Server, directory: Path) -> Iterator[Running
     running = RunningGateway(home / "gateway.yaml").start()
     yield running
     assert running.stop() == 0
+
+
+@pytest.fixture(scope="session")
+def governed_http(gateway: RunningGateway) -> Server:
+    """The same over HTTP."""
+    return Server(gateway.host, gateway.http_port, UNGOVERNED.user, PASSWORD)
 
 
 @pytest.fixture(scope="session")

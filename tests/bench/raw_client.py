@@ -67,15 +67,7 @@ class RawClient:
         self._seqid = 0
         try:
             self.socket.connect((server.host, server.port))
-            login = PlainClient(server.user, server.password)
-            self.socket.sendall(login.start())
-            while not login.receive(self._some()):
-                pass
-            reply = self.call(
-                "OpenSession",
-                calls.TOpenSessionReq(client_protocol=TProtocolVersion.V10, configuration={}),
-                calls.TOpenSessionResp,
-            )
+            reply = self.log_in(server)
         except BaseException:
             self.socket.close()
             raise
@@ -89,6 +81,18 @@ class RawClient:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.socket.close()
+
+    def log_in(self, server: Server) -> calls.TOpenSessionResp:
+        """Log in and open the session."""
+        login = PlainClient(server.user, server.password)
+        self.socket.sendall(login.start())
+        while not login.receive(self._some()):
+            pass
+        return self.call(
+            "OpenSession",
+            calls.TOpenSessionReq(client_protocol=TProtocolVersion.V10, configuration={}),
+            calls.TOpenSessionResp,
+        )
 
     # -- calls -----------------------------------------------------------------------------------------------
 

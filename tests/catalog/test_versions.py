@@ -17,6 +17,7 @@ from gateway.catalog.versions import (
     build_version,
     delta_schemas,
     files_view,
+    has_changed_columns,
     iceberg_schemas,
     paimon_schemas,
     some_version,
@@ -107,6 +108,38 @@ def test_a_version_that_moves_on_is_described_by_names_that_never_moved_alone() 
         found = build_version(table, name, rows, (schemas, now))
         assert bool(found.unfollowed) is unfollowed
         assert unfollowed or [column.name for column in found.columns] == ["x", "b"]
+
+
+@pytest.mark.parametrize(
+    ("then", "schemas", "may"),
+    [
+        ("id mail", ("1:id 2:mail",), False),
+        # A tag or snapshot: columns were added since, renamed, dropped, made again.
+        ("id mail", ("1:id 2:mail", "1:id 2:mail 3:more"), False),
+        ("id mail", ("1:id 2:mail", "1:id 2:email"), True),
+        ("id mail", ("1:id 2:mail", "1:id"), True),
+        ("id mail", ("1:id 2:mail", "1:id", "1:id 3:mail"), True),
+        # What may be a branch: the snapshot has any of them.
+        ("id mail more", ("1:id 2:mail", "1:id 2:mail 3:more"), True),
+        ("id email", ("1:id 2:mail", "1:id 2:email"), True),
+        ("id", ("1:id 2:mail", "1:id"), False),
+        # Nobody tells.
+        ("id mail", (), True),
+    ],
+)
+def test_conditions_ask_for_columns_by_name_in_another_schema(
+    then: str, schemas: tuple[str, ...], may: bool
+) -> None:
+    read = [schema(one) for one in schemas]
+    columns = tuple([Column(name=name, type="int") for name in then.split()])
+    version = Table(name=NAME, kind=TableKind.TABLE, columns=columns)
+    assert has_changed_columns(version, read, read[-1] if read else []) is may
+
+
+def test_fields_are_asked_for_by_name_as_well() -> None:
+    then, now = ([SchemaColumn(id="1", name="s", fields={path: "1.2"})] for path in (".owner", ".author"))
+    version = Table(name=NAME, kind=TableKind.TABLE, columns=(Column(name="s", type="string"),))
+    assert has_changed_columns(version, [then, now], now)
 
 
 def test_schemas_of_iceberg() -> None:

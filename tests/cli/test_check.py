@@ -14,6 +14,7 @@ from gateway.app import checking, exit_codes
 from gateway.cli import main
 from gateway.errors import BackendUnavailable, Faults
 from gateway.frontends.users import set_user
+from gateway.settings.section import REFERENCES
 from tests.sources.fake_admin import policy, service_policies
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +49,7 @@ def test_all_faults_of_all_files_come_together(tmp_path: Path, capsys: pytest.Ca
     assert "hunter2" not in str(faults)
     for wanted in (
         f"{tmp_path}/f.yaml:1: neither a settings file, a policy pack nor a service definition",
-        f"{tmp_path}/g.yaml:1: `ledger.dsn`: a secret must be either `env: NAME` or `file: PATH`",
+        f"{tmp_path}/g.yaml:1: `ledger.dsn`: {REFERENCES}",
         f"{tmp_path}/g.yaml:2: `listeners`: a mapping of keys is needed",
         f"{tmp_path}/a.yaml:5: unknown key `alow`",
         f"{tmp_path}/b.yaml:6:",

@@ -19,7 +19,7 @@ from tests.e2e.one_pack import PASSWORD, Thrift, session, write_settings
 from tests.e2e.running import RunningGateway, Spark
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(4, place=1)
+pytestmark = pytest.mark.in_turn(6, place=1)
 
 PACK = """
 service: spark
@@ -28,8 +28,10 @@ policies:
     on: {catalog: spark_catalog, database: race, table: "*", column: "*"}
     allow: [{users: [ann, maker], access: [select, create, drop, alter, insert, delete]}]
   - name: functions
-    on: {catalog: spark_catalog, database: race, udf: "*"}
-    allow: [{users: [ann], access: [execute]}]
+    on:
+      - {catalog: spark_catalog, database: race, udf: "*"}
+      - {catalog: system, database: session, udf: "*"}
+    allow: [{users: [ann], access: [create, execute]}]
   - name: elsewhere
     on: {catalog: spark_catalog, database: race_elsewhere}
     allow: [{users: [ann], access: [use]}]
@@ -397,10 +399,19 @@ def test_a_views_function_reads_no_table_of_whoever_asks(
                 f"SELECT id, spark_catalog.race.{name}() AS n FROM {table}",
                 f"CREATE OR REPLACE VIEW race.{table}_again_{name} AS SELECT * FROM {table}_calls_{name}",
             ]
-    spark.query(*made, user="loader")
+    short = {"short": "race.whole() AS n FROM guarded", "bare": "whole() AS n FROM guarded"}
+    short |= {"rows": "n FROM guarded, race.listed()", "free": "whole() AS n FROM free"}
+    made += [f"CREATE OR REPLACE VIEW race.guarded_{way}_whole AS SELECT id, {q}" for way, q in short.items()]
+    listed = "RETURNS TABLE (n INT) RETURN SELECT max(n) FROM spark_catalog.race.most"
+    spark.query(f"CREATE OR REPLACE FUNCTION race.listed() {listed}", *made, user="loader")
     with session(gateway, endpoint, "ann") as ann, gateway.session("ann", PASSWORD) as frames:
         ann("USE race_elsewhere")
         frames.sql("USE race_elsewhere").collect()
+        # What the session has of its own under the name is not what the view calls.
+        ann("CREATE TEMPORARY FUNCTION whole() RETURNS INT RETURN 99")
+        for how in short:
+            [(_, n)] = ann(f"SELECT id, n FROM race.guarded_{how}_whole")
+            assert n == 1, how
         for name, how in itertools.product(BODIES, ("calls", "again")):
             text = f"SELECT id, n FROM race.free_{how}_{name}"
             assert ann(text) == spark.query("USE race_elsewhere", text) == [(1, 1)]

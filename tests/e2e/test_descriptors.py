@@ -16,8 +16,10 @@ import psutil
 import pytest
 from pyhive.exc import OperationalError
 
-from tests.e2e.one_pack import ENDPOINTS, session, write_settings
+from gateway.wire.calls import TCloseSessionReq
+from tests.e2e.one_pack import ENDPOINTS, PASSWORD, session, write_settings
 from tests.e2e.running import RunningGateway, Spark, until
+from tests.e2e.wire_client import HttpWireClient
 from tests.speed import patience
 
 PACK = """
@@ -45,6 +47,7 @@ BEGUN = {
     "admin_port": b"GET /readyz HTTP/1.1\r\n",
 }
 """What a client of each listener says first."""
+SERVED = (*ENDPOINTS, "thrift_http")
 NAMES = {"port": "thrift", "http_port": "thrift_http", "connect_port": "connect", "admin_port": "admin"}
 
 
@@ -102,8 +105,14 @@ def crowd(port: int, addresses: int, says: bytes) -> Iterator[list[socket.socket
 def log_in(gateway: RunningGateway, endpoint: str) -> float:
     """Log in and read; return how long that took."""
     began = time.monotonic()
-    with session(gateway, endpoint, "ann") as ann:
-        assert ann("SELECT id FROM doors.t") == [(1,)]
+    if endpoint == "thrift_http":
+        with HttpWireClient(gateway.host, gateway.http_port, "ann", PASSWORD) as ann:
+            opened = ann.open_session()
+            assert ann.result(opened, "SELECT id FROM doors.t").rows == [(1,)]
+            ann.call("CloseSession", TCloseSessionReq(sessionHandle=opened))
+    else:
+        with session(gateway, endpoint, "ann") as ask:
+            assert ask("SELECT id FROM doors.t") == [(1,)]
     return time.monotonic() - began
 
 
@@ -113,19 +122,19 @@ def recorded(gateway: RunningGateway) -> int:
     return len(json.loads(told.stdout))
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("speaks", [False, True], ids=["silent", "begun"])
 @pytest.mark.parametrize("addresses", [1, 50])
 @pytest.mark.parametrize("listener", list(BEGUN))
 def test_users_are_served_beside_a_crowd_that_never_logs_in(
     gateway: RunningGateway, listener: str, addresses: int, speaks: bool
 ) -> None:
-    for endpoint in ENDPOINTS:
+    for endpoint in SERVED:
         log_in(gateway, endpoint)
     before = recorded(gateway)
     says = BEGUN[listener] if speaks else b""
     with crowd(getattr(gateway, listener), addresses, says):
-        took = {endpoint: log_in(gateway, endpoint) for endpoint in ENDPOINTS * 2}
+        took = {endpoint: log_in(gateway, endpoint) for endpoint in SERVED * 2}
         assert max(took.values()) < patience(5), took
         assert gateway.admin("/healthz")[0] == 200
         assert (
@@ -137,7 +146,7 @@ def test_users_are_served_beside_a_crowd_that_never_logs_in(
             reads = access == "select"
             until(lambda reads=reads: may_read(gateway) is reads, "the change of policies")  # type: ignore[misc]
         assert psutil.Process(gateway.pid).num_fds() <= LIMIT - RESERVE // 2
-        until(lambda: recorded(gateway) >= before + 2 * len(ENDPOINTS), "the record")
+        until(lambda: recorded(gateway) >= before + 2 * len(SERVED), "the record")
 
 
 def may_read(gateway: RunningGateway) -> bool:
@@ -161,6 +170,6 @@ def test_crowds_at_all_listeners_leave_a_reserve(gateway: RunningGateway) -> Non
         for listener, speaks in itertools.product(BEGUN, (b"", None)):
             says = BEGUN[listener] if speaks is None else speaks
             stack.enter_context(crowd(getattr(gateway, listener), 5, says))
-        took = [log_in(gateway, endpoint) for endpoint in ENDPOINTS]
+        took = [log_in(gateway, endpoint) for endpoint in SERVED]
         assert max(took) < patience(5), took
         assert psutil.Process(gateway.pid).num_fds() <= LIMIT - RESERVE // 2

@@ -12,6 +12,10 @@ import pytest
 
 from tests.e2e.one_pack import Ask, session, write_settings
 from tests.e2e.running import PASSWORDS, RunningGateway, Spark, connect, connect_session, takes_plans, until
+from tests.e2e.wire_client import HttpWireClient, StatusError
+from tests.shares import in_turn
+
+pytestmark = pytest.mark.in_turn(2)
 
 PASSWORD = "long enough for zoe"
 SLOW = "SELECT count(*) FROM range(0, 1000000000000, 1, 1) WHERE id % 7 = 8"
@@ -91,6 +95,68 @@ def test_what_a_removed_user_has_open_ends(gateway: RunningGateway, zoe: str) ->
         assert "TSocket read 0 bytes" in refused(lambda: jdbc.cursor().execute("SELECT 1"))
         refused(lambda: connect(gateway.host, gateway.port, zoe, PASSWORD))
         assert "invalid user name" in refused(lambda: spark.sql("SELECT 1").collect())
+
+
+@pytest.mark.in_turn(4, place=1)
+def test_a_session_ends_with_its_token_and_others_go_on(gateway: RunningGateway, zoe: str) -> None:
+    """A token for one endpoint is refused at others; what was opened by it ends when it is revoked."""
+
+    def token(*options: str) -> str:
+        made = gateway.sluice("users", "token", zoe, "--json", *options)
+        assert made.returncode == 0, made
+        return str(json.loads(made.stdout)["token"])
+
+    elsewhere = token("--endpoint", "connect")
+    assert "not for this endpoint" in refused(lambda: connect(gateway.host, gateway.port, zoe, elsewhere))
+    secret = token("--endpoint", "thrift", "--purpose", "billing")
+    connection = connect(gateway.host, gateway.port, zoe, secret)
+    with open_thrift(gateway, zoe) as other:
+        try:
+            connection.cursor().execute(SLOW, async_=True)
+            assert len(sessions_of(gateway, zoe)) == 2
+            assert gateway.sluice("users", "revoke", zoe, secret.split("_")[1]).returncode == 0
+            assert len(sessions_of(gateway, zoe)) == 1
+            assert "TSocket read 0 bytes" in refused(lambda: connection.cursor().execute("SELECT 1"))
+        finally:
+            connection._transport.close()
+        cursor = other.cursor()
+        cursor.execute("SELECT 1")
+        assert cursor.fetchall() == [(1,)]
+    recorded = json.loads(gateway.sluice("audit", "search", "--user", zoe, "--json").stdout)
+    (ended,) = [one["event"] for one in recorded if one["event"]["kind"] == "session_ended"]
+    assert (ended["reason"], ended["token"]) == ("the token was revoked or has expired", secret.split("_")[1])
+
+
+@pytest.mark.parametrize("by_cookie", in_turn([False, True], 2))
+def test_what_a_removed_user_has_open_over_http_ends(
+    gateway: RunningGateway, zoe: str, by_cookie: bool
+) -> None:
+    """His sessions do not end with his connection, and each call could come by another one."""
+
+    def http() -> HttpWireClient:
+        return HttpWireClient(gateway.host, gateway.http_port, zoe, PASSWORD, by_cookie=by_cookie)
+
+    with http() as open_one, http() as other:
+        opened = open_one.open_session()
+        slow = open_one.execute(opened, SLOW, run_async=True)
+        other.open_session()
+        assert {one["endpoint"] for one in sessions_of(gateway, zoe)} == {"thrift_http"}
+        assert gateway.sluice("users", "remove", zoe).returncode == 0
+        assert sessions_of(gateway, zoe) == []
+        with pytest.raises(ConnectionError):
+            open_one.status(slow)
+        for one in (open_one, other):
+            one.close()
+            with pytest.raises(PermissionError, match="401"):
+                one.status(slow)
+        # Whoever gets the name has neither his sessions nor what his cookies were worth.
+        gateway.sluice("users", "add", zoe, "--group", "hr", "--password-stdin", stdin=PASSWORD)
+        with pytest.raises((PermissionError, StatusError), match=r"401|Invalid OperationHandle"):
+            open_one.status(slow)
+        with http() as again:
+            again.open_session()
+            with pytest.raises(StatusError, match="Invalid SessionHandle"):
+                again.execute(opened, "SELECT 1")
 
 
 @pytest.mark.in_turn(4, place=3)

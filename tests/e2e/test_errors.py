@@ -24,6 +24,8 @@ from tests.e2e.wire_client import WireClient
 from tests.e2e.wire_comparison import Side
 from tests.shares import todays
 
+pytestmark = pytest.mark.in_turn(2)
+
 DIFFERENT = {
     # Refused before Spark, for a reason of the gateway's own.
     "SELECT from_json(name, id) FROM t": "a schema that is computed could hold expressions nobody has judged",

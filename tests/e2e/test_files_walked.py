@@ -21,7 +21,7 @@ from tests.e2e.one_pack import ENDPOINTS, session, write_settings
 from tests.e2e.running import RunningGateway, Spark, until
 from tests.e2e.test_files import write
 
-pytestmark = pytest.mark.in_turn(4)
+pytestmark = pytest.mark.in_turn(6)
 
 PACK = """
 service: spark

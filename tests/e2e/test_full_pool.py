@@ -15,6 +15,8 @@ from tests.bench.raw_client import RawClient, Server
 from tests.e2e.one_pack import PASSWORD, write_settings
 from tests.e2e.running import RunningGateway, Spark
 
+pytestmark = pytest.mark.in_turn(2)
+
 PACK = """
 service: spark
 policies:

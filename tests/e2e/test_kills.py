@@ -30,6 +30,8 @@ from tests.e2e.running import LoopThread, RunningGateway, until
 from tests.e2e.wire_client import StatusError, WireClient
 from tests.speed import patience
 
+pytestmark = pytest.mark.in_turn(2)
+
 T = TypeVar("T")
 
 SEED = 20261120

@@ -21,6 +21,7 @@ import asyncpg
 import pyspark
 import pytest
 import yaml
+from impala.dbapi import connect as impyla
 from pyhive import hive
 from thrift.transport.TSSLSocket import TSSLSocket
 from thrift_sasl import TSaslClientTransport
@@ -32,6 +33,8 @@ from tests.app.certificate_files import make_pair
 from tests.backends.fake_hive_server import Answer, FakeHiveServer
 from tests.e2e.running import LoopThread, RunningGateway, until
 from tests.speed import patience
+
+pytestmark = pytest.mark.in_turn(2)
 
 PASSWORD = "correct horse battery"
 PACK = """
@@ -125,6 +128,17 @@ class Operated(RunningGateway):
                 wire.close()
             raise
 
+    def connect_over_http(self) -> Any:
+        return impyla(
+            self.host,
+            self.http_port,
+            auth_mechanism="LDAP",
+            user="ann",
+            password=PASSWORD,
+            use_http_transport=True,
+            http_path="cliservice",
+        )
+
     def shown(self) -> str:
         """Return the certificate that a new connection sees."""
         return ssl.get_server_certificate((self.host, self.port), timeout=patience()).strip()
@@ -145,6 +159,7 @@ def operated(open_directory: Path, spark: HoldingSpark) -> Iterator[Operated]:
     settings = {
         "listeners": {
             "thrift": {"port": 0, "tls": {"certificate": "c.pem", "key": "k.pem"}},
+            "thrift_http": {"port": 0},
             "admin": {"port": free_port()},
         },
         "backend": {"thrift": {"host": spark.host, "port": spark.port}},
@@ -187,14 +202,14 @@ class Probing(threading.Thread):
 class Asking(threading.Thread):
     """A client with one statement."""
 
-    def __init__(self, operated: Operated, statement: str) -> None:
+    def __init__(self, connect: Callable[[], Any], statement: str) -> None:
         super().__init__(daemon=True)
-        self._operated, self._statement = operated, statement
+        self._connect, self._statement = connect, statement
         self.rows: list[Any] = []
         self.error: Exception | None = None
 
     def run(self) -> None:
-        connection = self._operated.connect()
+        connection = self._connect()
         try:
             cursor = connection.cursor()
             cursor.execute(self._statement)
@@ -202,7 +217,8 @@ class Asking(threading.Thread):
         except Exception as error:  # noqa: BLE001 - whatever the client says
             self.error = error
         finally:
-            connection._transport.close()  # its own `close` asks first, and may be cut
+            if isinstance(connection, hive.Connection):
+                connection._transport.close()  # its own `close` asks first, and may be cut
 
 
 @pytest.mark.timeout(900)
@@ -265,9 +281,12 @@ def test_a_hangup_puts_in_force_what_can_be_and_names_the_rest(operated: Operate
 def test_a_gateway_that_is_told_to_stop_drains(
     operated: Operated, spark: HoldingSpark, session_loop: LoopThread
 ) -> None:
-    ending, cut = Asking(operated, "SELECT 'held-1'"), Asking(operated, "SELECT 'held-2'")
+    ways = (operated.connect, operated.connect, operated.connect_over_http, operated.connect_over_http)
+    clients = [Asking(way, f"SELECT 'held-{number}'") for number, way in enumerate(ways, 1)]
+    ending, cut = clients[::2], clients[1::2]
     idle = operated.connect()
-    for client, name in ((ending, "held-1"), (cut, "held-2")):
+    for number, client in enumerate(clients, 1):
+        name = f"held-{number}"
         client.start()
         until(lambda name=name: spark.has(name), "the statement reaches Spark")  # type: ignore[misc]
     os.kill(operated.pid, signal.SIGTERM)
@@ -280,20 +299,23 @@ def test_a_gateway_that_is_told_to_stop_drains(
         assert (answer.sqlState, "[SLUICE_STOPPING]" in answer.errorMessage) == ("57P01", True)
     idle.close()
     os.kill(operated.pid, signal.SIGHUP)  # does no harm now either
-    session_loop.loop.call_soon_threadsafe(spark.go_on["held-1"].set)
-    ending.join(patience())
-    assert (ending.rows, ending.error) == ([("held-1",)], None)
+    for client, name in zip(ending, ("held-1", "held-3"), strict=True):
+        session_loop.loop.call_soon_threadsafe(spark.go_on[name].set)
+        client.join(patience())
+        assert (client.rows, client.error) == ([(name,)], None)
     # What does not end is waited for until somebody has enough.
     os.kill(operated.pid, signal.SIGTERM)
     assert operated.process is not None
     assert operated.process.wait(patience()) == 0
-    cut.join(patience())
-    assert cut.error is not None
+    for client in cut:
+        client.join(patience())
+        assert client.error is not None
     operated.settings(sessions={"drain_s": 0})
     operated.start()
     dsn = EmbeddedPostgres(operated.directory / "postgres").dsn
-    until(lambda: len(ends(dsn, session_loop)) == 2, "both ends are in the record")
-    assert ends(dsn, session_loop) == {"held-1": None, "held-2": "the gateway is stopping"}
+    until(lambda: len(ends(dsn, session_loop)) == len(clients), "all ends are in the record")
+    stopped = "the gateway is stopping"
+    assert ends(dsn, session_loop) == {"held-1": None, "held-2": stopped, "held-3": None, "held-4": stopped}
 
 
 def refused(connection: hive.Connection, statement: str) -> hive.OperationalError:

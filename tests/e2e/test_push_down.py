@@ -586,6 +586,7 @@ STATEMENTS = st.one_of(
 )
 
 
+@pytest.mark.in_turn(2)
 @settings(
     max_examples=tries(30 if EFFORT <= 1 else 75),
     deadline=None,
@@ -693,6 +694,7 @@ _SETTINGS = {
 }
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("setting", _SETTINGS)
 async def test_what_is_nearly_the_same_is_told_apart(
     world: World, reader: ReaderPool, cursor: Any, setting: str

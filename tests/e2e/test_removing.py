@@ -11,6 +11,8 @@ import pytest
 from tests.e2e.one_pack import Ask, sessions, write_settings
 from tests.e2e.running import RunningGateway, Spark
 
+pytestmark = pytest.mark.in_turn(3)
+
 PASSWORD = "correct horse battery"
 PACK = """
 service: spark

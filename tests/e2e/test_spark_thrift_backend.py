@@ -24,7 +24,7 @@ from gateway.wire.tcli import TFetchOrientation, TOperationState
 from tests.e2e.running import Spark
 from tests.speed import patience
 
-pytestmark = pytest.mark.in_turn(4, place=2)
+pytestmark = pytest.mark.in_turn(6, place=5)
 
 ALICE = Principal(user="alice")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import http.client
 import socket
 import struct
 import time
@@ -185,3 +187,35 @@ class WireClient:
             rows += batch
         self.close_operation(operation)
         return Result(schema, rows)
+
+
+class HttpWireClient(WireClient):
+    """The same over HiveServer2's HTTP transport. Raises PermissionError where it is not let in."""
+
+    def __init__(
+        self, host: str, port: int, user: str, password: str, *, by_cookie: bool = False, quiet_s: float = 300
+    ) -> None:
+        """`by_cookie`: it shows the cookie of its first answer, and its password no more."""
+        self._seqid = 0
+        self._http = http.client.HTTPConnection(host, port, timeout=patience(quiet_s))
+        login = base64.b64encode(f"{user}:{password}".encode()).decode()
+        self._shown = {"Authorization": f"Basic {login}"}
+        self._by_cookie = by_cookie
+
+    def close(self) -> None:
+        self._http.close()
+
+    def send(self, method: str, request: Struct) -> None:
+        self._seqid += 1
+        body = messages.encode_call(method, self._seqid, request)
+        self._http.request("POST", "/cliservice", body, self._shown)
+
+    def receive(self, method: str) -> Any:
+        answer = self._http.getresponse()
+        body = answer.read()
+        if answer.status != http.client.OK:
+            raise PermissionError(f"{answer.status}: {body.decode()}")
+        cookie = answer.getheader("Set-Cookie", "").partition(";")[0]
+        if self._by_cookie and cookie:
+            self._shown = {"Cookie": cookie}
+        return messages.decode_reply(body, calls.METHODS[method][1])

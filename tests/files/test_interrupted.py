@@ -169,6 +169,7 @@ async def points(dsn: str, begin: Callable[[], Awaitable[PlayedSpark]]) -> int:
     return cut.seen
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("done", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("how", ["cancelled", "away", "lost", "killed"])
 async def test_a_promotion_that_is_cut_anywhere_is_put_right_by_the_next_one(
@@ -198,6 +199,7 @@ async def test_a_promotion_that_is_cut_anywhere_is_put_right_by_the_next_one(
     assert (True, False, True) in left, "it is never cut between the table and its row"
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("how", ["cancelled", "killed"])
 async def test_a_promotion_that_is_cut_anywhere_is_forgotten(own: str, how: str) -> None:
     async def begin() -> PlayedSpark:

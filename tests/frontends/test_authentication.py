@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from gateway.errors import AuthenticationFailed
 from gateway.frontends import login_mechanisms
 from gateway.frontends.guessing import LoginLimits
-from gateway.model.credentials import Password
+from gateway.frontends.tokens import new_token
+from gateway.model.audit import AuditEvent
+from gateway.model.credentials import Bearer, Cookie, Password
 from gateway.model.statement import Client
 from tests.frontends.listening import CHEAP, Gateway, user
 from tests.session.fakes import World
@@ -192,3 +196,44 @@ async def test_calls_that_show_their_login_each_time_count_as_one_login() -> Non
     with pytest.raises(AuthenticationFailed):
         await here.authenticator.login_each_time(Password("bob", "wrong"), HERE, record_every_s=3600)
     assert read("sluice_logins_total", {"result": "rejected"}) == 1
+
+
+@pytest.mark.parametrize("each_time", [False, True])
+async def test_who_is_removed_while_his_login_is_recorded_is_not_logged_in(
+    each_time: bool,
+) -> None:
+    here = gateway()
+
+    async def record(event: AuditEvent) -> None:
+        here.users.pop("bob", None)
+
+    here.world.ledger.record = record  # type: ignore[method-assign]
+    login = here.authenticator.login
+    if each_time:
+        login = partial(here.authenticator.login_each_time, record_every_s=3600)
+    with pytest.raises(AuthenticationFailed):
+        await login(Password("bob", "secret"), HERE)
+
+
+# -- tokens that are for something ---------------------------------------------------------------------------
+
+
+async def test_a_token_for_one_endpoint_is_refused_at_others_and_gets_no_cookie() -> None:
+    here = gateway()
+    secret, token = new_token(endpoints=["connect", "admin"], purpose="billing")
+    plain, other = new_token()
+    bob = here.users["bob"]
+    here.users["bob"] = replace(bob, tokens=(token, other))
+    for shown in (Bearer(secret), Password("bob", secret)):
+        for protocol in ("connect", "ranger-rest"):
+            found = await here.authenticator.login(shown, replace(HERE, protocol=protocol))
+            assert found.values("purpose") == ("billing",)
+        for protocol in ("thrift", "thrift_http"):
+            with pytest.raises(AuthenticationFailed, match="the token is not for this endpoint"):
+                await here.authenticator.login(shown, replace(HERE, protocol=protocol))
+    principal = here.users["bob"].principal
+    assert here.authenticator.cookie_for(principal, Bearer(secret)) is None
+    assert here.authenticator.cookie_for(principal, Bearer(plain)) is not None
+    cookie = here.authenticator.cookies.issue(here.users["bob"], token.hash)
+    with pytest.raises(AuthenticationFailed, match="no longer valid"):
+        await here.authenticator.login(Cookie(cookie), HERE)

@@ -151,7 +151,7 @@ def test_the_first_rule_that_fits_decides() -> None:
 def chain_of(users: Callable[[], Users]) -> LoginChain:
     certificates = CertificateLogins(CertificateRules(rules=(NAME,)), KnownUsers(users, None))
     ways = TokenLogins(users), PasswordLogins(users), certificates
-    return LoginChain(users, ways, user_of_certificate=certificates.user_of)
+    return LoginChain(users, ways, certificates=certificates)
 
 
 BOB, MACHINE, ZOE = der("bob"), der("host-1"), der("zoe")

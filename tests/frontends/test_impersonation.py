@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from gateway.frontends.impersonation import Impersonation, ImpersonationRule
 from gateway.frontends.known_users import KnownUsers
+from gateway.frontends.tokens import new_token
+from gateway.session.open_sessions import OpenSessions
 from gateway.wire import calls
 from gateway.wire.messages import decode_reply, encode_call
 from gateway.wire.tcli import TSessionHandle
@@ -119,7 +122,9 @@ async def test_sessions_end_with_either_user() -> None:
     for removed in ("bob", "hue"):
         async with acting(HUE) as gateway:
             await open_as(gateway, "bob")
-            await gateway.world.sessions.end_of([removed], "removed", by="")
+            every = OpenSessions()
+            every.add(gateway.world.sessions)
+            assert await every.end([removed], "removed") == 1
             await until(lambda: len(gateway.world.sessions) == 0)
 
 
@@ -150,3 +155,14 @@ async def status_of(one: HttpClient, configuration: dict[str, str] | None) -> in
     request = calls.TOpenSessionReq(configuration=configuration)
     status, body, _ = await one.post(encode_call("OpenSession", 1, request))
     return int(decode_reply(body, calls.TOpenSessionResp).status.statusCode) if status == 200 else status
+
+
+async def test_a_token_is_for_what_it_is_for_whoever_its_owner_acts_as() -> None:
+    secret, token = new_token(purpose="billing")
+    async with acting(HUE) as gateway:
+        gateway.users["hue"] = replace(gateway.users["hue"], tokens=(token,))
+        await open_as(gateway, "bob", password=secret)
+        (session,) = gateway.world.backend.sessions
+        assert (session.principal.user, session.principal.values("purpose")) == ("bob", ("billing",))
+        (event,) = gateway.world.ledger.of("login")
+        assert event.body["token"] == token.id

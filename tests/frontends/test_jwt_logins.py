@@ -167,6 +167,20 @@ async def test_keys_are_asked_for_once_and_again_when_a_new_one_is_named() -> No
     assert len(issuer.asked) == asked
 
 
+async def test_a_new_key_is_asked_for_where_tokens_name_none() -> None:
+    issuer = Issuer()
+    logins = issuer.logins()
+    await logins.check(token(kid=None))
+    issuer.documents[f"{ISSUER}/keys"] = {"keys": [public(OTHER, "two")]}
+    issuer.now += 31
+    await logins.check(token(OTHER, kid=None))
+    asked = len(issuer.asked)
+    for _ in range(3):
+        with pytest.raises(TokenRefused, match="does not match any key"):
+            await logins.check(token(kid=None))
+    assert len(issuer.asked) == asked
+
+
 async def test_old_keys_are_renewed_beside_logins_and_count_while_the_issuer_is_away() -> None:
     issuer = Issuer()
     logins = issuer.logins(jwks_url=f"{ISSUER}/keys", max_keys_age_s=10_000.0)

@@ -10,7 +10,7 @@ import pytest
 from gateway.errors import AuthenticationFailed
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.guessing import FailedLogins, LoginLimits
-from gateway.frontends.ldap_rules import LdapRefused, LdapRules
+from gateway.frontends.ldap_rules import LdapRefused, LdapRules, LdapUnavailable, LdapUnknown
 from gateway.frontends.login_chain import LoginChain, LoginMechanism
 from gateway.frontends.login_mechanisms import DirectoryLogins, PasswordLogins, TokenLogins
 from gateway.frontends.tokens import new_token
@@ -32,16 +32,19 @@ class Directory:
     def __init__(self) -> None:
         self.rules = LdapRules(urls=())
         self.asked: list[str] = []
+        self.is_away = False
 
     async def check(self, user: str, password: str) -> Principal:
         self.asked.append(password)
+        if self.is_away:
+            raise LdapUnavailable("no answer")
         if password != "ldap":
             raise LdapRefused
         return Principal(user=user.lower())
 
     async def find(self, user: str) -> Principal:
         if user.lower() not in ("eva", "bob"):
-            raise LdapRefused
+            raise LdapUnknown
         return Principal(user=user.lower())
 
     def report(self) -> str | None:
@@ -74,9 +77,9 @@ class Chained:
         recorder, metrics = world.sessions.recorder, world.sessions.metrics
         return Authenticator(self.chain, recorder=recorder, metrics=metrics, guesses=self.guesses)
 
-    async def login(self, shown: Credentials) -> str:
+    async def login(self, shown: Credentials, address: str = "192.0.2.1", protocol: str = "thrift") -> str:
         try:
-            client = Client(protocol="thrift", address="192.0.2.1")
+            client = Client(protocol=protocol, address=address)
             return (await self.endpoint().login(shown, client)).user
         except AuthenticationFailed as refused:
             return refused.message
@@ -133,3 +136,36 @@ async def test_each_mechanism_says_what_it_makes_of_a_login(shown: Credentials, 
     _, trials = await Chained("tokens users ldap").chain.decide(shown)
     found: list[Any] = [trial.outcome.diagnosis for trial in trials]
     assert all(words in one for words, one in zip(told, found, strict=True)), found
+
+
+async def test_guesses_of_many_addresses_lock_their_user_but_not_where_he_logs_in_from() -> None:
+    one = Chained("tokens users", LoginLimits(failures=99, user_failures=3))
+    assert await one.login(Password("bob", "secret")) == "bob"
+    one.chain.remembered._known.clear()
+    for number in range(3):
+        assert "invalid" in await one.login(Password("BOB", "x"), f"198.51.100.{number}")
+    assert "too many failed logins of this user" in await one.login(Password("bob", "secret"), "198.51.100.9")
+    assert await one.login(Bearer(SECRET), "198.51.100.9") == "bob"
+    assert await one.login(Password("bob", "secret")) == "bob"
+
+
+async def test_a_network_of_ipv6_is_one_address() -> None:
+    one = Chained("tokens users", LoginLimits(failures=3))
+    for number in range(3):
+        assert "invalid" in await one.login(Password("bob", "x"), f"2001:db8::{number}")
+    assert "too many" in await one.login(Password("bob", "secret"), "2001:db8::ffff")
+    assert await one.login(Password("bob", "secret"), "2001:db8:0:1::1") == "bob"
+
+
+async def test_a_directory_that_is_away_lets_in_to_what_is_open_and_to_nothing_else() -> None:
+    """Who logs in with each call goes on for a while; REST has nothing that is open."""
+    one = Chained("tokens users ldap")
+    one.chain.remembered._grace_s = 3600
+    one.chain.mechanisms[2].remember_s = 0.0  # type: ignore[misc]
+    assert await one.login(Password("eva", "ldap")) == "eva"
+    one.directory.is_away = True
+    assert await one.login(Password("eva", "ldap")) == "eva"
+    for shown, protocol in ((Password("eva", "other"), "thrift"), (Password("eva", "ldap"), "ranger-rest")):
+        assert "directory is not available" in await one.login(shown, protocol=protocol)
+    one.chain.remembered._grace_s = 0
+    assert "directory is not available" in await one.login(Password("eva", "ldap"))

@@ -470,9 +470,9 @@ def test_a_key_that_is_too_short_is_refused() -> None:
 async def test_a_removed_users_connections_end() -> None:
     async with listening() as gateway, client(gateway) as one:
         await one.open_session()
-        gateway.http.end_of({"alice"})
+        gateway.http.end_where(lambda who, _: who.user == "alice")
         assert len(gateway.http.connections) == 1
-        gateway.http.end_of({"bob"})
+        gateway.http.end_where(lambda who, _: who.user == "bob")
         await until(lambda: not gateway.http.connections)
 
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import BackendUnavailable, Faults, UnreadableFiles
-from gateway.frontends import users as users_module
+from gateway.frontends import user_file
 from gateway.frontends.tokens import digest, new_token
+from gateway.frontends.user_file import UserFile
 from gateway.frontends.users import (
     User,
-    UserFile,
     fingerprint,
     parse_users,
     read_users,
@@ -254,7 +254,7 @@ async def test_a_bug_met_while_reading_keeps_nobody_in_for_ever(
 
     set_user(path, "bob", password="y")
     with monkeypatch.context() as patch:
-        patch.setattr("gateway.frontends.users.read_usable_users", breaks)
+        patch.setattr("gateway.frontends.user_file.read_usable_users", breaks)
         with pytest.raises(AttributeError):
             await users.refresh()
     assert set(users.users) == {"bob"}
@@ -371,7 +371,7 @@ async def test_a_look_that_does_not_end_is_none(tmp_path: Path, monkeypatch: pyt
         go_on.wait(patience())
         return {}, ()
 
-    monkeypatch.setattr("gateway.frontends.users.read_usable_users", hang)
+    monkeypatch.setattr("gateway.frontends.user_file.read_usable_users", hang)
     path.touch()
     looking = asyncio.create_task(users.refresh())
     await asyncio.to_thread(begun.wait, patience())
@@ -394,7 +394,7 @@ async def test_nobody_is_removed_by_a_file_that_is_still_written_to(
 
     file.write_text(GOOD)
     users = UserFile(file, removed=hear)
-    stamp_of, seen = users_module._stamp, list[tuple[int, int, int, int]]()
+    stamp_of, seen = user_file._stamp, list[tuple[int, int, int, int]]()
 
     def writing(path: Path) -> tuple[int, int, int, int]:
         """Write the other half when the first one has been seen."""
@@ -404,7 +404,7 @@ async def test_nobody_is_removed_by_a_file_that_is_still_written_to(
         return seen[-1]
 
     file.write_text("users:\n")
-    monkeypatch.setattr(users_module, "_stamp", writing)
+    monkeypatch.setattr(user_file, "_stamp", writing)
     await users.refresh()
     assert users.users.keys() == {"bob", "ann"}
     assert not removed

@@ -20,6 +20,8 @@ from gateway.jobs.archive import TABLE
 from tests.effort import tries
 from tests.jobs.test_verifying import FIRST, SECOND, Place, Rows, free, place
 
+pytestmark = pytest.mark.in_turn(6)
+
 __all__ = ["place"]
 
 KEPT = ("audit_event", "audit_chain", "audit_seal", "audit_erasure", "archive_day", "archive_chain")

@@ -11,11 +11,11 @@ import pytest
 import yaml
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 
-from gateway.model.catalog import Column, Table, TableKind, TableName
+from gateway.model.catalog import FUNCTION, Column, Table, TableKind, TableName
 from gateway.model.statement import Cleared, Refused, Verdict
 from gateway.reader.pool import ReaderPool
 from gateway.sql.metric_views import metric_view
-from tests.judge_world import CASES, World
+from tests.judge_world import CASES, World, with_function
 from tests.pipeline.test_plans import analyze, execute, refused, sql_command
 from tests.plan.frames import Frame, sql, table
 
@@ -491,3 +491,20 @@ async def test_a_function_of_ones_own_is_no_measure(reader: ReaderPool) -> None:
     assert "UNRESOLVED_ROUTINE" in told
     text = "SELECT system.builtin.measure(total) AS t FROM mv"
     assert "sum(`#__0`)" in cleared(await world().judge(text, reader, user="bob"))
+
+
+async def test_a_metric_view_calls_functions_by_their_whole_names(reader: ReaderPool) -> None:
+    """By short ones it would call those of whoever reads it."""
+    everybody = """
+  - name: they call functions
+    on: {catalog: spark_catalog, database: hr, udf: "*"}
+    allow: [{users: [ann, bob], access: [execute]}]
+"""
+    called = TableName("spark_catalog", "hr", "f", FUNCTION)
+    for call, passes in (("spark_catalog.hr.f(id)", True), ("hr.f(id)", False), ("f(id)", False)):
+        made = world(VIEW.replace("sum(id)", f"sum({call})"), definer="ann", policies=everybody)
+        made = with_function(made, called, "x + 1")
+        for user in ("ann", "bob"):
+            text = "SELECT region, measure(again) FROM mv GROUP BY region"
+            verdict = await made.judge(text, reader, user=user)
+            assert isinstance(verdict, Cleared if passes else Refused), verdict

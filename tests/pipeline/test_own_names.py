@@ -3,6 +3,7 @@ to mean what nobody has judged."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -42,17 +43,37 @@ DATA: dict[str, Any] = {
             "output": ["id"],
         }
         for name in ("free", "filtered")
+    }
+    | {
+        f"spark_catalog.lab.over_{name}": {
+            "columns": {"id": "int"},
+            "text": text,
+            "database": "lab",
+            "output": ["id"],
+            "definer": "may" if name == "lent" else None,
+        }
+        for name, text in {
+            "calls": "SELECT twice(id) AS id FROM filtered WHERE lab.twice(id) > 0",
+            "calls_free": "SELECT lab.twice(id) AS id FROM free",
+            "rows": "SELECT r.id FROM lab.twice(1) AS r, filtered",
+            "session": "SELECT most(id) AS id FROM filtered",
+            "nothing": "SELECT nowhere(id) AS id FROM filtered",
+            "lent": "SELECT twice(id) AS id FROM filtered",
+        }.items()
     },
-    "people": {"ann": {"groups": ["staff"]}, "eve": {"groups": []}},
+    "people": {"ann": {"groups": ["staff"]}, "may": {"groups": ["readers"]}, "eve": {"groups": []}},
     "pack": """
 service: spark
 policies:
   - name: staff read and make functions
     on:
       - {catalog: spark_catalog, database: lab, table: [free, filtered, "over_*"], column: "*"}
-      - {catalog: spark_catalog, database: lab, udf: [mine, twice]}
+      - {catalog: spark_catalog, database: lab, udf: [mine, twice, most]}
       - {catalog: system, database: session, udf: "*"}
     allow: [{groups: [staff], access: [select, create, drop, execute]}]
+  - name: readers
+    on: {catalog: spark_catalog, database: lab, table: "*", column: "*"}
+    allow: [{groups: [readers], access: [select]}]
   - name: settings
     on: {setting: "*"}
     allow: [{groups: [staff], access: [set]}]
@@ -89,7 +110,10 @@ class Lab:
 @pytest.fixture(scope="module")
 def world() -> World:
     found = World(DATA)
-    found.tables[TWICE] = function_from_rows([("Function:      twice",), ("Body:          x * 2",)], TWICE)
+    for name, body in {"twice": "x * 2", "most": "(SELECT max(id) FROM free)"}.items():
+        function = replace(TWICE, table=name)
+        rows = [(f"Function:      {name}",), (f"Body:          {body}",)]
+        found.tables[function] = function_from_rows(rows, function)
     return found
 
 
@@ -279,6 +303,31 @@ async def test_a_call_is_written_with_the_whole_name(lab: Lab) -> None:
 async def test_a_call_whose_place_is_not_known_is_none(lab: Lab) -> None:
     said = await lab.refused("SELECT id FROM free LATERAL VIEW twice(id) t AS e")
     assert said.sqlstate == "42883"
+
+
+async def test_a_view_calls_functions_of_where_it_was_made(lab: Lab) -> None:
+    """Spark finds them by the view's catalog and database, also where the session has one of its own."""
+    whole = "`spark_catalog`.`lab`.`twice`"
+    session = frozenset({SparkHandle("function", "twice")})
+    for name, calls in {"calls": 2, "rows": 1}.items():
+        found = await lab.cleared(f"SELECT id FROM lab.over_{name}", namespace=("other",), handles=session)
+        assert found.forwarded.count(f"{whole}(") == calls
+        assert "region = 'EMEA'" in found.forwarded
+        assert TWICE in found.names
+    found = await lab.cleared("SELECT id FROM over_calls_free")
+    assert "`over_calls_free`" in found.forwarded
+    assert TWICE in found.names
+    assert "without a catalog" in (await lab.refused("SELECT id FROM over_session")).message
+
+
+async def test_what_a_view_calls_wants_execute_of_who_lends_it(lab: Lab) -> None:
+    for user, told in {"may": "needs execute on udf spark_catalog.lab.twice", "ann": "is closed"}.items():
+        assert told in (await lab.refused("SELECT id FROM over_lent", user=user)).message
+
+
+async def test_a_view_that_calls_what_is_not_there_says_so(lab: Lab) -> None:
+    said = await lab.refused("SELECT id FROM over_nothing")
+    assert "the view spark_catalog.lab.over_nothing calls a function that does not exist" in said.message
 
 
 async def test_xml_is_read_without_options(lab: Lab) -> None:

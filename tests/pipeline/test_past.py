@@ -203,6 +203,18 @@ async def test_what_policies_say_of_a_column_is_said_of_it_under_its_name_of_the
     assert isinstance(told, Refused)
 
 
+async def test_no_condition_goes_below_a_version_that_may_look_up_its_columns_elsewhere(
+    reader: ReaderPool,
+) -> None:
+    world = World(dict(WORLD))
+    for name in ("plain", "moved"):
+        version(world, name, {"id": "bigint", "note": "string"}, conditions_above=True)
+    sent = await forwarded(world, reader, "SELECT id FROM moved VERSION AS OF 1")
+    source = "FROM `spark_catalog`.`lake`.`moved` VERSION AS OF 1 AS `moved`"
+    assert f"(SELECT `id`, `note` {source}) TABLESAMPLE (100 PERCENT) REPEATABLE (0) AS `moved`" in sent
+    assert "SAMPLE" not in await forwarded(world, reader, "SELECT id FROM plain VERSION AS OF 1")
+
+
 async def test_a_column_that_is_hidden_now_is_hidden_under_its_name_of_then(reader: ReaderPool) -> None:
     world = World(dict(WORLD))
     renamed = (Renamed(then="number", now="card", gone=True),)

@@ -602,10 +602,14 @@ async def test_lists_and_details_of_the_catalog(world: World, reader: ReaderPool
     all_of_them = await world.judge_plan(catalog("list_databases"), reader, user="ann")
     assert isinstance(all_of_them, Cleared)
     assert all_of_them.answer.details
-    created = await world.judge_plan(
-        catalog("get_create_table_string", table_name="sales.flags"), reader, user="bob"
-    )
-    refused(created, "ACCESS_DENIED", "applies to user bob")
+    for operation in ("get_create_table_string", "get_table_properties"):
+        told = await world.judge_plan(catalog(operation, table_name="sales.flags"), reader, user="bob")
+        assert isinstance(told, Cleared)
+        assert not told.answer.details
+    as_serde = catalog("get_create_table_string", table_name="sales.flags", as_serde=True)
+    refused(await world.judge_plan(as_serde, reader, user="bob"), "ACCESS_DENIED", "applies to user bob")
+    view = catalog("get_create_table_string", table_name="hr.directory")
+    refused(await world.judge_plan(view, reader, user="bob"), "ACCESS_DENIED", "the text of view")
 
 
 async def test_what_may_not_be_known_does_not_exist_and_spark_is_not_asked(

@@ -29,7 +29,10 @@ SCANNED = {
     name: ScannedTable(
         parts=(name,),
         name=TableName("spark_catalog", "d", name),
-        columns=tuple(Column(name=column, type="int") for column in columns.split()),
+        columns=tuple(
+            Column(name=column, type="struct<f:int>" if column == "s" else "int")
+            for column in columns.split()
+        ),
     )
     for name, columns in TABLES.items()
 } | {"temp": ScannedTable(parts=("temp",), name=None)}

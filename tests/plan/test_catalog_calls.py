@@ -148,8 +148,8 @@ TABLE = "table spark_catalog.hr.t"
             {"db_name": "`spark_catalog`.`d`"},
         ),
         ("list_partitions", {"table_name": "t"}, [f"select {TABLE}"], {"table_name": T}),
-        ("get_table_properties", {"table_name": "t"}, [f"select {TABLE}"], {"table_name": T}),
-        ("get_create_table_string", {"table_name": "t"}, [f"select {TABLE}"], {"table_name": T}),
+        ("get_table_properties", {"table_name": "t"}, [f"show? {TABLE}"], {"table_name": T}),
+        ("get_create_table_string", {"table_name": "t"}, [f"show? {TABLE}"], {"table_name": T}),
         ("set_current_database", {"db_name": "d"}, ["use? database spark_catalog.d"], {"db_name": "`d`"}),
         ("set_current_catalog", {"catalog_name": "lake"}, ["use? catalog lake"], {}),
         ("list_catalogs", {}, [], {}),
@@ -213,8 +213,19 @@ def test_what_shows_or_changes_rows_and_details_allows_no_obligation() -> None:
     table = TableName("spark_catalog", "hr", "t")
     for operation in ("truncate_table", "recover_partitions", "analyze_table"):
         assert required_of(operation, table_name="t").required.raw == (table,)
-    for operation in ("list_partitions", "get_table_properties", "get_create_table_string"):
-        assert required_of(operation, table_name="t").required.read == (table,)
+    for operation, as_serde in (("list_partitions", {}), ("get_create_table_string", {"as_serde": True})):
+        assert required_of(operation, table_name="t", **as_serde).required.read == (table,)
+
+
+def test_properties_and_the_statement_are_described_to_who_sees_a_part() -> None:
+    filters = {
+        "get_table_properties": AnswerFilter.PROPERTIES,
+        "get_create_table_string": AnswerFilter.CREATE_STATEMENT,
+    }
+    for operation, expected in filters.items():
+        required = required_of(operation, table_name="t").required
+        assert (required.answer.filter, required.read) == (expected, ())
+        assert required.described == TableName("spark_catalog", "hr", "t")
 
 
 def test_lists_are_filtered_by_what_they_list() -> None:

@@ -20,6 +20,8 @@ from gateway.model.lineage import EdgeType, Operation, StatementLineage
 from gateway.model.statement import PlanRequest, SessionContext
 from gateway.plan import lineage, lineage_walk
 from gateway.plan.lineage import LineagePlan, plan_lineage, plan_table_lineage
+from gateway.plan.lineage_relations import COMPLETING, DECIDING
+from gateway.plan.lowering import RELATIONS
 from gateway.reader.pool import ReaderPool
 from gateway.sql.lineage import LineageCatalog, lineage_of
 from gateway.wire import connect
@@ -523,9 +525,10 @@ MOVE_NO_ROWS = frozenset(
 
 async def test_every_case_is_followed_or_known_not_to_be() -> None:
     cases = {f.name for f in pb.Relation.DESCRIPTOR.oneofs_by_name["rel_type"].fields}
-    followed = {"set_op", *lineage_walk._ONE, *lineage_walk._SEVERAL, *lineage_walk._LEAVES}
-    assert followed | lineage_walk.NOT_FOLLOWED == cases
-    assert not followed & lineage_walk.NOT_FOLLOWED
+    texts_and_feeds = {"sql", "relation_changes", "common_inline_user_defined_data_source"}
+    assert RELATIONS.keys() | texts_and_feeds | lineage_walk.NOT_FOLLOWED == cases
+    of_messages = {field.message_type for field in pb.Relation.DESCRIPTOR.oneofs_by_name["rel_type"].fields}
+    assert {getattr(cls, "DESCRIPTOR", None) for cls in (*COMPLETING, *DECIDING)} <= of_messages
     commands = {f.name for f in pb.Command.DESCRIPTOR.oneofs_by_name["command_type"].fields}
     assert set(lineage.COMMANDS) | MOVE_NO_ROWS == commands
 
@@ -585,7 +588,7 @@ async def test_queries_that_refer_to_one_another_end(reader: ReaderPool) -> None
             inner = condition.arguments.add().subquery_expression
             inner.plan_id, inner.subquery_type = 1, 2
     found = await of_plan(reader, plan)
-    assert found.table_level == "the plan has too many nested queries"
+    assert found.table_level == "the plan has too many nested subqueries for column analysis"
 
 
 def _filled(top: Any) -> None:

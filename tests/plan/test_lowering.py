@@ -49,8 +49,9 @@ from gateway.algebra.nodes import (
 from gateway.algebra.walking import nodes_of
 from gateway.model.reading import Span
 from gateway.model.statement import PlanRequest
-from gateway.plan.lowering import INPUTS, OPAQUE_RELATIONS, PlanSources, PlanTree, lower_plan
+from gateway.plan.lowering import INPUTS, OPAQUE_RELATIONS, PlanLowering, PlanSources
 from gateway.plan.lowering_expressions import EXPRESSIONS, OPAQUE_EXPRESSIONS, UnreadablePlan
+from gateway.plan.plan_tree import PlanTree
 from gateway.plan.reading import PlanReading
 from gateway.plan.walk import read_plan
 from gateway.sql.total import total_statement
@@ -64,6 +65,11 @@ t, u = table("t"), table("u")
 
 def lowered(frame: Frame) -> RelationNode:
     return plan_tree(frame).tree
+
+
+def lower_plan(relation: Any, sources: PlanSources) -> PlanTree:
+    lowering = PlanLowering(sources)
+    return PlanTree(lowering.relation(relation), lowering.notes)
 
 
 def plan_tree(frame: Frame) -> PlanTree:

@@ -15,6 +15,8 @@ from gateway.reader.parsers import Parsers
 from gateway.reader.process import ENVIRONMENT, command
 from tests.readers import patient_reader
 
+pytestmark = pytest.mark.in_turn(3)
+
 READS = "SELECT a FROM t"
 
 

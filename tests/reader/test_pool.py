@@ -152,6 +152,7 @@ async def test_a_stack_overflow_is_an_answer(pool: ReaderPool) -> None:
     assert before
 
 
+@pytest.mark.in_turn(3)
 async def test_a_late_parser_is_killed_and_replaced(pool: ReaderPool) -> None:
     await until(lambda: pool.healthy)
     (before,) = pool.pids
@@ -162,6 +163,7 @@ async def test_a_late_parser_is_killed_and_replaced(pool: ReaderPool) -> None:
     assert pool.pids != (before,)
 
 
+@pytest.mark.in_turn(3)
 async def test_statements_beside_a_late_one_are_read_all_the_same(pool: ReaderPool) -> None:
     await until(lambda: pool.healthy)
     async with without_limits(pool, deadline_s=2.0):
@@ -174,6 +176,7 @@ async def test_statements_beside_a_late_one_are_read_all_the_same(pool: ReaderPo
     assert "TIMEOUT" in {await late, await later}
 
 
+@pytest.mark.in_turn(3)
 async def test_a_process_that_runs_out_of_memory_is_replaced() -> None:
     limits = ReaderLimits(max_chars=10**9, deadline_s=patience())
     async with ReaderPool(heap="96m", threads=1, limits=limits) as small:
@@ -197,6 +200,7 @@ async def test_kill_nine_in_mid_flight(pool: ReaderPool, round_: int) -> None:
     assert pool.pids != (pid,)
 
 
+@pytest.mark.in_turn(3)
 async def test_without_a_process_an_answer_waits_for_a_bounded_time_only(pool: ReaderPool) -> None:
     await until(lambda: pool.healthy)
     (pid,) = pool.pids
@@ -213,6 +217,7 @@ async def test_without_a_process_an_answer_waits_for_a_bounded_time_only(pool: R
     assert await code(pool, unseen()) == "Reading"
 
 
+@pytest.mark.in_turn(3)
 async def test_more_than_a_parser_takes_wait_for_their_turn(pool: ReaderPool) -> None:
     kept, pool.limits = pool.limits, replace(pool.limits, max_in_flight=2)
     try:
@@ -227,6 +232,7 @@ async def test_more_than_a_parser_takes_wait_for_their_turn(pool: ReaderPool) ->
     assert largest == 2
 
 
+@pytest.mark.in_turn(3)
 async def test_who_waits_too_long_for_a_turn_is_told_so_and_nothing_is_killed(pool: ReaderPool) -> None:
     await until(lambda: pool.healthy)
     before = pool.pids
@@ -251,6 +257,7 @@ async def test_who_waits_too_long_for_a_turn_is_told_so_and_nothing_is_killed(po
     assert await code(pool, unseen()) == "Reading"
 
 
+@pytest.mark.in_turn(3)
 async def test_some_who_wait_go_away_and_the_others_have_their_turn(pool: ReaderPool) -> None:
     kept, pool.limits = pool.limits, replace(pool.limits, max_in_flight=1)
     try:
@@ -322,6 +329,7 @@ async def test_any_heap_of_words_has_an_answer_and_is_its_own_proof(pool: Reader
         ), proof.why
 
 
+@pytest.mark.in_turn(3)
 async def test_two_processes_share_the_work_and_stand_in_for_each_other() -> None:
     async with ReaderPool(size=2, heap="256m", threads=1) as pool:
         assert len(set(pool.pids)) == 2
@@ -365,6 +373,7 @@ async def test_start_tells_what_is_wrong(tmp_path: Path) -> None:
     assert re.findall(r"\n| \| |\tat ", told.value.message) == []
 
 
+@pytest.mark.in_turn(3)
 async def test_jars_of_another_minor_than_their_names_say_are_refused(tmp_path: Path) -> None:
     home = find_spark_home()
     other = next(minor for minor in SUPPORTED if minor != minor_of(spark_version(home)))

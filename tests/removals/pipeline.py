@@ -429,6 +429,12 @@ REMOVALS = (
         "pipeline.test_pipeline",
     ),
     Removal(
+        "view-statement",
+        "the text of a view is told to who may see what it reads",
+        Never(),
+        "pipeline.test_definers",
+    ),
+    Removal(
         "kept-view-show-only",
         "no kept views over columns that may only be shown",
         DropOperand(0),
@@ -911,6 +917,12 @@ REMOVALS = (
     Removal("immediate-markers", "markers stand where a value may", Never(), "pipeline.test_own_names"),
     Removal(
         "immediate-into-query", "EXECUTE IMMEDIATE … INTO takes a query", Never(), "pipeline.test_own_names"
+    ),
+    Removal(
+        "metric-view-functions",
+        "metric views call functions by their whole names",
+        DropOperand(1),
+        "pipeline.test_metrics",
     ),
     Removal(
         "execute-short-function",

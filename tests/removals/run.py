@@ -32,7 +32,7 @@ from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
 from tests.effort import VARIABLE
 from tests.readers import patient
-from tests.removals import connection_limits, operators, pipeline, plan, session, sql
+from tests.removals import connection_limits, logins, operators, pipeline, plan, session, sql
 from tests.removals.removing import TURNS, Finder, all_changed, importers, tell, unchanged, without_each
 from tests.shares import todays
 from tests.speed import patience
@@ -43,6 +43,7 @@ REMOVALS = (
     *pipeline.REMOVALS,
     *session.REMOVALS,
     *connection_limits.REMOVALS,
+    *logins.REMOVALS,
     *operators.REMOVALS,
 )
 NOTHING = {

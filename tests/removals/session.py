@@ -189,6 +189,36 @@ REMOVALS = (
         "session.test_answers",
     ),
     Removal(
+        "raised-sentences-unnamed",
+        "a sentence that a user may have chosen names no condition",
+        DropOperand(0),
+        "session.test_redact",
+    ),
+    Removal(
+        "statement-strings",
+        "a comment of several lines may hold what is behind it",
+        Condition("False"),
+        "session.test_answers",
+    ),
+    Removal(
+        "statement-columns",
+        "the statement of a table has columns that may be seen alone",
+        DropOperand(3),
+        "session.test_answers",
+    ),
+    Removal(
+        "statement-partitions",
+        "the statement of a table names no partitions by what is hidden",
+        DropOperand(1),
+        "session.test_answers",
+    ),
+    Removal(
+        "statement-properties",
+        "the statement of a table has properties of the list alone",
+        DropOperand(1),
+        "session.test_answers",
+    ),
+    Removal(
         "own-changes-apart",
         "own changes do not hide those of others",
         Becomes("0"),

@@ -36,7 +36,16 @@ from gateway.session.dependencies import Dependencies
 from gateway.session.freshness import Freshness
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
-from gateway.session.ports import Backend, BackendError, BackendFull, FrameSink, OperationState, RelayedFrame
+from gateway.session.ports import (
+    Backend,
+    BackendError,
+    BackendFull,
+    CurrentIdentity,
+    FrameSink,
+    LoginIdentity,
+    OperationState,
+    RelayedFrame,
+)
 from gateway.session.service import Sessions
 from gateway.session.session import NameResolution
 from tests.speed import patience
@@ -377,6 +386,8 @@ class FakeJudge:
         """Text → the tables that its policies read."""
         self.mark = ""
         """Written into every forwarded text: another mask, say."""
+        self.marks_groups = False
+        """Whether the user's groups are, too."""
 
     async def __call__(self, statement: Statement, snapshot: Snapshot) -> Verdict | NeedsCatalog:
         if statement.resets is not None:
@@ -398,7 +409,7 @@ class FakeJudge:
         effects = next((e for pattern, e in self.effects if re.search(pattern, statement.text)), ())
         return Cleared(
             statement=statement,
-            forwarded=f"{statement.text}{self.mark}",
+            forwarded=f"{statement.text}{self.mark}{self._groups(statement)}",
             plan_class="Project",
             decisions=(),
             scans=self.scans.get(statement.text, ()),
@@ -413,6 +424,9 @@ class FakeJudge:
             temp_views_read=self.reads.get(statement.text, frozenset()),
             answer=self.rules.get(statement.text, AnswerRule()),
         )
+
+    def _groups(self, statement: Statement) -> str:
+        return f" /* {sorted(statement.principal.groups)} */" if self.marks_groups else ""
 
 
 class Sink:
@@ -526,6 +540,7 @@ class World:
         locks: CatalogLocks | None = None,
         *,
         promotes: bool = False,
+        identity: CurrentIdentity | None = None,
     ) -> None:
         self.order: list[str] = []
         self.promotion = FakePromotion(self.order)
@@ -554,6 +569,7 @@ class World:
                 lineage_input=lambda cleared, views, relations: {"temp_views": dict(views)},
                 session_catalogs=lambda: self.told,
                 promotion=self.promotion if promotes else None,
+                identity=identity or LoginIdentity(),
             ),
             backend or self.backend,
         )

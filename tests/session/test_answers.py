@@ -276,6 +276,89 @@ def test_properties_keep_how_files_are_written() -> None:
     assert shown(AnswerFilter.PROPERTIES, rows, columns=frozenset(), details=False) == []
 
 
+STATEMENT = r"""CREATE TABLE spark_catalog.sales.t (
+  id INT NOT NULL COMMENT 'it\'s its number',
+  `a b` STRUCT<x: INT COMMENT 'n', y: MAP<STRING, ARRAY<INT>>> DEFAULT (4711 < 4712),
+  price DECIMAL(10,2) DEFAULT 4711 COMMENT 'of it',
+  ssn STRING COLLATE UTF8_LCASE COMMENT '4711',
+  constraint INT,
+  notes STRING COMMENT '4711
+  ssn STRING',
+  day DATE,
+  CONSTRAINT pk PRIMARY KEY (ssn))
+USING org.example.source
+OPTIONS (
+  'path' = '4711')
+PARTITIONED BY (ssn, day, bucket(4, ssn), days(day), bucket(16, `a b`.x), odd(day + ssn))
+CLUSTERED BY (ssn)
+INTO 4711 BUCKETS
+COMMENT 'all of them'
+DEFAULT COLLATION UTF8_LCASE
+LOCATION 'file:/4711'
+TBLPROPERTIES (
+  'delta.minReaderVersion' = '3',
+  'own' = '4711')
+"""
+
+
+def create_statement(text: str = STATEMENT, *, details: bool = False, columns: str = "id") -> str:
+    rule: dict[str, Any] = {"columns": frozenset(columns.split(",")), "details": details}
+    ((told,),) = shown(AnswerFilter.CREATE_STATEMENT, [(text,)], **rule)
+    return str(told)
+
+
+def test_the_statement_of_a_table_keeps_what_tells_no_value_bound_or_path() -> None:
+    assert create_statement(details=True) == STATEMENT
+    assert (
+        create_statement(columns="id,a b,price,constraint,notes,day")
+        == r"""CREATE TABLE spark_catalog.sales.t (
+  id INT NOT NULL COMMENT 'it\'s its number',
+  `a b` STRUCT<x: INT COMMENT 'n', y: MAP<STRING, ARRAY<INT>>>,
+  price DECIMAL(10,2) COMMENT 'of it',
+  constraint INT,
+  notes STRING,
+  day DATE)
+USING org.example.source
+PARTITIONED BY (day, days(day), bucket(16, `a b`.x))
+COMMENT 'all of them'
+DEFAULT COLLATION UTF8_LCASE
+TBLPROPERTIES (
+  'delta.minReaderVersion' = '3')
+"""
+    )
+    assert "PARTITIONED" not in create_statement()
+
+
+def test_a_comment_that_ends_in_a_backslash_shows_nothing_behind_it() -> None:
+    """Spark escapes quotes and not backslashes: what begins with such a comment ends with the next one."""
+    for hidden in ("ssn STRING COMMENT ''", "ssn STRING COMMENT ', id INT'", "ssn STRING"):
+        text = STATEMENT.replace(r"it\'s its number'", "\\'")
+        text = text.replace("ssn STRING COLLATE UTF8_LCASE COMMENT '4711'", hidden)
+        try:
+            told = create_statement(text)
+        except UnknownShape:
+            continue
+        assert "ssn" not in told
+        assert "4711" not in told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE VIEW sales.v (\n  id)\nAS SELECT 4711 AS id\n",
+        "CREATE TABLE sales.t (\n  ssn INT)\n",
+        "CREATE TABLE sales.t (\n  id INT",
+        "CREATE TABLE sales.t (\n  id INT COMMENT 4711)\n",
+        "CREATE TABLE sales.t (\n  id INT)\nTBLPROPERTIES ('type', 'owner')\n",
+        "CREATE TABLE sales.t",
+        "",
+    ],
+)
+def test_the_statement_of_something_else_is_not_shown(text: str) -> None:
+    with pytest.raises(UnknownShape):
+        create_statement(text)
+
+
 def test_what_dbt_reads_of_a_table_is_there() -> None:
     """dbt-spark looks for these words and lines; without them its own views count as tables."""
     information = reduce_information(INFORMATION, frozenset({"id", "at"}))

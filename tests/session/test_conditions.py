@@ -41,10 +41,10 @@ NO_CONDITION = {
     "repeat": "a number or a date is out of range",
     "rlike": "a regular expression is not valid",
     "schema json": "a text is not JSON",
-    "sequence": f"{WITHHELD} (java.lang.IllegalArgumentException)",
+    "sequence": "[_LEGACY_ERROR_TEMP_3243] Illegal sequence boundaries: *** to *** by ***",
     "xpath": f"{WITHHELD} (java.lang.RuntimeException)",
 }
-"""Statements that Spark fails with an exception of Java's, without a condition."""
+"""Statements that Spark fails with an exception of Java's, without a condition or without its name."""
 HIVE = "org.apache.hive.service.cli.HiveSQLException: "
 
 

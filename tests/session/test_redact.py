@@ -233,6 +233,48 @@ def test_columns_of_what_is_written_to_are_not_told(message: str, has_obligation
     assert "CANARY" not in redact(at_run_time, "42000", has_obligations=has_obligations, hides_target=True)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "org.apache.spark.SparkIllegalArgumentException: Illegal sequence boundaries: 98765 to 0 by 0",
+        "Error running query: java.lang.IllegalArgumentException: requirement failed: Illegal sequence "
+        "boundaries: 98765 to 3 by 0\n\tat scala.Predef$.require(Predef.scala:337)",
+        "org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 1.0 failed "
+        "1 times, most recent failure: Lost task 0.0 in stage 1.0 (TID 1) (h executor driver): "
+        "org.apache.spark.SparkIllegalArgumentException: Illegal sequence boundaries: 98765 to 0 by "
+        "0\n\tat x",
+    ],
+)
+def test_a_condition_whose_name_spark_leaves_out_is_told(message: str) -> None:
+    told = "[_LEGACY_ERROR_TEMP_3243] Illegal sequence boundaries: *** to *** by ***"
+    assert redact(message, None, has_obligations=True) == told
+    kind = ErrorKind(error_class="", analysis=False, exception="java.lang.IllegalArgumentException")
+    body = "requirement failed: Illegal sequence boundaries: 98765 to 3 by 0"
+    assert redact(body, None, has_obligations=True, kind=kind) == told
+
+
+@pytest.mark.parametrize(
+    "exception",
+    [
+        "org.apache.spark.SparkRuntimeException",
+        "java.lang.RuntimeException",
+        "java.lang.NumberFormatException",
+    ],
+)
+def test_a_sentence_that_a_user_may_have_chosen_names_no_condition(exception: str) -> None:
+    shown = redact(f"{exception}: Illegal sequence boundaries: 98765 to 0 by 0", None, has_obligations=True)
+    assert "98765" not in shown
+    assert "LEGACY" not in shown
+
+
+def test_a_sentence_of_few_words_names_no_condition() -> None:
+    shown = redact(
+        "org.apache.spark.SparkIllegalArgumentException: Unexpected: 98765.", None, has_obligations=True
+    )
+    assert "98765" not in shown
+    assert "LEGACY" not in shown
+
+
 THREADS = "The background threadpool cannot accept new task for execution, please retry the operation"
 
 

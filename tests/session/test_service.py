@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from gateway.errors import (
+    AuthenticationFailed,
     BackendUnavailable,
     GatewayStopping,
     InvalidHandle,
@@ -461,15 +463,35 @@ async def test_sessions_of_a_user_are_listed_and_ended_with_what_runs_in_them() 
 
 
 async def test_a_removed_user_has_no_session_and_no_connection() -> None:
-    world, closed = World(), list[str]()
+    world, closed = World(), list[bool]()
     every = OpenSessions()
     every.add(world.sessions)
-    every.add_connections(closed.extend, lambda: 0)
+    acting = replace(CLIENT, real_user="bob")
+    others = (BOB, CLIENT), (ALICE, CLIENT), (ALICE, acting)
+    every.add_connections(lambda is_over: closed.extend(is_over(*one) for one in others), lambda: 0)
     await open_session(world)
     await every.end_removed_users(["bob"])
-    assert closed == ["bob"]
+    assert closed == [True, False, True]
     assert every.list_sessions() == []
     assert [event.body.get("by") for event in world.ledger.of("session_ended")] == [None]
+
+
+async def test_nor_has_he_one_that_was_being_opened() -> None:
+    """Over HTTP a call goes on when its connection has ended, and who acts as another has a connection of his
+    own."""
+    acting = replace(CLIENT, real_user="hue")
+    for removed in ("bob", "hue"):
+        world, every = World(), OpenSessions()
+        every.add(world.sessions)
+        world.backend.silent = asyncio.Event()
+        opening = asyncio.create_task(world.sessions.open_session(BOB, acting, protocol_version=9))
+        await until(lambda world=world: bool(world.sessions._registry.per_user))  # type: ignore[misc]
+        await every.end_removed_users([removed])
+        world.backend.silent.set()
+        with pytest.raises(AuthenticationFailed):
+            await opening
+        assert every.list_sessions() == []
+        await until(lambda world=world: world.backend.sessions[0].closed)  # type: ignore[misc]
 
 
 # -- handles -------------------------------------------------------------------------------------------------

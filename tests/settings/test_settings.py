@@ -11,7 +11,7 @@ from gateway.errors import Faults
 from gateway.settings.loading import check_settings, load_settings, parse_settings
 from gateway.settings.models import Settings
 from gateway.settings.reference import page
-from gateway.settings.section import Secret
+from gateway.settings.section import REFERENCES, Secret
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -51,7 +51,7 @@ sessions:
         "gateway.yaml:4: `listeners.thrift.host`: input should be a valid string",
         "gateway.yaml:6: `backend.thrift.port`: input should be less than or equal to 65535",
         "gateway.yaml:6: key `backend.thrift.host` is missing",
-        "gateway.yaml:8: `ledger.dsn`: a secret must be either `env: NAME` or `file: PATH`",
+        f"gateway.yaml:8: `ledger.dsn`: {REFERENCES}",
         "gateway.yaml:10: `sessions.idle_s`: input should be greater than 0",
     )
 
@@ -131,7 +131,7 @@ def test_there_is_a_door_for_spark_connect_where_it_is_named() -> None:
         ),
         (
             "listeners: {connect: {}}\nbackend: {connect: {host: s, token: hunter2}}",
-            "`backend.connect.token`: a secret must be either `env: NAME` or `file: PATH`",
+            f"`backend.connect.token`: {REFERENCES}",
         ),
     ],
 )

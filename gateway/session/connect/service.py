@@ -233,6 +233,8 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             async with clone.lock, source.lock:
                 source.require_open()
                 await self._execution.deciding.settle_pending(source)
+                source.adopt_renewed()
+                clone.principal = source.principal
                 await self._execution.deciding.renew_views(source, client)
                 request = connect_calls.clone_session(
                     source.key, key[1], source.server_session, asked.client_type
@@ -260,9 +262,19 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         session = self._registry.get((principal.user, asked.session_id))
         if session is None or not session.attached:
             return None
-        session.check_observed(asked.observed)
-        session.client, session.used_at = client, self._clock()
+        self._take_call(session, principal, client, asked.observed)
         return session
+
+    def _take_call(
+        self, session: ConnectSession, principal: Principal, client: Client, observed: str
+    ) -> None:
+        """Have a session go on with a call of its user. Raises RpcError for anybody else, and where the
+        client knows another session."""
+        if principal.identity != session.principal.identity:  # RULE (connect-session-of-identity)
+            raise spark_error("INVALID_HANDLE.SESSION_CLOSED", session.session_id)
+        session.check_observed(observed)
+        session.client, session.used_at = client, self._clock()
+        self.follow_login(session, principal, client)
 
     async def _session(self, principal: Principal, client: Client, asked: ConnectRequest) -> ConnectSession:
         """Return the session of a request, ready for plans; the first contact makes it."""
@@ -272,12 +284,12 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             session = self._registry.get(key)
             if session is None:
                 await self._release_leftover(key)
-                session = self._registry.get(key) or self._open(asked.session_id, principal, client)
+                admitted = await self.admit(principal, client)
+                session = self._registry.get(key) or self._open(asked.session_id, admitted, client)
             if not session.attached:
                 await self._attach(session, observed, client)
             if not session.closed:
-                session.check_observed(observed)
-                session.client, session.used_at = client, self._clock()
+                self._take_call(session, principal, client, observed)
                 return session
             if session.ending is not None:
                 raise session.ending

@@ -17,6 +17,8 @@ from gateway.frontends.users import set_user
 from tests.e2e.running import RunningGateway, Spark, query, until
 from tests.speed import patience
 
+pytestmark = pytest.mark.in_turn(3)
+
 PASSWORD = "correct horse battery"
 CANARY = "CANARY"
 MASKED = "'x'"

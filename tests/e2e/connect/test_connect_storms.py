@@ -21,6 +21,8 @@ from tests.e2e.connect.test_kills import Counter, kill, settings_with_port, tabl
 from tests.e2e.running import RunningGateway, Spark, until
 from tests.speed import patience
 
+pytestmark = pytest.mark.in_turn(2)
+
 MEGABYTE = 2**20
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS = bytes(3) + b"\x04" + bytes(5)

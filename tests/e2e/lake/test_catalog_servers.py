@@ -23,6 +23,8 @@ from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
 from tests.e2e.running import LoopThread, RunningGateway
 from tests.e2e.wire_client import WireClient
 
+pytestmark = pytest.mark.in_turn(2)
+
 PACK = """
 service: spark
 tags:

@@ -18,6 +18,8 @@ from tests.e2e.lake.renames import (
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
 from tests.e2e.running import RunningGateway, connect_session
 
+pytestmark = pytest.mark.in_turn(3, one_way=True)
+
 PACK = """
 service: spark
 policies:

@@ -16,6 +16,8 @@ from tests.e2e.lake.renames import (
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins, statements
 from tests.e2e.running import RunningGateway
 
+pytestmark = pytest.mark.in_turn(2)
+
 PACK = """
 service: spark
 policies:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.logins.directories import OpenLdap
 
-collect_ignore_glob = [] if find_spec("ldap") else ["test_*.py"]
+collect_ignore_glob = [] if find_spec("ldap") and find_spec("oidc_provider_mock") else ["test_*.py"]
 """`make test` collects these too, without the extra. `make logins-test` installs it, or it finds no test."""
 
 

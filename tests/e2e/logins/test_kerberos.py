@@ -324,7 +324,7 @@ async def test_groups_are_those_of_the_directory(realms: Realms, openldap: OpenL
             urls=(openldap.tls_url,),
             ca_file=openldap.ca_file,
             bind_dn=SERVICE,
-            bind_password=SERVICE_PASSWORD,
+            bind_password=lambda: SERVICE_PASSWORD,
             user_base=PEOPLE,
             group_base=GROUPS,
             timeout_s=patience(),

@@ -55,10 +55,11 @@ class Logins:
             "urls": (self.openldap.tls_url,),
             "ca_file": self.openldap.ca_file,
             "bind_dn": SERVICE,
-            "bind_password": SERVICE_PASSWORD,
+            "bind_password": lambda: SERVICE_PASSWORD,
             "user_base": PEOPLE,
             "group_base": GROUPS,
             "timeout_s": patience(),
+            "retry_s": 0.0,
         }
         self.made.append(LdapLogins(LdapRules(**{**rules, **differing})))
         return self.made[-1]
@@ -191,7 +192,7 @@ async def test_the_next_server_is_asked_where_one_is_away(logins: Logins, openld
 
 
 async def test_a_service_that_may_not_search_is_the_operators_trouble(logins: Logins) -> None:
-    one = logins(bind_password="wrong")
+    one = logins(bind_password=lambda: "wrong")
     with pytest.raises(LdapUnavailable, match="`bind_dn` is wrong"):
         await one.check("bob", "bob secret")
 

@@ -65,6 +65,10 @@ refused; a view of the same query is governed. So is the call of a table functio
 definer's access would lend something. A function that was made past the gateway has no definer: an operator
 vouches for what it reads.
 
+Spark keeps the body of a function in each session that has called it, with or without a gateway: there the
+old one runs after `CREATE OR REPLACE FUNCTION`, and after dropping and creating it, too. For all open sessions
+to have another body at once, in a mask above all, give the function another name.
+
 Functions of classes and jars are code, and are refused.
 """
 

@@ -112,13 +112,6 @@ async def test_the_gateways_own_statement_is_judged_and_recorded() -> None:
     assert len(world.service) == 0
 
 
-async def test_groups_hold_as_they_were_when_the_session_began() -> None:
-    world = World()
-    await world.run(table("t"), principal=replace(BOB, groups=frozenset({"analysts"})))
-    await world.run(table("u"), principal=replace(BOB, groups=frozenset({"admins"})))
-    assert world.judge.judged[-1].principal.groups == {"analysts"}
-
-
 async def test_a_first_contact_that_fails_is_made_again() -> None:
     world = World()
     world.spark.faults["Config"] = BackendUnavailable("Spark cannot be reached")
@@ -540,3 +533,19 @@ async def test_a_session_knows_the_catalogs_that_spark_was_told_of_now_and_not_b
     world.told = {"grav": 5}
     await world.run(table("t"))
     assert world.judge.judged[-1].context.catalogs == {("grav", 1)}
+
+
+async def test_somebody_else_of_the_same_name_has_no_session_of_the_first() -> None:
+    world = World()
+    await world.run(table("t"))
+    other = replace(BOB, id="another")
+    with pytest.raises(RpcError, match="SESSION_CLOSED"):
+        await world.run(table("t"), principal=other)
+    await world.run(table("t"))
+
+
+async def test_a_session_judges_by_the_groups_of_its_users_last_login() -> None:
+    world = World()
+    await world.run(table("t"))
+    await world.run(table("t"), principal=replace(BOB, groups=frozenset({"auditors"})))
+    assert world.judge.judged[-1].principal.groups == {"auditors"}

@@ -34,8 +34,11 @@ import org.apache.spark.sql.catalyst.plans.logical.Generate;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LateralJoin;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.Pivot;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.catalyst.plans.logical.Unpivot;
 import org.apache.spark.sql.catalyst.plans.logical.UnresolvedWith;
 import org.apache.spark.sql.catalyst.plans.logical.WithWindowDefinition;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
@@ -83,12 +86,15 @@ final class ExpressionTree {
             return null;
         }
         Map told = node(expression, expressions(expression.children(), level), NONE);
+        ParsedText.Span span = expression instanceof Star
+            ? (ParsedText.Span) columns.get(expression) : parsed.originOf(expression);
+        if (span != null) {
+            told.put("span", span.json());
+        }
         if (expression instanceof Literal) {
             told.put("type", ((Literal) expression).dataType().simpleString());
             Object value = ((Literal) expression).value();
             told.put("value", value == null ? null : value.toString());
-            ParsedText.Span span = parsed.originOf(expression);
-            told.put("span", span == null ? null : span.json());
         } else if (expression instanceof Like) {
             told.put("mode", String.valueOf(((Like) expression).escapeChar()));
         } else if (expression instanceof Alias) {
@@ -108,12 +114,12 @@ final class ExpressionTree {
         } else if (expression instanceof UnresolvedOrdinal) {
             told.put("type", "int");
             told.put("value", String.valueOf(((UnresolvedOrdinal) expression).ordinal()));
+        } else if (ScalaValues.name(expression).equals("UnresolvedPipeAggregateOrdinal")) {
+            told.put("value", String.valueOf(((scala.Product) expression).productElement(0)));
         } else if (expression instanceof Star) {
             Object given = ScalaValues.callOr(expression, "colNames", null);
             told.put("parts", given == null ? PlanWalk.starQualifier(expression) : ScalaValues.strings(given));
             starred(expression, told, level);
-            ParsedText.Span span = (ParsedText.Span) columns.get(expression);
-            told.put("span", span == null ? null : span.json());
         } else if (expression instanceof MultiAlias) {
             told.put("parts", ScalaValues.strings(((MultiAlias) expression).names()));
         } else if (expression instanceof UnresolvedWindowExpression) {
@@ -124,9 +130,10 @@ final class ExpressionTree {
             UnresolvedFunction function = (UnresolvedFunction) expression;
             told.put("parts", ScalaValues.strings(function.nameParts()));
             if (Measures.isMeasure(function)) {
-                ParsedText.Span span = parsed.originOf(expression);
-                told.put("span", span == null ? null : span.json());
                 told.put("mode", function.isDistinct() ? "DISTINCT" : "");
+            }
+            if (function.filter().isDefined()) {
+                told.put("value", String.valueOf(function.arguments().size()));
             }
         } else if (expression instanceof SubqueryExpression) {
             List plans = new ArrayList();
@@ -160,7 +167,7 @@ final class ExpressionTree {
         }
         List plans = new ArrayList();
         List names = new ArrayList();
-        List inputs = ScalaValues.list(plan.children());
+        List inputs = plan instanceof Union ? branches((Union) plan) : ScalaValues.list(plan.children());
         for (int i = 0; i < inputs.size(); i++) {
             plans.add(plan((LogicalPlan) inputs.get(i), level + 1));
         }
@@ -217,11 +224,30 @@ final class ExpressionTree {
             told.put("mode", natural + ScalaValues.name(type));
         } else if (plan instanceof Union && ((Union) plan).byName()) {
             told.put("mode", "ByName");
+        } else if (plan instanceof Pivot) {
+            told.put("value", String.valueOf(((Pivot) plan).pivotValues().size()));
+        } else if (plan instanceof Unpivot) {
+            names.add(((Unpivot) plan).variableColumnName());
+            names.addAll(ScalaValues.strings(((Unpivot) plan).valueColumnNames()));
+        } else if (plan instanceof MergeIntoTable) {
+            MergeIntoTable merge = (MergeIntoTable) plan;
+            told.put("value", merge.matchedActions().size() + " " + merge.notMatchedActions().size());
         }
         if (!names.isEmpty()) {
             told.put("parts", names);
         }
         return told;
+    }
+
+    /** What a union is of. One of many is nested as deep to Spark, always on its left side. */
+    private static List branches(Union union) {
+        List found = ScalaValues.list(union.children());
+        while (!union.byName() && found.get(0) instanceof Union && !((Union) found.get(0)).byName()) {
+            List all = new ArrayList(ScalaValues.list(((Union) found.get(0)).children()));
+            all.addAll(found.subList(1, found.size()));
+            found = all;
+        }
+        return found;
     }
 
     private static Map node(TreeNode node, List children, List plans) {
