@@ -333,7 +333,7 @@ class ScriptPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Script:
+class ScriptReading:
     """A script (BEGIN … END) as Spark's parser reads it."""
 
     parts: tuple[ScriptPart, ...]

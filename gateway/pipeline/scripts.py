@@ -24,8 +24,8 @@ from gateway.model.reading import (
     NotRead,
     Reading,
     RelationRole,
-    Script,
     ScriptPart,
+    ScriptReading,
     Span,
 )
 from gateway.model.reading_settings import VARIABLES_MARK
@@ -76,7 +76,7 @@ _ALONE = (
 
 async def is_script(text: str, judging: Judging) -> bool:
     """Whether a text is a script; only what has the word is asked about."""
-    return "begin" in text.lower() and isinstance(await judging.reader.read_script(text), Script)
+    return "begin" in text.lower() and isinstance(await judging.reader.read_script(text), ScriptReading)
 
 
 async def govern_script(text: str, context: SessionContext, judging: Judging) -> JudgingOutcome:
@@ -90,8 +90,8 @@ async def govern_script(text: str, context: SessionContext, judging: Judging) ->
     if len(script.parts) > MAX_PARTS or sum(part.span.end for part in script.parts) > MAX_BLANKS:
         return not_governable(Unsupported(f"a script has at most {MAX_PARTS} statements; run it in parts"))
     parts: list[_Part] = []
-    for told in script.parts:
-        part = _Part(text, told)
+    for piece in script.parts:
+        part = _Part(text, piece)
         answer = await judging.reader.read(part.judged)
         parts.append(replace(part, reading=answer) if isinstance(answer, Reading) else part)
     return await _Script(text, script, parts, context, judging).govern()
@@ -102,24 +102,24 @@ class _Part:
     """A part of a script, as the text that is judged."""
 
     script: str
-    told: ScriptPart
+    piece: ScriptPart
     reading: Reading | None = None
     """None of what the parser does not read; judging it says why."""
 
     @property
     def begins(self) -> int:
         """Where in the script, and in the text, it begins with what leads it."""
-        return self.told.span.start - (len(self.told.lead) - self.told.cut)
+        return self.piece.span.start - (len(self.piece.lead) - self.piece.cut)
 
     @property
     def judged(self) -> str:
-        span = self.told.span
+        span = self.piece.span
         before = re.sub(r"[^\n]", " ", self.script[: self.begins])
-        return f"{before}{self.told.lead}{self.script[span.start + self.told.cut : span.end]}"
+        return f"{before}{self.piece.lead}{self.script[span.start + self.piece.cut : span.end]}"
 
     @property
     def line(self) -> int:
-        return self.script.count("\n", 0, self.told.span.start) + 1
+        return self.script.count("\n", 0, self.piece.span.start) + 1
 
     @property
     def runs_text(self) -> bool:
@@ -147,20 +147,20 @@ class _JudgedPart:
     @property
     def written(self) -> str:
         """What stands in the script for it, as Spark gets that."""
-        told, text = self.part.told, self.outcome.text
+        piece, text = self.part.piece, self.outcome.text
         if self.part.runs_text:
             # In a script SET is of variables, and does not say so.
             return _SET_VARIABLE.sub("SET ", text.strip().removesuffix(";"))
-        kept = self.part.script[told.span.start : told.span.start + told.cut]
-        return f"{kept}{text[self.part.begins + len(told.lead) :]}"
+        kept = self.part.script[piece.span.start : piece.span.start + piece.cut]
+        return f"{kept}{text[self.part.begins + len(piece.lead) :]}"
 
     def list_changes(self) -> Iterator[tuple[int, int, int]]:
         """Yield what was replaced in the script, by places in it."""
-        told, texts = self.part.told, self.outcome.rewritten
-        if told.cut == 0 and len(texts) == 1 and texts[0].original == self.part.judged:
+        piece, texts = self.part.piece, self.outcome.rewritten
+        if piece.cut == 0 and len(texts) == 1 and texts[0].original == self.part.judged:
             yield from texts[0].changes
-        elif self.written != told.span.of(self.part.script):
-            yield told.span.start, told.span.end, len(self.written)
+        elif self.written != piece.span.of(self.part.script):
+            yield piece.span.start, piece.span.end, len(self.written)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class _Script:
     """One script under judgement."""
 
     text: str
-    script: Script
+    script: ScriptReading
     parts: Sequence[_Part]
     context: SessionContext
     judging: Judging
@@ -179,7 +179,7 @@ class _Script:
             return loops
         around = self._bind(frozenset().union(*loops.values()))
         for part in self.parts:
-            if not part.told.alone:  # RULE (script-part-alone)
+            if not part.piece.alone:  # RULE (script-part-alone)
                 named = self._write_known_names(around)
                 return (
                     part.explain_strange()
@@ -189,9 +189,9 @@ class _Script:
         needed: list[NeedsCatalog] = []
         found: list[_JudgedPart] = []
         for part in self.parts:
-            kind = part.told.kind
+            kind = part.piece.kind
             scope = TextScope(commands=kind == "statement", arguments=kind == "cursor", alone=True)
-            within = part.told.loops  # RULE (for-columns-variables)
+            within = part.piece.loops  # RULE (for-columns-variables)
             context, judging = self._within_loops(around, frozenset().union(*(loops[one] for one in within)))
             outcome = await judging.govern(part.judged, context, judging, scope)
             if isinstance(outcome, NeedsCatalog):
@@ -213,9 +213,9 @@ class _Script:
         """Return the script with the strings of variables in IDENTIFIER clauses, where they do not change;
         None where there are none."""
         written = self.text
-        for part in sorted(self.parts, key=lambda one: one.told.span.start, reverse=True):
-            reading, span = part.reading, part.told.span
-            if reading is not None and reading.identifiers and part.told.cut == 0:
+        for part in sorted(self.parts, key=lambda one: one.piece.span.start, reverse=True):
+            reading, span = part.reading, part.piece.span
+            if reading is not None and reading.identifiers and part.piece.cut == 0:
                 named = write_known_names(part.judged, reading, context)
                 if named is not None:
                     written = f"{written[: span.start]}{named[span.start :]}{written[span.end :]}"
@@ -231,7 +231,7 @@ class _Script:
         catalog = self.judging.snapshot.catalog
         names = Names(self.context, catalog.catalogs, catalog.sources, catalog.listed)
         for number, part in enumerate(self.parts):
-            if part.told.kind != "query":
+            if part.piece.kind != "query":
                 continue
             reading = part.reading
             tree = None if reading is None else reading.tree
@@ -304,11 +304,11 @@ class _Script:
             script is not None
             and not script.strange
             and script.skeleton == self.script.skeleton
-            and [one.kind for one in script.parts] == [part.told.kind for part in self.parts]
+            and [one.kind for one in script.parts] == [part.piece.kind for part in self.parts]
             and all(one.alone for one in script.parts)
             and all(
-                _is_all_of(one.written, told.span, written)
-                for one, told in zip(judged, script.parts, strict=True)
+                _is_all_of(one.written, piece.span, written)
+                for one, piece in zip(judged, script.parts, strict=True)
             )
         )
         if holds:
@@ -420,7 +420,7 @@ def _refuse_changes(judged: Sequence[_JudgedPart]) -> Refusal | None:
                     f"makes, changes or drops what the one in line {used.part.line} names: that cannot be "
                     "judged before the script runs; send it by itself"
                 )
-            if one.part.told.repeats:  # RULE (script-changes-once)
+            if one.part.piece.repeats:  # RULE (script-changes-once)
                 return one.part.refuse(
                     "makes, changes or drops a table, view, function or database in a loop or handler; send "
                     "it by itself"
@@ -429,8 +429,8 @@ def _refuse_changes(judged: Sequence[_JudgedPart]) -> Refusal | None:
 
 
 def _write(text: str, judged: Iterable[_JudgedPart]) -> str:
-    for one in sorted(judged, key=lambda one: one.part.told.span.start, reverse=True):
-        span = one.part.told.span
+    for one in sorted(judged, key=lambda one: one.part.piece.span.start, reverse=True):
+        span = one.part.piece.span
         # A text that is run may end in a comment.
         end = "\n" if one.part.runs_text else ""
         text = f"{text[: span.start]}{one.written}{end}{text[span.end :]}"

@@ -19,7 +19,7 @@ from gateway.model.reading import (
     Proof,
     Reading,
     ReadingAnswer,
-    Script,
+    ScriptReading,
     Splice,
     UnnamedColumn,
 )
@@ -42,7 +42,9 @@ from gateway.reader.splicing import apply_splices
 
 log = structlog.get_logger(__name__)
 
-Answer = TypeVar("Answer", Proof, ReadingAnswer, tuple[UnnamedColumn, ...] | NotRead, Script | NotRead | None)
+Answer = TypeVar(
+    "Answer", Proof, ReadingAnswer, tuple[UnnamedColumn, ...] | NotRead, ScriptReading | NotRead | None
+)
 
 _Kept = Reading | Proof | tuple[UnnamedColumn, ...]
 
@@ -211,11 +213,11 @@ class ReaderPool(Closing):
 
         return await self._once(key, ask)
 
-    async def read_script(self, text: str) -> Script | NotRead | None:
+    async def read_script(self, text: str) -> ScriptReading | NotRead | None:
         if refusal := refuse(text, self.limits):
             return refusal
 
-        async def ask() -> Script | NotRead | None:
+        async def ask() -> ScriptReading | NotRead | None:
             reply = await self._ask("script", {"text": text})
             return reply if isinstance(reply, NotRead) else script_of(reply)
 

@@ -31,8 +31,8 @@ from gateway.model.reading import (
     Relation,
     RelationForm,
     RelationRole,
-    Script,
     ScriptPart,
+    ScriptReading,
     Span,
     Splice,
     UnnamedColumn,
@@ -99,7 +99,7 @@ def column_names_of(reply: JsonReply) -> tuple[UnnamedColumn, ...]:
     return tuple(_column_name(told) for told in reply["names"])
 
 
-def script_of(reply: JsonReply) -> Script | NotRead | None:
+def script_of(reply: JsonReply) -> ScriptReading | NotRead | None:
     """Return what a script is made of; None of a text that is no script, or that the parser rejects."""
     if reply["kind"] == "rejected":
         return None
@@ -107,7 +107,7 @@ def script_of(reply: JsonReply) -> Script | NotRead | None:
         return not_read_of(reply)
     if not reply["script"]:
         return None
-    return Script(
+    return ScriptReading(
         parts=tuple(
             ScriptPart(
                 kind=part["kind"],

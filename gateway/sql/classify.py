@@ -218,7 +218,7 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     # What it is on 4.0.
     "ExecuteImmediateQuery": _IMMEDIATE,
     "UnresolvedExecuteImmediate": _IMMEDIATE,
-    "CompoundBody": "a script (BEGIN … END) is governed where a client sends it by itself",
+    "CompoundBody": "SQL scripts (BEGIN … END) are governed where a client sends them by themselves",
     "UnresolvedInsert": "a target in IDENTIFIER(…) is not known in advance",
     "CreateTableLikeCommand": "CREATE TABLE … LIKE is governed with Spark 4.2 and later",
     "InsertIntoDir": "INSERT OVERWRITE DIRECTORY writes to a path",

@@ -161,8 +161,8 @@ def _bodies(scope: CommandScope) -> tuple[FunctionBody, ...]:
 def body_refusal(body: FunctionBody, reading: Reading) -> Unsupported | None:
     """Say why a text of a function may not be kept, of what its classification leaves open."""
     parameters = body.kind in ("parameters", "returned")
+    # RULE (function-defaults-read)
     if parameters and any(one.role is not RelationRole.TARGET for one in reading.relations):
-        # RULE (function-defaults-read)
         return Unsupported("what a parameter is by default may read no table")
     commands = [one.node for one in reading.commands]
     if commands != (["CreateTable"] if parameters else []):

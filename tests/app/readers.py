@@ -10,7 +10,7 @@ from gateway.model.reading import (
     Proof,
     Reading,
     ReadingAnswer,
-    Script,
+    ScriptReading,
     Splice,
     UnnamedColumn,
 )
@@ -50,7 +50,7 @@ class ReaderThatCounts:
     ) -> tuple[UnnamedColumn, ...] | NotRead:
         return ()
 
-    async def read_script(self, text: str) -> Script | NotRead | None:
+    async def read_script(self, text: str) -> ScriptReading | NotRead | None:
         return None
 
     async def prove(

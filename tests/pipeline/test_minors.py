@@ -13,7 +13,7 @@ from gateway.model.reading import (
     Proof,
     Reading,
     ReadingAnswer,
-    Script,
+    ScriptReading,
     Splice,
     UnnamedColumn,
 )
@@ -46,7 +46,7 @@ class OlderReader:
     ) -> tuple[UnnamedColumn, ...] | NotRead:
         return await self._reader.column_names(text, expression=expression)
 
-    async def read_script(self, text: str) -> Script | NotRead | None:
+    async def read_script(self, text: str) -> ScriptReading | NotRead | None:
         return await self._reader.read_script(text)
 
     async def prove(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql.connect import functions as F  # noqa: N812  as everybody calls them
 
-from gateway.model.reading import Script, Span
+from gateway.model.reading import ScriptReading, Span
 from gateway.model.statement import Cleared, Refused, SetVariables
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import World
@@ -268,7 +268,7 @@ class _Otherwise:
 
     async def read_script(self, text: str) -> Any:
         found = await self._reader.read_script(text)
-        assert isinstance(found, Script)
+        assert isinstance(found, ScriptReading)
         changed = self._changes.pop(0) if len(self._changes) > 1 else self._changes[0]
         parts = tuple(replace(part, **changed.get("part", {})) for part in found.parts)
         return replace(found, parts=parts, **{k: v for k, v in changed.items() if k != "part"})

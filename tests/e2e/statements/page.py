@@ -66,8 +66,9 @@ definer's access would lend something. A function that was made past the gateway
 vouches for what it reads.
 
 Spark keeps the body of a function in each session that has called it, with or without a gateway: there the
-old one runs after `CREATE OR REPLACE FUNCTION`, and after dropping and creating it, too. For all open sessions
-to have another body at once, in a mask above all, give the function another name.
+old one runs after `CREATE OR REPLACE FUNCTION`, and after dropping and creating it, too. Where either body
+reads tables, such a call is refused; a new session has the new one. For all open sessions to have another
+body at once, in a mask above all, give the function another name.
 
 Functions of classes and jars are code, and are refused.
 """
