@@ -373,7 +373,7 @@ class Resolver(Generic[V]):
             if isinstance(item, Star):
                 tiers = self.tiers(item, scope.over(below))
                 if item.replaced:
-                    shown = self._replaced(item, below, here)
+                    shown = self._replace_in_star(item, below, here)
                 else:
                     shown = [one for tier in tiers for one in star_columns(item, tier)]
                 self.step(len(shown))
@@ -408,7 +408,7 @@ class Resolver(Generic[V]):
                 uncounted |= isinstance(item, NamedCall) and self.many(item)
         return RelationColumns(tuple(columns), is_open, uncounted=uncounted)
 
-    def _replaced(
+    def _replace_in_star(
         self, star: Star, below: RelationColumns[V], scope: NameScope[V]
     ) -> list[RelationColumn[V]]:
         """Return what a star shows that has other columns in the places of some."""

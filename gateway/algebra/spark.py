@@ -136,7 +136,7 @@ def _column(node: ExpressionNode) -> Expression:
     return NamedColumn(node.parts, span=node.span)
 
 
-def _sorted(node: ExpressionNode) -> Expression:
+def _lower_sort_key(node: ExpressionNode) -> Expression:
     """What a row is sorted by, with the order in its place."""
     return replace(lower_expression(node.children[0]), span=node.span)
 
@@ -252,7 +252,7 @@ _EXPRESSIONS: Final[Mapping[str, Callable[[ExpressionNode], Expression]]] = {
     "Literal": _literal,
     "PipeExpression": _within,
     "ScalarSubquery": _query(QueryKind.SCALAR),
-    "SortOrder": _sorted,
+    "SortOrder": _lower_sort_key,
     "UnresolvedAlias": _within,
     "UnresolvedAttribute": _column,
     "UnresolvedFunction": _call,

@@ -297,7 +297,7 @@ class UsageDomain:
 
     # What relations do with their inputs.
 
-    def _nothing(self, relation: RelationNode, inputs: _Inputs, scope: _Scope) -> _Inputs:
+    def _pass_on(self, relation: RelationNode, inputs: _Inputs, scope: _Scope) -> _Inputs:
         return inputs
 
     def _filter(self, relation: Filter, inputs: _Inputs, scope: _Scope) -> _Inputs:
@@ -307,7 +307,7 @@ class UsageDomain:
         self._of_shown(relation.conditions, relation.input, inputs[0], scope)
         if relation.clause is ConditionClause.QUALIFY:  # RULE (qualify-window-columns)
             windows = [one for made in relation.conditions for one in _windows(made)]
-            below = self._made_of(relation.input, scope)
+            below = self._find_made_of(relation.input, scope)
             self._compute(windows, scope.over(below, inputs[0]))
         return inputs
 
@@ -394,7 +394,7 @@ class UsageDomain:
     ) -> None:
         """Note what conditions and sort keys above a select list are on: what it shows, and what that is made
         of. A name by itself is what is shown; one within an expression may be either."""
-        below = self._made_of(relation, scope)
+        below = self._find_made_of(relation, scope)
         # RULE (having-output-first)
         known = replace(below, columns=tuple([one for one in below.columns if not one.value.guessed]))
         for one in expressions:
@@ -403,7 +403,7 @@ class UsageDomain:
             if not isinstance(one, NamedColumn):  # RULE (either-within-expression)
                 self._compute((one,), scope.over(known, shown, below))
 
-    def _made_of(self, relation: RelationNode, scope: _Scope) -> _Columns:
+    def _find_made_of(self, relation: RelationNode, scope: _Scope) -> _Columns:
         """Return the columns that a select list is made of."""
         while isinstance(relation, Pass) or (
             isinstance(relation, Filter) and relation.clause is not ConditionClause.WHERE
@@ -426,7 +426,7 @@ class UsageDomain:
                         self.compute_with(below.columns)
                     self._of_shown((key,), relation.input, below, scope)
             case Passing.HINT:
-                here = scope.over(below, self._made_of(relation.input, scope))
+                here = scope.over(below, self._find_made_of(relation.input, scope))
                 parts = [one for hint in relation.expressions for one in parts_of(hint)]
                 named = [one for one in parts if isinstance(one, NamedColumn)]
                 self._seen |= {id(one) for one in named}
@@ -486,7 +486,7 @@ class UsageDomain:
 _NOTHING = (ChangedColumns, DroppedColumns, OneRow, Projection, RenamedColumns, SubqueryAlias, WithColumns)
 UsageDecisions = Mapping[type, Callable[..., _Inputs]]
 DECISIONS: Final[UsageDecisions] = {
-    **dict.fromkeys(_NOTHING, UsageDomain._nothing),
+    **dict.fromkeys(_NOTHING, UsageDomain._pass_on),
     Aggregate: UsageDomain._group,
     ColumnAliases: UsageDomain._alias_columns,
     Filter: UsageDomain._filter,

@@ -26,7 +26,7 @@ from gateway.files.listening import Listening
 from gateway.files.promotion import Connect, Promoter
 from gateway.files.refreshing import Refreshing
 from gateway.files.tables import is_at
-from gateway.files.taken import ChangingCatalog
+from gateway.files.taken import ChangingCatalog, TakenPlaces
 from gateway.files.walking import Walking
 from gateway.model.catalog import Table, TableName
 from gateway.model.decision import Decision
@@ -151,6 +151,17 @@ def make_promotion(
         record=record,
         reserved=partial(list_reserved_urls, list_fixed_urls(settings), metalakes),
     )
+
+
+def make_places(
+    settings: Settings,
+    queries: Queries,
+    catalog: ChangingCatalog,
+    metalakes: Callable[[], Iterable[MetalakeState]] = tuple,
+) -> TakenPlaces:
+    """Return who says whose tables the files at a path are. Raises Faults."""
+    reserved = partial(list_reserved_urls, list_fixed_urls(settings), metalakes)
+    return TakenPlaces(queries.query, refusal=BackendError, catalog=catalog, reserved=reserved)
 
 
 def list_reserved_urls(fixed: Iterable[str], metalakes: Callable[[], Iterable[MetalakeState]]) -> list[str]:

@@ -28,7 +28,7 @@ from gateway.app.explaining import (
     minor_of_spark,
     own_extensions,
 )
-from gateway.app.files import dataset_owners, make_listening, make_promotion, make_refreshing
+from gateway.app.files import dataset_owners, make_listening, make_places, make_promotion, make_refreshing
 from gateway.app.gateway_requests import GatewayRequests
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower
@@ -265,6 +265,7 @@ class Gateway:
             first_context=first_context(settings),
             secrets=catalogs.secrets(),
             session_catalogs=catalogs.list_session_catalogs,
+            places=make_places(settings, queries, catalog, metalakes.states),
             promotion=make_promotion(
                 settings,
                 queries,

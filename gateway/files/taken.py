@@ -123,6 +123,27 @@ class TakenPlaces:
                     return found
         return None
 
+    async def tables_at(self, url: str) -> tuple[TableName, ...] | str:
+        """Return the tables of Spark's session catalog that have files at a URL, in it or around it, or why
+        that is not known. Raises BackendUnavailable."""
+        try:
+            own = await asyncio.to_thread(places, url)
+            databases = await self._databases()
+            found: dict[TableName, None] = {}
+            for some in _parts(databases, _AT_ONCE):
+                for tables in await answers(*map(self._tables_in, some)):
+                    found.update(dict.fromkeys(await asyncio.to_thread(_every, own, tables)))
+            reserved = [Taken(url=url) for url in self._reserved()]
+            if await asyncio.to_thread(_first, own, reserved) is not None:  # RULE (path-of-reserved-place)
+                return (
+                    "it leads to files of the gateway, or of a catalog whose tables are read by their names"
+                )
+        except LocationNotReported as error:
+            return f"Spark does not say where the files of {error} are"
+        except ValueError as error:
+            return str(error)
+        return tuple(found)
+
     async def _databases(self) -> Sequence[str]:
         rows = await self._rows(f"SHOW DATABASES IN `{SESSION_CATALOG}`", "its databases")
         return [unquote(str(row[0])) for row in rows or ()]
@@ -159,6 +180,16 @@ class TakenPlaces:
             found += await self._look_up(database, [name for name in asked if name.lower() not in known])
             self._kept[database] = _Kept(began if kept is None else kept.since, changes, known)
         return [*found, *(place for places in known.values() for place in places)]
+
+    async def _tables_in(self, database: str) -> Sequence[Taken]:
+        """Return the places of a database's tables, as they were within 30 seconds: to ask for each statement
+        that names a path would take too long where there are many."""
+        kept = self._kept.get(database)
+        fresh = kept is not None and self._clock() - kept.since < MAX_AGE_S
+        # RULE (places-of-now)
+        if kept is not None and fresh and kept.changes == self._catalog.changes(SESSION_CATALOG, database):
+            return [place for places in kept.places.values() for place in places]
+        return [one for one in await self._in_database(database) if one.table is not None]
 
     async def _find_locations(
         self, database: str, dotted: str, names: Sequence[str] | None
@@ -221,6 +252,18 @@ def _first(own: frozenset[Place], taken: Iterable[Taken]) -> Taken | None:
         if overlaps(own, others):
             return one
     return None
+
+
+def _every(own: frozenset[Place], taken: Iterable[Taken]) -> list[TableName]:
+    found = []
+    for one in taken:
+        try:
+            others = places(one.url)
+        except ValueError:
+            raise LocationNotReported(str(one.table)) from None
+        if one.table is not None and overlaps(own, others):
+            found.append(one.table.fold())
+    return found
 
 
 def _parts(names: Sequence[str], size: int) -> Iterable[Sequence[str]]:

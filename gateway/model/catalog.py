@@ -233,6 +233,9 @@ class CatalogSnapshot:
     """Databases (lower case) of Spark's session catalog that hold tables made of files, and no others."""
     listed: ListedCatalogs = NONE_LISTED
     """Catalogs that come and go while the gateway runs; those that are refused are not in `catalogs`."""
+    places: Mapping[str, tuple[TableName, ...] | str] | None = None
+    """URLs that were looked up, each with the tables that have files there, or why that is not known. None:
+    nobody looks, as where statements are judged and not run."""
 
     def table(self, name: TableName) -> Table | None:
         return self.tables.get(name.fold())

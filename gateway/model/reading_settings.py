@@ -41,8 +41,9 @@ PARSER_SETTINGS: Mapping[str, str] = {
 SESSION_SETTINGS: Mapping[str, str] = {
     # `${x}` would be replaced before parsing: the text that Spark runs would not be the text that was proved.
     "spark.sql.variable.substitute": "false",
-    # Files would be read by their path, past every name that policies speak about.
-    "spark.sql.runSQLOnFiles": "false",
+    # Spark takes a name of two parts for files where it finds no table. What is judged as a table is sent
+    # with three, and what is judged as files has a format and a full path.
+    "spark.sql.runSQLOnFiles": "true",
     # A name of two parts would mean a temporary view; we take it for a table.
     "spark.sql.legacy.allowTempViewCreationWithMultipleNameparts": "false",
     # In the text of a view a name would mean a variable of whoever reads it.

@@ -488,6 +488,8 @@ class NeedsCatalog:
     """Whether that is what the statement is for."""
     anew: bool = False
     """Whether it is known already how they look, and has to be known of this moment."""
+    urls: tuple[str, ...] = ()
+    """Places of files, of which it has to be known whose tables they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from gateway.sql import guard
 from gateway.sql.evaluate import Evaluation, list_hidden_columns
 from gateway.sql.identity import IsIdentity, identity_splices
 from gateway.sql.required import Unsupported
+from gateway.sql.sketches import sketch_scan
 
 
 def guard_scans(
@@ -54,6 +55,11 @@ def guard_scans(
                 )
             )
             continue
+        if prepared.required.sketches and guard.has_obligations(table, view):
+            sketched = sketch_scan(relation, table, view)
+            if sketched is not None:
+                guarded.append(sketched)
+                continue
         body = (
             bodies.get(folded) if relation.span is None else narrowed.get(relation.span, bodies.get(folded))
         )

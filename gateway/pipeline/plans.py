@@ -24,6 +24,7 @@ from gateway.pipeline.judging import (
     to_promote,
 )
 from gateway.pipeline.pace import in_turn
+from gateway.pipeline.places import authorize_places
 from gateway.pipeline.plan_outcomes import PlanOutcome, RewrittenPlan
 from gateway.pipeline.plan_scripts import govern_command_script
 from gateway.pipeline.plan_texts import PlanTexts, misread_plan, prepare_texts, usage_of_plan, words_of
@@ -159,6 +160,10 @@ class _Plan:
         tables += [name for p in texts.all for name in to_promote(p.required)]
         if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.list_unknown(tables)))):
             return list_unknown_tables(unknown, [p.required for p in texts.all])
+        wanted = (*facts.required, *(one for p in texts.all for one in p.required.privileges))
+        placed = authorize_places(wanted, evaluation, judging)
+        if placed is not None:
+            return placed
         return all(known)  # RULE (plan-unknown-is-absent)
 
     def _see(

@@ -114,14 +114,20 @@ def deny_create_statement(
 
 
 def refuse_unguarded_access(
-    reading: Reading, required: Required, with_obligations: Sequence[TableName], judging: Judging
+    reading: Reading,
+    required: Required,
+    with_obligations: Sequence[TableName],
+    explained: Sequence[TableName],
+    judging: Judging,
 ) -> Denied | None:
-    """Deny what would tell of guarded relations past their guard: plans, metadata."""
+    """Deny what would tell of guarded relations past their guard: plans, metadata. `explained`: those whose
+    guards a plan would have in it."""
+    user = judging.principal.user
+    if required.explains and explained:  # RULE (guarded-plan-closed)
+        return plan_shown(explained[0], user)
     if not with_obligations:
         return None
-    name, user = with_obligations[0], judging.principal.user
-    if required.explains:  # RULE (guarded-plan-closed)
-        return plan_shown(name, user)
+    name = with_obligations[0]
     if any(names_metadata(column.parts) for column in reading.columns):  # RULE (guarded-metadata)
         return metadata_shown(name, user)
     return None

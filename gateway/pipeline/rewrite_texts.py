@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gateway.model.catalog import TableName
+from gateway.model.catalog import TableKind, TableName
 from gateway.model.reading import FunctionRef, RelationRole, Span, Splice
 from gateway.model.statement import Definition, Findings, NeedsCatalog, ResetSettings, ScanRecord
 from gateway.model.table_formats import BRANCHED
@@ -44,7 +44,12 @@ from gateway.pipeline.kept import (
 )
 from gateway.pipeline.metrics import NONE as NO_METRICS
 from gateway.pipeline.metrics import WrittenOut, metric_definition, write_out
-from gateway.pipeline.policies import deny_create_statement, deny_show_only, refuse_unguarded_access
+from gateway.pipeline.policies import (
+    Policies,
+    deny_create_statement,
+    deny_show_only,
+    refuse_unguarded_access,
+)
 from gateway.pipeline.seeing import (
     ColumnAccess,
     Prepared,
@@ -58,9 +63,12 @@ from gateway.sql import guard
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.evaluate import Evaluation
 from gateway.sql.function_calls import pin_functions
+from gateway.sql.functions import FILE_FUNCTIONS, builtin_name
 from gateway.sql.identity import IsIdentity
 from gateway.sql.required import Required, Unsupported
+from gateway.sql.restricting import find_restricted_table, restrict_rows
 from gateway.sql.spark_errors import build_unknown_function_refusal
+from gateway.sql.storage import is_note, refuse_property
 
 
 async def rewrite_and_prove(
@@ -109,6 +117,8 @@ class _TextGuards:
     records: tuple[ScanRecord, ...]
     with_obligations: tuple[TableName, ...]
     """The tables that are guarded and exist."""
+    sketched: frozenset[TableName] = frozenset()
+    """Those of them whose masks and filters are left out: their plan is shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +159,7 @@ class _Text:
             return access_denied(denied, evaluation)
         if (absent := evaluation.find_missing_table(prepared.required) or self._never_there()) is not None:
             return build_not_found_refusal(absent, prepared.names.context, prepared)
-        unfounded = self._explain_not_metadata()
+        unfounded = self._explain_not_metadata() or self._refuse_properties()
         return None if unfounded is None else not_governable(unfounded)
 
     async def find_sources(self) -> ReadSources | NotRewritten:
@@ -215,6 +225,7 @@ class _Text:
             with_obligations=tuple(
                 scan.table.name for scan in scans if scan.has_obligations and judging.exists(scan.table)
             ),
+            sketched=frozenset(scan.table.name for scan in scans if scan.sketched),
         )
 
     def refuse_disclosure(self, guards: _TextGuards) -> NotRewritten | None:
@@ -226,12 +237,24 @@ class _Text:
         of_now = list_tables_read_by_columns([self.seen], bodies) if required.explains else self.seen.versions
         if old := to_describe_anew(required, evaluation, of_now, judging.snapshot):
             return NeedsCatalog(old, promotes=False, anew=True)
-        unexplained = _list_unexplained_views(required, bodies)
+        told = next((f for f in reading.functions if builtin_name(f.parts) in FILE_FUNCTIONS), None)
+        if told is not None and not self._reads_plain_tables(guards):  # RULE (guarded-file-functions)
+            return not_governable(
+                Unsupported(
+                    f"the function `{'.'.join(told.parts)}` is refused over views and over tables with row "
+                    "filters, masks or hidden columns: it shows where their rows are stored"
+                )
+            )
+        if find_restricted_table(required, reading, evaluation) is not None:
+            required = replace(required, read=())
+        unexplained = [*_list_unexplained_views(required, bodies)]
+        guarded = guards.with_obligations
+        explained = [name for name in guarded if name not in guards.sketched] + unexplained
         undisclosed = list_undisclosed(bodies)
         denied = (
             evaluation.deny_commands(required, undisclosed)  # RULE (command-past-guard)
             or deny_create_statement(required, evaluation, undisclosed)
-            or refuse_unguarded_access(reading, required, [*guards.with_obligations, *unexplained], judging)
+            or refuse_unguarded_access(reading, required, [*guarded, *unexplained], explained, judging)
             # RULE (kept-view-show-only)
             or deny_show_only(records if keeps(reading) or required.shares else (), bodies.values(), judging)
         )
@@ -268,7 +291,10 @@ class _Text:
         columns = (
             one for one in (*guarded[0], *called) if one.kind == "guard" or not metrics.contains(one.span)
         )
-        splices: tuple[Splice, ...] = (*columns, *metrics.splices, *inner, *pinned[0], *bound)
+        rows = self._restrict_rows(guards.sources.policies)
+        if isinstance(rows, Unsupported):
+            return not_governable(rows)
+        splices: tuple[Splice, ...] = (*columns, *metrics.splices, *inner, *pinned[0], *bound, *rows)
         # RULE (reset-names-settings)
         if any(isinstance(effect, ResetSettings) for effect in required.effects):
             splices = (guard.reset_nothing(prepared.text),)
@@ -299,6 +325,20 @@ class _Text:
         target, user = required.pins[0].table, self.judging.principal.identity
         return guard.define_view(prepared.text, prepared.reading, target, splices, user, required.metrics)
 
+    def _restrict_rows(self, policies: Policies) -> tuple[Splice, ...] | Unsupported:
+        """Return what keeps an UPDATE or DELETE from rows that the principal does not see."""
+        name = find_restricted_table(self.prepared.required, self.prepared.reading, self.evaluation)
+        view = policies.views[name.fold()] if name is not None else None
+        if view is None or view.row_filter is None:
+            return ()
+        rows = restrict_rows(self.prepared.text, view.row_filter.expression, bare=self.judging.bare_builtins)
+        return rows if isinstance(rows, Unsupported) else (rows,)  # RULE (restricted-rows)
+
+    def _reads_plain_tables(self, guards: _TextGuards) -> bool:
+        """Whether it reads nothing but tables of which all may be seen, and files by their path."""
+        tables = (scan.query is None and scan.table.kind is TableKind.TABLE for scan in guards.scans)
+        return all(tables) and not (self._temporary_views() or self.prepared.metadata)
+
     def _temporary_views(self) -> frozenset[tuple[str, ...]]:
         # INVARIANT (conservation): asked of the session, and not inferred from what is left over. A scan that
         # was lost on the way is no temporary view, and the proof does not allow it.
@@ -318,6 +358,7 @@ class _Text:
             {guard.list_name_parts(scan.table) for scan in guards.scans}
             | guards.sources.policies.relations
             | {one.parts for _, one in self.prepared.metadata}
+            | {relation.parts for relation, _ in self.prepared.files}
             | {parts for body in bodies for parts in body.allowed}
         )
 
@@ -454,6 +495,15 @@ class _Text:
         if not (keeps(prepared.reading) or prepared.required.shares):
             return None
         return next((name for _, name in prepared.scans if self.evaluation.catalog.table(name) is None), None)
+
+    def _refuse_properties(self) -> Unsupported | None:
+        """Refuse properties that the format of their table may read."""
+        for name, key in self.prepared.required.properties:
+            table = self.evaluation.catalog.table(name)
+            plain = table is not None and table.kind is TableKind.TABLE
+            if not is_note(key, table.provider if table is not None and plain else None):
+                return Unsupported(refuse_property(key))  # RULE (altered-properties)
+        return None
 
     def _explain_not_metadata(self) -> Unsupported | None:
         """Say why a name is not that of a table's metadata: its format has none of that name, or a namespace

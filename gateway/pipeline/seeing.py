@@ -29,8 +29,10 @@ from gateway.sql.delta_commands import is_changes
 from gateway.sql.evaluate import Denied, Evaluation, ScannedRelation, obligations_of
 from gateway.sql.leakproof import OuterConditions
 from gateway.sql.names import MetadataTable, Names
+from gateway.sql.paths import FilesByPath
 from gateway.sql.pipes import PIPE
 from gateway.sql.required import Privilege, Required
+from gateway.sql.restricting import find_restricted_table
 from gateway.sql.spark_errors import build_table_not_found_refusal
 
 
@@ -87,6 +89,8 @@ class Prepared:
     scans: tuple[ScannedRelation, ...]
     metadata: tuple[tuple[Relation, MetadataTable], ...]
     rights: Rights
+    files: tuple[tuple[Relation, FilesByPath], ...] = ()
+    """What it reads by a path."""
 
     @property
     def tables(self) -> tuple[TableName, ...]:
@@ -318,7 +322,9 @@ def authorize_columns(
     prepared: Prepared, usage: Usage | Silent, accessing: Accessing
 ) -> ColumnAccess | Denied:
     """Decide on the columns that a text uses; what is missing is left with the evaluations."""
-    return authorize_tables(names_of(prepared.scans), usage, accessing, in_view=prepared.place.depth > 0)
+    changed = find_restricted_table(prepared.required, prepared.reading, accessing.evaluation)
+    names = (*names_of(prepared.scans), *(() if changed is None else (changed,)))
+    return authorize_tables(names, usage, accessing, in_view=prepared.place.depth > 0)
 
 
 def authorize_tables(

@@ -28,6 +28,7 @@ from gateway.pipeline.judging import (
     to_promote,
 )
 from gateway.pipeline.kept import keeps
+from gateway.pipeline.places import authorize_places
 from gateway.pipeline.rewrite_texts import rewrite_and_prove
 from gateway.pipeline.rights import Accessing, own_rights
 from gateway.pipeline.seeing import (
@@ -50,6 +51,7 @@ from gateway.sql.evaluate import (
     metadata_privileges,
     scans_of,
 )
+from gateway.sql.file_scans import files_of, files_privileges
 from gateway.sql.function_calls import execute_on, find_short_function
 from gateway.sql.function_commands import body_refusal
 from gateway.sql.names import Names
@@ -80,6 +82,9 @@ async def _govern(prepared: Prepared, judging: Judging) -> JudgingOutcome:
     named = (*prepared.tables, *to_promote(prepared.required))
     if unknown := tuple(dict.fromkeys((*evaluation.unsure, *judging.list_unknown(named)))):
         return list_unknown_tables(unknown, [prepared.required])
+    placed = authorize_places(prepared.required.privileges, evaluation, judging)
+    if placed is not None:
+        return placed
     usage = usage_of(prepared, evaluation)
     evaluation.context = replace(
         evaluation.context,
@@ -189,9 +194,12 @@ async def _bodies_read(prepared: Prepared, judging: Judging) -> Prepared | Refus
             return refuse_unread(reading)
         refusal = body_refusal(body, reading)
         required = classify(reading, prepared.names)
-        for one in (refusal, required):
+        functions = function_privileges(reading.functions, prepared.names)
+        for one in (refusal, required, functions):
             if isinstance(one, Unsupported):
                 return one
+        if functions:  # RULE (function-body-code)
+            return Unsupported("the body of a SQL function may call nothing that wants a privilege")
         reads = any(one.role is RelationRole.SCAN for one in reading.relations)
         bodies.append(replace(body, reads=reads))
     return replace(prepared, required=replace(prepared.required, bodies=tuple(bodies)))
@@ -203,10 +211,19 @@ def _classify(
     bound = replace(context, temp_views=context.temp_views | place.aliases) if place.aliases else context
     known = judging.snapshot.catalog
     names = Names(bound, known.catalogs, known.sources, known.listed)
-    required = classify(reading, names, parameters=place.arguments, procedures=judging.rules.procedures)
+    own = place.depth == 0 and not place.expression  # RULE (file-functions-own-text)
+    required = classify(
+        reading,
+        names,
+        parameters=place.arguments,
+        procedures=judging.rules.procedures,
+        files=own,
+    )
     if isinstance(required, Unsupported):
         return required
-    if reading.commands and not place.commands:  # RULE (nested-commands)
+    # A program that TRANSFORM starts stands in a query.
+    commands = [one for one in reading.commands if place.depth or one.node != "ScriptTransformation"]
+    if commands and not place.commands:  # RULE (nested-commands)
         where = "the text of a view" if place.depth else "SQL within a plan"
         return Unsupported(f"{where} is not a query")
     scans = scans_of(reading, names, text)
@@ -220,6 +237,11 @@ def _classify(
     metadata = metadata_of(reading, names)
     if metadata and (place.depth or place.expression or keeps(reading) or required.shares):
         return Unsupported("views, cached results and expressions cannot read a table's metadata")
+    files = files_of(reading, names)
+    if isinstance(files, Unsupported):
+        return files
+    if files and (place.depth or place.expression or required.shares):  # RULE (view-over-path)
+        return Unsupported("persistent views and expressions cannot read files by their path")
     changes = changes_privileges(reading, names)
     if isinstance(changes, Unsupported):
         return changes
@@ -234,11 +256,14 @@ def _classify(
         place=place,
         reading=reading,
         names=names,
-        required=join((required, metadata_privileges(one for _, one in metadata), changes)),
+        required=join(
+            (required, metadata_privileges(one for _, one in metadata), files_privileges(files), changes)
+        ),
         functions=functions,
         short_functions=_list_short_functions(reading, names) if short else (),
         scans=scans,
         metadata=metadata,
+        files=files,
         rights=place.rights or own_rights(judging.principal),
     )
 

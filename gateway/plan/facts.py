@@ -19,6 +19,7 @@ from gateway.plan.scope import NamePin, PlanRequired
 from gateway.plan.walk_sources import explain_unknown_format
 from gateway.sql.classify import function_refusal
 from gateway.sql.evaluate import function_privileges
+from gateway.sql.function_calls import code_privileges
 from gateway.sql.functions import (
     ALLOWED_FUNCTIONS,
     ALLOWED_TABLE_FUNCTIONS,
@@ -152,6 +153,9 @@ def _functions(
         registry = _BUILTIN_TABLE_FUNCTIONS if table_valued else _BUILTIN
         builtin = len(parts) == 1 and parts[0].lower() in registry and is_of(parts[0].lower(), minor)
         reference = (FunctionRef(parts=parts, table_valued=table_valued, builtin=builtin),)
+        if builtin and (code := code_privileges(reference[0])):
+            required.update(dict.fromkeys(code))
+            continue
         refusal = function_refusal(reference, names)  # RULE (plan-function-names)
         if refusal is not None:
             return refusal

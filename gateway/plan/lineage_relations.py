@@ -213,7 +213,7 @@ def _unpivot(at: RelationPlace, message: pb.Unpivot) -> LineageColumns:
         named = at.domain.resolver.list_columns(at.relation.expressions[count:], below, at.scope).columns
     else:
         kept = {id(one.value) for one in ids.columns}
-        named = tuple([one for one in _shown(below) if id(one.value) not in kept])
+        named = tuple([one for one in _list_shown(below) if id(one.value) not in kept])
     value = merge_values(one.value for one in named)
     made = (
         RelationColumn(message.variable_column_name.lower(), NO_SOURCES),
@@ -305,7 +305,7 @@ def _read(at: RelationPlace, message: pb.Read) -> LineageColumns | None:
     return _of_stored(at.domain.read_files(message.data_source))
 
 
-def _kept(at: RelationPlace, message: pb.CachedRemoteRelation) -> LineageColumns:
+def _read_kept(at: RelationPlace, message: pb.CachedRemoteRelation) -> LineageColumns:
     return _of_stored(at.domain.read_kept(message.relation_id))
 
 
@@ -376,13 +376,13 @@ def _table_code(at: RelationPlace, message: pb.CommonInlineUserDefinedTableFunct
 # What they share.
 
 
-def _shown(columns: LineageColumns) -> list[LineageColumn]:
+def _list_shown(columns: LineageColumns) -> list[LineageColumn]:
     return [one for one in columns.columns if one.bare]
 
 
 def _whole(inputs: _Inputs) -> Value:
     """Return all columns as one value."""
-    return merge_values((one.value for side in inputs for one in _shown(side)), TRANSFORMED)
+    return merge_values((one.value for side in inputs for one in _list_shown(side)), TRANSFORMED)
 
 
 def _find(domain: MessageDomain, name: str, below: LineageColumns) -> LineageColumn:
@@ -396,7 +396,7 @@ def _find(domain: MessageDomain, name: str, below: LineageColumns) -> LineageCol
 def _choose(at: RelationPlace, names: Sequence[str]) -> list[LineageColumn]:
     """Return the columns of names, or all of them without any."""
     at.domain.seen |= {id(part) for one in at.relation.expressions for part in parts_of(one)}
-    return [_find(at.domain, name, at.inputs[0]) for name in names[:]] if names else _shown(at.inputs[0])
+    return [_find(at.domain, name, at.inputs[0]) for name in names[:]] if names else _list_shown(at.inputs[0])
 
 
 def _sum(
@@ -407,7 +407,7 @@ def _sum(
 
 
 def _change(below: LineageColumns, changed: Mapping[int, Value]) -> LineageColumns:
-    columns = [one._replace(value=changed.get(id(one), one.value)) for one in _shown(below)]
+    columns = [one._replace(value=changed.get(id(one), one.value)) for one in _list_shown(below)]
     return with_rows(RelationColumns(tuple(columns)), rows_of(below))
 
 
@@ -491,7 +491,7 @@ COMPLETING: Final = cast(
     {
         pb.Aggregate: _pivot,
         pb.ApplyInPandasWithState: _stateful,
-        pb.CachedRemoteRelation: _kept,
+        pb.CachedRemoteRelation: _read_kept,
         pb.CoGroupMap: _two_groups,
         pb.CommonInlineUserDefinedTableFunction: _table_code,
         pb.GroupMap: _group_map,

@@ -58,7 +58,7 @@ _ACTIONS: Final = {
 }
 """Actions of MERGE, as Spark's parser calls them."""
 
-Texts = Iterable[tuple[LineageText | None, frozenset[str]]]
+ReadTexts = Iterable[tuple[LineageText | None, frozenset[str]]]
 """SQL within a plan, None where Spark's parser does not read it; and the names in it that stand for relations
 of the plan."""
 
@@ -102,8 +102,8 @@ class PlanLineageWalk:
     def __init__(
         self,
         reading: PlanReading,
-        statements: Texts,
-        expressions: Texts,
+        statements: ReadTexts,
+        expressions: ReadTexts,
         names: Names,
         kept: Mapping[str, StatementLineage],
         extraction: Extraction,
@@ -261,8 +261,8 @@ class PlanLineageWalk:
         """Return rows that are written in the place of those of a table for which a condition holds."""
 
         def followed() -> RelationRows:
-            on = OpaqueExpression((self.lowering.expressions.lower(condition),))
-            return trace_replace_where(self.domain, self._place_target(table), on, rows, NameScope())
+            on = self.lowering.expressions.lower(condition)
+            return trace_replace_where(self.domain, self._place_target(table), (on,), rows, NameScope())
 
         return self.follow(followed)
 

@@ -274,7 +274,7 @@ class PlanLowering:
             items += self._lower_alias(one)
         return WithColumns(inputs[0], tuple(items))
 
-    def _renamed(self, message: pb.WithColumnsRenamed, inputs: Sequence[RelationNode]) -> RelationNode:
+    def _rename(self, message: pb.WithColumnsRenamed, inputs: Sequence[RelationNode]) -> RelationNode:
         names = [(one.col_name, one.new_col_name) for one in message.renames]
         names += sorted(message.rename_columns_map.items())
         self.notes.made.update(name.lower() for pair in names for name in pair)
@@ -288,7 +288,7 @@ class PlanLowering:
             return self._unknown(message, inputs)
         return DroppedColumns(inputs[0], tuple(message.column_names), known)
 
-    def _changed(self, message: pb.NAFill | pb.NAReplace, inputs: Sequence[RelationNode]) -> RelationNode:
+    def _change(self, message: pb.NAFill | pb.NAReplace, inputs: Sequence[RelationNode]) -> RelationNode:
         changed = tuple(map(self.expressions.name, message.cols)) or (Star(),)
         self.notes.unnamed = True
         return ChangedColumns(inputs[0], changed)
@@ -487,7 +487,7 @@ def _relations_in(case: str) -> list[str]:
 RELATIONS: Mapping[str, Callable[[PlanLowering, Never, Sequence[RelationNode]], RelationNode]] = {
     **dict.fromkeys(("describe", "approx_quantile", "freq_items"), PlanLowering._statistics),
     **dict.fromkeys(("crosstab", "cov", "corr"), PlanLowering._of_two),
-    **dict.fromkeys(("fill_na", "replace"), PlanLowering._changed),
+    **dict.fromkeys(("fill_na", "replace"), PlanLowering._change),
     **dict.fromkeys(("limit", "offset"), PlanLowering._limit),
     **dict.fromkeys(("map_partitions", "parse"), PlanLowering._code),
     **dict.fromkeys(("sample", "tail", "show_string", "html_string"), PlanLowering._some),
@@ -527,7 +527,7 @@ RELATIONS: Mapping[str, Callable[[PlanLowering, Never, Sequence[RelationNode]], 
     "unpivot": PlanLowering._unpivot,
     "unresolved_table_valued_function": PlanLowering._table_function,
     "with_columns": PlanLowering._with_columns,
-    "with_columns_renamed": PlanLowering._renamed,
+    "with_columns_renamed": PlanLowering._rename,
     "with_relations": PlanLowering._same,
     "with_watermark": PlanLowering._watermark,
     "zip": PlanLowering._zip,

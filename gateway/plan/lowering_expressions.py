@@ -320,7 +320,7 @@ class ExpressionLowering:
     def _order(self, message: Message, operands: tuple[Expression, ...]) -> Expression:
         return operands[0] if operands else OpaqueExpression(())
 
-    def _computed(self, message: Message, operands: tuple[Expression, ...]) -> Expression:
+    def _compute(self, message: Message, operands: tuple[Expression, ...]) -> Expression:
         """Code of the user's, lambda functions and the like: something is made of the operands alone."""
         return OpaqueExpression(operands, complete=True)
 
@@ -387,12 +387,12 @@ EXPRESSIONS: Final[Mapping[str, _RowPlace]] = {
     "alias": _RowPlace(("expr",), ExpressionLowering._alias),
     "call_function": _RowPlace(("arguments",), ExpressionLowering._call),
     "cast": _RowPlace(("expr",), ExpressionLowering._cast),
-    "common_inline_user_defined_function": _RowPlace(("arguments",), ExpressionLowering._computed),
-    "direct_shuffle_partition_id": _RowPlace(("child",), ExpressionLowering._computed),
+    "common_inline_user_defined_function": _RowPlace(("arguments",), ExpressionLowering._compute),
+    "direct_shuffle_partition_id": _RowPlace(("child",), ExpressionLowering._compute),
     "expression_string": _RowPlace((), ExpressionLowering._text),
     "lambda_function": _RowPlace(("function",), ExpressionLowering._lambda),
     "literal": _RowPlace((), ExpressionLowering._literal),
-    "named_argument_expression": _RowPlace(("value",), ExpressionLowering._computed),
+    "named_argument_expression": _RowPlace(("value",), ExpressionLowering._compute),
     "sort_order": _RowPlace(("child",), ExpressionLowering._order),
     "subquery_expression": _RowPlace(("in_subquery_values",), ExpressionLowering._subquery),
     "typed_aggregate_expression": _RowPlace((), ExpressionLowering._whole_row),
@@ -402,7 +402,7 @@ EXPRESSIONS: Final[Mapping[str, _RowPlace]] = {
     "unresolved_named_lambda_variable": _RowPlace((), ExpressionLowering._variable),
     "unresolved_regex": _RowPlace((), ExpressionLowering._regex),
     "unresolved_star": _RowPlace((), ExpressionLowering._star),
-    "update_fields": _RowPlace(("struct_expression", "value_expression"), ExpressionLowering._computed),
+    "update_fields": _RowPlace(("struct_expression", "value_expression"), ExpressionLowering._compute),
     "window": _RowPlace(
         (
             "window_function",

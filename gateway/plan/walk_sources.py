@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from gateway.model.table_formats import DELTA, SPARK_FORMATS
 from gateway.plan.walk_state import refuse
+from gateway.sql.paths import FILE_FORMATS, explain_path
 from gateway.sql.scope import clip
 from gateway.sql.storage import OPTIONS, PROVIDERS
 
-FILE_FORMATS = SPARK_FORMATS | {DELTA.name}
-"""Formats whose path is a path. A path of the others may be the name of a table."""
 GENERATORS = frozenset({"rate", "rate-micro-batch"})
 """Streaming sources that read nothing."""
 SINKS = frozenset({"console", "noop"})
@@ -27,16 +25,7 @@ the same ones otherwise (`sep`), so that what a mask covers comes out as another
 _GENERATOR_OPTIONS = frozenset(
     "rowspersecond rampuptime numpartitions rowsperbatch starttimestamp advancemillisperbatch".split()
 )
-TEXT_OPTIONS = OPTIONS | frozenset(
-    """
-    allowbackslashescapinganycharacter allowcomments allownonnumericnumbers allownumericleadingzeros
-    allowsinglequotes allowunquotedcontrolchars allowunquotedfieldnames chartoescapequoteescaping
-    columnnameofcorruptrecord comment dropfieldifallnull enabledatetimeparsingfallback enforceschema
-    escapequotes ignoreleadingwhitespace ignoretrailingwhitespace locale maxcharspercolumn maxcolumns nanvalue
-    negativeinf positiveinf preferdate primitivesasstring quoteall samplingratio timestampntzformat timezone
-    unescapedquotehandling wholetext
-    """.split()
-)
+TEXT_OPTIONS = OPTIONS
 """How text is read as CSV or JSON."""
 _READ_OPTIONS = TEXT_OPTIONS | frozenset(
     """
@@ -55,9 +44,6 @@ _OF_SPARK = (
     | PROVIDERS
     | frozenset("binaryfile image jdbc kafka kinesis libsvm memory pulsar socket statestore xml".split())
 )
-
-_PATTERN = re.compile(r"[*?\[\]{}\\\x00-\x1f]|(?:^|/)\.\.(?:/|$)|@[vV]?\d+/*$")
-"""Delta takes a version off the end of a path: `/t@v3` is `/t` as it was."""
 
 
 def table_options(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
@@ -110,13 +96,10 @@ def list_written_paths(
 
 
 def plain_path(path: str) -> str:
-    """Return a path that means one place, whoever reads it: no pattern, no way up and no version of
-    Delta's in it."""
-    if not path.strip() or _PATTERN.search(path):  # RULE (path-patterns)
-        raise refuse(
-            f"the path `{clip(path)}` is empty or contains `..`, wildcards, backslashes or a version "
-            "(`@v1`), so it could match other files than policies check; write the full path"
-        )
+    """Return a path that means one place, whoever reads it."""
+    why = explain_path(path, clip(path))
+    if why is not None:
+        raise refuse(why)
     return path
 
 

@@ -272,6 +272,15 @@ class Catalog(Protocol):
         ...
 
 
+class TablePlaces(Protocol):
+    """Where tables have their files."""
+
+    async def tables_at(self, url: str) -> tuple[TableName, ...] | str:
+        """Return the tables that have files at a place, in it, or around it; or say why that is not known.
+        Raises BackendUnavailable."""
+        ...
+
+
 class Promotion(Protocol):
     """Files that become tables when they are first named."""
 

@@ -32,7 +32,7 @@ from gateway.model.statement import (
 )
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
-from gateway.session.ports import Authority, Catalog, Judge, Promotion
+from gateway.session.ports import Authority, Catalog, Judge, Promotion, TablePlaces
 from gateway.session.view_rules import build_refusal
 
 
@@ -54,6 +54,8 @@ class VerdictInputs:
     """Those who may log in now."""
     promotion: Promotion | None = None
     """Makes tables of files that a statement names."""
+    places: TablePlaces | None = None
+    """Says whose tables the files at a path are."""
 
 
 _Key = tuple[Statement, bool, int, int]
@@ -88,6 +90,7 @@ class Verdicts:
 
     def __init__(self, inputs: VerdictInputs) -> None:
         self._promotion = inputs.promotion
+        self._places = inputs.places
         self._judge = inputs.judge
         self._policies = inputs.policies
         self._authority = inputs.authority
@@ -217,8 +220,13 @@ class Verdicts:
             self._metrics.judge_cached.observe(time.perf_counter() - begun)
             return cached
         anew: frozenset[TableName] = frozenset()
+        places: dict[str, tuple[TableName, ...] | str] | None = None if self._places is None else {}
         snapshot = Snapshot(
-            policies=policies, catalog=catalog, context=context, principals=principals, anew=anew
+            policies=policies,
+            catalog=replace(catalog, places=places),
+            context=context,
+            principals=principals,
+            anew=anew,
         )
         needed: dict[TableName, None] = {}
         for _ in range(self._limits.catalog_rounds):
@@ -244,7 +252,10 @@ class Verdicts:
                 return refused
             if self._promotion is not None:
                 catalog = await self._catalog.look_up(tuple(needed))
-            snapshot = replace(snapshot, catalog=catalog, anew=anew)
+            if self._places is not None and places is not None:
+                tables = await asyncio.gather(*map(self._places.tables_at, answer.urls))
+                places = {**places, **dict(zip(answer.urls, tables, strict=True))}
+            snapshot = replace(snapshot, catalog=replace(catalog, places=places), anew=anew)
         return Refused(
             statement=statement,
             code="TOO_DEEP",

@@ -57,7 +57,8 @@ def refresh_path(scope: CommandScope) -> Required:
     path = scope.text("path")
     if path is None:
         raise CannotClassify("the path could not be parsed")
-    return Required(privileges=(Privilege(Resource.url(path), "read"),))  # RULE (refresh-path)
+    # RULE (refresh-path)
+    return Required(privileges=(Privilege(Resource.url(path), "read", tells_only=True),))
 
 
 def _check_options(scope: CommandScope) -> None:
@@ -68,4 +69,5 @@ def _check_options(scope: CommandScope) -> None:
 
 def list_files(scope: CommandScope) -> Required:
     """LIST JARS, FILES, ARCHIVES: where the files are that anybody added to this Spark."""
-    return Required(privileges=(Privilege(Resource.url("/"), "read"),))  # RULE (list-files-privilege)
+    # RULE (list-files-privilege)
+    return Required(privileges=(Privilege(Resource.url("/"), "read", tells_only=True),))

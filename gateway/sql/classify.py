@@ -18,6 +18,7 @@ from gateway.sql import data_commands as data
 from gateway.sql import delta_commands as delta
 from gateway.sql import format_commands as formats
 from gateway.sql import function_commands as functions
+from gateway.sql import path_commands as paths
 from gateway.sql import procedure_commands as procedure
 from gateway.sql import row_commands as rows
 from gateway.sql import session_commands as session
@@ -25,6 +26,9 @@ from gateway.sql import variable_commands as variables
 from gateway.sql.expressions import PARAMETERS, expression_refusal
 from gateway.sql.function_calls import find_short_function
 from gateway.sql.functions import (
+    CODE_FUNCTIONS,
+    DOCUMENT_FUNCTIONS,
+    FILE_FUNCTIONS,
     REFUSED_FUNCTIONS,
     REFUSED_TABLE_FUNCTIONS,
     builtin_name,
@@ -97,6 +101,17 @@ COMMANDS: Mapping[str, _Handler] = {
     "AddCheckConstraint": data.add_check,
     "DropConstraint": data.alter_table,
     "AddPartitions": data.add_partitions,
+    "SetTableLocation": paths.set_location,
+    "SetTableSerDeProperties": paths.set_serde_properties,
+    "SetNamespaceLocation": paths.set_database_location,
+    "InsertIntoDir": paths.insert_directory,
+    "LoadData": paths.load_data,
+    "AddFilesCommand": paths.add_files,
+    "AddArchivesCommand": paths.add_files,
+    "CreateTempViewUsing": paths.create_view_using,
+    "ScriptTransformation": paths.transform,
+    "ShowTablePartition": session.show_partition,
+    "AlterViewSchemaBinding": data.alter_view_binding,
     "DropPartitions": data.alter_table,
     "RenamePartitions": data.alter_table,
     "RecoverPartitions": data.repair_table,
@@ -202,7 +217,6 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     **REFUSED_FORMAT_COMMANDS,
     "AlterTableCollation": _COLLATION,
     "SetNamespaceCollationCommand": _COLLATION,
-    "AlterViewSchemaBinding": "changing the schema binding of a view is not supported",
     "CreateIndex": _INDEX,
     "DropIndex": _INDEX,
     "CreateFlowCommand": _PIPELINE,
@@ -212,7 +226,6 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "CreateStreamingTableAutoCdc": _PIPELINE,
     "DescribeProcedureCommand": _PROCEDURE,
     "ShowProceduresCommand": _PROCEDURE,
-    "SetNamespaceLocation": "SET LOCATION makes Spark write new tables to another path",
     "SetPathCommand": "SET PATH would change what names mean",
     "ShowTablesJsonCommand": "a JSON listing cannot be filtered; leave out AS JSON",
     # What it is on 4.0.
@@ -221,29 +234,28 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     "CompoundBody": "SQL scripts (BEGIN … END) are governed where a client sends them by themselves",
     "UnresolvedInsert": "a target in IDENTIFIER(…) is not known in advance",
     "CreateTableLikeCommand": "CREATE TABLE … LIKE is governed with Spark 4.2 and later",
-    "InsertIntoDir": "INSERT OVERWRITE DIRECTORY writes to a path",
-    "LoadData": "LOAD DATA reads a path",
-    "CreateTempViewUsing": "a temporary view over a data source can read paths or other systems",
     "CreateFunctionCommand": "functions of classes and jars are code; CREATE FUNCTION … RETURN is governed",
     "CreateFunction": "functions of classes and jars are code; CREATE FUNCTION … RETURN is governed",
     "AddJarsCommand": "ADD JAR loads code into Spark",
-    "AddFilesCommand": "ADD FILE reads a path",
-    "AddArchivesCommand": "ADD ARCHIVE reads a path",
-    "ShowTablePartition": "partition details are not supported",
-    "SetTableLocation": "SET LOCATION makes Spark read another path",
-    "SetTableSerDeProperties": "SerDes are code",
     # 3.5 keeps it with the schema.
     "GeneratedColumn": GENERATED_TEXT,
 }
 
 
 def classify(
-    reading: Reading, names: Names, *, parameters: bool = False, procedures: Procedures = NO_PROCEDURES
+    reading: Reading,
+    names: Names,
+    *,
+    parameters: bool = False,
+    procedures: Procedures = NO_PROCEDURES,
+    files: bool = False,
 ) -> Required | Unsupported:
     """Say what the statement's commands want, or why nothing of it can pass.
 
     Every plan node, every expression and every function of the reading is accounted for here. `parameters`:
     arguments come with the text, so that `:x` and `?` have values. `procedures`: those that may be called.
+    `files`: the caller sees to it that functions which tell where rows are stored tell of nothing hidden, and
+    that code is wanted of those that run some.
     """
     holds_command = bool(reading.commands)
     # Objects of kinds that the reader does not know come last: what holds them says more.
@@ -266,7 +278,7 @@ def classify(
             return Unsupported(why, "42P02" if expression in PARAMETERS else "")
     for node in sorted(unknown):  # RULE (unknown-object-kind)
         return Unsupported(f"`{node}` is not supported in statements")
-    refusal = function_refusal(reading.functions, names)  # RULE (function-names-judged)
+    refusal = function_refusal(reading.functions, names, files=files)  # RULE (function-names-judged)
     if refusal is not None:
         return refusal
     for command in reading.commands:
@@ -295,10 +307,13 @@ def _generates_by_text(command: CommandNode) -> bool:
     )
 
 
-def function_refusal(functions: Iterable[FunctionRef], names: Names) -> Unsupported | None:
+def function_refusal(
+    functions: Iterable[FunctionRef], names: Names, *, files: bool = False
+) -> Unsupported | None:
     """Refuse built-in functions that are not on the allow-list; persistent ones are judged as udf.
 
-    A refused name is refused however it is qualified: `system.builtin.reflect` is `reflect`.
+    A refused name is refused however it is qualified: `system.builtin.reflect` is `reflect`. `files`: as of
+    `classify`.
     """
     for function in functions:
         if delta.is_changes(function):
@@ -306,6 +321,9 @@ def function_refusal(functions: Iterable[FunctionRef], names: Names) -> Unsuppor
         name, written = function.parts[-1].lower(), ".".join(function.parts)
         deliberately = REFUSED_TABLE_FUNCTIONS if function.table_valued else REFUSED_FUNCTIONS
         if name in deliberately or is_builtin(function):
+            # RULE (document-without-doctype)
+            if (files and name in FILE_FUNCTIONS | CODE_FUNCTIONS) or _reads_plain_document(name, function):
+                continue
             why = builtin_refusal(name, table_valued=function.table_valued)
             if why is not None:
                 return Unsupported(f"the function `{written}` is refused: {why}")
@@ -319,6 +337,15 @@ def function_refusal(functions: Iterable[FunctionRef], names: Names) -> Unsuppor
         elif function.parts[0].lower() in ("session", "system", "builtin"):
             return Unsupported(f"the function `{written}` is in a reserved namespace")
     return None
+
+
+def _reads_plain_document(name: str, function: FunctionRef) -> bool:
+    """Whether a function parses XML that is written out, and has no DOCTYPE: it is all that makes a parser
+    read elsewhere."""
+    if name not in DOCUMENT_FUNCTIONS or not function.arguments:
+        return False
+    document = function.arguments[0].literal
+    return document is not None and "<!" not in document
 
 
 def _schema_refusal(name: str, function: FunctionRef) -> Unsupported | None:

@@ -12,8 +12,10 @@ from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, CreateTempView, DropTempView, Meaning
 from gateway.sql import storage
 from gateway.sql.names import TempViewName, Ungovernable, namespace_above
+from gateway.sql.path_commands import partition_locations
 from gateway.sql.required import Named, Pin, Privilege, Required, Written
 from gateway.sql.scope import CannotClassify, CommandScope, table_resource
+from gateway.sql.spark_errors import build_temporary_reference_refusal
 
 
 def insert(scope: CommandScope) -> Required:
@@ -141,31 +143,30 @@ def comment_on_table(scope: CommandScope) -> Required:
 
 
 def add_partitions(scope: CommandScope) -> Required:
-    parts = scope.field("parts")
-    if not isinstance(parts, tuple):
-        raise CannotClassify("the partitions could not be parsed")
-    for part in parts:
-        # RULE (partition-location)
-        if not isinstance(part, Mapping) or "location" not in part or part["location"] is not None:
-            raise CannotClassify("a partition's LOCATION makes Spark read another path and is not supported")
-    return _alter_table(scope, scope.target("table"), tells=True, meaning="stays")
+    places = partition_locations(scope.field("parts"))
+    required = _alter_table(scope, scope.target("table"), tells=True, meaning="stays")
+    return replace(required, privileges=(*required.privileges, *places))
 
 
 def set_table_properties(scope: CommandScope) -> Required:
-    storage.check_properties(storage.keys(scope.field("properties"), "table properties"))
-    return _alter_table(scope, scope.target("table"), tells=False)
+    return _alter_properties(scope, storage.keys(scope.field("properties"), "table properties"))
 
 
-def _check_property_keys(scope: CommandScope, field: str) -> None:
+def _alter_properties(scope: CommandScope, keys: tuple[str, ...]) -> Required:
+    pin = scope.target("table")
+    unlisted = tuple((pin.table, key) for key in storage.list_unlisted_properties(keys))
+    return replace(_alter_table(scope, pin, tells=False), properties=unlisted)
+
+
+def _property_keys(scope: CommandScope, field: str) -> tuple[str, ...]:
     names = scope.field(field)
     if not isinstance(names, tuple):
         raise CannotClassify("the property keys could not be parsed")
-    storage.check_properties([str(name) for name in names])
+    return tuple([str(name) for name in names])
 
 
 def unset_table_properties(scope: CommandScope) -> Required:
-    _check_property_keys(scope, "propertyKeys")
-    return _alter_table(scope, scope.target("table"), tells=False)
+    return _alter_properties(scope, _property_keys(scope, "propertyKeys"))
 
 
 def repair_table(scope: CommandScope) -> Required:
@@ -211,12 +212,12 @@ def analyze_column(scope: CommandScope) -> Required:
 
 def set_view_properties(scope: CommandScope) -> Required:
     storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
-    return _alter_table(scope, scope.target("child"), tells=False)
+    return _alter_view(scope, scope.target("child"))
 
 
 def unset_view_properties(scope: CommandScope) -> Required:
-    _check_property_keys(scope, "propertyKeys")
-    return _alter_table(scope, scope.target("child"), tells=False)
+    storage.check_properties(_property_keys(scope, "propertyKeys"))
+    return _alter_view(scope, scope.target("child"))
 
 
 def create_table_like(scope: CommandScope) -> Required:
@@ -298,8 +299,8 @@ def create_temp_view(scope: CommandScope) -> Required:
 def create_view(scope: CommandScope) -> Required:
     """CREATE VIEW: persistent, so it serves everybody, by the access of who creates it."""
     storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
-    _rests_on_tables(scope)
     pin = scope.target("child")
+    _rests_on_tables(scope, pin.table)
     required = [Privilege(table_resource(pin.table), "create")]
     if scope.flag("replace"):  # RULE (replace-view-drops)
         required.append(Privilege(table_resource(pin.table), "drop"))
@@ -317,12 +318,11 @@ def create_metric_view(scope: CommandScope) -> Required:
     return replace(create_view(scope), metrics=text)
 
 
-def _rests_on_tables(scope: CommandScope) -> None:
-    if any(
-        relation.role is RelationRole.SCAN and isinstance(scope.names.table(relation.parts), TempViewName)
-        for relation in scope.reading.relations
-    ):
-        raise CannotClassify("a persistent view cannot read a temporary view")  # RULE (view-on-temp-view)
+def _rests_on_tables(scope: CommandScope, view: TableName) -> None:
+    for relation in scope.reading.relations:
+        found = scope.names.table(relation.parts) if relation.role is RelationRole.SCAN else None
+        if isinstance(found, TempViewName):  # RULE (view-on-temp-view)
+            raise CannotClassify(build_temporary_reference_refusal(view, found.name))
 
 
 def alter_view_as(scope: CommandScope) -> Required:
@@ -332,8 +332,21 @@ def alter_view_as(scope: CommandScope) -> Required:
         raise CannotClassify(
             "ALTER VIEW does not support temporary views; use CREATE OR REPLACE TEMPORARY VIEW"
         )
-    _rests_on_tables(scope)
+    _rests_on_tables(scope, existing.table)
     return replace(_alter_table(scope, existing, tells=False), shares=True)  # RULE (alter-view-shares)
+
+
+def alter_view_binding(scope: CommandScope) -> Required:
+    """ALTER VIEW … WITH SCHEMA …: what Spark does when what the view reads has other columns."""
+    existing = scope.resolve_existing("child")
+    if isinstance(existing, TempViewName):
+        raise CannotClassify("ALTER VIEW does not support temporary views")
+    return _alter_view(scope, existing)
+
+
+def _alter_view(scope: CommandScope, pin: Pin) -> Required:
+    """What changes nothing of the rows that a view reads."""
+    return replace(_alter_table(scope, pin, tells=False), raw=())
 
 
 def create_database(scope: CommandScope) -> Required:
@@ -393,7 +406,7 @@ def alter_database(scope: CommandScope) -> Required:
 
 
 def unset_database_properties(scope: CommandScope) -> Required:
-    _check_property_keys(scope, "propKeys")
+    storage.check_properties(_property_keys(scope, "propKeys"))
     return _alter_database(scope, "ident")
 
 

@@ -6,14 +6,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
-from gateway.model.catalog import (
-    CatalogSnapshot,
-    Column,
-    Table,
-    TableKind,
-    TableName,
-    quote_parts,
-)
+from gateway.model.catalog import CatalogSnapshot, Column, Table, TableKind, TableName, quote_parts
 from gateway.model.context import AccessContext
 from gateway.model.decision import ColumnMask, Decision, Obligation
 from gateway.model.files import SESSION_CATALOG
@@ -27,7 +20,7 @@ from gateway.policy.unmatched import ResourceNames
 from gateway.sql.analyse import Silent, Usage
 from gateway.sql.classify import is_builtin, is_registered
 from gateway.sql.delta_commands import is_changes
-from gateway.sql.function_calls import find_short_function
+from gateway.sql.function_calls import code_privileges, find_short_function
 from gateway.sql.names import MetadataTable, Names, TempViewName, Ungovernable
 from gateway.sql.required import ALL_TABLES, Privilege, Required, Unsupported
 from gateway.sql.scope import table_resource
@@ -524,7 +517,7 @@ def scans_of(reading: Reading, names: Names, text: str) -> tuple[ScannedRelation
             return Unsupported(f"`{written}` is not a literal name in the statement")
         if relation.options:  # RULE (relation-options)
             return Unsupported(f"options on `{written}` could redirect to other data and are not supported")
-        if names.metadata_table(relation.parts) is not None:
+        if names.metadata_table(relation.parts) is not None or names.files(relation.parts) is not None:
             continue
         match names.table(relation.parts):
             case Ungovernable() as resolved:
@@ -541,10 +534,9 @@ def metadata_of(reading: Reading, names: Names) -> tuple[tuple[Relation, Metadat
     """Return the metadata tables that are read."""
     found = []
     for relation in reading.relations:
-        if relation.role is RelationRole.SCAN:
-            meant = names.metadata_table(relation.parts)
-            if meant is not None:
-                found.append((relation, meant))
+        meant = names.metadata_table(relation.parts) if relation.role is RelationRole.SCAN else None
+        if meant is not None:
+            found.append((relation, meant))
     return tuple(found)
 
 
@@ -563,9 +555,10 @@ def function_privileges(
 ) -> tuple[Privilege, ...] | Unsupported:
     """Return execute on every persistent function that is called; they must be named in full, unless what is
     judged is written over them. `short`: the caller sees to that of names without their catalog."""
-    required = []
+    required: list[Privilege] = []
     for function in functions:
         if is_builtin(function) or is_changes(function):
+            required += code_privileges(function)
             continue
         if is_registered(function, names):
             # RULE (execute-registered-function)

@@ -9,6 +9,7 @@ from gateway.model.catalog import FUNCTION, TableName, quote_parts
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.reading import FunctionRef, Reading, Splice
 from gateway.model.resource import Resource
+from gateway.sql.functions import CODE_FUNCTIONS, builtin_name
 from gateway.sql.names import Names, Ungovernable
 from gateway.sql.required import Privilege
 
@@ -32,6 +33,14 @@ def find_short_function(function: FunctionRef, names: Names) -> TableName | None
 
 def execute_on(name: TableName) -> Privilege:
     return Privilege(Resource.udf(name.catalog, name.database, name.table), "execute")
+
+
+def code_privileges(function: FunctionRef) -> tuple[Privilege, ...]:
+    """Return what a function of Spark's own wants that runs code of the caller's choice."""
+    name = builtin_name(function.parts)
+    if name not in CODE_FUNCTIONS:  # RULE (code-function-privilege)
+        return ()
+    return tuple(Privilege(Resource.udf("system", "session", name), each) for each in ("create", "execute"))
 
 
 def pin_functions(

@@ -241,6 +241,13 @@ REFUSED_FUNCTIONS: Final[dict[str, str]] = {
 }
 """Built in and deliberately left out, each with the reason that a refusal tells."""
 
+FILE_FUNCTIONS: Final = frozenset(name for name, why in REFUSED_FUNCTIONS.items() if why == _FILE_NAME)
+"""Those that a client's own text may call over tables of which it may see all."""
+CODE_FUNCTIONS: Final = frozenset(name for name, why in REFUSED_FUNCTIONS.items() if why == _JVM)
+"""Those that a client's own text may call with a grant of code."""
+DOCUMENT_FUNCTIONS: Final = frozenset(name for name, why in REFUSED_FUNCTIONS.items() if why == _DTD)
+"""Those that may be called on a document that is written out and has no DOCTYPE."""
+
 REFUSED_TABLE_FUNCTIONS: Final[dict[str, str]] = {}
 """Built-in table functions that are deliberately left out."""
 

@@ -21,7 +21,7 @@ from gateway.policy.engine import TableView
 from gateway.policy.masks import QUALIFIER
 from gateway.sql.evaluate import list_hidden_columns, masks_of
 from gateway.sql.leakproof import OuterConditions, Passed
-from gateway.sql.names import MetadataTable, Names, TempViewName
+from gateway.sql.names import MAX_LEVELS, MetadataTable, Names, TempViewName
 from gateway.sql.required import Required, Unsupported
 
 _APPEARED = "the table did not exist when the statement was authorized; run the statement again"
@@ -30,12 +30,12 @@ _OPTIONS = re.compile(r"\s*WITH\b", re.IGNORECASE)
 """How a suffix begins that is no time travel."""
 _NO_SETTING = "spark.sluice.nothing"
 """A key that no Spark knows."""
-_BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE ({period})"  # RULE (filter-first)
+BARRIER = "TABLESAMPLE (100 PERCENT) REPEATABLE ({period})"  # RULE (filter-first)
 """Every row, and Spark moves no condition past a sample. It counts as deterministic, as correlated subqueries
 must be. (`LIMIT ALL` and `OFFSET 0` Spark leaves out.) The seed changes with the period where masks or the
 filter read tables: with a plan that it has analysed Spark keeps what files these had. Conditions that may be
 tried on hidden rows stand below it as well (`gateway.sql.leakproof`)."""
-_STREAM_BARRIER = "WHERE {builtin}spark_partition_id() >= 0"  # RULE (filter-first-streams)
+_STREAMBARRIER = "WHERE {builtin}spark_partition_id() >= 0"  # RULE (filter-first-streams)
 """The same for streams, which cannot be sampled: always true, and not deterministic. (`rand() >= 0` Spark
 knows to be true, and leaves it out.)"""
 
@@ -65,6 +65,8 @@ class GuardedRelation:
     query: str | None
     has_obligations: bool = False
     """Whether it hides or masks something; a view may also be written out for what its text asks."""
+    sketched: bool = False
+    """Whether neither its filter nor its masks are written: the query is explained and not run."""
 
 
 def write_guarded_query(
@@ -124,9 +126,9 @@ def write_guarded_query(
     # what it infers from `a = b`, what occurs twice, what is on partition columns, whatever can go below the
     # join that a subquery becomes. One that fails on a value (a division by zero) would tell of hidden rows.
     if stream:
-        rows = _STREAM_BARRIER.format(builtin=_qualifier(bare))
+        rows = _STREAMBARRIER.format(builtin=_qualifier(bare))
         return f"SELECT {shown_columns} FROM (SELECT * FROM {source}{where}) AS {alias} {rows}"
-    rows = _BARRIER.format(period=period)
+    rows = BARRIER.format(period=period)
     return f"SELECT {shown_columns} FROM (SELECT * FROM {source}{where}) {rows} AS {alias}"
 
 
@@ -342,7 +344,7 @@ def _source_named_now(table: Table, suffix: str) -> str:
         if one is None or one.gone:
             columns.append(name)
     source = write_table_name(table, suffix)
-    barrier = _BARRIER.format(period=0)
+    barrier = BARRIER.format(period=0)
     return f"(SELECT {', '.join(columns)} FROM {source}) {barrier} AS {quote(table.name.table)}"
 
 
@@ -473,7 +475,10 @@ def pin_metadata(read: Sequence[tuple[Relation, MetadataTable]]) -> tuple[Splice
     )
 
 
-_NEW_OF_SESSION = frozenset({"CreateVariable", "CreateViewCommand", "DropVariable"})
+_SPLIT_NAMES: Mapping[str, int] = {"ShowColumns": 2, "ShowTablePartition": 1}
+"""Commands that write a name beside its database, or as a pattern in that: from how many parts on they say
+what it means."""
+_NEW_OF_SESSION = frozenset({"CreateTempViewUsing", "CreateVariable", "CreateViewCommand", "DropVariable"})
 """Commands whose target is a name of the session's, and nothing of a catalog."""
 
 
@@ -515,7 +520,7 @@ def pin_targets(
         if id(relation) not in judged:
             temporary = isinstance(names.table(relation.parts), TempViewName)
             # SHOW COLUMNS IN t IN db writes its name in two places and says what it means in full.
-            split_name = relation.holder == "ShowColumns" and len(relation.parts) > 1
+            split_name = len(relation.parts) >= _SPLIT_NAMES.get(relation.holder, MAX_LEVELS)
             new = relation.holder in _NEW_OF_SESSION
             # RULE (unjudged-target)
             if not (temporary or split_name or new):

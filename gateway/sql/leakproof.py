@@ -284,7 +284,7 @@ class _LeakDomain:
             case Filter(clause=ConditionClause.HAVING):
                 kept = all(map(is_group_wise, relation.conditions))
             case Projection() | WithColumns():
-                listed = [one for item in relation.items for one in _unstarred(item)]
+                listed = [one for item in relation.items for one in _strip_star(item)]
                 kept = all(map(is_row_wise, listed))
             case Aggregate():
                 return [_group_outputs(relation, inputs[0])]
@@ -359,7 +359,7 @@ class _LeakDomain:
                 self.passed.setdefault(scan, []).append(Passed(condition, text, used))
 
 
-def _unstarred(item: Expression) -> tuple[Expression, ...]:
+def _strip_star(item: Expression) -> tuple[Expression, ...]:
     """Return what an item of a select list computes."""
     return item.replaced if isinstance(item, Star) else (item,)
 

@@ -48,14 +48,14 @@ def trace_changes(
 def trace_replace_where(
     domain: LineageDomain,
     target: RelationNode,
-    condition: OpaqueExpression,
+    conditions: Sequence[Expression],
     rows: RelationRows,
     scope: LineageScope,
 ) -> RelationRows:
     """Return the rows that REPLACE WHERE writes: its condition on the target's decides on them, too."""
     found = RelationRows(parents=[rows])
     place = scope.over(domain.relation(target, scope))
-    domain.lay_condition(found, Clause.WHERE, tuple(conjuncts(condition.operands)), place)
+    domain.lay_condition(found, Clause.WHERE, tuple(conjuncts(conditions)), place)
     return found
 
 

@@ -18,6 +18,7 @@ from gateway.algebra.lineage_expressions import (
 )
 from gateway.algebra.lineage_values import NO_SOURCES, RelationRows
 from gateway.algebra.nodes import (
+    Expression,
     NamedScan,
     OpaqueExpression,
     OpaqueRelation,
@@ -39,7 +40,7 @@ from gateway.sql.lineage_changes import trace_changes, trace_replace_where
 from gateway.sql.lineage_edges import TargetValue, predicates, projections
 from gateway.sql.lineage_scope import Attribute, LineageRelation, Open
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, Sources, target_of
-from gateway.sql.lineage_writes import Write, match_target_columns
+from gateway.sql.lineage_writes import OVERWRITES, Write, match_target_columns
 from gateway.sql.names import TempViewName, Ungovernable
 from gateway.sql.second_opinion import names_in_tree
 
@@ -240,9 +241,9 @@ class Extraction:
         query = command if write.operation is Operation.QUERY else query_of(command)
         columns = domain.relation(query, scope)
         rows = rows_of(columns)
-        for one in command.expressions if query is not command else ():
-            if isinstance(one, OpaqueExpression) and one.name == _REPLACE_WHERE:
-                rows = trace_replace_where(domain, source.target(), one, rows, scope)
+        replaced = find_replaced(command) if query is not command else ()
+        if replaced:
+            rows = trace_replace_where(domain, source.target(), replaced, rows, scope)
         return match_target_columns(write, as_relation(columns), self.catalog), rows
 
     def open_text(self, of: LineageText, bound: Bound) -> TextSource:
@@ -300,6 +301,16 @@ def list_commands(root: RelationNode) -> Sequence[RelationNode]:
     ):
         return root.inputs
     return (root,)
+
+
+def find_replaced(command: RelationNode) -> Sequence[Expression]:
+    """Return the condition of `INSERT INTO t REPLACE WHERE`, a command of its own to older Sparks."""
+    if isinstance(command, OpaqueRelation) and command.name == OVERWRITES:
+        return command.expressions
+    for one in command.expressions:
+        if isinstance(one, OpaqueExpression) and one.name == _REPLACE_WHERE:
+            return one.operands
+    return ()
 
 
 def query_of(command: RelationNode) -> RelationNode:

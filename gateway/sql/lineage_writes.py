@@ -44,6 +44,8 @@ _CREATES = {
     "CreateDataSourceTableAsSelectCommand": DatasetKind.TABLE,
 }
 _RENAMES = "RenameTable"
+OVERWRITES = "OverwriteByExpression"
+"""INSERT INTO … REPLACE WHERE, before Spark 4.3."""
 _CHANGES = {
     "UpdateTable": Operation.UPDATE,
     "DeleteFromTable": Operation.DELETE,
@@ -75,6 +77,8 @@ def writes_of(statement: LineageText, catalog: LineageCatalog) -> list[Write]:
     command = commands[0]
     if command.node == "InsertIntoStatement":
         return _inserts(statement, catalog)
+    if command.node == OVERWRITES:
+        return [_overwrite(command, statement, catalog)]
     if command.node in _CREATES:
         return [_create(command, statement, catalog)]
     if command.node in _CHANGES:
@@ -123,6 +127,13 @@ def _inserts(statement: LineageText, catalog: LineageCatalog) -> list[Write]:
             )
         )
     return found
+
+
+def _overwrite(command: CommandNode, statement: LineageText, catalog: LineageCatalog) -> Write:
+    target = _target(statement.reading, command.node)
+    dataset, table = target_of(target.parts, statement.names, catalog)
+    by_name = command.fields.get("isByName") is True
+    return Write(operation=Operation.OVERWRITE, dataset=dataset, table=table, by_name=by_name)
 
 
 def _create(command: CommandNode, statement: LineageText, catalog: LineageCatalog) -> Write:

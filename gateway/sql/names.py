@@ -15,6 +15,7 @@ from gateway.model.files import SESSION_CATALOG
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.statement import SessionContext
 from gateway.model.table_formats import ICEBERG, METADATA_TABLES, PAIMON
+from gateway.sql.paths import FILE_FORMATS, FilesByPath
 from gateway.sql.required import Unsupported
 
 MAX_LEVELS = 16
@@ -174,6 +175,16 @@ class Names:
             return None
         name = self._above(parts)
         return MetadataTable(name, "iceberg", last.lower()) if name is not None else None
+
+    def files(self, parts: tuple[str, ...]) -> FilesByPath | None:
+        """Say which files a name means, ``parquet.`/p` ``, when it can be that of no table: names with a
+        slash are none that Spark's own catalog takes."""
+        if len(parts) != 2 or parts[0].lower() not in FILE_FORMATS or "/" not in parts[1]:
+            return None
+        # RULE (path-of-other-catalog)
+        if self.context.catalog.lower() != SESSION_CATALOG or self._begins_with_catalog(parts):
+            return None
+        return None if self._means_files(parts) else FilesByPath(parts[0].lower(), parts[1])
 
     def branch(self, parts: tuple[str, ...]) -> tuple[TableName, str] | None:
         """Say which table and which branch of it a name means that is written to, `t.branch_b`, when the

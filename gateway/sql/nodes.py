@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 QUERY_NODES: Final = frozenset(
-    # RULE (no-relation-changes, no-transform)
+    # RULE (no-relation-changes)
     {
         # rows from nowhere, or from a name that the walk reports as a relation or function
         "OneRowRelation",
@@ -77,7 +77,6 @@ REFUSED_NODES: Final[dict[str, str]] = {
     "PlanWithUnresolvedIdentifier": _UNKNOWN_NAME,
     "RelationChanges": "a table's change feed would show rows that its row filter hides",
     "RepeatStatement": _SCRIPT,
-    "ScriptTransformation": "TRANSFORM … USING runs a program on the server",
     "SearchedCaseStatement": _SCRIPT,
     "SimpleCaseStatement": _SCRIPT,
     "SingleStatement": _SCRIPT,

@@ -27,6 +27,8 @@ class Privilege:
     """Any access to the resource or to something below it will do (USE, SHOW)."""
     and_below: bool = False
     """No policy may deny it on anything below the resource either (DROP … CASCADE)."""
+    tells_only: bool = False
+    """Of a url: no file there is read or written."""
 
     @property
     def table(self) -> TableName | None:
@@ -96,6 +98,8 @@ class Required:
     """Tables that the command changes past masks and filters: the principal must have none."""
     read: tuple[TableName, ...] = ()
     """Tables of which the command itself reads or tells rows, values or columns: it needs select on all."""
+    restricts: bool = False
+    """Of `read`: where a part of the table's rows is hidden, the others may be changed."""
     instead: str = ""
     """What tells as much of such a table as may be told, in words for the client."""
     past: tuple[TableName, ...] = ()
@@ -106,6 +110,8 @@ class Required:
     written: tuple[Written, ...] = ()
     conditions: tuple[str, ...] = ()
     """Texts that Spark will parse as an expression on columns of a table that `raw` has."""
+    properties: tuple[tuple[TableName, str], ...] = ()
+    """Properties on no list that a table gets or loses: its format says whether it reads them."""
     bodies: tuple[FunctionBody, ...] = ()
     """Texts of a function that is made."""
     renamed: tuple[tuple[TableName, TableName], ...] = ()
@@ -118,6 +124,9 @@ class Required:
     """A table or persistent view whose rows Spark is to cache under its name."""
     explains: bool = False
     """The answer prints the plan, so nothing in it may carry an obligation."""
+    sketches: bool = False
+    """With `explains`: tables with masks and filters are explained without these. What is printed has no
+    statistics, which count hidden rows."""
     shares: bool = False
     """The definition outlives the session and serves others (persistent views): it is stored with who defines
     it, and without masks and filters, which each reader gets by himself."""
@@ -161,6 +170,7 @@ def join(parts: Iterable[Required]) -> Required:
     described = [part.described for part in all_parts if part.described is not None]
     cached = [part.cached for part in all_parts if part.cached is not None]
     explains = any(part.explains for part in all_parts)
+    sketches = any(part.sketches for part in all_parts)
     return Required(
         privileges=tuple(privilege for part in all_parts for privilege in part.privileges),
         pins=tuple(pin for part in all_parts for pin in part.pins),
@@ -177,6 +187,7 @@ def join(parts: Iterable[Required]) -> Required:
         named=tuple(named for part in all_parts for named in part.named),
         written=tuple(written for part in all_parts for written in part.written),
         conditions=tuple(text for part in all_parts for text in part.conditions),
+        properties=tuple(one for part in all_parts for one in part.properties),
         bodies=tuple(body for part in all_parts for body in part.bodies),
         renamed=tuple(names for part in all_parts for names in part.renamed),
         described=described[0] if described else None,
@@ -185,6 +196,8 @@ def join(parts: Iterable[Required]) -> Required:
         answer=answers[0] if answers and not explains else RELAY,
         cached=cached[0] if cached else None,
         explains=explains,
+        restricts=any(part.restricts for part in all_parts),
+        sketches=sketches,
         shares=any(part.shares for part in all_parts),
         metrics="".join(part.metrics for part in all_parts),
     )

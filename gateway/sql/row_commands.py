@@ -22,11 +22,11 @@ _ACTIONS: Final = {
 
 
 def update(scope: CommandScope) -> Required:
-    return _on_rows(scope, ("update",))
+    return replace(_on_rows(scope, ("update",)), restricts=True)
 
 
 def delete(scope: CommandScope) -> Required:
-    return _on_rows(scope, ("delete",))
+    return replace(_on_rows(scope, ("delete",)), restricts=True)
 
 
 def merge(scope: CommandScope) -> Required:

@@ -143,7 +143,7 @@ def show_views(scope: CommandScope) -> Required:
 def show_tables_extended(scope: CommandScope) -> Required:
     # With a partition, Spark 4.0 and later make another command of it.
     if scope.command.node == "ShowTableExtended" and scope.field("partitionSpec") is not None:
-        raise CannotClassify("partition details are not supported")
+        raise CannotClassify("partition details are supported with Spark 4.0 and later")
     return _show_in_database(scope, AnswerFilter.TABLE_EXTENDED)
 
 
@@ -271,14 +271,23 @@ def show_details(scope: CommandScope) -> Required:
     )
 
 
+def show_partition(scope: CommandScope) -> Required:
+    """SHOW TABLE EXTENDED … PARTITION: one partition of the table that the pattern names."""
+    shown = show_details(scope)
+    (pin,) = shown.pins
+    # The name stands in a string, beside its database: it cannot be written in full.
+    return shown if pin.relation.span is not None else replace(shown, pins=())
+
+
 def describe_column(scope: CommandScope) -> Required:
     """DESCRIBE of one column: its type and comment; EXTENDED prints the values between which it lies."""
     existing = scope.resolve_existing("relation")
     parts = name_parts(scope.node("column"), scope.command.node)
-    if len(parts) != 1:
-        raise CannotClassify("DESCRIBE needs the plain name of one column")
     if isinstance(existing, TempViewName):
         return Required()
+    own = len(parts) > 1 and parts[0].lower() == existing.table.table.lower()
+    if len(parts) > 2 or (len(parts) > 1 and not own):
+        raise CannotClassify("DESCRIBE needs the plain name of one column")
     table = table_resource(existing.table)
     if scope.flag("isExtended"):  # RULE (describe-column-values)
         return Required(privileges=(Privilege(table, "select"),), pins=(existing,), read=(existing.table,))
@@ -302,8 +311,13 @@ def describe_query(scope: CommandScope) -> Required:
     return Required()
 
 
+_PLAIN_MODES = frozenset({"simplemode", "extendedmode", "formattedmode"})
+"""Ways to explain that print no statistics and no code."""
+
+
 def explain(scope: CommandScope) -> Required:
-    """EXPLAIN: what it explains is judged; plans print filters and masks, so there must be none."""
+    """EXPLAIN: what it explains is judged; plans print filters and masks, so there must be none, or they are
+    left out."""
     if not isinstance(scope.field("logicalPlan"), Mapping):
         raise CannotClassify("the statement after EXPLAIN could not be parsed")
     if any(
@@ -313,4 +327,5 @@ def explain(scope: CommandScope) -> Required:
         # The text of a temporary view carries the masks of its sources.
         # RULE (explain-temp-view)
         raise CannotClassify("a plan over a temporary view would show the definition of the view")
-    return Required(explains=True)  # RULE (explain-filters)
+    plain = str(scope.field("mode")).rstrip("$").lower() in _PLAIN_MODES  # RULE (explain-statistics)
+    return Required(explains=True, sketches=plain)  # RULE (explain-filters)

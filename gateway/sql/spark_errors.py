@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gateway.model.catalog import quote_parts
+from gateway.model.catalog import TableName, quote, quote_parts
 from gateway.model.reading import FunctionRef, Parameter, Reading
 from gateway.model.statement import SessionContext
 from gateway.sql.required import Unsupported
@@ -96,3 +96,14 @@ def add_position(refusal: Unsupported, text: str) -> str:
     line, column = before.count("\n") + 1, refusal.at - (before.rfind("\n") + 1)
     plan = f";\n{refusal.plan}" if refusal.plan else ""
     return f"{refusal.why}; line {line} pos {column}{plan}"
+
+
+def build_temporary_reference_refusal(view: TableName, temporary: str) -> Unsupported:
+    """Return the refusal of a persistent view that reads a temporary one, in Spark's words."""
+    made, read = quote_parts(view.parts), quote(temporary)
+    return Unsupported(
+        f"[INVALID_TEMP_OBJ_REFERENCE] Cannot create the persistent object {made} of the type VIEW because "
+        f"it contains a reference to the temporary object {read} of the type VIEW. Please make the temporary "
+        f"object {read} persistent, or make the persistent object {made} temporary. SQLSTATE: 42K0F",
+        "42K0F",
+    )

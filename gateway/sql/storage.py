@@ -6,10 +6,11 @@ A provider that is not listed could open any URL (jdbc), and an unlisted propert
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from gateway.model.reading import FieldValue
-from gateway.model.table_formats import FORMATS, SPARK_FORMATS
+from gateway.model.table_formats import DELTA, FORMATS, SPARK_FORMATS
 from gateway.sql.scope import CannotClassify
 
 PROVIDERS = SPARK_FORMATS | frozenset(FORMATS) | {"hive", "hudi"}
@@ -22,9 +23,24 @@ _LAYOUT = (
     "orc.stripe.size",
     "parquet.block.size",
     "parquet.bloom.filter.enabled",
+    "parquet.bloom.filter.expected.ndv",
+    "parquet.bloom.filter.max.bytes",
+    "parquet.dictionary.page.size",
+    "parquet.enable.dictionary",
     "parquet.page.size",
 )
 """How ORC and Parquet lay out what is written."""
+TEXT_OPTIONS = frozenset(
+    """
+    allowbackslashescapinganycharacter allowcomments allownonnumericnumbers allownumericleadingzeros
+    allowsinglequotes allowunquotedcontrolchars allowunquotedfieldnames chartoescapequoteescaping
+    columnnameofcorruptrecord comment dropfieldifallnull enabledatetimeparsingfallback enforceschema
+    escapequotes ignoreleadingwhitespace ignoretrailingwhitespace locale maxcharspercolumn maxcolumns nanvalue
+    negativeinf positiveinf preferdate primitivesasstring quoteall samplingratio timestampntzformat timezone
+    unescapedquotehandling wholetext
+    """.split()
+)
+"""How text is read as CSV or JSON."""
 OPTIONS = frozenset(
     {
         "compression",
@@ -47,6 +63,7 @@ OPTIONS = frozenset(
         "parquet.compression",
         "orc.compress",
         *_LAYOUT,
+        *TEXT_OPTIONS,
     }
 )
 PROPERTIES = frozenset(
@@ -118,6 +135,25 @@ NOTE_PREFIXES = ("meta.", "tag.", "user.")
 """Properties that no table format reads: people's notes."""
 
 
+_WITH_NOTES = SPARK_FORMATS | {DELTA.name}
+_NOTE = re.compile(r"[A-Za-z_][\w-]*(?:\.[\w-]+)*", re.ASCII)
+_FAMILIES = frozenset(
+    """
+    avro csv delta dfs fs hadoop hbase hive hoodie iceberg io javax json jdbc kafka mapred mapreduce option
+    options orc paimon parquet path read serialization spark sluice storage text unity view write
+    """.split()
+)
+"""First parts of properties that formats, catalogs and stores read."""
+_WORDS = frozenset(
+    """
+    bucketing_version catalog class collation columns database external io-impl is_managed_location location
+    metadata_location owner path paths previous_metadata_location provider schema serde storage_handler table
+    table_type temporary transactional transactional_properties ucTableId url view warehouse
+    """.lower().split()
+)
+"""Properties of one word that they read."""
+
+
 def check_provider(provider: FieldValue) -> None:
     if provider is not None and str(provider).lower() not in PROVIDERS:  # RULE (foreign-providers)
         raise CannotClassify(
@@ -127,17 +163,38 @@ def check_provider(provider: FieldValue) -> None:
 
 def check_options(options: Iterable[str]) -> None:
     for key in options:
-        if key.lower() not in OPTIONS:  # RULE (unknown-options)
+        # `…#column` is the option for one column.
+        if key.lower().partition("#")[0] not in OPTIONS:  # RULE (unknown-options)
             raise CannotClassify(f"the option `{key}` is not supported")
 
 
-def check_properties(properties: Iterable[str]) -> None:
-    for key in properties:
-        folded = key.lower()
-        if folded not in PROPERTIES and not folded.startswith(NOTE_PREFIXES):  # RULE (unknown-properties)
-            raise CannotClassify(
-                f"the property `{key}` is not supported; use `meta.…` for properties of your own"
-            )
+def check_properties(properties: Iterable[str], provider: FieldValue = None) -> None:
+    """Refuse properties that a table of this format could read; without one, those that any could."""
+    for key in list_unlisted_properties(properties):
+        if not is_note(key, provider):  # RULE (unknown-properties)
+            raise CannotClassify(refuse_property(key))
+
+
+def list_unlisted_properties(properties: Iterable[str]) -> tuple[str, ...]:
+    """Return the properties that are on no list, so that the table's format counts."""
+    folded = ((key, key.lower()) for key in properties)
+    return tuple(k for k, low in folded if low not in PROPERTIES and not low.startswith(NOTE_PREFIXES))
+
+
+def is_note(key: str, provider: FieldValue) -> bool:
+    """Whether a table of a format reads no property of this name, so that it is somebody's own.
+
+    Spark's formats of files read options, and properties only of their own families; Delta reads those that
+    begin with `delta.`. Of other formats nobody here knows what they read.
+    """
+    family, _, rest = key.lower().partition(".")
+    known = isinstance(provider, str) and provider.lower() in _WITH_NOTES
+    # RULE (property-families)
+    return known and _NOTE.fullmatch(key) is not None and family not in (_FAMILIES if rest else _WORDS)
+
+
+def refuse_property(key: str) -> str:
+    return f"the property `{key}` is not supported; use `meta.…` for properties of your own"
 
 
 def check_serde(serde: FieldValue) -> None:
@@ -179,7 +236,7 @@ def check_table_spec(spec: Mapping[str, FieldValue]) -> str | None:
     if unknown:  # RULE (unknown-table-clauses)
         raise CannotClassify(f"the table has unsupported clauses: {', '.join(sorted(unknown))}")
     check_provider(spec.get("provider"))
-    check_properties(keys(spec.get("properties"), "table properties"))
+    check_properties(keys(spec.get("properties"), "table properties"), spec.get("provider"))
     check_serde(spec.get("serde"))
     check_options(keys(spec.get("optionExpression"), "table options"))  # RULE (create-table-options)
     location = spec.get("location")

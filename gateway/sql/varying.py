@@ -14,11 +14,17 @@ import re
 from collections.abc import Iterable
 
 from gateway.model.reading import FunctionRef, Reading, RelationRole
-from gateway.sql.functions import OF_THE_INSTANT, OF_THE_SESSION, VARYING_BY_ROW, builtin_name
+from gateway.sql.functions import (
+    CODE_FUNCTIONS,
+    OF_THE_INSTANT,
+    OF_THE_SESSION,
+    VARYING_BY_ROW,
+    builtin_name,
+)
 from gateway.sql.names import Names, TempViewName
 from gateway.sql.required import Unsupported
 
-_CHANGING = OF_THE_INSTANT | OF_THE_SESSION
+_CHANGING = OF_THE_INSTANT | OF_THE_SESSION | CODE_FUNCTIONS
 _EXPRESSIONS = frozenset({"CurrentDate", "CurrentPath", "CurrentTime", "CurrentTimestamp"})
 QUERIES = frozenset(
     {
@@ -47,6 +53,8 @@ def find_varying(text: str, reading: Reading) -> str | None:
     )
     if found is not None:
         return found
+    if "ScriptTransformation" in reading.nodes:  # RULE (transform-not-cached)
+        return "it runs a program of its own"
     for expression in sorted(_EXPRESSIONS & reading.expressions):
         return f"it uses `{expression}`"
     if names_instant(text):

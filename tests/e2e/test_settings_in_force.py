@@ -139,8 +139,8 @@ def test_reset_of_all_gives_back_what_was_given_and_leaves_what_is_pinned(ask: A
     assert ask("RESET") == []
     assert ask("SELECT current_timezone()") == [("UTC",)]
     assert ask("SET spark.sql.shuffle.partitions") == [("spark.sql.shuffle.partitions", before)]
-    for key in ("spark.sql.variable.substitute", "spark.sql.runSQLOnFiles"):
-        assert ask(f"SET {key}") == [(key, "false")]
+    for key, value in (("spark.sql.variable.substitute", "false"), ("spark.sql.runSQLOnFiles", "true")):
+        assert ask(f"SET {key}") == [(key, value)]
     assert ask("SELECT id FROM zoned.days") == [(1,)]
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from gateway.files.taken import MAX_AGE_S, TakenPlaces
+from gateway.model.catalog import TableName
 from gateway.session.ports import BackendError
 from tests.files.played import EVENTS, PlayedSpark
 
@@ -108,3 +110,57 @@ async def test_a_table_that_is_told_and_not_listed_stays_where_it_is() -> None:
     asked.spark.catalog = {**asked.spark.catalog, "SHOW TABLES IN `spark_catalog`.`hr`": [("hr", "a", False)]}
     assert await asked() == ("hidden", [WHOLE])
     assert await asked() == ("hidden", [])
+
+
+def played(*tables: tuple[str, str], reserved: Sequence[str] = ()) -> tuple[Asked, TakenPlaces]:
+    asked = Asked(*tables)
+    found = TakenPlaces(
+        asked.spark.query,
+        refusal=BackendError,
+        catalog=asked.spark,
+        reserved=lambda: reserved,
+        clock=lambda: asked.now,
+    )
+    return asked, found
+
+
+async def test_a_path_in_around_or_at_a_table_is_the_table_s_by_any_spelling(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "t")
+    _, taken = played(("a", f"file:{tmp_path}/t"), ("b", "s3a://b/x/t"), ("c", "hdfs://n/c d"))
+    a, b, c = (TableName("spark_catalog", "hr", name) for name in "abc")
+    for url, tables in {
+        f"{tmp_path}/t": (a,),
+        f"file://{tmp_path}/t/part-0.parquet": (a,),
+        f"file:{tmp_path}": (a,),
+        f"{tmp_path}//t/_delta_log": (a,),
+        f"{tmp_path}/link/day=1": (a,),
+        f"{tmp_path}/T": (a,),
+        f"{tmp_path}/tt": (),
+        "s3://b/x": (b,),
+        "S3N://b/x/%74": (b,),
+        "s3://b/X/t": (),
+        "s3://c/x/t": (),
+        "hdfs://other/c%20d/e": (c,),
+    }.items():
+        assert await taken.tables_at(url) == tables, url
+    assert "absolute" in await taken.tables_at("x/y")
+
+
+async def test_a_table_that_moves_is_found_where_it_is_then() -> None:
+    asked, taken = played(("a", "s3://b/x"))
+    assert await taken.tables_at("s3://b/y") == ()
+    asked.have(("a", "s3://b/y"))
+    asked.spark.changed += 1
+    assert await taken.tables_at("s3://b/y") == (TableName("spark_catalog", "hr", "a"),)
+    asked.have(("a", "s3://b/z"))
+    asked.now = MAX_AGE_S
+    assert await taken.tables_at("s3://b/z") == (TableName("spark_catalog", "hr", "a"),)
+
+
+async def test_reserved_places_and_tables_that_lie_nowhere_let_nobody_read_by_path() -> None:
+    _, taken = played(("a", "s3://b/x"), reserved=["s3://b/iceberg"])
+    for url in ("s3://b/iceberg/db/t", "s3://b"):
+        assert "catalog whose tables" in await taken.tables_at(url)
+    _, taken = played(("a", "nowhere"))
+    assert "does not say where" in await taken.tables_at("s3://b/y")

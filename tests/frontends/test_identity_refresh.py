@@ -104,16 +104,12 @@ class Gateway:
         return [one.body["reason"] for one in self.world.ledger.of("session_ended")]
 
 
-@pytest.fixture
-def gateway() -> Gateway:
-    return Gateway()
-
-
 def log_in(gateway: Gateway, principal: Principal = EVA) -> None:
     gateway.identities.note(principal, "directory")
 
 
-async def test_groups_of_the_directory_change_in_open_sessions(gateway: Gateway) -> None:
+async def test_groups_of_the_directory_change_in_open_sessions() -> None:
+    gateway = Gateway()
     log_in(gateway)
     handle = await gateway.open()
     assert await gateway.run(handle) == ["analysts"]
@@ -125,7 +121,8 @@ async def test_groups_of_the_directory_change_in_open_sessions(gateway: Gateway)
     assert gateway.identities.principals["eva"].groups == {"auditors"}
 
 
-async def test_groups_of_the_user_file_change_in_open_sessions(gateway: Gateway) -> None:
+async def test_groups_of_the_user_file_change_in_open_sessions() -> None:
+    gateway = Gateway()
     bob = gateway.put("bob", "analysts")
     handle = await gateway.open(bob)
     gateway.put("bob", "auditors")
@@ -133,8 +130,9 @@ async def test_groups_of_the_user_file_change_in_open_sessions(gateway: Gateway)
     assert await gateway.run(handle, principal=bob) == ["auditors"]
 
 
-async def test_what_a_session_made_under_other_groups_is_judged_again(gateway: Gateway) -> None:
+async def test_what_a_session_made_under_other_groups_is_judged_again() -> None:
     """A temporary view that would be masked otherwise is made again, and one that is refused now ends."""
+    gateway = Gateway()
     judge = gateway.world.judge
     judge.effects = [("^CREATE TEMP VIEW v", (CreateTempView("v"),))]
     judge.reads = {"SELECT * FROM v": frozenset({"v"})}
@@ -153,9 +151,8 @@ async def test_what_a_session_made_under_other_groups_is_judged_again(gateway: G
 
 
 @pytest.mark.parametrize("entry", [None, "gone", replace(EVA, id="e-2")], ids=["disabled", "gone", "another"])
-async def test_sessions_end_of_who_may_not_log_in_any_more(
-    gateway: Gateway, entry: Principal | str | None
-) -> None:
+async def test_sessions_end_of_who_may_not_log_in_any_more(entry: Principal | str | None) -> None:
+    gateway = Gateway()
     log_in(gateway)
     handle = await gateway.open()
     if isinstance(entry, str):
@@ -169,9 +166,8 @@ async def test_sessions_end_of_who_may_not_log_in_any_more(
     assert "eva" not in gateway.identities.principals
 
 
-async def test_while_the_directory_is_away_open_sessions_go_on_for_a_while_and_nobody_opens_one(
-    gateway: Gateway,
-) -> None:
+async def test_while_the_directory_is_away_open_sessions_go_on_for_a_while_and_nobody_opens_one() -> None:
+    gateway = Gateway()
     bob = gateway.put("bob", "analysts")
     jwt = Principal(user="jo", id="sub")
     gateway.identities.note(jwt, "claims")
@@ -194,7 +190,8 @@ async def test_while_the_directory_is_away_open_sessions_go_on_for_a_while_and_n
     assert len(gateway.world.sessions) == 2
 
 
-async def test_what_the_directory_says_meanwhile_begins_the_grace_anew(gateway: Gateway) -> None:
+async def test_what_the_directory_says_meanwhile_begins_the_grace_anew() -> None:
+    gateway = Gateway()
     log_in(gateway)
     handle = await gateway.open()
     gateway.now = 3000
@@ -205,9 +202,8 @@ async def test_what_the_directory_says_meanwhile_begins_the_grace_anew(gateway: 
     assert await gateway.run(handle) == ["analysts"]
 
 
-async def test_sessions_of_an_issuers_users_end_when_nobody_logs_in_for_long(
-    gateway: Gateway,
-) -> None:
+async def test_sessions_of_an_issuers_users_end_when_nobody_logs_in_for_long() -> None:
+    gateway = Gateway()
     jo = Principal(user="jo", id="sub", groups=frozenset({"analysts"}))
     gateway.identities.note(jo, "claims")
     handle = await gateway.open(jo)
@@ -222,7 +218,8 @@ async def test_sessions_of_an_issuers_users_end_when_nobody_logs_in_for_long(
     assert gateway.reasons == ["nobody has confirmed for too long that the user may log in"]
 
 
-async def test_a_session_ends_with_the_token_that_opened_it(gateway: Gateway) -> None:
+async def test_a_session_ends_with_the_token_that_opened_it() -> None:
+    gateway = Gateway()
     late = replace(TOKEN, id="0" * 8, expires=datetime(2026, 1, 2, tzinfo=UTC))
     bob = gateway.put("bob", tokens=(TOKEN, late))
     by_password = await gateway.open(bob)
@@ -239,7 +236,8 @@ async def test_a_session_ends_with_the_token_that_opened_it(gateway: Gateway) ->
         await gateway.open(bob, replace(CLIENT, token=late.id))
 
 
-async def test_a_sessions_purpose_is_the_tokens_whatever_the_file_says_of_its_user(gateway: Gateway) -> None:
+async def test_a_sessions_purpose_is_the_tokens_whatever_the_file_says_of_its_user() -> None:
+    gateway = Gateway()
     bob = gateway.put("bob", "analysts", tokens=(TOKEN,))
     client = replace(CLIENT, token=TOKEN.id)
     handle = await gateway.open(TOKEN.confine(bob), client)
@@ -249,7 +247,8 @@ async def test_a_sessions_purpose_is_the_tokens_whatever_the_file_says_of_its_us
     assert gateway.world.judge.judged[-1].principal.values("purpose") == ("billing",)
 
 
-async def test_acting_as_a_user_ends_with_the_rule_and_with_either_of_both(gateway: Gateway) -> None:
+async def test_acting_as_a_user_ends_with_the_rule_and_with_either_of_both() -> None:
+    gateway = Gateway()
     rule = ImpersonationRule(users=frozenset({"hue"}), as_groups=frozenset({"analysts"}))
     for change in ("groups", "user", "login"):
         gateway = Gateway(rule)
@@ -268,7 +267,8 @@ async def test_acting_as_a_user_ends_with_the_rule_and_with_either_of_both(gatew
         assert len(gateway.reasons) == 1, change
 
 
-async def test_a_name_that_the_file_has_got_since_is_its_own(gateway: Gateway) -> None:
+async def test_a_name_that_the_file_has_got_since_is_its_own() -> None:
+    gateway = Gateway()
     log_in(gateway)
     await gateway.open()
     gateway.put("eva")
@@ -278,7 +278,8 @@ async def test_a_name_that_the_file_has_got_since_is_its_own(gateway: Gateway) -
         await gateway.open()
 
 
-async def test_somebody_else_of_the_same_name_has_no_session_of_the_first(gateway: Gateway) -> None:
+async def test_somebody_else_of_the_same_name_has_no_session_of_the_first() -> None:
+    gateway = Gateway()
     log_in(gateway)
     handle = await gateway.open()
     other = Principal(user="eva", id="sub")
@@ -291,13 +292,15 @@ async def test_somebody_else_of_the_same_name_has_no_session_of_the_first(gatewa
 # -- who is known by name alone ------------------------------------------------------------------------------
 
 
-async def test_a_disabled_account_is_nobody_even_where_unlisted_users_may_log_in(gateway: Gateway) -> None:
+async def test_a_disabled_account_is_nobody_even_where_unlisted_users_may_log_in() -> None:
+    gateway = Gateway()
     assert (await gateway.known.find("nobody", unlisted=True)).principal == Principal(user="nobody")
     gateway.people.entries["eva"] = None
     assert (await gateway.known.find("eva", unlisted=True)).principal is None
 
 
-async def test_who_was_known_a_while_ago_is_known_while_the_directory_is_away(gateway: Gateway) -> None:
+async def test_who_was_known_a_while_ago_is_known_while_the_directory_is_away() -> None:
+    gateway = Gateway()
     assert (await gateway.known.find("eva")).principal == EVA
     gateway.people.is_away, gateway.now = True, 3599.0
     assert (await gateway.known.find("eva")).principal == EVA
@@ -309,8 +312,9 @@ async def test_who_was_known_a_while_ago_is_known_while_the_directory_is_away(ga
 # -- the user file -------------------------------------------------------------------------------------------
 
 
-async def test_while_the_user_file_cannot_be_read_nothing_ends(gateway: Gateway) -> None:
+async def test_while_the_user_file_cannot_be_read_nothing_ends() -> None:
     """Nobody knows then whose names and tokens are the file's: the directory has none of them."""
+    gateway = Gateway()
     bob = gateway.put("bob", "analysts", tokens=(TOKEN,))
     await gateway.open(bob, replace(CLIENT, token=TOKEN.id))
     in_force, gateway.users = gateway.users, NOBODY  # type: ignore[assignment]
@@ -322,7 +326,8 @@ async def test_while_the_user_file_cannot_be_read_nothing_ends(gateway: Gateway)
     assert gateway.reasons == []
 
 
-async def test_who_was_removed_from_the_file_is_not_known_any_more(gateway: Gateway) -> None:
+async def test_who_was_removed_from_the_file_is_not_known_any_more() -> None:
+    gateway = Gateway()
     bob = gateway.put("bob", "analysts")
     await gateway.open(bob)
     del gateway.users["bob"]

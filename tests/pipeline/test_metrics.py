@@ -458,7 +458,7 @@ async def test_its_author_must_be_allowed_what_it_reads(reader: ReaderPool) -> N
     for text, said in (
         (made.replace("hr.employee", "employee"), "without a database"),
         (made.replace("measures:", "joins: []\nmeasures:"), "unknown key `joins`"),
-        (made.replace("sum(id)", "reflect('java.lang.System', 'exit')"), "`reflect`"),
+        (made.replace("sum(id)", "reflect('java.lang.System', 'exit')"), "session.reflect"),
         ("ALTER VIEW mv AS SELECT 1 AS a", "would break"),
     ):
         assert said in why(await world().judge(text, reader, user="ann"))

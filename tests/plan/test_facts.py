@@ -52,7 +52,7 @@ def test_internal_functions_are_found_by_plans_alone() -> None:
     [
         FunctionCall(parts=("sha2",), internal=True),
         FunctionCall(parts=("vector_get",), internal=True),
-        FunctionCall(parts=("reflect",)),
+        FunctionCall(parts=("from_avro",)),
         FunctionCall(parts=("system", "builtin", "reflect")),
         FunctionCall(parts=("session", "f")),
         FunctionCall(parts=("f",)),

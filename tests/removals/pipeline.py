@@ -22,6 +22,17 @@ from tests.removals.operations import (
 from tests.removals.removing import Removal
 
 REMOVALS = (
+    Removal("restricted-formats", "formats that change rows", Never(), "pipeline.test_restricting"),
+    Removal("restricted-subqueries", "changes that read elsewhere", Never(), "pipeline.test_restricting"),
+    Removal("restricted-masked-columns", "changes by masks", Becomes("name"), "pipeline.test_restricting"),
+    Removal("restricted-rows", "changes of rows that are hidden", Becomes("()"), "pipeline.test_restricting"),
+    Removal("path-of-a-table", "files of a table are its rows", Never(), "pipeline.test_places"),
+    Removal("path-write-privileges", "who writes files of a table", Becomes("()"), "pipeline.test_places"),
+    Removal("unknown-place", "a place that nobody knows", Never(), "pipeline.test_places"),
+    Removal("view-over-path", "persistent views over files", Never(), "pipeline.test_places"),
+    Removal("file-functions-own-text", "what tells where rows are", Becomes("True"), "pipeline.test_places"),
+    Removal("guarded-file-functions", "the same over guarded tables", Never(), "pipeline.test_places"),
+    Removal("transform-not-cached", "rows of a program are cached", Never(), "pipeline.test_places"),
     Removal(
         "together-names-of-now",
         "columns of a version are read together under their names of now",
@@ -990,4 +1001,5 @@ REMOVALS = (
         Becomes("False"),
         "pipeline.test_function_bodies",
     ),
+    Removal("function-body-code", "no code in bodies", Never(), "pipeline.test_own_names"),
 )

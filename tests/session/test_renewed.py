@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
 from gateway.model.handles import SparkHandle
-from gateway.model.statement import Cleared, CreateTempView
+from gateway.model.principal import Principal
+from gateway.model.statement import Cleared, Client, CreateTempView
 from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import Handle
 from gateway.session.limits import SessionLimits
 from gateway.session.operation import Session
+from gateway.session.ports import LoginIdentity
 from tests.session.fakes import BOB, CLIENT, Sink, World
 
 OTHER = replace(BOB, groups=frozenset({"auditors"}))
 RELATION = SparkHandle("relation", "r")
 
 
+class Newer(LoginIdentity):
+    """Has a user's groups of now."""
+
+    principal = BOB
+
+    def current(self, principal: Principal, client: Client) -> Principal:
+        return self.principal
+
+
 class Renewing:
     """A session whose statements are forwarded with the groups of their user."""
 
     def __init__(self, limits: SessionLimits | None = None) -> None:
-        self.world = World(limits)
+        self.newer = Newer()
+        self.world = World(limits, identity=self.newer)
         self.world.judge.marks_groups = True
 
     async def open(self) -> Session:
@@ -32,7 +45,6 @@ class Renewing:
         return found
 
     async def run(self, text: str) -> Handle:
-        # The client is logged in as at the beginning; `identity` of the world has nothing newer.
         opened = await self.world.sessions.execute(BOB, self.handle, text, run_async=False)
         return opened.handle
 
@@ -43,17 +55,13 @@ class Renewing:
         return operation.cleared
 
 
-@pytest.fixture(autouse=True)
-def nobody_newer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.session.registry.EndpointSessions.follow_login", lambda *_: None)
-
-
-async def test_a_view_is_made_again_under_the_groups_of_now() -> None:
+@pytest.mark.parametrize("of", ["text", "frame"])
+async def test_a_view_is_made_again_under_the_groups_of_now(of: Literal["text", "frame"]) -> None:
     one = Renewing()
-    one.world.judge.effects = [("^CREATE TEMP VIEW v", (CreateTempView("v"),))]
-    session = await one.open()
+    one.world.judge.effects = [("^CREATE TEMP VIEW v", (CreateTempView("v", of=of),))]
+    await one.open()
     await one.run("CREATE TEMP VIEW v AS SELECT 1")
-    session.renew_principal(OTHER)
+    one.newer.principal = OTHER
     await one.run("SELECT 1")
     assert one.world.backend.received[1:] == [
         "DROP VIEW IF EXISTS `v` /* ['auditors'] */",
@@ -71,7 +79,7 @@ async def test_a_cached_relation_ends_where_it_would_be_computed_otherwise(marks
     session.cache_relation(RELATION, cleared, 1, "", most=10)
     await one.run("SELECT 2")
     assert RELATION in session.relations
-    session.renew_principal(OTHER)
+    one.newer.principal = OTHER
     await one.run("SELECT 2")
     assert (RELATION in session.relations) is not marks
 
@@ -83,10 +91,10 @@ async def test_what_rests_on_more_than_is_kept_ends_with_the_groups() -> None:
     session.cache_relation(RELATION, cleared, 1, "", most=0)
     await one.run("SELECT 2")
     assert RELATION in session.relations
-    session.renew_principal(BOB)
+    one.newer.principal = BOB
     await one.run("SELECT 2")
     assert RELATION in session.relations
-    session.renew_principal(OTHER)
+    one.newer.principal = OTHER
     await one.run("SELECT 2")
     assert RELATION not in session.relations
 
@@ -98,7 +106,7 @@ async def test_a_statement_that_was_decided_before_makes_what_is_judged_again() 
     session = await one.open()
     await one.run("CREATE TEMP VIEW v AS SELECT 1")
     (operation,) = session.operations.values()
-    session.renew_principal(OTHER)
+    one.newer.principal = OTHER
     await one.run("SELECT 1")
     assert operation.policies_version == -1
 

@@ -17,8 +17,6 @@ from gateway.sql.nodes import QUERY_NODES, REFUSED_NODES, node_refusal
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 REFUSED = {
-    "SELECT TRANSFORM(x) USING 'cat' FROM a": "ScriptTransformation",
-    "FROM a MAP x USING 'cat'": "ScriptTransformation",
     "SELECT * FROM a CHANGES FROM VERSION 1 TO VERSION 2": "RelationChanges",
     "SELECT * FROM a WATERMARK ts DELAY OF INTERVAL 1 SECOND": "UnresolvedEventTimeWatermark",
     "SELECT * FROM STREAM a": "NamedStreamingRelation",

@@ -118,7 +118,7 @@ UNREACHED = {
     **dict.fromkeys(
         """
         AnsiNonReserved NonReserved StrictNonReserved BackQuotedIdentifier QuotedIdentifier
-        QuotedIdentifierAlternative SimpleQuotedIdentifierAlternative
+        SimpleQuotedIdentifierAlternative
         """.split(),
         _PLAIN,
     ),

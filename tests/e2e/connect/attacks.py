@@ -265,7 +265,7 @@ def texts() -> Iterator[Attack]:
     yield of("SET", lambda s: s.sql("SET"), refused=False)
     yield of("SET -v", lambda s: s.sql("SET -v"), refused=False)
     yield of("rules excluded", lambda s: s.conf.set("spark.sql.optimizer.excludedRules", "x"))
-    yield of("files by SQL switched on", lambda s: s.conf.set("spark.sql.runSQLOnFiles", "true"))
+    yield of("variables switched on", lambda s: s.conf.set("spark.sql.variable.substitute", "true"))
 
 
 def _loaded(form: str, path: str, s: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e import one_pack
+from tests.e2e.lake.changes import require_hidden_rows_stay
 from tests.e2e.lake.renames import (
     VIEWS_ARE_READ,
     require_commands_read_no_renamed_column,
@@ -337,7 +338,7 @@ PAST = (
     "ALTER TABLE delta.`{place}/customer` ADD COLUMN x INT",
     "UPDATE shop.customer SET phone = email",
     "UPDATE delta.`{place}/customer` SET phone = email",
-    "DELETE FROM shop.customer WHERE name LIKE 'c%'",
+    "DELETE FROM shop.customer WHERE email LIKE '%9152'",
     "DELETE FROM delta.`{place}/customer`",
     "INSERT INTO delta.`{place}/plain` VALUES (7, 'x')",
     "INSERT INTO shop.plain SELECT id, s FROM hidden.secret",
@@ -367,6 +368,11 @@ def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text
         assert "PARSE_SYNTAX_ERROR" in message
         return
     assert message.startswith("[SLUICE_"), message
+
+
+@pytest.mark.in_turn(5, one_way=True)
+def test_rows_that_are_not_seen_are_not_changed(lake: LakeSpark, bob: Twins) -> None:
+    require_hidden_rows_stay(lake, bob, "delta")
 
 
 @pytest.mark.in_turn(5, one_way=True)

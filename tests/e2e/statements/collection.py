@@ -16,6 +16,9 @@ TOTALITY = HERE.parents[1] / "cases" / "totality.yaml"
 DATABASES = {"direct": "stated_d", "gateway": "stated_g"}
 """Side → its database; the names are of one length, since some answers are columns of text."""
 
+FILES = "/tmp/sluice_stated"
+"""Where statements on paths write, each side in the directory of its database."""
+
 TABLES = (
     "CREATE TABLE people USING parquet AS SELECT * FROM VALUES "
     "(1, 'Ann', 'EMEA', 10.5BD, true, DATE '2020-02-03', array('a', 'b'), named_struct('city', 'Bonn'), "
@@ -48,7 +51,7 @@ _END = re.compile(r";[ \t]*$", re.MULTILINE)
 _QUERY = re.compile(r"\s*\(*\s*(SELECT|WITH|FROM|VALUES|TABLE)\b", re.IGNORECASE)
 VARIES = re.compile(
     r"\b(rand|randn|random|randstr|uniform|uuid|shuffle|now|curdate|localtime\w*|current_(date|time\w*)|"
-    r"unix_timestamp|monotonically_increasing_id|spark_partition_id|input_file_\w+|EXPLAIN)\b",
+    r"unix_timestamp|monotonically_increasing_id|spark_partition_id|input_file_\w+|EXPLAIN|BUCKET|java_method)\b",
     re.IGNORECASE,
 )
 """Statements whose rows are others each time, or print what is."""
@@ -59,9 +62,12 @@ def is_query(statement: str) -> bool:
 
 
 def of_our_own() -> list[Script]:
-    """Return the scripts of `collection.sql`."""
-    parts = _SCRIPT.split((HERE / "collection.sql").read_text(encoding="utf-8"))[1:]
-    return [Script(name, tuple(_cut(text))) for name, text in zip(parts[::2], parts[1::2], strict=True)]
+    """Return the scripts of `collection.sql` and `reference.sql`."""
+    found = []
+    for file in ("collection.sql", "reference.sql"):
+        parts = _SCRIPT.split((HERE / file).read_text(encoding="utf-8"))[1:]
+        found += [Script(name, tuple(_cut(text))) for name, text in zip(parts[::2], parts[1::2], strict=True)]
+    return found
 
 
 def _cut(text: str) -> Iterator[str]:

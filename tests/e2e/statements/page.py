@@ -94,6 +94,50 @@ So a script has nothing in it that is not known before it runs. Refused, with th
 A variable of a script, or the column of a FOR loop, is no word of a policy of a table that the script reads.
 """
 
+FILES = """
+## Files by their path
+
+``SELECT … FROM parquet.`/path` `` (also orc, avro, csv, json, text and delta), a temporary view `USING`
+one of them with a `path`, `LOCATION`, `SET LOCATION`, `INSERT OVERWRITE DIRECTORY … USING`, `LOAD DATA`,
+`ADD FILE` and a DataFrame's `load` and `save` want `read` or `write` on the url. A path is written in
+full: relative ones, `..`, wildcards and versions (`@v1`) are refused. Persistent views read none.
+
+Files of a table are the table. Where a path is at, in or around the location of a table of Spark's
+session catalog, one also needs `select` on all of it, without masks and row filters, and to write there
+`insert` and `delete`. Percent-encoding, case, schemes of the same store and links of local directories
+are looked through; what could be the same counts as the same. Locations are those of the last 30 seconds,
+and of now where a statement through this gateway changed names of the database. Files of the gateway, and
+the warehouses of the catalogs in its settings, are not read by path. Not seen are partitions that lie
+elsewhere than their table. A temporary view over files is judged when it is made: files of a table that
+comes there later are read through it.
+
+`input_file_name()` and its likes answer over tables of which one may see everything, and over files.
+
+## Programs
+
+`SELECT TRANSFORM … USING`, `MAP` and `REDUCE` want `create` and `execute` on the udf
+`system.session.transform`: the program runs on the executors, with their rights. It gets masked values of
+the rows that a filter leaves.
+
+## Under masks and filters
+
+`UPDATE` and `DELETE` with `WHERE` change those rows of Delta and Iceberg tables that the user sees, if
+the statement uses no masked column, subquery or lambda function: the condition is asked of no hidden row.
+Rows may be changed so that the user no longer sees them, as in Ranger. Other formats, `MERGE` and other
+statements are refused.
+
+`EXPLAIN`, `EXPLAIN EXTENDED` and `EXPLAIN FORMATTED` show the plan with NULL for masked columns and
+without the filter, so that it has no values of policies. It names the directory of the table. Plans with
+statistics or code, over views with obligations and over tables with hidden columns are refused, and those
+of DataFrames.
+
+## Properties and options
+
+A table of parquet, orc, avro, csv, json, text or Delta takes any property that none of these formats, and
+no catalog or store, reads (`team.lead`). Of other formats, and where CREATE TABLE names none, it takes
+those on a list and `meta.…`, `tag.…`, `user.…`. Options are on a list.
+"""
+
 SETTINGS = """
 ## Settings
 
@@ -110,7 +154,7 @@ Nobody sets what shapes how statements are read. It has these values:
 
 def page() -> str:
     """Return the page as Markdown."""
-    return PREFACE + SCRIPTS + "".join((*_settings(), *_refused()))
+    return PREFACE + SCRIPTS + FILES + "".join((*_settings(), *_refused()))
 
 
 def _settings() -> Iterator[str]:

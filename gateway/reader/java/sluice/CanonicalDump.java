@@ -103,7 +103,7 @@ final class CanonicalDump {
             out.append('0');
         } else if (value instanceof String) {
             text('s', (String) value);
-        } else if (plans.containsKey(value)) {
+        } else if (value != itself && plans.containsKey(value)) {
             met.put(value, Boolean.TRUE);
             writeInstead((Standing) plans.get(value));
         } else if (value instanceof DataType) {
@@ -134,13 +134,27 @@ final class CanonicalDump {
             this.plan = plan;
             this.expressionIds = expressionIds;
         }
+
+        /** A node that stands as it is within what stands in its place. */
+        static Standing itself(Object node) {
+            return new Standing(node, null);
+        }
     }
+
+    /** The node that is written as it is, though something stands in its place. */
+    private Object itself;
 
     private void writeInstead(Standing standing) {
         Map around = expressionIds;
-        expressionIds = standing.expressionIds;
+        Object before = itself;
+        if (standing.expressionIds != null) {
+            expressionIds = standing.expressionIds;
+        } else {
+            itself = standing.plan;
+        }
         write(standing.plan);
         expressionIds = around;
+        itself = before;
     }
 
     private void writeType(DataType type) {

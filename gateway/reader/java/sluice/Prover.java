@@ -8,10 +8,13 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.execution.command.ResetCommand;
 
 /**
@@ -130,6 +133,8 @@ final class Prover {
             applied = measure(span, (String) splice.get("query"), (String) splice.get("alias"));
         } else if ("property".equals(kind)) {
             applied = property((List) splice.get("parts"));
+        } else if ("condition".equals(kind)) {
+            applied = condition((String) splice.get("query"), (List) splice.get("parts"));
         } else if ("body".equals(kind) || "comment".equals(kind)) {
             applied = function(kind, (List) splice.get("parts"));
         } else if ("reset".equals(kind)) {
@@ -284,6 +289,48 @@ final class Prover {
             if (command instanceof org.apache.spark.sql.catalyst.plans.logical.CreateView
                 || "CreateMetricView".equals(ScalaValues.name(command))) {
                 properties.put(command, pair);
+                applied++;
+            }
+        }
+        return applied;
+    }
+
+    /** The condition of UPDATE or DELETE becomes the one of `query`, in which it stands where the place is named. */
+    private int condition(String query, List parts) throws Unproven {
+        requireParts(parts);
+        ParsedText parsed = ParsedText.expression(query);
+        PlanWalk within = new PlanWalk(parsed);
+        noteReferences(within);
+        if (!within.markers.isEmpty()) {
+            throw new Unproven("what stands around a condition must not hold parameter markers");
+        }
+        java.util.Iterator each = within.columnSpans.keySet().iterator();
+        Object place = null;
+        while (each.hasNext()) {
+            Object column = each.next();
+            if (column instanceof UnresolvedAttribute
+                && ScalaValues.strings(((UnresolvedAttribute) column).nameParts()).equals(parts)) {
+                if (place != null) {
+                    throw new Unproven("a condition stands in two places");
+                }
+                place = column;
+            }
+        }
+        if (place == null) {
+            throw new Unproven("a condition stands nowhere");
+        }
+        int applied = 0;
+        for (int i = 0; i < walk.commands.size(); i++) {
+            Object command = walk.commands.get(i);
+            Object own = null;
+            if (command instanceof DeleteFromTable) {
+                own = ((DeleteFromTable) command).condition();
+            } else if (command instanceof UpdateTable && ((UpdateTable) command).condition().isDefined()) {
+                own = ((UpdateTable) command).condition().get();
+            }
+            if (own != null) {
+                plans.put(own, new CanonicalDump.Standing(parsed.root, new java.util.HashMap()));
+                plans.put(place, CanonicalDump.Standing.itself(own));
                 applied++;
             }
         }

@@ -14,7 +14,8 @@ import org.apache.spark.unsafe.types.UTF8String;
  *  evaluating it. */
 final class ToldArguments {
     static final List NONE = new ArrayList();
-    private static final String NAMES = " from_csv from_json from_xml schema_of_xml table_changes try_variant_get variant_get ";
+    private static final String NAMES = " from_csv from_json from_xml schema_of_xml table_changes try_variant_get variant_get"
+        + " xpath xpath_boolean xpath_double xpath_float xpath_int xpath_long xpath_number xpath_short xpath_string ";
 
     private ToldArguments() {}
 
