@@ -16,7 +16,7 @@ from contextlib import aclosing
 import pyarrow
 
 from gateway.backends.spark_connect import SparkConnectBackend
-from gateway.backends.spark_thrift_service import LOOKING_SETTINGS
+from gateway.backends.spark_thrift_service import LOOKING_SETTINGS, OF_FUNCTIONS
 from gateway.errors import BackendUnavailable, RpcError
 from gateway.session.ports import BackendError
 from gateway.wire import connect_calls
@@ -60,6 +60,8 @@ class SparkConnectService:
         async with self._slots:
             try:
                 async with asyncio.timeout(self._timeout_s):
+                    if sql.startswith(OF_FUNCTIONS):
+                        return await self._in_a_new_session(sql)
                     if before:
                         await self._rows(before)
                     try:
@@ -72,12 +74,8 @@ class SparkConnectService:
 
     async def close(self) -> None:
         """Let Spark forget the session."""
-        if not self._session:
-            return
-        request = connect_calls.release_session((self._user, self._session))
-        # Spark forgets it by itself, later.
-        with contextlib.suppress(BackendUnavailable, RpcError):
-            await self._backend.call("ReleaseSession", request)
+        if self._session:
+            await self._release(self._session)
 
     async def _open_session(self) -> str:
         """Return the id of a session in which texts are read as the parser reads them."""
@@ -86,23 +84,39 @@ class SparkConnectService:
                 # A query that still runs in it goes on: Spark forgets the session by itself, later.
                 self._session = ""
             if not self._session:
-                session = str(uuid.uuid4())
                 self._known_catalogs = dict(self._session_catalogs())
-                opened = await self._backend.open_session(session, self._user)
-                looking = ConfigOperation(kind="set", pairs=tuple(LOOKING_SETTINGS.items()))
-                request = connect_calls.config((self._user, session), looking, opened.id, "")
-                await self._backend.call("Config", request)
-                self._server_session = opened.id
-                self._session = session
+                self._session, self._server_session = await self._open()
             return self._session
 
-    async def _rows(self, sql: str) -> list[tuple[Cell, ...]]:
+    async def _open(self) -> tuple[str, str]:
+        """Return the id of a new session, and of the server's."""
+        session = str(uuid.uuid4())
+        opened = await self._backend.open_session(session, self._user)
+        looking = ConfigOperation(kind="set", pairs=tuple(LOOKING_SETTINGS.items()))
+        request = connect_calls.config((self._user, session), looking, opened.id, "")
+        await self._backend.call("Config", request)
+        return session, opened.id
+
+    async def _in_a_new_session(self, sql: str) -> list[tuple[Cell, ...]]:
+        session, server = await self._open()
+        try:
+            return await self._rows(sql, (session, server))
+        finally:
+            await self._release(session)
+
+    async def _release(self, session: str) -> None:
+        # Spark forgets it by itself, later.
+        with contextlib.suppress(BackendUnavailable, RpcError):
+            await self._backend.call("ReleaseSession", connect_calls.release_session((self._user, session)))
+
+    async def _rows(self, sql: str, within: tuple[str, str] | None = None) -> list[tuple[Cell, ...]]:
         rows: list[tuple[Cell, ...]] = []
         try:
-            request = pb.ExecutePlanRequest(session_id=await self._open_session())
+            session, server = within or (await self._open_session(), self._server_session)
+            request = pb.ExecutePlanRequest(session_id=session)
             request.user_context.user_id = request.user_context.user_name = self._user
             # A Spark that was started anew would make a session of this id, and read in it as it likes.
-            request.client_observed_server_side_session_id = self._server_session
+            request.client_observed_server_side_session_id = server
             request.plan.root.sql.query = sql
             async with aclosing(self._backend.ask(serialize(request))) as responses:
                 async for response in responses:

@@ -31,6 +31,9 @@ LOOKING_SETTINGS: Mapping[str, str] = {
 }
 """What sessions of the gateway's own are set to."""
 
+OF_FUNCTIONS = "DESCRIBE FUNCTION "
+"""What such a question begins with: a session tells of a function for ever what it was told of it first."""
+
 _IdleSession = tuple[SparkThriftSession, Mapping[str, int]]
 """A session, and the catalogs that it was told of at most as they were before it was opened."""
 
@@ -64,7 +67,10 @@ class SparkThriftService:
         longer than `max_rows`.
         """
         async with self._slots:
-            rows = await self._on(await self._session(), sql, before, after)
+            if sql.startswith(OF_FUNCTIONS):
+                rows = await self._in_a_new_session(sql)
+            else:
+                rows = await self._on(await self._session(), sql, before, after)
         if len(rows) > self._max_rows:
             raise BackendUnavailable(f"a response from Spark's catalog has more than {self._max_rows} rows")
         return rows
@@ -83,6 +89,16 @@ class SparkThriftService:
             if told == self._session_catalogs():
                 return session, told
             await session.close()
+        return await self._open()
+
+    async def _in_a_new_session(self, sql: str) -> Sequence[tuple[Cell, ...]]:
+        opened = await self._open()
+        try:
+            return await opened[0].answer(sql, max_rows=self._max_rows + 1)
+        finally:
+            await opened[0].close()
+
+    async def _open(self) -> _IdleSession:
         told = dict(self._session_catalogs())
         session = await self._backend.open_session(
             self._principal, protocol_version=TProtocolVersion.V10, settings=dict(LOOKING_SETTINGS)

@@ -26,7 +26,7 @@ from gateway.model.catalog import (
     quote,
     split_name,
 )
-from gateway.model.definers import definer_of
+from gateway.model.definers import definer_in_comment, definer_of
 from gateway.model.reading_settings import PARSER_SETTINGS
 from gateway.model.table_formats import KEY_PROPERTIES
 from gateway.sql.metric_views import METRIC_VIEW, UnreadMetrics, metric_view
@@ -363,6 +363,10 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
 
 _BODY = "Body:"
 _CLASS = "Class:"
+_COMMENT = "Comment:"
+_PARAMETER = re.compile(
+    r"(\w+)\s+((?:[\w<>,: ]|\([\d, ]*\))+?)(?:\s+DEFAULT\b.*|\s+'.*)?", re.ASCII | re.DOTALL
+)
 _INPUT = "Input"
 _DEFAULT = re.compile(r"\bDEFAULT\b(.*)", re.IGNORECASE | re.DOTALL)
 
@@ -382,6 +386,9 @@ def function_from_rows(rows: Sequence[Row], name: TableName) -> Table:
     if len(bodies) != 1 or bodies[0] is not lines[-1]:
         raise NotUnderstood("a function that is neither SQL nor a class")
     text = bodies[0].removeprefix(_BODY).strip()
+    comments = [line for line in lines if line.startswith(_COMMENT)]
+    definer = definer_in_comment(text, comments[0].strip()) if len(comments) == 1 else None
+    parameters = () if definer is None else tuple(_parameters(lines))
     given = list(_defaults(lines))
     if given:  # RULE (function-defaults)
         text = f"struct({', '.join(f'({one}' + chr(10) + ')' for one in (*given, text))})"
@@ -389,8 +396,30 @@ def function_from_rows(rows: Sequence[Row], name: TableName) -> Table:
         name=name,
         kind=TableKind.VIEW,
         columns=(),
-        view=ViewBody(text=text, catalog="", database="", output=()),
+        view=ViewBody(
+            text=text,
+            catalog="",
+            database="",
+            output=(),
+            definer=definer,
+            parameters=parameters,
+            is_table=any(re.fullmatch(r"Type:\s+TABLE", line.strip()) for line in lines),
+        ),
     )
+
+
+def _parameters(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield names and types of parameters. Raises NotUnderstood for other names than a gateway lets pass."""
+    title = ""
+    for line in lines:
+        title = title if line.startswith(" ") else line.partition(":")[0]
+        told = line.partition(":")[2] if line.startswith(_INPUT) else line
+        if title != _INPUT or told.strip() == "()":
+            continue
+        found = _PARAMETER.fullmatch(told.strip())
+        if found is None:
+            raise NotUnderstood("a parameter of an unexpected form")
+        yield found[1], found[2]
 
 
 def _defaults(lines: Sequence[str]) -> Iterator[str]:

@@ -99,7 +99,7 @@ class KnownTables:
 
     def forget(self, names: Iterable[TableName], databases: Iterable[tuple[str, str]]) -> None:
         """Drop what a statement has changed; the version rises when anything was known of it."""
-        changed = {name.fold() for name in names}
+        changed = {name.current.fold() for name in names}  # RULE (changed-functions-forgotten)
         gone = {name for name in self._facts if name.current in changed}
         dropped = {(catalog.lower(), database.lower()) for catalog, database in databases}
         gone |= {

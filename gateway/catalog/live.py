@@ -185,7 +185,7 @@ class LiveCatalog:
         """Forget names that a statement has changed, and answers about them that are still on their way."""
         self.changed_names.note(tables, databases, by=by, stays=stays)
         self._known.forget(tables, databases)
-        folded = {name.fold() for name in tables}
+        folded = {name.current.fold() for name in tables}
         touched = {(c.lower(), d.lower()) for c, d in databases} | {(n.catalog, n.database) for n in folded}
         whole = {(c.lower(), d.lower()) for c, d in databases}
         for key in list(self._asking):

@@ -156,6 +156,10 @@ class ViewBody:
     definer: str | None = None
     """Who defined the view, as the gateway has recorded it. None: it has no record of the view, which was
     made elsewhere; empty: its record is of another text, so that nobody vouches for this one."""
+    parameters: tuple[tuple[str, str], ...] = ()
+    """Of the body of a function: names and types of its parameters."""
+    is_table: bool = False
+    """Of the body of a function: whether it gives rows."""
     by_position: bool = False
     """Whether Spark finds the view's columns by their places in what the text gives, and not by name."""
     metrics: MetricDefinition | None = None

@@ -6,6 +6,7 @@ Only the gateway writes such properties (docs/adr/0016). One that is bound to an
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 
 PREFIX = "sluice.definer."
@@ -34,6 +35,23 @@ def definer_of(text: str, properties: Mapping[str, str]) -> str | None:
         return bytes.fromhex(value).decode("utf-8", "surrogatepass")
     except (ValueError, UnicodeDecodeError):
         return ""
+
+
+_MARK = re.compile(rf"\[({re.escape(PREFIX)}[0-9a-f]{{64}}) = ([0-9a-f]*)\]\Z")
+
+
+def definer_mark(text: str, identity: str) -> str:
+    """Return what a function's comment ends in, which has no properties: the same as the property says of a
+    view, of its body."""
+    key, value = definer_property(text, identity)
+    return f"[{key} = {value}]"
+
+
+def definer_in_comment(text: str, comment: str) -> str | None:
+    """Return who defined the function with this body, as `definer_of` does. What stands in the comment before
+    its end is whoever's."""
+    found = _MARK.search(comment)
+    return None if found is None else definer_of(text, {found[1]: found[2]})
 
 
 def _digest(text: str) -> str:

@@ -313,6 +313,38 @@ class Reading:
         return None if self.tree_json is None else read_tree(self.tree_json)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptPart:
+    """A statement, query or condition of a script."""
+
+    kind: str
+    """`statement`; `query`, of FOR; `cursor`, the query of one; `condition` and `expression`, each as the
+    only item of a SELECT."""
+    span: Span
+    lead: str
+    """What is written in place of the first `cut` characters where the part stands alone."""
+    cut: int
+    alone: bool
+    """Whether the part, standing alone, is what it is in the script."""
+    repeats: bool
+    """Whether it may run more than once, or after what stands behind it: within a loop or a handler."""
+    loops: tuple[int, ...] = ()
+    """The queries of the FOR loops that it is in the body of: in there their columns are variables."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptReading:
+    """A script (BEGIN … END) as Spark's parser reads it."""
+
+    parts: tuple[ScriptPart, ...]
+    skeleton: str
+    """All of it but the parts."""
+    targets: tuple[tuple[str, ...], ...]
+    """The variables that FETCH writes to."""
+    strange: tuple[str, ...]
+    """What is in it that the reader does not know."""
+
+
 @dataclass(frozen=True, slots=True)
 class NotParsed:
     """Spark's parser rejects the statement; `message` is its own, with the place and the text around it."""

@@ -205,6 +205,14 @@ class RegisterCode:
 
 
 @dataclass(frozen=True, slots=True)
+class MakeFunction:
+    """Spark's session knows a function of a database as the statement makes it, when that succeeds. Another
+    session that has called it goes on calling what it was."""
+
+    function: TableName
+
+
+@dataclass(frozen=True, slots=True)
 class PersistFrame:
     """Spark's cache has the rows of a DataFrame when the statement succeeds, and finds them by its plan."""
 
@@ -232,6 +240,7 @@ SessionEffect = (
     | RegisterCode
     | PersistFrame
     | DropFunction
+    | MakeFunction
     | TendDataset
     | DeclareVariables
     | SetVariables
@@ -343,6 +352,8 @@ class Findings:
     written."""
     rewritten: tuple[RewrittenText, ...] = ()
     """The texts in it in which something was replaced."""
+    names_until_end: bool = False
+    """Whether Spark looks up its names for as long as it runs, as it does those of a script."""
     definers: frozenset[Principal] = frozenset()
     """The definers of views whose access it rests on, as they were when it was judged."""
     definition: Definition | None = None
@@ -392,6 +403,8 @@ class Cleared(Findings):
     """The version of the catalog alone."""
     tables: tuple[Table, ...] = ()
     """Those of `names` that there are, as the catalog had them when it was judged, by name."""
+    functions: tuple[Table, ...] = ()
+    """The same of functions of databases."""
     read_only: bool = False
     """Whether all that it does is answer: then what came of it can still be withheld."""
     effects: tuple[SessionEffect, ...] = ()
@@ -422,6 +435,11 @@ class Cleared(Findings):
         """For a plan: whether the same with other ids of its relations may be forwarded as it was judged; not
         where it changes something of the session."""
         return not (self.references_plan_ids or self.effects)  # RULE (renewal-by-id, renewal-with-effects)
+
+    @property
+    def judged_functions(self) -> tuple[Table, ...]:
+        """Those of its functions whose bodies were judged."""
+        return tuple(one for one in self.functions if one.view is not None and one.view.definer is not None)
 
     @property
     def obligations(self) -> tuple[Obligation, ...]:

@@ -38,6 +38,7 @@ from gateway.pipeline.judging import (
     reject_names_below_table,
     settle_effects,
 )
+from gateway.pipeline.scripts import govern_script, is_script
 from gateway.pipeline.seeing import TextScope
 from gateway.pipeline.texts import govern
 from gateway.reader.port import ReaderPort
@@ -92,7 +93,10 @@ async def judge(
 
 async def _judge_text(statement: Statement, judging: Judging) -> Verdict | NeedsCatalog:
     snapshot = judging.snapshot
-    outcome = await govern(statement.text, statement.context, judging, TextScope(alone=True))
+    if await is_script(statement.text, judging):
+        outcome = await govern_script(statement.text, statement.context, judging)
+    else:
+        outcome = await govern(statement.text, statement.context, judging, TextScope(alone=True))
     if isinstance(outcome, NeedsCatalog):
         return outcome
     if isinstance(outcome, Refusal):
@@ -104,6 +108,7 @@ async def _judge_text(statement: Statement, judging: Judging) -> Verdict | Needs
         snapshot_version=snapshot.version,
         catalog_version=snapshot.catalog.version,
         tables=_list_known(outcome.names, snapshot),
+        functions=_list_functions(outcome.names, snapshot),
         read_only=not outcome.reading.commands,
         effects=outcome.required.effects,
         period=snapshot.context.period,
@@ -178,6 +183,11 @@ def _list_known(names: Iterable[TableName], snapshot: Snapshot) -> tuple[Table, 
     return tuple(t for name in tables if (t := snapshot.catalog.table(name)) is not None)
 
 
+def _list_functions(names: Iterable[TableName], snapshot: Snapshot) -> tuple[Table, ...]:
+    functions = (name for name in sorted(names, key=str) if name.version == FUNCTION)
+    return tuple(found for name in functions if (found := snapshot.catalog.table(name)) is not None)
+
+
 async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judging) -> Verdict | NeedsCatalog:
     # pyspark's protobuf classes take seconds to import: only gateways that get plans pay for them.
     from gateway.pipeline.plans import govern_plan
@@ -197,6 +207,7 @@ async def _judge_plan(statement: Statement, request: PlanRequest, judging: Judgi
         snapshot_version=judging.snapshot.version,
         catalog_version=judging.snapshot.catalog.version,
         tables=_list_known(plan.names, judging.snapshot),
+        functions=_list_functions(plan.names, judging.snapshot),
         read_only=plan.read_only,
         effects=settle_effects(plan.effects, judging.snapshot.catalog),
         period=judging.snapshot.context.period,

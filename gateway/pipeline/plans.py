@@ -26,6 +26,7 @@ from gateway.pipeline.judging import (
 from gateway.pipeline.pace import in_turn
 from gateway.pipeline.places import authorize_places
 from gateway.pipeline.plan_outcomes import PlanOutcome, RewrittenPlan
+from gateway.pipeline.plan_scripts import govern_command_script
 from gateway.pipeline.plan_texts import PlanTexts, misread_plan, prepare_texts, usage_of_plan, words_of
 from gateway.pipeline.rewrite_plans import DecidedPlan, rewrite_and_prove_plan
 from gateway.pipeline.rights import Accessing, own_rights
@@ -97,6 +98,9 @@ class _Plan:
             self.evaluation.star_shows_visible = True
 
     async def govern(self) -> RewrittenPlan | Refusal | NeedsCatalog:
+        script = await govern_command_script(self.reading, self.context, self.judging)
+        if script is not None:
+            return script
         original = await in_turn(lambda: bytes_of(self.reading.message))
         facts = await in_turn(lambda: facts_of(self.reading, self.names))
         if isinstance(facts, Unsupported):

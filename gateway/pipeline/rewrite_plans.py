@@ -122,9 +122,9 @@ class _PlanGuards:
 
     @property
     def inside(self) -> tuple[RewrittenStatement, ...]:
-        """The texts within the plan, and those of the views that it reads."""
+        """The texts within the plan, and those of the views and functions that it reads."""
         metrics = (body for _, body in self.metrics.queries.values())
-        return (*self.texts, *self.sources.bodies.values(), *metrics)
+        return (*self.texts, *self.sources.inside, *metrics)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -424,7 +424,7 @@ class DecidedPlan:
         hides_target = (
             evaluation.hides_target(facts.commanded)
             or any(one.hides_target for one in governed)
-            or may_name_hidden_columns(bodies.values())
+            or may_name_hidden_columns(sources.inside)
         )
         absent = [one for one in guards.reads if not judging.exists(one.table)]
         hiding = any(one.has_obligations or one.query for one in guards.reads if one not in absent)

@@ -14,6 +14,7 @@ from gateway.model.reading import FunctionRef, RelationRole, Span, Splice
 from gateway.model.statement import Definition, Findings, NeedsCatalog, ResetSettings, ScanRecord
 from gateway.model.table_formats import BRANCHED
 from gateway.pipeline.barriers import Placed, below_text
+from gateway.pipeline.function_bodies import MadeFunction, judge_made
 from gateway.pipeline.guarded_texts import binds, guard_scans, identities
 from gateway.pipeline.judging import (
     Judging,
@@ -36,6 +37,7 @@ from gateway.pipeline.judging import (
 from gateway.pipeline.kept import (
     build_collation_refusal,
     default_collation,
+    find_varying_bodies,
     find_varying_text,
     keeps,
     refuse_caching,
@@ -87,17 +89,20 @@ async def rewrite_and_prove(
     sources = await text.find_sources()
     if isinstance(sources, NotRewritten):
         return sources
+    made = await judge_made(prepared, judging)
+    if isinstance(made, NotRewritten):
+        return made
     guards = await text.guard_scans(sources)
     if isinstance(guards, NotRewritten):
         return guards
     if (found := text.refuse_disclosure(guards)) is not None:
         return found
-    written = text.write(guards)
+    written = text.write(guards, made)
     if isinstance(written, Refusal):
         return written
     if (unproved := await text.prove(written)) is not None:
         return unproved
-    return text.rewrite(guards, written)
+    return text.rewrite(guards, written, made)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +262,7 @@ class _Text:
 
     # -- what Spark gets ---------------------------------------------------------------------------------
 
-    def write(self, guards: _TextGuards) -> _WrittenText | Refusal:
+    def write(self, guards: _TextGuards, made: MadeFunction | None) -> _WrittenText | Refusal:
         """Write guards, full names and the user's name into the text."""
         prepared, reading, required = self.prepared, self.prepared.reading, self.prepared.required
         guarded = guard.splices(prepared.text, reading, guards.scans)
@@ -273,6 +278,7 @@ class _Text:
         varying, bodies = guards.sources.policies.varying, guards.sources.bodies
         unbound = bool(reading.identities) and not bound
         changing = find_varying_text(prepared.text, reading, prepared.names, varying, bodies, unbound=unbound)
+        changing = changing or find_varying_bodies(guards.sources.functions.values())
         uncached = refuse_caching(reading, required, changing, bodies)
         if uncached is not None:
             return not_governable(uncached)
@@ -292,6 +298,8 @@ class _Text:
         # RULE (reset-names-settings)
         if any(isinstance(effect, ResetSettings) for effect in required.effects):
             splices = (guard.reset_nothing(prepared.text),)
+        if made is not None:
+            splices = (*splices, *made.splices)
         defined = self._define_view(splices)
         if isinstance(defined, Unsupported):
             return not_governable(defined)
@@ -393,11 +401,15 @@ class _Text:
 
     # -- what is said of it ------------------------------------------------------------------------------
 
-    def rewrite(self, guards: _TextGuards, written: _WrittenText) -> RewrittenStatement:
+    def rewrite(
+        self, guards: _TextGuards, written: _WrittenText, made: MadeFunction | None
+    ) -> RewrittenStatement:
         """Return the text with all that was found out about it."""
         prepared, sources, metrics, placed = self.prepared, guards.sources, guards.metrics, guards.placed
-        bodies = tuple(sources.bodies.values())
-        found = self._findings(guards, written).merge(bodies)
+        bodies = sources.inside
+        # The body of a function that is made is stored without masks and filters.
+        kept = () if made is None else (replace(made.body, scans=_without_obligations(made.body.scans)),)
+        found = self._findings(guards, written).merge((*bodies, *kept))
         return RewrittenStatement(
             text=written.forwarded,
             reading=prepared.reading,
@@ -422,13 +434,13 @@ class _Text:
         undisclosed = list_undisclosed(sources.bodies)
         if required.shares:
             # What is stored has none of them: they are laid on each who reads it.
-            records = tuple(replace(record, obligations=()) for record in records)
+            records = _without_obligations(records)
         absent = [scan for scan in guards.scans if not judging.exists(scan.table)]
         hiding = any(scan.has_obligations or scan.query for scan in guards.scans if scan not in absent)
         hides_target = (
             evaluation.hides_target(required)
             # What a view's text names is as little the reader's to know as the names of a target.
-            or may_name_hidden_columns(sources.bodies.values())
+            or may_name_hidden_columns(sources.inside)
             or (prepared.place.depth > 0 and self.seen.lends)  # RULE (lent-not-told)
         )
         temporary = frozenset(parts[0].lower() for parts in written.temporary)
@@ -509,6 +521,10 @@ class _Text:
                     f"`{'.'.join(pin.relation.parts)}` is not a branch of the table {pin.table}"
                 )
         return None
+
+
+def _without_obligations(records: tuple[ScanRecord, ...]) -> tuple[ScanRecord, ...]:
+    return tuple(replace(record, obligations=()) for record in records)
 
 
 def _list_unexplained_views(

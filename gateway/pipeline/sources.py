@@ -10,6 +10,7 @@ from gateway.model.reading import Span
 from gateway.model.statement import NeedsCatalog
 from gateway.pipeline.authors import Authors, authors_of
 from gateway.pipeline.barriers import Placed, QueriedViews
+from gateway.pipeline.function_bodies import judge_called
 from gateway.pipeline.functions import list_required_functions, read_by, session_asked
 from gateway.pipeline.judging import NotRewritten, RewrittenStatement, refuse_unsupported
 from gateway.pipeline.policies import Policies, policies_of
@@ -31,6 +32,8 @@ class ReadSources:
     """The views with a barrier above them."""
     opened: Mapping[Span, RewrittenStatement]
     """The texts of views without barriers, where nothing in them can fail."""
+    functions: Mapping[TableName, RewrittenStatement]
+    """The bodies of functions that are judged where they are called."""
     called: frozenset[TableName]
     """The functions in SQL that are called, and what their bodies read."""
     moves: str
@@ -42,6 +45,11 @@ class ReadSources:
         """What of the catalog it rests on beside what is named: functions, of policies too, and what they
         read."""
         return self.authors.names | self.called  # RULE (functions-read)
+
+    @property
+    def inside(self) -> tuple[RewrittenStatement, ...]:
+        """The texts of views and the bodies of functions."""
+        return (*self.bodies.values(), *self.functions.values())
 
     @property
     def list_queried_views(self) -> QueriedViews:
@@ -78,6 +86,9 @@ async def sources_of(
     called = await read_by(functions, reads.context, judging)
     if isinstance(called, NeedsCatalog):
         return called
+    within = await judge_called((name.fold() for name in functions), reads)
+    if isinstance(within, NotRewritten):
+        return within
     moves = await session_asked(functions, judging, names_alone=True) if reads.place.depth > 0 else None
     barred = reads.find_barred_views(bodies)
     return ReadSources(
@@ -86,6 +97,7 @@ async def sources_of(
         policies=policies,
         authors=authors,
         barred=barred,
+        functions=within,
         called=called,
         moves=moves or "",
         opened=await reads.list_open_views(bodies, barred, alone=alone),

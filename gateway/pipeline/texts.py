@@ -56,7 +56,7 @@ from gateway.sql.function_calls import execute_on, find_short_function
 from gateway.sql.function_commands import body_refusal
 from gateway.sql.names import Names
 from gateway.sql.parameters import MISPLACED
-from gateway.sql.required import Unsupported, join
+from gateway.sql.required import FunctionBody, Unsupported, join
 from gateway.sql.spark_errors import build_unbound_parameter_refusal, build_unknown_function_refusal
 
 
@@ -182,6 +182,7 @@ async def _conditions_read(prepared: Prepared, judging: Judging) -> Prepared | R
 
 async def _bodies_read(prepared: Prepared, judging: Judging) -> Prepared | Refusal | Unsupported:
     """Read the texts that Spark keeps of a function: a call of it is not judged by what is in them."""
+    bodies: list[FunctionBody] = []
     for body in prepared.required.bodies:
         reader = judging.reader
         reading = await (
@@ -193,10 +194,15 @@ async def _bodies_read(prepared: Prepared, judging: Judging) -> Prepared | Refus
             return refuse_unread(reading)
         refusal = body_refusal(body, reading)
         required = classify(reading, prepared.names)
-        for one in (refusal, required):
+        functions = function_privileges(reading.functions, prepared.names)
+        for one in (refusal, required, functions):
             if isinstance(one, Unsupported):
                 return one
-    return prepared
+        if functions:  # RULE (function-body-code)
+            return Unsupported("the body of a SQL function may call nothing that wants a privilege")
+        reads = any(one.role is RelationRole.SCAN for one in reading.relations)
+        bodies.append(replace(body, reads=reads))
+    return replace(prepared, required=replace(prepared.required, bodies=tuple(bodies)))
 
 
 def _classify(

@@ -178,7 +178,7 @@ class ReadViews:
         # RULE (view-other-settings)
         return not self.judging.settings and view is not None and not (view.collation or view.metrics)
 
-    def _not_of_this_moment(self, names: AbstractSet[TableName]) -> tuple[TableName, ...]:
+    def not_of_this_moment(self, names: AbstractSet[TableName]) -> tuple[TableName, ...]:
         """Return those tables that have to be described again, where Spark itself reads a view over them."""
         anew = self.judging.snapshot.anew
         return () if anew is None else tuple(sorted(names - anew, key=str))
@@ -186,6 +186,13 @@ class ReadViews:
     async def rows(self, table: Table, text: str) -> JudgingOutcome:
         """Govern a query over what a metric view reads, by the access by which its own text is read."""
         return await self._govern(table, text, self._within, self.seen.readers(table.name, self.judging))
+
+    async def body_of_function(self, table: Table, text: str) -> JudgingOutcome:
+        """Govern the body of a function that is called, as the text of a view."""
+        place = self._within
+        if place.depth > MAX_VIEW_DEPTH:
+            return not_governable(Unsupported(f"the function {table.name} is called too deep within views"))
+        return await self._govern(table, text, place, self.rights.readers)
 
     async def _body(self, table: Table, place: TextScope) -> JudgingOutcome:
         """Govern the text of a view, which stands at `place`."""
@@ -214,7 +221,7 @@ class ReadViews:
             and not (body.walled or (self._may_be_written_out(table) and not body.moves))
         ):
             # INVARIANT (what is judged is what is read): by its own name a view has no list of columns.
-            if old := self._not_of_this_moment(body.listed):  # RULE (view-columns-of-now)
+            if old := self.not_of_this_moment(body.listed):  # RULE (view-columns-of-now)
                 return NeedsCatalog(old, promotes=False, anew=True)
             body = replace(body, listed=frozenset())
         if (

@@ -19,6 +19,7 @@ from gateway.model.reading import (
     Proof,
     Reading,
     ReadingAnswer,
+    ScriptReading,
     Splice,
     UnnamedColumn,
 )
@@ -35,12 +36,15 @@ from gateway.reader.replies import (
     column_names_of,
     proof_of,
     proof_request,
+    script_of,
 )
 from gateway.reader.splicing import apply_splices
 
 log = structlog.get_logger(__name__)
 
-Answer = TypeVar("Answer", Proof, ReadingAnswer, tuple[UnnamedColumn, ...] | NotRead)
+Answer = TypeVar(
+    "Answer", Proof, ReadingAnswer, tuple[UnnamedColumn, ...] | NotRead, ScriptReading | NotRead | None
+)
 
 _Kept = Reading | Proof | tuple[UnnamedColumn, ...]
 
@@ -208,6 +212,16 @@ class ReaderPool(Closing):
             return names
 
         return await self._once(key, ask)
+
+    async def read_script(self, text: str) -> ScriptReading | NotRead | None:
+        if refusal := refuse(text, self.limits):
+            return refusal
+
+        async def ask() -> ScriptReading | NotRead | None:
+            reply = await self._ask("script", {"text": text})
+            return reply if isinstance(reply, NotRead) else script_of(reply)
+
+        return await self._once(("script", text), ask)
 
     async def prove(
         self,

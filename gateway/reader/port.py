@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from gateway.model.reading import NotRead, Proof, ReadingAnswer, Splice, UnnamedColumn
+from gateway.model.reading import NotRead, Proof, ReadingAnswer, ScriptReading, Splice, UnnamedColumn
 
 
 class ReaderPort(Protocol):
@@ -28,6 +28,10 @@ class ReaderPort(Protocol):
         self, text: str, *, expression: bool = False
     ) -> tuple[UnnamedColumn, ...] | NotRead:
         """Return what Spark calls the columns of select lists without an alias, where that is known."""
+        ...
+
+    async def read_script(self, text: str) -> ScriptReading | NotRead | None:
+        """Return what a script is made of; None when the text is no script."""
         ...
 
     async def prove(

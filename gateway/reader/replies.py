@@ -31,6 +31,8 @@ from gateway.model.reading import (
     Relation,
     RelationForm,
     RelationRole,
+    ScriptPart,
+    ScriptReading,
     Span,
     Splice,
     UnnamedColumn,
@@ -95,6 +97,33 @@ def column_names_of(reply: JsonReply) -> tuple[UnnamedColumn, ...]:
     if reply["kind"] != "answer":
         return ()
     return tuple(_column_name(told) for told in reply["names"])
+
+
+def script_of(reply: JsonReply) -> ScriptReading | NotRead | None:
+    """Return what a script is made of; None of a text that is no script, or that the parser rejects."""
+    if reply["kind"] == "rejected":
+        return None
+    if reply["kind"] != "answer":
+        return not_read_of(reply)
+    if not reply["script"]:
+        return None
+    return ScriptReading(
+        parts=tuple(
+            ScriptPart(
+                kind=part["kind"],
+                span=Span(*part["span"]),
+                lead=part["lead"],
+                cut=part["cut"],
+                alone=part["alone"],
+                repeats=part["repeats"],
+                loops=tuple(part["loops"]),
+            )
+            for part in reply["parts"]
+        ),
+        skeleton=reply["skeleton"],
+        targets=tuple(map(tuple, reply["targets"])),
+        strange=tuple(reply["strange"]),
+    )
 
 
 def _column_name(told: JsonReply) -> UnnamedColumn:

@@ -29,8 +29,9 @@ from gateway.model.statement import (
     UseNamespace,
 )
 from gateway.session.identifiers import new_event_id
+from gateway.session.judged import Basis
 from gateway.session.locks import NO_LOCKS, HeldLocks
-from gateway.session.session import Basis, NameResolution
+from gateway.session.session import NameResolution
 from gateway.session.states import OperationStateMachine
 
 

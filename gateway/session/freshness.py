@@ -23,11 +23,13 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.session.failures import StatementFailed, StatementRefused
-from gateway.session.session import CachedRelation, JudgedStatement, NameResolution, TempView
+from gateway.session.judged import JudgedStatement
+from gateway.session.session import CachedRelation, NameResolution, TempView
 from gateway.session.view_rules import (
     as_made,
     explain_ended_view,
     refuse_ended_views,
+    refuse_replaced_functions,
     statement_of,
     without_dangling_views,
 )
@@ -99,8 +101,10 @@ class Freshness(Generic[S]):
                 table for table in session.stale_tables(verdict, self._changed) if table.fold() not in looked
             ]
             if not stale:
-                session.note_judged(verdict, generation, looked)
-                return without_dangling_views(session, refuse_ended_views(session, verdict))
+                found = refuse_replaced_functions(session, verdict)
+                if isinstance(found, Cleared):
+                    session.note_judged(found, generation, looked)
+                return without_dangling_views(session, refuse_ended_views(session, found))
             try:
                 await self._refresh(session, stale, statement, verdict, client)
             except BackendUnavailable:
@@ -193,7 +197,8 @@ class Freshness(Generic[S]):
     async def _renew(self, session: S, view: TempView, version: int, client: Client) -> None:
         generation = self._changed.generation
         statement = as_made(session, view)
-        verdict = refuse_ended_views(session, await self._verdicts.judge(statement, client))
+        judged = refuse_replaced_functions(session, await self._verdicts.judge(statement, client))
+        verdict = refuse_ended_views(session, judged)
         if isinstance(verdict, Cleared) and not view.inlined:
             # Spark looks the names in it up again whenever it is read, by what its session knows.
             stale = session.find_changed_tables(verdict, self._changed)  # RULE (text-view-renewed)

@@ -6,7 +6,7 @@ from gateway.model.statement import Client
 from gateway.session.endpoint import EndpointOperation
 from gateway.session.failures import StatementFailed
 from gateway.session.freshness import gives_the_same
-from gateway.session.session import build_judged
+from gateway.session.judged import build_judged
 from gateway.session.verdicts import Verdicts
 
 

@@ -24,16 +24,16 @@ from gateway.model.statement import (
     DropFunction,
     DropTempView,
     DropVariable,
+    MakeFunction,
     PersistFrame,
-    Refused,
     RegisterCode,
     ResetSettings,
     SessionContext,
     SetVariables,
-    Statement,
     UseNamespace,
     Verdict,
 )
+from gateway.session.judged import Basis, JudgedStatement, build_judged
 from gateway.session.variables import after_success, before_forwarding
 from gateway.session.words import has_bare, list_reached, mentions, text_of, words_of
 
@@ -46,33 +46,6 @@ _numbers = itertools.count(NOBODY + 1)
 
 _CLONED: frozenset[HandleKind] = frozenset({"function", "table_function", "data_source", "persisted"})
 """Code by its name, and what Spark's cache has: a clone of a session has them too."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgedStatement:
-    """A statement that Spark has worked off, and what it was given: judged again, it must give the same."""
-
-    statement: Statement
-    forwarded: str
-    forwarded_plan: bytes
-
-    def is_same(self, verdict: Verdict) -> bool:
-        """Whether the verdict is a clearance that would hand Spark the same once more."""
-        if isinstance(verdict, Refused):
-            return False
-        if self.statement.plan is not None:
-            return verdict.forwarded_plan == self.forwarded_plan
-        return verdict.forwarded == self.forwarded
-
-    @property
-    def size(self) -> int:
-        """Bytes that are kept for it."""
-        plan = self.statement.plan
-        return len(self.forwarded_plan) + (len(plan.message) if plan is not None else 0)
-
-
-Basis = tuple[JudgedStatement, ...] | None
-"""What something in Spark's session was computed from; None when that is no longer known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +216,7 @@ class NameResolution:
         """Note what Spark's session may know from now on, having looked at what was stale: what it has seen
         for the first time as of `generation`, and what was `looked` at as of then. What somebody changed and
         is no table now stays as old as it is: should it be one again, it is looked at."""
-        now = {table.name.fold(): table for table in cleared.tables}
+        now = {table.name.fold(): table for table in (*cleared.tables, *cleared.functions)}
         self.judged_in = generation
         self.began = generation if self.began is None else self.began
         for name in cleared.names:
@@ -311,6 +284,8 @@ class NameResolution:
                 case ChangeSetting():
                     own = effect.value is None or effect.value == self.own_settings.get(effect.key)
                     self.note_setting_changed(effect.key, own=own)
+                case MakeFunction():
+                    self.known_tables.pop(effect.function.fold(), None)
                 case DropTempView() | CatalogChanged() | ResetSettings() | DropFunction():
                     pass
 
@@ -574,17 +549,6 @@ class NameResolution:
             temp_views=self.context.temp_views - {folded},
             varying_views=self.context.varying_views - {folded},
         )
-
-
-def build_judged(cleared: Cleared) -> JudgedStatement:
-    """Return what is needed to see whether a statement would be handed over as it was."""
-    statement = cleared.statement
-    if statement.plan is not None:
-        # A verdict carries the plan's rendering, which is not part of what was asked.
-        statement = replace(statement, text="")
-    return JudgedStatement(
-        statement=statement, forwarded=cleared.forwarded, forwarded_plan=cleared.forwarded_plan
-    )
 
 
 def _used(context: SessionContext, effect: UseNamespace) -> SessionContext:

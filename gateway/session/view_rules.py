@@ -61,6 +61,30 @@ def refuse_ended_views(session: NameResolution, verdict: Verdict) -> Verdict:
     return build_refusal(verdict, "VIEW_ENDED", "42P01", _refuse_ended_view(session, name))
 
 
+def refuse_replaced_functions(session: NameResolution, verdict: Verdict) -> Verdict:
+    """Refuse to call a function whose body is not the one by which this session has called it: Spark's
+    session goes on running that, whatever the catalog says by now.
+
+    INVARIANT (what is judged is what is run): only bodies that read nothing are not told apart.
+    """
+    if isinstance(verdict, Refused):
+        return verdict
+    for function in verdict.functions:
+        known = session.known_tables.get(function.name.fold())
+        was = None if known is None else known.table
+        if (known is None and not session.lived_on) or was == function:
+            continue
+        bodies = [one.view for one in (was, function) if one is not None]
+        # RULE (replaced-function)
+        if any(view is not None and view.definer is not None for view in bodies):
+            why = (
+                f"the function {function.name} was replaced since this session began to call it, and Spark "
+                "would run its old body; open a new session"
+            )
+            return build_refusal(verdict, "CATALOG_CHANGED", "55000", why)
+    return verdict
+
+
 def _refuse_ended_view(session: NameResolution, name: str) -> str:
     return f"{session.ended_views[name]}; create it again, or write the table's name with its database"
 

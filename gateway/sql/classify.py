@@ -231,7 +231,7 @@ REFUSED_COMMANDS: Mapping[str, str] = {
     # What it is on 4.0.
     "ExecuteImmediateQuery": _IMMEDIATE,
     "UnresolvedExecuteImmediate": _IMMEDIATE,
-    "CompoundBody": "SQL scripts (BEGIN … END) cannot be authorized in advance",
+    "CompoundBody": "SQL scripts (BEGIN … END) are governed where a client sends them by themselves",
     "UnresolvedInsert": "a target in IDENTIFIER(…) is not known in advance",
     "CreateTableLikeCommand": "CREATE TABLE … LIKE is governed with Spark 4.2 and later",
     "CreateFunctionCommand": "functions of classes and jars are code; CREATE FUNCTION … RETURN is governed",

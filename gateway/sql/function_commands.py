@@ -1,26 +1,29 @@
 """What SQL functions want: to make, replace and drop them.
 
-Spark runs the body of a function with its own rights, whoever calls it, and does not ask again. So a body
-reads no table, and calls nothing but functions of Spark's own: then it tells no more than it is given.
+Spark runs the body of a function with its own rights, whoever calls it, and does not ask again. What a body
+reads is judged by `pipeline/function_bodies.py`; it calls nothing but functions of Spark's own.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
-from gateway.model.catalog import FUNCTION
+from gateway.model.catalog import FUNCTION, quote
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.handles import HandleKind, SparkHandle, functions_called
 from gateway.model.reading import Reading, RelationRole, Span
 from gateway.model.resource import Resource
-from gateway.model.statement import CatalogChanged, DropFunction, RegisterCode
+from gateway.model.statement import CatalogChanged, DropFunction, MakeFunction, RegisterCode
 from gateway.sql.functions import BUILTIN_NAMES
 from gateway.sql.names import Ungovernable
 from gateway.sql.required import FunctionBody, NamespacePin, Privilege, Required, Unsupported
 from gateway.sql.scope import CannotClassify, CommandScope, name_parts
 
+_TABLE: Final = "TABLE"
+"""What a table function gives, where its columns are those of its query."""
 _PLAIN: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _LANGUAGES: Final = ("LanguageSQL", "")
 
@@ -34,6 +37,7 @@ def create(scope: CommandScope) -> Required:
     if pin.table.catalog.lower() != SESSION_CATALOG:
         raise CannotClassify(f"functions are made in the catalog {SESSION_CATALOG} alone")
     made = Resource.udf(pin.table.catalog, pin.table.database, pin.table.table)
+    function = replace(pin.table, version=FUNCTION)
     required = [Privilege(made, "create")]  # RULE (create-function-privilege)
     if scope.flag("replace"):
         required.append(Privilege(made, "drop"))  # RULE (replace-function-drops)
@@ -41,7 +45,10 @@ def create(scope: CommandScope) -> Required:
         privileges=tuple(required),
         pins=(pin,),
         bodies=_bodies(scope),
-        effects=(CatalogChanged((replace(pin.table, version=FUNCTION),)),),
+        # Where there is one, nothing is made, and the session may know another one by the name.
+        effects=(CatalogChanged((function,)),)
+        if scope.flag("ignoreIfExists")
+        else (CatalogChanged((function,)), MakeFunction(function)),
     )
 
 
@@ -145,22 +152,18 @@ def _bodies(scope: CommandScope) -> tuple[FunctionBody, ...]:
     if parameters is not None:
         found.append(FunctionBody(f"CREATE TABLE t ({parameters})", "parameters"))
     returned = scope.text("returnTypeText")
-    if returned:
+    if returned and returned.upper() != _TABLE:
         columns = returned if scope.flag("isTableFunc") else f"x {returned}"
-        found.append(FunctionBody(f"CREATE TABLE t ({columns})", "parameters"))
+        found.append(FunctionBody(f"CREATE TABLE t ({columns})", "returned"))
     return tuple(found)
 
 
 def body_refusal(body: FunctionBody, reading: Reading) -> Unsupported | None:
     """Say why a text of a function may not be kept, of what its classification leaves open."""
-    parameters = body.kind == "parameters"
-    expected = (RelationRole.TARGET,) if parameters else ()
-    # RULE (function-body-tables)
-    if any(one.role not in (*expected, RelationRole.CTE) for one in reading.relations):
-        return Unsupported(
-            "the body of a SQL function may read no table: Spark would read it past policies for whoever "
-            "calls the function; make a view of the query, which is judged for each who reads it"
-        )
+    parameters = body.kind in ("parameters", "returned")
+    # RULE (function-defaults-read)
+    if parameters and any(one.role is not RelationRole.TARGET for one in reading.relations):
+        return Unsupported("what a parameter is by default may read no table")
     commands = [one.node for one in reading.commands]
     if commands != (["CreateTable"] if parameters else []):
         return Unsupported("the body of a SQL function is a query or an expression")
@@ -175,3 +178,39 @@ def body_refusal(body: FunctionBody, reading: Reading) -> Unsupported | None:
                 f"`{'.'.join(function.parts)}` is not one"
             )
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class WholeBody:
+    """The body of a function as a query by itself, over rows that have its parameters for columns."""
+
+    before: str
+    body: str
+    after: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.before}{self.body}{self.after}"
+
+
+def write_whole_body(
+    body: str, parameters: Iterable[tuple[str, str]], name: str, *, is_table: bool
+) -> WholeBody:
+    """Return the query: it is judged, and never run."""
+    given = ", ".join(f"CAST(NULL AS {kind}) AS {quote(parameter)}" for parameter, kind in parameters)
+    source = f"(SELECT {given or '1'}) AS {quote(name)}"
+    if is_table:
+        return WholeBody(f"SELECT `its rows`.* FROM {source}, LATERAL (\n", body, "\n) AS `its rows`")
+    return WholeBody("SELECT (\n", body, f"\n) AS `its value` FROM {source}")
+
+
+def list_parameters(reading: Reading) -> tuple[tuple[str, str], ...] | None:
+    """Return names and types of parameters, of their text's reading; None for names that are not plain."""
+    columns = reading.commands[0].fields.get("columns") if reading.commands else None
+    found = []
+    for column in columns if isinstance(columns, tuple) else ():
+        name, kind = (column.get("name"), column.get("dataType")) if isinstance(column, Mapping) else ("", "")
+        if not (isinstance(name, str) and isinstance(kind, str) and _PLAIN.fullmatch(name)):
+            return None
+        found.append((name, kind))
+    return tuple(found)

@@ -55,7 +55,7 @@ QUERY_NODES: Final = frozenset(
     }
 )
 
-_SCRIPT: Final = "a SQL script runs statements that are not known in advance"
+_SCRIPT: Final = "SQL scripts are governed where a client sends them by themselves"
 _STREAM: Final = "streaming reads are not supported here"
 _UNKNOWN_NAME: Final = "the argument of IDENTIFIER(…) must be a string literal with the whole name"
 

@@ -81,8 +81,10 @@ class FunctionBody:
     """A text that Spark keeps of a function, and has to be read before."""
 
     text: str
-    kind: Literal["expression", "query", "parameters"]
-    """`parameters`: the columns of a CREATE TABLE, as what it takes and gives is written."""
+    kind: Literal["expression", "query", "parameters", "returned"]
+    """`parameters`, what it takes, and `returned`, what it gives: as the columns of a CREATE TABLE."""
+    reads: bool = False
+    """Whether a table, a view or a function of a database is in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

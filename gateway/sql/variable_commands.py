@@ -61,6 +61,30 @@ def drop(scope: CommandScope) -> Required:
     return Required(effects=(DropVariable(_name(scope.parts("name"))),))
 
 
+def list_declared(reading: Reading) -> Iterator[tuple[str, str | None]]:
+    """Yield the variables (lower case) that a statement declares, with the string that each is given, where
+    that is written in it."""
+    for command in reading.commands:
+        if command.node == "CreateVariable":
+            held = command.fields.get("names", (command.fields.get("name"),))
+            for name in _last_parts(held):
+                yield name, _string_of(reading.tree)
+
+
+def list_targets(reading: Reading) -> Iterator[str]:
+    """Yield the variables (lower case) that a statement gives a value."""
+    for command in reading.commands:
+        if command.node in ("SetVariable", "UnresolvedExecuteImmediate"):
+            yield from _last_parts(command.fields.get("targetVariables"))
+
+
+def _last_parts(held: FieldValue) -> Iterator[str]:
+    for one in held if isinstance(held, tuple) else ():
+        parts = one.get("parts") if isinstance(one, Mapping) else None
+        if isinstance(parts, tuple) and parts:
+            yield str(parts[-1]).lower()
+
+
 def _parts(held: FieldValue, scope: CommandScope) -> tuple[str, ...]:
     if not isinstance(held, Mapping):
         raise CannotClassify("the name of a variable could not be read")

@@ -10,6 +10,7 @@ from gateway.model.reading import (
     Proof,
     Reading,
     ReadingAnswer,
+    ScriptReading,
     Splice,
     UnnamedColumn,
 )
@@ -48,6 +49,9 @@ class ReaderThatCounts:
         self, text: str, *, expression: bool = False
     ) -> tuple[UnnamedColumn, ...] | NotRead:
         return ()
+
+    async def read_script(self, text: str) -> ScriptReading | NotRead | None:
+        return None
 
     async def prove(
         self,

@@ -10,7 +10,7 @@ import pytest
 
 from gateway.catalog.static import StaticCatalog
 from gateway.model.principal import Principal
-from gateway.model.reading import NotRead, Proof, ReadingAnswer, Splice, UnnamedColumn
+from gateway.model.reading import NotRead, Proof, ReadingAnswer, ScriptReading, Splice, UnnamedColumn
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import Cleared, Client, NeedsCatalog, SessionContext, Statement, Verdict
 from gateway.pipeline import judge
@@ -61,6 +61,9 @@ class TimedReader:
         self, text: str, *, expression: bool = False
     ) -> tuple[UnnamedColumn, ...] | NotRead:
         return await self._reader.column_names(text, expression=expression)
+
+    async def read_script(self, text: str) -> ScriptReading | NotRead | None:
+        return await self._reader.read_script(text)
 
     async def prove(
         self,

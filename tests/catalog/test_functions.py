@@ -80,3 +80,18 @@ async def test_it_is_looked_up_beside_a_table_of_its_name() -> None:
     assert table.view is not None
     assert found.missing == frozenset(others)
     assert not found.knows(NAME.current)
+
+
+async def test_one_that_was_replaced_is_looked_up_again() -> None:
+    bodies = ["SELECT 1", "SELECT 2"]
+
+    async def query(_: str) -> Sequence[Sequence[str]]:
+        return [("Function: f",), (f"Body: {bodies.pop(0)}",)]
+
+    catalog = LiveCatalog(query, refusal=BackendError)
+    for body in ("SELECT 1", "SELECT 2"):
+        found = (await catalog.look_up((NAME,))).table(NAME)
+        assert found is not None
+        assert found.view is not None
+        assert found.view.text == body
+        catalog.invalidate((NAME,), ())

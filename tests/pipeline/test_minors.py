@@ -13,6 +13,7 @@ from gateway.model.reading import (
     Proof,
     Reading,
     ReadingAnswer,
+    ScriptReading,
     Splice,
     UnnamedColumn,
 )
@@ -44,6 +45,9 @@ class OlderReader:
         self, text: str, *, expression: bool = False
     ) -> tuple[UnnamedColumn, ...] | NotRead:
         return await self._reader.column_names(text, expression=expression)
+
+    async def read_script(self, text: str) -> ScriptReading | NotRead | None:
+        return await self._reader.read_script(text)
 
     async def prove(
         self,

@@ -275,9 +275,6 @@ async def test_temporary_functions_are_the_sessions(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("SELECT max(id) FROM free", "may read no table"),
-        ("(SELECT max(id) FROM filtered)", "may read no table"),
-        ("EXISTS (SELECT 1 FROM spark_catalog.lab.closed)", "may read no table"),
         ("twice(x)", "Spark's own functions"),
         ("spark_catalog.lab.twice(x)", "Spark's own functions"),
         ("length(current_user())", "who the user is"),

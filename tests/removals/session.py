@@ -289,4 +289,23 @@ REMOVALS = (
     Removal(
         "names-by-string", "names that strings give are names, too", Becomes("text"), "session.test_own_names"
     ),
+    Removal(
+        "script-names-until-end",
+        "a script looks up names until it ends",
+        Never(),
+        "session.test_functions",
+    ),
+    Removal("replaced-function", "no session runs the old body", Never(), "session.test_functions"),
+    Removal(
+        "kept-functions-same",
+        "what came of an old body ends",
+        Condition("isinstance(verdict, Refused)"),
+        "session.test_functions",
+    ),
+    Removal(
+        "changed-functions-forgotten",
+        "a function that was replaced is looked up again",
+        Becomes("{name.fold() for name in names}"),
+        "catalog.test_functions",
+    ),
 )

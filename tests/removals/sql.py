@@ -1009,7 +1009,7 @@ REMOVALS = (
     ),
     Removal("variable-plain-name", "variables have plain names", Never(), "pipeline.test_own_names"),
     Removal(
-        "function-body-tables", "the body of a function reads no table", Never(), "pipeline.test_own_names"
+        "function-defaults-read", "defaults of parameters read no table", Never(), "pipeline.test_own_names"
     ),
     Removal("function-body-identity", "nor asks who the user is", Never(), "pipeline.test_own_names"),
     Removal(

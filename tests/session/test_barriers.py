@@ -23,7 +23,8 @@ from gateway.model.statement import (
     Verdict,
 )
 from gateway.session.failures import StatementFailed
-from gateway.session.session import JudgedStatement, NameResolution, TempView
+from gateway.session.judged import JudgedStatement
+from gateway.session.session import NameResolution, TempView
 from gateway.session.view_rules import explain_ended_view, refuse_ended_views
 from tests.session.fakes import FakeEndpoint
 

@@ -141,11 +141,9 @@ UNREACHED_BEFORE = frozenset(
 nothing in 4.0 refers to the arguments of EXECUTE IMMEDIATE."""
 
 _RESERVED = "only where reserved words are enforced, which a pinned setting excludes"
-_CURSOR = "the parser refuses cursors by itself, as a setting has it"
 _ANALYZER = "only what analyses a plan makes it"
 UNMADE = {
     **dict.fromkeys("CurrentDate CurrentTime CurrentTimestamp CurrentUser".split(), _RESERVED),
-    **dict.fromkeys("CloseCursor DeclareCursor FetchCursor OpenCursor UnresolvedCursor".split(), _CURSOR),
     **dict.fromkeys(
         "GetViewColumnByNameAndOrdinal UnresolvedInsertTarget VariableReference".split(), _ANALYZER
     ),

@@ -204,6 +204,9 @@ class ConnectOperation(EndpointOperation):
             raise spark_error("OPERATION_CANCELED")
         if self.overtaken:
             raise build_overtaken_error(self.statement_id)
+        # RULE (script-names-until-end)
+        if self.cleared.names_until_end and not self.life.ended:
+            return
         if not self.life.ended:
             self.life.apply(Event.ANALYSE)
         self.resolved.set()

@@ -379,7 +379,7 @@ class Streams:
         if operation.buffer is not None or operation.attached or not operation.reattachable:
             return
         operation.end_farewell()
-        await self._read_on(operation, to_names=True)
+        await self._read_on(operation, to_names=not operation.cleared.names_until_end)
         self._begin_farewell(operation)
 
     def _begin_farewell(self, operation: ConnectOperation) -> None:

@@ -52,17 +52,46 @@ other text or name is not known before it runs, and is refused.
 ## SQL functions
 
 `CREATE [OR REPLACE] FUNCTION … RETURN` wants `create` on the udf (and `drop`, to replace), a call
-`execute`, and `DROP FUNCTION` `drop`. A temporary function is the udf `system.session.NAME`, and has a name
-that is none of Spark's. The body reads no table, calls Spark's own functions only, and does not ask who the
-user is: Spark runs it without asking again, whoever calls. Functions of databases are called by any name
-that Spark finds them by; who may not execute one is told that there is none. Who may replace a function
-that a policy calls changes what the policy says.
+`execute`, and `DROP FUNCTION` `drop`. A temporary function is the udf `system.session.NAME`, has a name that
+is none of Spark's, and its body reads no table. A body calls Spark's own functions only, and does not ask
+who the user is. Functions of databases are called by any name that Spark finds them by; who may not execute
+one is told that there is none. Who may replace a function that a policy calls changes what the policy says.
+
+What a body reads is judged as the text of a view is: whoever makes the function has to have `select` on it,
+and is its definer, which the gateway records at the end of the function's comment; tables are stored with
+their whole names. A call needs that the definer may read all of it now, and has the masks and filters of
+whoever calls. Spark runs the body as it is stored, so where one of these would stand in it the call is
+refused; a view of the same query is governed. So is the call of a table function by somebody to whom its
+definer's access would lend something. A function that was made past the gateway has no definer: an operator
+vouches for what it reads.
 
 Spark keeps the body of a function in each session that has called it, with or without a gateway: there the
-old one runs after `CREATE OR REPLACE FUNCTION`, and after dropping and creating it, too. For all sessions to
-have another body at once, in a mask above all, give the function another name.
+old one runs after `CREATE OR REPLACE FUNCTION`, and after dropping and creating it, too. Where either body
+reads tables, such a call is refused; a new session has the new one. For all open sessions to have another
+body at once, in a mask above all, give the function another name.
 
 Functions of classes and jars are code, and are refused.
+"""
+
+SCRIPTS = """
+## Scripts
+
+`BEGIN … END` passes with declarations, IF, CASE, loops, FOR, handlers and cursors, since Spark 4.1. Every
+statement, query and condition in it is judged before any of it runs, and Spark gets the script with each of
+them as it is forwarded by itself. The record has the script as one statement, with all that it reads. What it
+was judged by is held until it has ended.
+
+So a script has nothing in it that is not known before it runs. Refused, with the line, are:
+
+* statements that change what names behind them mean: USE, SET of a setting, temporary views and functions,
+  DROP TEMPORARY VARIABLE;
+* a statement that makes, changes or drops what another one names, and any such statement in a loop or
+  handler: send CREATE by itself before the script;
+* texts of EXECUTE IMMEDIATE and names in `IDENTIFIER(…)` but strings, and variables that are declared with a
+  string and nowhere given another value;
+* SHOW and DESCRIBE, whose answers are filtered, EXPLAIN, CACHE TABLE, and parameter markers but in cursors.
+
+A variable of a script, or the column of a FOR loop, is no word of a policy of a table that the script reads.
 """
 
 FILES = """
@@ -125,7 +154,7 @@ Nobody sets what shapes how statements are read. It has these values:
 
 def page() -> str:
     """Return the page as Markdown."""
-    return PREFACE + FILES + "".join((*_settings(), *_refused()))
+    return PREFACE + SCRIPTS + FILES + "".join((*_settings(), *_refused()))
 
 
 def _settings() -> Iterator[str]:

@@ -40,6 +40,9 @@ final class Answers {
                 (List) request.get("splices"), (List) request.get("allowed"),
                 Boolean.TRUE.equals(request.get("expression"))));
         }
+        if (operation.equals("script")) {
+            return Script.of(RecentTexts.ORIGINALS.parsed((String) request.get("text")));
+        }
         if (operation.equals("chain")) {
             Map told = new LinkedHashMap();
             told.put("plan", ParserChain.ofThread().unchecked((String) request.get("text")));

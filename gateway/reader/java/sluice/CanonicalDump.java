@@ -69,7 +69,9 @@ final class CanonicalDump {
     Markers markers;
     /** Node that makes a view → key and value of a property that it has beside its own. */
     IdentityHashMap properties = new IdentityHashMap();
-    /** Nodes of `plans`, `names` and `properties` that were met. */
+    /** Node that makes a function → Map of what its body and its comment become. */
+    IdentityHashMap fields = new IdentityHashMap();
+    /** Nodes of `plans`, `names`, `properties` and `fields` that were met. */
     final IdentityHashMap met = new IdentityHashMap();
 
     CanonicalDump(IdentityHashMap plans, IdentityHashMap names, IdentityHashMap references) {
@@ -205,6 +207,11 @@ final class CanonicalDump {
             met.put(product, Boolean.TRUE);
             addProperty(product, elements, (String) added.get(0), (String) added.get(1));
         }
+        Map given = (Map) fields.get(product);
+        if (given != null) {
+            met.put(product, Boolean.TRUE);
+            giveFields(product, elements, given);
+        }
         for (int i = 0; i < elements.size(); i++) {
             if (i > 0) {
                 out.append(',');
@@ -220,6 +227,23 @@ final class CanonicalDump {
                 writeAll(more);
             }
             writeTags((TreeNode) product);
+        }
+    }
+
+    private static void giveFields(scala.Product product, List elements, Map given) {
+        int found = 0;
+        for (int i = 0; i < elements.size(); i++) {
+            String field = ScalaValues.elementName(product, i);
+            boolean body = field.equals("exprText") || field.equals("queryText");
+            Object text = body && ((scala.Option) elements.get(i)).isDefined() ? given.get("body")
+                : field.equals("comment") ? given.get("comment") : null;
+            if (text != null) {
+                elements.set(i, scala.Option$.MODULE$.apply(text));
+                found++;
+            }
+        }
+        if (found != given.size()) {
+            throw new Incomparable("a function without a body of one text");
         }
     }
 

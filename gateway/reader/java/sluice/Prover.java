@@ -39,6 +39,8 @@ final class Prover {
     private final IdentityHashMap names = new IdentityHashMap();
     /** Node of the original that makes a view → key and value of a property that it gets beside its own. */
     private final IdentityHashMap properties = new IdentityHashMap();
+    /** Node of the original that makes a function → what its body and its comment become, by the field's name. */
+    private final IdentityHashMap fields = new IdentityHashMap();
 
     /** Nodes of the original, of the guards and of the rewritten text that refer to a CTE in scope there. */
     private final IdentityHashMap references = new IdentityHashMap();
@@ -133,6 +135,8 @@ final class Prover {
             applied = property((List) splice.get("parts"));
         } else if ("condition".equals(kind)) {
             applied = condition((String) splice.get("query"), (List) splice.get("parts"));
+        } else if ("body".equals(kind) || "comment".equals(kind)) {
+            applied = function(kind, (List) splice.get("parts"));
         } else if ("reset".equals(kind)) {
             applied = reset((List) splice.get("parts"));
         } else {
@@ -333,6 +337,28 @@ final class Prover {
         return applied;
     }
 
+    /** A function in SQL gets another text for its body, or another comment. */
+    private int function(String kind, List parts) throws Unproven {
+        if (parts == null || parts.size() != 1) {
+            throw new Unproven("a splice into a function needs one text");
+        }
+        int applied = 0;
+        for (int i = 0; i < walk.commands.size(); i++) {
+            Object command = walk.commands.get(i);
+            if (!"CreateUserDefinedFunction".equals(ScalaValues.name(command))) {
+                continue;
+            }
+            Map told = (Map) fields.get(command);
+            if (told == null) {
+                told = new LinkedHashMap();
+                fields.put(command, told);
+            }
+            told.put(kind, parts.get(0));
+            applied++;
+        }
+        return applied;
+    }
+
     /** A RESET of all settings becomes one of a single key. */
     private int reset(List parts) throws Unproven {
         requireParts(parts);
@@ -358,8 +384,9 @@ final class Prover {
         CanonicalDump dump = new CanonicalDump(plans, names, references);
         dump.markers = walk.markers;
         dump.properties = properties;
+        dump.fields = fields;
         String expected = CanonicalDump.of(original.root, dump);
-        if (dump.met.size() != plans.size() + names.size() + properties.size()) {
+        if (dump.met.size() != plans.size() + names.size() + properties.size() + fields.size()) {
             throw new Unproven("a splice lies inside another one");
         }
         CanonicalDump dumpAfter = new CanonicalDump(new IdentityHashMap(), new IdentityHashMap(), references);

@@ -126,6 +126,9 @@ public final class ReaderMain {
         conf.setConfString("spark.sql.variable.substitute", "false");
         // VALUES keeps its expressions in the plan instead of being computed here, by the parser.
         conf.setConfString("spark.sql.parser.eagerEvalOfUnresolvedInlineTable", "false");
+        // Where Spark has them off, it says so itself.
+        conf.setConfString("spark.sql.scripting.cursorEnabled", "true");
+        conf.setConfString("spark.sql.scripting.continueHandlerEnabled", "true");
         // ANTLR's prediction cache otherwise grows with every new shape of statement, without end.
         conf.setConfString("spark.sql.parser.manageParserCaches", "true");
         conf.setConfString("spark.sql.parser.parserDfaCacheFlushThreshold", String.valueOf(Limits.PREDICTION_STATES));

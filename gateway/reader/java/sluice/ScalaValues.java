@@ -102,6 +102,17 @@ final class ScalaValues {
         return method == null ? otherwise : call(method, of, NOTHING);
     }
 
+    /** What the method of that name and of one parameter returns. */
+    static Object callWith(Object of, String name, Object argument) {
+        Method[] methods = of.getClass().getMethods();
+        for (int i = 0; i < methods.length; i++) {
+            if (methods[i].getName().equals(name) && methods[i].getParameterTypes().length == 1) {
+                return call(methods[i], of, new Object[] {argument});
+            }
+        }
+        throw new IllegalStateException("a part of a plan has no " + name);
+    }
+
     /** What a static method without parameters returns. */
     static Object callStatic(Class of, String name) {
         return call(method(of, name, NOTHING), null, NOTHING);

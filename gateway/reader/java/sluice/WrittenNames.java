@@ -10,10 +10,12 @@ import org.apache.spark.sql.catalyst.analysis.ExpressionWithUnresolvedIdentifier
 import org.apache.spark.sql.catalyst.analysis.PlanWithUnresolvedIdentifier;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAlias;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.expressions.Concat;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser$;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
@@ -101,8 +103,24 @@ final class WrittenNames {
             if (constant != null) {
                 return built(named, "planBuilder", constant, "children");
             }
+        } else if (node instanceof LogicalPlan && "UnresolvedInsert".equals(ScalaValues.name(node))) {
+            return inserted(node);
         }
         return node;
+    }
+
+    /** An INSERT whose target is such a name is one into a relation, from Spark 4.2 on. */
+    private static Object inserted(Object insert) {
+        Object target = meant(ScalaValues.callOr(insert, "table", null));
+        if (target == null || !"UnresolvedInsertTarget".equals(ScalaValues.name(target))) {
+            return insert;
+        }
+        UnresolvedRelation relation = new UnresolvedRelation(
+            (scala.collection.immutable.Seq) ScalaValues.callOr(target, "multipartIdentifier", null),
+            (org.apache.spark.sql.util.CaseInsensitiveStringMap) ScalaValues.callOr(target, "options", null), false);
+        Object asking = ScalaValues.callWith(
+            relation, "requireWritePrivileges", ScalaValues.callOr(target, "writePrivileges", null));
+        return ScalaValues.callWith(insert, "toInsertIntoStatement", asking);
     }
 
     /** Builders of Spark 3.5 are given the name alone, later ones what else the node holds, too. */

@@ -1,0 +1,203 @@
+"""What the bodies of SQL functions read: judged when one is made, by the access of who makes it, and whenever
+it is called, as the text of a view is (docs/adr/0016).
+
+Spark keeps the body as a text and runs that, whoever calls. So names in it are written in full when it is
+made, and a call passes where what would stand in the body for the caller is the body itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from gateway.model.catalog import Table, TableName, ViewBody, quote_parts
+from gateway.model.definers import definer_mark
+from gateway.model.reading import CommandNode, Reading, RelationRole, Span, Splice
+from gateway.model.statement import NeedsCatalog
+from gateway.pipeline.judging import (
+    Judging,
+    JudgingOutcome,
+    NotRewritten,
+    Refusal,
+    RewrittenStatement,
+    access_denied,
+    not_governable,
+    refuse_unread,
+)
+from gateway.pipeline.kept import write_nested_text
+from gateway.pipeline.policies import deny_show_only
+from gateway.pipeline.seeing import Prepared, TextScope
+from gateway.pipeline.views import ReadViews
+from gateway.sql import guard
+from gateway.sql.function_commands import WholeBody, list_parameters, write_whole_body
+from gateway.sql.names import Names
+from gateway.sql.required import Unsupported
+from gateway.sql.variable_commands import find_variable
+
+_RETURN = re.compile(r"RETURN\s*\Z", re.IGNORECASE)
+_COMMENT = re.compile(r"COMMENT\s+('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", re.IGNORECASE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeFunction:
+    """A function that a statement makes and whose body reads something."""
+
+    splices: tuple[Splice, ...]
+    """The body with whole names, and who defines it."""
+    body: RewrittenStatement
+    """As whoever makes it may read it now; what is stored has none of its masks and filters."""
+
+
+async def judge_made(prepared: Prepared, judging: Judging) -> MadeFunction | NotRewritten | None:
+    """Judge the body of a function that a statement makes; None when that reads nothing."""
+    bodies = {one.kind: one for one in prepared.required.bodies}
+    kept = bodies.get("query") or bodies.get("expression")
+    if kept is None or not kept.reads:
+        return None
+    command = next((one for one in prepared.reading.commands if "isTableFunc" in one.fields), None)
+    told = bodies.get("parameters")
+    reading = None if told is None else await judging.reader.read(told.text)
+    read = list_parameters(reading) if isinstance(reading, Reading) else None
+    parameters = () if told is None else read
+    name = prepared.required.pins[0].table if prepared.required.pins else None
+    # RULE (temporary-function-tables)
+    if name is None or parameters is None or command is None:
+        return not_governable(
+            Unsupported(
+                "the body of a temporary function reads no table, and the parameters of one that does have "
+                "plain names; make a view of the query, or CREATE FUNCTION in a database"
+            )
+        )
+    is_table = command.fields.get("isTableFunc") is True
+    whole = write_whole_body(kept.text, parameters, name.table, is_table=is_table)
+    scope = TextScope(commands=False)
+    context = prepared.names.context
+    outcome = await judging.govern(whole.text, context, judging, scope)
+    if not isinstance(outcome, RewrittenStatement):  # RULE (function-maker-access)
+        return _without_place(outcome)
+    found = _refuse_kept(kept.text, outcome, judging)
+    if found is not None:
+        return found
+    body = await _pin(whole, outcome, prepared.names, judging)
+    if isinstance(body, Refusal):
+        return body
+    splices = _write_in(prepared.text, kept.text, body, command, judging)
+    return (
+        not_governable(splices)
+        if isinstance(splices, Unsupported)
+        else MadeFunction(splices=splices, body=outcome)
+    )
+
+
+def _without_place(outcome: NotRewritten) -> NotRewritten:
+    """Leave out places, which are those of a text that nobody wrote."""
+    if not isinstance(outcome, Refusal) or outcome.code != "SPARK":
+        return outcome
+    return replace(outcome, message=outcome.message.split("; line ")[0])
+
+
+def _refuse_kept(text: str, outcome: RewrittenStatement, judging: Judging) -> Refusal | None:
+    """Refuse what is the session's or the maker's own, and columns that are for showing only."""
+    variable = find_variable(text, outcome.reading, judging.variables)
+    if outcome.temp_views_read or variable is not None:  # RULE (function-of-session)
+        what = "a temporary view" if variable is None else f"the word `{variable}`, a variable of the session"
+        return not_governable(Unsupported(f"the body of a function has {what}"))
+    if outcome.hides_columns:  # RULE (function-hidden-columns)
+        why = "the body of a function reads a table with columns that you may not select; make a view of it"
+        return not_governable(Unsupported(why))
+    denied = deny_show_only(outcome.scans, (), judging)
+    return None if denied is None else access_denied(denied, judging.evaluation())
+
+
+async def _pin(
+    whole: WholeBody, outcome: RewrittenStatement, names: Names, judging: Judging
+) -> str | Refusal:
+    """Return the body with the whole name of each table: Spark finds others where the caller is."""
+    text = outcome.reading.written or whole.text
+    splices: list[Splice] = []
+    allowed: set[tuple[str, ...]] = set()
+    for relation in outcome.reading.relations:
+        if relation.role is not RelationRole.SCAN:
+            continue
+        name = names.table(relation.parts)
+        if not isinstance(name, TableName) or relation.span is None:
+            return not_governable(Unsupported(f"`{'.'.join(relation.parts)}` is not written literally"))
+        allowed.add(name.parts)
+        if relation.parts != name.parts:  # RULE (function-whole-names)
+            pinned = quote_parts(name.parts)
+            splices.append(Splice(span=relation.span, text=pinned, kind="pin", parts=name.parts))
+    written = guard.apply(text, splices)
+    if splices:
+        proof = await judging.reader.prove(text, written, splices, allowed)
+        if proof.not_read is not None:
+            return refuse_unread(proof.not_read)
+        if not proof.holds:  # RULE (function-body-proof)
+            return not_governable(
+                Unsupported("could not write the full names of tables into the body; write them in full")
+            )
+    return written[len(whole.before) : len(written) - len(whole.after)]
+
+
+def _write_in(
+    text: str, kept: str, body: str, command: CommandNode, judging: Judging
+) -> tuple[Splice, ...] | Unsupported:
+    """Return what writes the body, and who defines the function, into the statement that makes it."""
+    start = text.rfind(kept)
+    returns = _RETURN.search(text[:start]) if start > 0 else None
+    if returns is None:
+        return Unsupported("the body of the function was not found in the statement")
+    own = command.fields.get("comment")
+    mark = definer_mark(body, judging.principal.identity)  # RULE (function-definer)
+    comment = f"{own} {mark}" if isinstance(own, str) and own else mark
+    literal = "'" + comment.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if isinstance(own, str):
+        found = [*_COMMENT.finditer(text, 0, returns.start())]
+        if not found:
+            return Unsupported("the COMMENT of the function is not written as one string")
+        span = Span(*found[-1].span(1))
+        told = Splice(span=span, text=literal, kind="comment", parts=(comment,))
+    else:
+        span = Span(returns.start(), returns.start() + len("RETURN"))
+        told = Splice(span=span, text=f"COMMENT {literal} RETURN", kind="comment", parts=(comment,))
+    if body == kept:
+        return (told,)
+    place = Span(start, start + len(kept))
+    return told, Splice(span=place, text=body, kind="body", parts=(body,))
+
+
+async def judge_called(
+    called: Iterable[TableName], reads: ReadViews
+) -> dict[TableName, RewrittenStatement] | NotRewritten:
+    """Judge the bodies of functions that are called, of those that were made through a gateway."""
+    found: dict[TableName, RewrittenStatement] = {}
+    for name in dict.fromkeys(called):
+        table = reads.judging.snapshot.catalog.table(name)
+        # RULE (function-body-judged)
+        if table is None or table.view is None or table.view.definer is None:
+            continue  # an operator vouches for it
+        body = await _judge_body(table, table.view, reads)
+        if not isinstance(body, RewrittenStatement):
+            return body
+        found[name] = body
+    return found
+
+
+async def _judge_body(table: Table, view: ViewBody, reads: ReadViews) -> JudgingOutcome:
+    whole = write_whole_body(view.text, view.parameters, table.name.table, is_table=view.is_table)
+    body = await reads.body_of_function(table, whole.text)
+    if not isinstance(body, RewrittenStatement):
+        return _without_place(body)
+    if old := reads.not_of_this_moment(body.listed):
+        return NeedsCatalog(old, promotes=False, anew=True)
+    guarded = write_nested_text(replace(body, listed=frozenset())) is not None  # RULE (function-body-guarded)
+    # Conditions on its rows would go below what hides others of them.
+    lends = view.is_table and bool(body.lends_to)  # RULE (function-barrier)
+    if guarded or lends or body.moves:
+        return not_governable(
+            Unsupported(
+                f"the function {table.name} reads what is masked, filtered or hidden for you, and Spark runs "
+                "its body as it is stored; a view of the same query is governed"
+            )
+        )
+    return body

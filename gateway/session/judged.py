@@ -1,0 +1,52 @@
+"""Statements that Spark has worked off, kept to see whether they would be handed over as they were."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gateway.model.catalog import Table
+from gateway.model.statement import Cleared, Refused, Statement, Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedStatement:
+    """A statement that Spark has worked off, and what it was given: judged again, it must give the same."""
+
+    statement: Statement
+    forwarded: str
+    forwarded_plan: bytes
+    functions: tuple[Table, ...] = ()
+    """Those that it calls and whose bodies were judged."""
+
+    def is_same(self, verdict: Verdict) -> bool:
+        """Whether the verdict is a clearance that would hand Spark the same once more."""
+        # RULE (kept-functions-same)
+        if isinstance(verdict, Refused) or verdict.judged_functions != self.functions:
+            return False
+        if self.statement.plan is not None:
+            return verdict.forwarded_plan == self.forwarded_plan
+        return verdict.forwarded == self.forwarded
+
+    @property
+    def size(self) -> int:
+        """Bytes that are kept for it."""
+        plan = self.statement.plan
+        return len(self.forwarded_plan) + (len(plan.message) if plan is not None else 0)
+
+
+Basis = tuple[JudgedStatement, ...] | None
+"""What something in Spark's session was computed from; None when that is no longer known."""
+
+
+def build_judged(cleared: Cleared) -> JudgedStatement:
+    """Return what is needed to see whether a statement would be handed over as it was."""
+    statement = cleared.statement
+    if statement.plan is not None:
+        # A verdict carries the plan's rendering, which is not part of what was asked.
+        statement = replace(statement, text="")
+    return JudgedStatement(
+        statement=statement,
+        forwarded=cleared.forwarded,
+        forwarded_plan=cleared.forwarded_plan,
+        functions=cleared.judged_functions,
+    )
