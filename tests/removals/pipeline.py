@@ -1001,5 +1001,4 @@ REMOVALS = (
         Becomes("False"),
         "pipeline.test_function_bodies",
     ),
-    Removal("function-body-code", "no code in bodies", Never(), "pipeline.test_own_names"),
 )
