@@ -28,7 +28,7 @@ async def govern_command_script(
     if not text.command or not await is_script(text.text, judging):
         return None
     alone = not (reading.tables or reading.code or reading.handles or reading.urls or reading.expressions)
-    if text.arguments or not alone:  # RULE (plan-script-alone)
+    if text.arguments or not alone:
         return not_governable(Unsupported("a script takes no arguments; write their values into it"))
     found = await govern_script(text.text, context, judging)
     if isinstance(found, NotRewritten):

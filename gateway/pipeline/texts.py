@@ -198,7 +198,7 @@ async def _bodies_read(prepared: Prepared, judging: Judging) -> Prepared | Refus
         for one in (refusal, required, functions):
             if isinstance(one, Unsupported):
                 return one
-        if functions:  # RULE (function-body-code)
+        if functions:
             return Unsupported("the body of a SQL function may call nothing that wants a privilege")
         reads = any(one.role is RelationRole.SCAN for one in reading.relations)
         bodies.append(replace(body, reads=reads))
