@@ -265,7 +265,6 @@ def texts() -> Iterator[Attack]:
     yield of("SET", lambda s: s.sql("SET"), refused=False)
     yield of("SET -v", lambda s: s.sql("SET -v"), refused=False)
     yield of("rules excluded", lambda s: s.conf.set("spark.sql.optimizer.excludedRules", "x"))
-    yield of("variables switched on", lambda s: s.conf.set("spark.sql.variable.substitute", "true"))
 
 
 def _loaded(form: str, path: str, s: Any) -> Any:
@@ -433,14 +432,14 @@ def telling() -> Iterator[Attack]:
     )
     yield of("DESCRIBE EXTENDED", lambda s: s.sql("DESCRIBE EXTENDED cw.people"), refused=False)
     yield of("DESCRIBE a hidden column", lambda s: s.sql("DESCRIBE cw.people ssn"), refused=False)
-    yield of("SHOW CREATE TABLE", lambda s: s.sql("SHOW CREATE TABLE cw.people"))
+    yield of("SHOW CREATE TABLE", lambda s: s.sql("SHOW CREATE TABLE cw.people"), refused=False)
     yield of("SHOW TABLE EXTENDED", lambda s: s.sql("SHOW TABLE EXTENDED IN cw LIKE '*'"), refused=False)
     yield of("statistics", lambda s: s.sql("ANALYZE TABLE cw.people COMPUTE STATISTICS FOR ALL COLUMNS"))
 
 
 def catalog(table_path: str) -> Iterator[Attack]:
-    yield of("getCreateTableString", lambda s: s.catalog.getCreateTableString("cw.people"))
-    yield of("getTableProperties", lambda s: s.catalog.getTableProperties("cw.people"))
+    yield of("getCreateTableString", lambda s: s.catalog.getCreateTableString("cw.people"), refused=False)
+    yield of("getTableProperties", lambda s: s.catalog.getTableProperties("cw.people"), refused=False)
     yield of("listPartitions", lambda s: s.catalog.listPartitions("cw.parts"), refused=False)
     yield of("listColumns of the vault", lambda s: s.catalog.listColumns("cw.vault"))
     yield of("getTable of the vault", lambda s: s.catalog.getTable("cw.vault"))

@@ -208,7 +208,6 @@ PAST = (
     "CREATE TABLE ice.nest.inner.mine AS SELECT * FROM ice.nest.other.secret",
     "CREATE TABLE ice.nest.inner.plain.below AS SELECT 1 AS a",
     "DELETE FROM ice.nest.inner.customer",
-    "DELETE FROM ice.nest.inner.customer WHERE id = 2",
     "TRUNCATE TABLE ice.nest.inner.customer",
     "ALTER TABLE ice.nest.inner.customer RENAME TO ice.nest.inner.renamed",
     "ALTER TABLE ice.nest.inner.customer RENAME TO renamed",
