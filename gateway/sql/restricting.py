@@ -50,6 +50,9 @@ def find_restricted_table(required: Required, reading: Reading, evaluation: Eval
         return None
     if any(builtin_name(one.parts) in FILE_FUNCTIONS for one in reading.functions):
         return None
+    # RULE (restricted-masked-rows)
+    if view.masks and any(one.access == "delete" for one in required.privileges):
+        return None  # with a row goes what its masked columns hide
     words = {part.lower() for column in reading.columns for part in column.parts}
     masked = {column.lower() for column in view.masks}
     # RULE (restricted-masked-columns)

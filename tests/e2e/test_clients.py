@@ -89,9 +89,9 @@ TOUR: list[tuple[str, str, Rows | str]] = [
     ("alice", ORDERS, DENIED),
     ("bob", ORDERS, [("EMEA", "41543")]),
     ("carol", ORDERS, [("APAC", "22762")]),
-    ("alice", JAVA, NOT_GOVERNABLE),
-    ("bob", JAVA, NOT_GOVERNABLE),
-    ("carol", JAVA, NOT_GOVERNABLE),
+    ("alice", JAVA, DENIED),
+    ("bob", JAVA, DENIED),
+    ("carol", JAVA, DENIED),
 ]
 
 

@@ -18,6 +18,7 @@ DATA: dict[str, Any] = {
     "catalogs": ["spark_catalog", "ice"],
     "tables": {
         "spark_catalog.lab.t": {"id": "int", "region": "string", "pay": "int"},
+        "spark_catalog.lab.rows": {"id": "int", "region": "string", "pay": "int"},
         "spark_catalog.lab.plain": {"id": "int", "region": "string", "pay": "int"},
         "spark_catalog.lab.hidden": {"id": "int", "region": "string", "pay": "int"},
         "spark_catalog.lab.u": {"id": "int"},
@@ -28,12 +29,12 @@ DATA: dict[str, Any] = {
     "pack": """
 service: spark
 policies:
-  - {name: all, on: {catalog: "*", database: lab, table: [t, plain, u], column: "*"},
+  - {name: all, on: {catalog: "*", database: lab, table: [t, rows, plain, u], column: "*"},
      allow: [{users: [ann], access: [all]}, {users: [bob], access: [select]}]}
   - {name: some, on: {catalog: "*", database: lab, table: hidden, column: [id, region]},
      allow: [{users: [ann], access: [select, update]}]}
   - {name: gone, on: {catalog: "*", database: lab, table: hidden}, allow: [{users: [ann], access: [delete]}]}
-  - {name: rows, on: {catalog: "*", database: lab, table: [t, plain, hidden]},
+  - {name: rows, on: {catalog: "*", database: lab, table: [t, rows, plain, hidden]},
      filter: [{users: [ann, bob], where: "region = 'EMEA'"}]}
   - {name: pay, on: {catalog: "*", database: lab, table: t, column: pay},
      mask: [{users: [ann], type: MASK_NULL}]}
@@ -58,18 +59,18 @@ async def both(world: World, reader: ReaderPool, text: str, user: str = "ann") -
     ]
 
 
-T = "`spark_catalog`.`lab`.`t`"
+T = "`spark_catalog`.`lab`.`rows`"
 
 
 @pytest.mark.parametrize(
     ("text", "written"),
     [
-        ("DELETE FROM t WHERE id = 3", f"DELETE FROM {T} WHERE {ROWS.format(' id = 3')}"),
+        ("DELETE FROM rows WHERE id = 3", f"DELETE FROM {T} WHERE {ROWS.format(' id = 3')}"),
         (
-            "DELETE FROM t AS x WHERE x.id < 3 OR 1 / x.id > 0 -- all",
+            "DELETE FROM rows AS x WHERE x.id < 3 OR 1 / x.id > 0 -- all",
             f"DELETE FROM {T} AS x WHERE {ROWS.format(' x.id < 3 OR 1 / x.id > 0 -- all')}",
         ),
-        ("DELETE FROM t WHERE TRUE", f"DELETE FROM {T} WHERE {ROWS.format(' TRUE')}"),
+        ("DELETE FROM rows WHERE TRUE", f"DELETE FROM {T} WHERE {ROWS.format(' TRUE')}"),
         (
             "UPDATE ice.lab.t SET region = upper(region), id = id + 1 WHERE (id) IN (1, 2)",
             "UPDATE `ice`.`lab`.`t` SET region = upper(region), id = id + 1 WHERE "
@@ -91,6 +92,7 @@ async def test_rows_that_are_not_seen_stay(world: World, reader: ReaderPool, tex
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        ("DELETE FROM t WHERE id > 3", "row filter, column mask"),
         ("DELETE FROM t WHERE pay > 3", "row filter, column mask"),
         ("UPDATE t SET pay = 3 WHERE id = 1", "row filter, column mask"),
         ("UPDATE t SET id = pay WHERE id = 1", "row filter, column mask"),
@@ -98,7 +100,7 @@ async def test_rows_that_are_not_seen_stay(world: World, reader: ReaderPool, tex
         ("DELETE FROM t WHERE exists(array(1), i -> pay = i)", "row filter, column mask"),
         ("DELETE FROM t WHERE _metadata.row_index > 1", "row filter, column mask"),
         ("DELETE FROM t WHERE input_file_name() = 'x'", "row filter, column mask"),
-        ("DELETE FROM t", "WHERE TRUE"),
+        ("DELETE FROM rows", "WHERE TRUE"),
         ("UPDATE t SET id = 1", "WHERE TRUE"),
         ("DELETE FROM plain WHERE id = 1", "row filter, column mask"),
         ("DELETE FROM hidden WHERE id = 1", "row filter, column mask"),

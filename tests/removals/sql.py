@@ -732,6 +732,9 @@ REMOVALS = (
     Removal("altered-properties", "properties of a table that is there", Deleted(), "pipeline.test_places"),
     Removal("code-function-privilege", "who calls Java methods", Always(), "sql.test_path_commands"),
     Removal("document-without-doctype", "XML with a DOCTYPE", Always(), "sql.test_path_commands"),
+    Removal(
+        "restricted-masked-rows", "rows with masked columns are removed", Never(), "pipeline.test_restricting"
+    ),
     Removal("sketched-columns", "a plan shows hidden columns", Never(), "pipeline.test_places"),
     Removal("explain-statistics", "a plan shows statistics", Becomes("True"), "pipeline.test_places"),
     Removal("truncate-raw", "TRUNCATE deletes hidden rows", DropArgument(0), "pipeline.test_pipeline"),

@@ -51,7 +51,7 @@ policies:
     on: {catalog: spark_catalog, database: shop, table: "moved_*", column: pin}
     deny: [{groups: [analysts], access: [select]}]
   - name: rows of a region by the name that it has now
-    on: {catalog: spark_catalog, database: shop, table: "moved_*"}
+    on: {catalog: spark_catalog, database: shop, table: ["moved_*", kept_rows]}
     filter: [{groups: [analysts], where: "region = 'EMEA'"}]
 """
 CANARY = "canary-9152"

@@ -38,7 +38,7 @@ policies:
     on: {catalog: ice, database: shop, table: customer}
     allow: [{groups: [analysts], access: [all]}]
   - name: rows that analysts change
-    on: {catalog: ice, database: shop, table: moved_rows, column: "*"}
+    on: {catalog: ice, database: shop, table: [moved_rows, kept_rows], column: "*"}
     allow: [{groups: [analysts], access: [all]}]
   - name: customers of a region
     on: {catalog: ice, database: shop, table: customer}
@@ -65,7 +65,7 @@ policies:
     on: {catalog: ice, database: shop, table: "moved_*", column: pin}
     deny: [{groups: [analysts], access: [select]}]
   - name: rows of a region by the name that it has now
-    on: {catalog: ice, database: shop, table: "moved_*"}
+    on: {catalog: ice, database: shop, table: ["moved_*", kept_rows]}
     filter: [{groups: [analysts], where: "region = 'EMEA'"}]
 """
 CANARY = "canary-7421"

@@ -151,7 +151,8 @@ def test_what_is_hidden_outlives_what_formats_have(
             if "SLUICE_" not in (told := refusal(hob, filled)):
                 passed.append((filled, told))
         assert stored(lake, format_, name) == before[name], (name, passed)
-    assert passed == []
+    # It asks visible rows alone: none of them has that id.
+    assert passed == [(f"DELETE FROM {db}.rows WHERE id = 1", "")]
 
 
 @pytest.mark.parametrize("endpoint", ["thrift", "connect"])

@@ -123,6 +123,7 @@ the rows that a filter leaves.
 
 `UPDATE` and `DELETE` with `WHERE` change those rows of Delta and Iceberg tables that the user sees, if
 the statement uses no masked column, subquery or lambda function: the condition is asked of no hidden row.
+A row with a masked column is not deleted, since what the mask hides would go with it.
 Rows may be changed so that the user no longer sees them, as in Ranger. Other formats, `MERGE` and other
 statements are refused.
 
