@@ -6,6 +6,7 @@ import contextlib
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from http.cookiejar import CookieJar
 from typing import Any
 from urllib.error import HTTPError
@@ -127,9 +128,11 @@ def over_http(gateway: Gateway, token: str) -> str:
         jwt=token,
     )
     try:
-        cursor = made.cursor()
-        cursor.execute("SELECT 1")
-        return str(cursor.fetchall())
+        # Left to the collector, a cursor closes its session in whatever thread that runs: in the loop's, too,
+        # which would wait for itself.
+        with closing(made.cursor()) as cursor:
+            cursor.execute("SELECT 1")
+            return str(cursor.fetchall())
     except Exception as error:  # noqa: BLE001 - whatever impyla raises
         return str(error)
 
