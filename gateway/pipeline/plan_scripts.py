@@ -41,7 +41,7 @@ async def govern_command_script(
     message = bytes_of(reading.message)
     rendered = await in_turn(lambda: render(reading.message))
     unproved = await in_turn(lambda: prove_plan(reading, original, message, edits))
-    if unproved is not None:  # RULE (plan-script-proof)
+    if unproved is not None:
         return not_governable(Unsupported("could not prove that the rewritten plan is the one that was sent"))
     return RewrittenPlan(
         text=rendered,

@@ -81,7 +81,7 @@ def refuse_replaced_functions(session: NameResolution, verdict: Verdict) -> Verd
                 f"the function {function.name} was replaced since this session began to call it, and Spark "
                 "would run its old body; open a new session"
             )
-            return build_refusal(verdict, "CATALOG_CHANGED", "55000", why)
+            return build_refusal(verdict, "NOT_GOVERNABLE", "0A000", why)
     return verdict
 
 

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from gateway.model.catalog import TableName
+from gateway.model.reading import Reading
 from gateway.model.snapshot import Snapshot
 from gateway.model.statement import Cleared, Refused, Verdict
 from gateway.reader.pool import ReaderPool
+from gateway.sql.varying import find_varying
 from tests.judge_world import World
 from tests.pipeline.test_kept import command, execute, over_connect, over_thrift
 from tests.plan.frames import sql
@@ -18,16 +20,22 @@ from tests.plan.frames import sql
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 OPEN, MASKED = TableName("spark_catalog", "lab", "open"), TableName("spark_catalog", "lab", "masked")
-UNSEEN = TableName("spark_catalog", "lab", "unseen")
+UNSEEN, PART = TableName("spark_catalog", "lab", "unseen"), TableName("spark_catalog", "lab", "part")
 DATA: dict[str, Any] = {
     "catalogs": ["spark_catalog"],
-    "tables": {str(name): {"id": "int", "s": "string"} for name in (OPEN, MASKED, UNSEEN)},
+    "tables": {str(name): {"id": "int", "s": "string"} for name in (OPEN, MASKED, UNSEEN, PART)},
     "views": {
         "spark_catalog.lab.v": {
             "columns": {"id": "int"},
             "text": "SELECT id FROM parquet.`/free`",
             "database": "lab",
             "output": ["id"],
+        },
+        "spark_catalog.lab.x": {
+            "columns": {"f": "string"},
+            "text": "SELECT input_file_name() AS f FROM open",
+            "database": "lab",
+            "output": ["f"],
         },
         "spark_catalog.lab.w": {
             "columns": {"id": "int"},
@@ -43,8 +51,11 @@ policies:
   - {name: paths, on: {url: "*"}, allow: [{users: [ann], access: [all]}]}
   - {name: databases, on: {catalog: "*", database: "*"}, allow: [{users: [ann], access: [all]}]}
   - name: tables
-    on: {catalog: "*", database: lab, table: [open, masked, v, w, new], column: "*"}
+    on: {catalog: "*", database: lab, table: [open, masked, v, w, x, new], column: "*"}
     allow: [{users: [ann], access: [select, create, alter, insert, show]}]
+  - name: part
+    on: {catalog: "*", database: lab, table: part, column: id}
+    allow: [{users: [ann], access: [select]}]
   - name: masked
     on: {catalog: spark_catalog, database: lab, table: masked, column: s}
     mask: [{users: [ann], type: MASK_NULL}]
@@ -163,6 +174,7 @@ async def test_persistent_views_read_no_files(world: World, reader: ReaderPool, 
         ("SELECT input_file_name() FROM masked", "where their rows are stored"),
         ("SELECT input_file_name() FROM open JOIN masked USING (id)", "where their rows are stored"),
         ("SELECT input_file_name() FROM w", "where their rows are stored"),
+        ("SELECT f FROM x", "where the rows are stored"),
         ("SELECT input_file_name() FROM tv", "where their rows are stored"),
         (
             "CREATE TEMPORARY FUNCTION f() RETURNS STRING RETURN input_file_name()",
@@ -200,3 +212,25 @@ async def test_properties_are_judged_by_the_table_s_format(
         assert isinstance(verdict, Refused), verdict
         return
     assert says in told(verdict) if says else isinstance(verdict, Cleared), verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "passes"),
+    [
+        ("EXPLAIN SELECT s FROM masked", True),
+        ("EXPLAIN COST SELECT s FROM masked", False),
+        ("EXPLAIN SELECT id FROM part", False),
+    ],
+)
+async def test_plans_that_show_more_than_masks_cover(
+    world: World, reader: ReaderPool, text: str, passes: bool
+) -> None:
+    verdict = await over_thrift(world, reader, text)
+    assert isinstance(verdict, Cleared if passes else Refused), verdict
+
+
+async def test_rows_of_a_program_are_not_kept(reader: ReaderPool) -> None:
+    text = "SELECT TRANSFORM(id) USING 'cat' AS (x STRING) FROM open"
+    reading = await reader.read(text)
+    assert isinstance(reading, Reading)
+    assert find_varying(text, reading) == "it runs a program of its own"

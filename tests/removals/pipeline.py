@@ -976,7 +976,6 @@ REMOVALS = (
     Removal("script-proof", "a script is proved", Becomes("True"), "pipeline.test_scripts"),
     Removal("script-errors", "errors in scripts tell no values", Becomes("True"), "pipeline.test_scripts"),
     Removal("script-session-variables", "variables that a script sets", Never(), "pipeline.test_scripts"),
-    Removal("plan-script-proof", "a plan with a script is proved", Never(), "pipeline.test_scripts"),
     # Functions whose bodies read tables
     Removal(
         "temporary-function-tables", "temporary ones read none", Never(), "pipeline.test_function_bodies"
