@@ -38,7 +38,7 @@ def stated(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
 
 
 def scripts_of_today() -> list[collection.Script]:
-    return todays([*collection.of_our_own(), collection.of_the_grammar()], 10)
+    return todays([*collection.of_our_own(), collection.of_the_grammar()], 20)
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
