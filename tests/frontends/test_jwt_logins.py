@@ -126,7 +126,7 @@ async def test_a_token_says_who_somebody_is() -> None:
         (lambda: token(preferred_username=["eva"]), "no user name"),
         (lambda: token(preferred_username="e\nva"), "no user name"),
         (lambda: token(groups=["a", 7]), "not a list of names"),
-        (lambda: token()[:-20], "not a JSON Web Token"),
+        (lambda: token()[:-21], "not a JSON Web Token"),
         (lambda: token().replace(".", ".e30.", 1), "not a JSON Web Token"),
         (lambda: "eyJ.e30.x", "not a JSON Web Token"),
         (lambda: "eyJ" + "x" * 70_000 + ".a.b", "too long"),
