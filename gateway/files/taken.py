@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -244,26 +244,22 @@ async def answers(*asked: Awaitable[Any]) -> Sequence[Any]:
 
 
 def _first(own: frozenset[Place], taken: Iterable[Taken]) -> Taken | None:
+    return next(_overlapping(own, taken), None)
+
+
+def _every(own: frozenset[Place], taken: Iterable[Taken]) -> list[TableName]:
+    return [one.table.fold() for one in _overlapping(own, taken) if one.table is not None]
+
+
+def _overlapping(own: frozenset[Place], taken: Iterable[Taken]) -> Iterator[Taken]:
+    """Yield what shares files with places. Raises LocationNotReported."""
     for one in taken:
         try:
             others = places(one.url)
         except ValueError:
             raise LocationNotReported(str(one.table or one.url)) from None
         if overlaps(own, others):
-            return one
-    return None
-
-
-def _every(own: frozenset[Place], taken: Iterable[Taken]) -> list[TableName]:
-    found = []
-    for one in taken:
-        try:
-            others = places(one.url)
-        except ValueError:
-            raise LocationNotReported(str(one.table)) from None
-        if one.table is not None and overlaps(own, others):
-            found.append(one.table.fold())
-    return found
+            yield one
 
 
 def _parts(names: Sequence[str], size: int) -> Iterable[Sequence[str]]:
