@@ -52,14 +52,13 @@ from gateway.algebra.nodes import (
 )
 from gateway.algebra.resolve import Resolver
 from gateway.algebra.scope import (
-    AmbiguousName,
     FoundField,
-    FoundName,
     NameAnswer,
     NameScope,
     OpenName,
     RelationColumn,
     RelationColumns,
+    list_meant,
 )
 from gateway.algebra.types_in_ddl import element_type, field_type, struct_fields
 from gateway.algebra.usage import Parts, Unclear, is_literal
@@ -160,17 +159,7 @@ class LineageExpressions(ABC):
 
     def _value_of(self, parts: Parts, answer: NameAnswer[Value], scope: LineageScope) -> Value:
         """Return what a reference, lower case, is worth."""
-        fields: Parts = ()
-        found: Sequence[LineageColumn] = ()
-        match answer:
-            case FoundName():
-                found = (answer.attribute,)
-            case AmbiguousName():
-                found = answer.attributes
-            case FoundField():
-                found, fields = answer.attributes, answer.fields
-            case OpenName():
-                found, fields = answer.otherwise, answer.fields
+        found, fields = list_meant(answer)
         if found:
             value = self.pick_column(found, parts)
             return value.take_field(fold_parts(fields), ".".join(parts)) if fields else value
@@ -412,17 +401,16 @@ def _list_unlisted(columns: Iterable[LineageColumn]) -> list[Callable[[str], Val
     return list(dict.fromkeys(one for column in columns for one in column.value.unlisted))
 
 
+def show_meant(answer: NameAnswer[Value]) -> ShownName | None:
+    """Return the type, and the name with its fields, of the first column that a reference may mean."""
+    found, fields = list_meant(answer)
+    return (found[0].value.type, (found[0].name, *fold_parts(fields))) if found else None
+
+
 def _mean(parts: Parts, scope: LineageScope) -> ShownName | None:
-    answer = scope.resolve(parts)
-    match answer:
-        case FoundName():
-            return answer.attribute.value.type, (answer.attribute.name,)
-        case AmbiguousName():
-            return answer.attributes[0].value.type, (answer.attributes[0].name,)
-        case FoundField():
-            return answer.attributes[0].value.type, (answer.attributes[0].name, *fold_parts(answer.fields))
-        case OpenName(otherwise=(first, *_)):
-            return first.value.type, (first.name, *fold_parts(answer.fields))
+    shown = show_meant(scope.resolve(parts))
+    if shown is not None:
+        return shown
     unlisted, place = find_unlisted(parts, scope)
     return ("", parts[place:]) if unlisted and not is_literal(parts) else None
 

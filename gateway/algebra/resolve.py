@@ -69,8 +69,6 @@ from gateway.algebra.nodes import (
 )
 from gateway.algebra.scope import (
     AmbiguousName,
-    FoundField,
-    FoundName,
     NameAnswer,
     NameScope,
     OpenName,
@@ -79,6 +77,7 @@ from gateway.algebra.scope import (
     UnknownName,
     V,
     is_named,
+    list_meant,
     scope_of,
     star_columns,
 )
@@ -280,13 +279,7 @@ class Resolver(Generic[V]):
             return sure[0] if sure else UnknownName()
         columns: list[RelationColumn[V]] = []
         for one in sure:
-            match one:
-                case FoundName():
-                    columns.append(one.attribute)
-                case FoundField() | AmbiguousName():
-                    columns += one.attributes
-                case OpenName():
-                    columns += one.otherwise
+            columns += list_meant(one)[0]
         if any(isinstance(one, OpenName) for one in sure):
             return OpenName(tuple(columns))
         return AmbiguousName(tuple(columns), 0, open=False)

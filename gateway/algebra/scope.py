@@ -140,6 +140,21 @@ class OpenName(Generic[V]):
 NameAnswer = FoundName[V] | AmbiguousName[V] | FoundField[V] | UnknownName | OpenName[V]
 
 
+def list_meant(answer: NameAnswer[V]) -> tuple[tuple[RelationColumn[V], ...], tuple[str, ...]]:
+    """Return the listed columns that a reference may mean, none for a word, and the field of them that it
+    means, as it is written."""
+    match answer:
+        case FoundName():
+            return (answer.attribute,), ()
+        case AmbiguousName():
+            return answer.attributes, ()
+        case FoundField():
+            return answer.attributes, answer.fields
+        case OpenName():
+            return answer.otherwise, answer.fields
+    return (), ()
+
+
 @declare_value
 class NameScope(Generic[V]):
     """What names can mean at one place of a query."""

@@ -14,6 +14,7 @@ from gateway.algebra.lineage_expressions import (
     LineageColumns,
     LineageScope,
     fold_parts,
+    show_meant,
 )
 from gateway.algebra.lineage_names import type_of
 from gateway.algebra.lineage_values import AGGREGATED, NO_SOURCES, Value
@@ -29,12 +30,10 @@ from gateway.algebra.nodes import (
     Star,
 )
 from gateway.algebra.scope import (
-    AmbiguousName,
-    FoundField,
     FoundName,
     NameAnswer,
-    OpenName,
     UnknownName,
+    list_meant,
     scope_of,
     star_columns,
 )
@@ -113,7 +112,7 @@ class PlanLineageDomain(MessageDomain):
         answer = self.resolver.answer(column, scope) if plan_id is not None else scope.resolve(parts)
         if isinstance(answer, UnknownName):
             answer = scope.resolve(parts)
-        meaning = _mean(answer)
+        meaning = show_meant(answer)
         if meaning is None:
             return parts[-1], ""
         shown = ".".join(meaning[1])  # RULE (plan-field-name)
@@ -141,7 +140,7 @@ class PlanLineageDomain(MessageDomain):
         for below in self._list_of_plan(column.plan_id or 0):
             here = scope_of(below)
             answer = here.resolve(parts)
-            for one in _list_answered(answer):
+            for one in list_meant(answer)[0]:
                 if _find_still_there(one, scope) is not None:
                     return self._value_of(parts, answer, here)
             if first is None and not isinstance(answer, UnknownName):
@@ -215,7 +214,7 @@ class PlanLineageDomain(MessageDomain):
 
     def answer_of(self, column: NamedColumn, scope: LineageScope) -> NameAnswer[Value]:
         for below in self._list_of_plan(column.plan_id or 0) if column.plan_id is not None else ():
-            for one in _list_answered(scope_of(below).resolve(column.parts)):
+            for one in list_meant(scope_of(below).resolve(column.parts))[0]:
                 if (here := _find_still_there(one, scope)) is not None:
                     return FoundName(here, 0, open=False)
         return super().answer_of(column, scope)
@@ -233,32 +232,6 @@ class PlanLineageDomain(MessageDomain):
         if complete is not None and message is not None:
             made = complete(RelationPlace(self, relation, inputs, scope, found), message)
         return super().complete(relation, inputs, found, scope) if made is None else made
-
-
-def _mean(answer: NameAnswer[Value]) -> tuple[str, tuple[str, ...]] | None:
-    fields: tuple[str, ...] = ()
-    found: Sequence[LineageColumn] = ()
-    match answer:
-        case FoundName():
-            found = (answer.attribute,)
-        case AmbiguousName():
-            found = answer.attributes
-        case FoundField():
-            found, fields = answer.attributes, answer.fields
-        case OpenName():
-            found, fields = answer.otherwise, answer.fields
-    return (found[0].value.type, (found[0].name, *fold_parts(fields))) if found else None
-
-
-def _list_answered(answer: NameAnswer[Value]) -> Sequence[LineageColumn]:
-    match answer:
-        case FoundName():
-            return (answer.attribute,)
-        case AmbiguousName() | FoundField():
-            return answer.attributes
-        case OpenName():
-            return answer.otherwise
-    return ()
 
 
 def _find_still_there(column: LineageColumn, scope: LineageScope) -> LineageColumn | None:
