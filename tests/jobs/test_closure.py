@@ -121,7 +121,7 @@ async def reject(connection: Any, column: str, tag: str) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(3, marks=pytest.mark.night)])
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(1)
 async def test_it_is_what_the_live_graph_says(place: Place, seed: int) -> None:
     await draw(place.connection, seed)
     columns = await place.connection.fetch(
