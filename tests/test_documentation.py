@@ -23,11 +23,11 @@ CODE = re.compile(r"```.*?```|`[^`\n]*`", re.S)
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)[^)]*\)")
 FILE = re.compile(r"`((?:gateway|tests|docs|config|rules|deploy)/[^`\s]*)`")
 SETTINGS = set(
-    re.findall(r"^(?:\| |## )`([a-z_.]+)`", (ROOT / "docs" / "settings.md").read_text("utf-8"), re.M)
+    re.findall(r"^(?:\| |## )`([a-z_.]+)(?:\[\])?`", (ROOT / "docs" / "settings.md").read_text("utf-8"), re.M)
 )
 SETTING = re.compile(rf"`((?:{'|'.join(sorted({name.partition('.')[0] for name in SETTINGS}))})\.[a-z_.]+)`")
-ROOM_FILES = {"reader.port", "policies.ranger", "logins.impersonation"}
-"""Modules and lists that are written as settings are."""
+ROOM_FILES = {"reader.port", "logins.impersonation"}
+"""Modules that are written as settings are."""
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -37,6 +37,7 @@ from gateway.app.metalakes import metalakes_of
 from gateway.app.openlineage import open_sinks
 from gateway.app.policy_authors import AuthorRights, PolicyAuthors
 from gateway.app.probes import Probes, start_probes
+from gateway.app.record_forwarding import ForwardCollector, make_forwarders, report_forwarding
 from gateway.app.reloading import Reloading
 from gateway.app.rules import PolicyRegistry
 from gateway.app.site_checks import LOCK, ask_database, check_site
@@ -44,6 +45,7 @@ from gateway.app.state_metrics import StateCollector, dataset_gauges, metalake_g
 from gateway.app.tag_propagation import Accepted, TagPropagation, build_accepted_source
 from gateway.app.unmatched import UnmatchedPolicies
 from gateway.app.versions import versions
+from gateway.audit.forwarding import Forwarder
 from gateway.audit.ledger import FileLedger, LedgerOptions
 from gateway.audit.seals import keep_sealing, read_signing_key
 from gateway.audit.spool import SpoolLimits
@@ -120,6 +122,7 @@ class Gateway:
         self._progress = progress
         self._stack = AsyncExitStack()
         self._background: list[Coroutine[Any, Any, None]] = []
+        self._forwarders: list[Forwarder] = []
         self._addresses: Addresses | None = None
         self.metrics = probes.metrics if probes is not None else Metrics()
         self._probes = probes
@@ -294,6 +297,7 @@ class Gateway:
             "authors": authors.report_trouble,
             "unmatched": unmatched.report_trouble,
             "certificates": self._reloading.certificates.report_trouble,
+            "forwarding": partial(report_forwarding, self._forwarders),
         }
         if settings.tag_propagation.enabled:
             notes["tags"] = propagation.report_trouble
@@ -429,6 +433,10 @@ class Gateway:
         if settings.seal_key is not None:
             key = read_signing_key(settings.seal_key.reveal())
             self._background.append(keep_sealing(dsn, key, settings.directory))
+        if settings.forward:
+            self._forwarders = make_forwarders(settings.forward, dsn)
+            self.metrics.registry.register(ForwardCollector(self._forwarders))
+            self._background.extend(forwarder.run() for forwarder in self._forwarders)
         return ledger
 
     async def _start_lineage(

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from gateway.model.files import FileSource
 from gateway.policy.reserved import parse_reserved_place
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.files import FileSourceSettings, SourceName, clashes
+from gateway.settings.forwarding import ForwardSettings
 from gateway.settings.jobs import JobsSettings
 from gateway.settings.listeners import Listeners
 from gateway.settings.logins import LoginSettings
@@ -364,6 +365,16 @@ class LedgerSettings(Section):
     older_seal_keys: tuple[Path, ...] = ()
     """Files with the public keys (PEM, as `openssl pkey -pubout` writes them) of earlier `seal_key`s, whose
     seals and erasures stay valid."""
+    forward: tuple[ForwardSettings, ...] = ()
+    """Other systems, such as a SIEM, that get the record's events, see docs/forwarding.md."""
+
+    @field_validator("forward")
+    @classmethod
+    def _names_differ(cls, forward: tuple[ForwardSettings, ...]) -> tuple[ForwardSettings, ...]:
+        names = [one.name for one in forward]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"two targets are called {', '.join(f'`{name}`' for name in twice)}")
+        return forward
 
 
 class LineageSettings(Section):
