@@ -237,15 +237,17 @@ class Resolver(Generic[V]):
             one = waiting.pop()
             steps += 1
             kind = type(one)
-            if kind is Literal:
-                continue
-            if kind in _ALONE:
+            if isinstance(one, NamedColumn):
+                steps += 1
+                values.append(self.domain.column(one, self.answer(one, scope), scope))
+            elif kind in _ALONE:
                 values.append(self._value(one, (), scope))
-            elif isinstance(one, OpaqueExpression) and one is not root:
-                self.domain.compute(one, ())
-            if isinstance(one, WindowCall):
+                waiting += one.operands if kind is Star else ()
+            elif isinstance(one, WindowCall):
                 waiting += (*one.function.operands, *one.keys)
-            elif kind not in _ON_THEIR_OWN:
+            elif kind is not Literal:
+                if kind is OpaqueExpression and one is not root:
+                    self.domain.compute(one, ())
                 waiting += one.operands
         self.step(steps)
         return values[0] if type(root) in _ALONE else self.domain.compute(root, values)
