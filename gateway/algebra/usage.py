@@ -216,10 +216,9 @@ class UsageDomain:
             if not (one.guessed or (self._guesses and one.value.guessed)):  # as nearly all are
                 self.found.mark(one.value.origins, plain=True)
                 return one.value
-            found: Sequence[_Column] = (one,)
         match answer:
             case FoundName():
-                pass
+                found: Sequence[_Column] = (answer.attribute,)
             case OpenName():
                 self.found.mark(_origins(answer.otherwise), plain=False)
                 return COMPUTED
