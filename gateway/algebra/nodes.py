@@ -187,6 +187,10 @@ class Subquery(_Node):
     def operands(self) -> tuple[Expression, ...]:
         return self.values
 
+    @property
+    def relations(self) -> tuple[RelationNode, ...]:
+        return (self.relation,)
+
 
 @declare_value
 class OpaqueExpression(_Node):

@@ -21,6 +21,7 @@ How Spark looks names up, whatever they are asked for:
   column `s` of `a` before the field `s` of a column `a`.
 * Variables of a lambda function come before everything around it.
 * A common table expression that reads itself has the columns of its first branch, and what its rounds add.
+  One that is not recursive does not know its own name: that is another's around it, or a table's.
 """
 
 from __future__ import annotations
@@ -164,14 +165,16 @@ class Resolver(Generic[V]):
         return known[id(relation)]
 
     def within(self, relation: With, scope: NameScope[V]) -> NameScope[V]:
-        """Return the scope of a query with common table expressions; none is known to itself."""
+        """Return the scope of a query with common table expressions. To one that is not recursive its own
+        name is that of another around it."""
         ctes = dict(scope.ctes)
-        for name, definition in relation.definitions:
-            ctes.pop(name.lower(), None)
-            if relation.recursive and self.recursion:
-                ctes[name.lower()] = self._rounds(name.lower(), definition, NameScope(ctes, scope.levels))
-            else:
-                ctes[name.lower()] = self.relation(definition, NameScope(dict(ctes), scope.levels))
+        for written, definition in relation.definitions:
+            name = written.lower()
+            if relation.recursive:  # RULE (recursive-name-hides)
+                ctes.pop(name, None)
+            here = NameScope(dict(ctes), scope.levels)
+            followed = relation.recursive and self.recursion
+            ctes[name] = self._rounds(name, definition, here) if followed else self.relation(definition, here)
         return NameScope(ctes, scope.levels)
 
     def _rounds(self, name: str, definition: RelationNode, scope: NameScope[V]) -> RelationColumns[V]:
@@ -237,15 +240,17 @@ class Resolver(Generic[V]):
             one = waiting.pop()
             steps += 1
             kind = type(one)
-            if kind is Literal:
-                continue
-            if kind in _ALONE:
+            if isinstance(one, NamedColumn):
+                steps += 1
+                values.append(self.domain.column(one, self.answer(one, scope), scope))
+            elif kind in _ALONE:
                 values.append(self._value(one, (), scope))
-            elif isinstance(one, OpaqueExpression) and one is not root:
-                self.domain.compute(one, ())
-            if isinstance(one, WindowCall):
+                waiting += one.operands if kind is Star else ()
+            elif isinstance(one, WindowCall):
                 waiting += (*one.function.operands, *one.keys)
-            elif kind not in _ON_THEIR_OWN:
+            elif kind is not Literal:
+                if kind is OpaqueExpression and one is not root:
+                    self.domain.compute(one, ())
                 waiting += one.operands
         self.step(steps)
         return values[0] if type(root) in _ALONE else self.domain.compute(root, values)

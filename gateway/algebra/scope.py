@@ -57,10 +57,10 @@ class RelationColumns(Generic[V]):
         named: Sequence[RelationColumn[V]] = (one,)
         if self._alike is not None:
             named = self._alike.get(name, named)
-        if len(parts) > 1:
-            qualifier = tuple([part.lower() for part in parts[:-1]])
-            return [one for one in named if qualifier in one.qualifiers]
-        return named if one.bare and len(named) == 1 else [one for one in named if one.bare]
+        if len(parts) == 1:
+            return named if one.bare and len(named) == 1 else [one for one in named if one.bare]
+        qualifier = tuple([part.lower() for part in parts[:-1]])
+        return [one for one in named if qualifier in one.qualifiers]
 
     def _index_columns(self) -> dict[str, RelationColumn[V]]:
         by_name = {one.name: one for one in self.columns}
@@ -175,9 +175,13 @@ class NameScope(Generic[V]):
 
     def resolve(self, parts: Sequence[str]) -> NameAnswer[V]:
         perhaps = False
+        fields: tuple[str, ...] = ()
         for depth, tiers in enumerate(self.levels):
             for tier in tiers:
-                found, fields = _find_longest(parts, tier)
+                if len(parts) == 1:  # as nearly all are
+                    found = tier.find_columns(parts)
+                else:
+                    found, fields = _find_longest(parts, tier)
                 if perhaps and found:
                     return OpenName(tuple(found), fields)
                 if fields and found:
@@ -207,8 +211,6 @@ def _find_longest(
 ) -> tuple[Sequence[RelationColumn[V]], tuple[str, ...]]:
     """Return the columns that a reference can mean by its longest qualifier, and what are fields then; with
     fields alone it is of a relation whose columns are not known."""
-    if len(parts) == 1:
-        return tier.find_columns(parts), ()
     for length in range(len(parts), 0, -1):
         found = tier.find_columns(parts[:length])
         if found:

@@ -77,6 +77,8 @@ _FUNCTIONS: Final = {
     "Substring": "substring",
 }
 """Classes that the parser makes of syntax where there is a function, too."""
+MAX_REMEMBERED: Final = 1 << 20
+"""Bytes of a tree that is remembered; what is larger, lineage asks for, and asks once."""
 BY_SOURCE: Final = " by source"
 """Behind the name of an action of MERGE on rows that only the target has."""
 _NATURAL: Final = "Natural"
@@ -86,7 +88,10 @@ _NATURAL: Final = "Natural"
 def relation_of(reading: Reading, base: int = 0) -> RelationNode | None:
     """Return the plan of a statement as a relation; None for a very large one, and for an expression. Places
     in it are counted from `base`."""
-    return None if reading.tree_json is None else _read_relation(reading.tree_json, base)
+    tree = reading.tree_json
+    if tree is None:
+        return None
+    return (_read_relation if len(tree) <= MAX_REMEMBERED else _read_relation.__wrapped__)(tree, base)
 
 
 @lru_cache(maxsize=32)

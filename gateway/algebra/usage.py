@@ -64,7 +64,7 @@ from gateway.algebra.scope import (
     RelationColumn,
     RelationColumns,
 )
-from gateway.algebra.walking import names_in, parts_of, references_of
+from gateway.algebra.walking import names_in, nodes_of, parts_of
 from gateway.model.catalog import TableName
 from gateway.model.reading import Span
 
@@ -180,7 +180,7 @@ class UsageDomain:
         """Note what a statement uses, and return the columns that it shows."""
         columns = self.resolver.relation(relation, NameScope())
         self.show(columns.columns)
-        for node in references_of(relation):
+        for node in [one for one in nodes_of(relation) if isinstance(one, NamedColumn)]:
             if id(node) not in self._seen:  # RULE (usage-every-reference)
                 raise Unclear(f"column analysis did not come by `{'.'.join(node.parts)}`")
         return columns
@@ -211,6 +211,11 @@ class UsageDomain:
         # RULE (qualifier-before-column)
         if len(column.parts) == 1 or not scope.has_qualifier(column.parts):
             self.found.words.add(column.parts[0].lower())
+        if isinstance(answer, FoundName):
+            one = answer.attribute
+            if not (one.guessed or (self._guesses and one.value.guessed)):  # as nearly all are
+                self.found.mark(one.value.origins, plain=True)
+                return one.value
         match answer:
             case FoundName():
                 found: Sequence[_Column] = (answer.attribute,)
@@ -225,10 +230,6 @@ class UsageDomain:
                 found = answer.attributes
             case _:
                 return _resolve_word(column)
-        if len(found) == 1 and not (found[0].guessed or (self._guesses and found[0].value.guessed)):
-            origins = found[0].value.origins  # as nearly all are
-            self.found.mark(origins, plain=True)
-            return UsedValue(origins) if found[0].value.table is not None else found[0].value
         known = [one for one in found if not one.value.guessed]  # RULE (known-column-before-guessed)
         given = [
             one

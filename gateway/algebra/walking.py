@@ -22,13 +22,14 @@ from gateway.algebra.nodes import (
     SubqueryAlias,
 )
 
+_HOLDING = (Subquery, OpaqueExpression)
+"""Expressions that have queries within them."""
+
 
 def queries_in(expression: Expression) -> Iterator[RelationNode]:
     """Yield the queries within an expression, without those within them."""
     for one in parts_of(expression):
-        if isinstance(one, Subquery):
-            yield one.relation
-        elif isinstance(one, OpaqueExpression):
+        if isinstance(one, _HOLDING):
             yield from one.relations
 
 
@@ -41,41 +42,20 @@ def parts_of(expression: Expression) -> Iterator[Expression]:
         waiting += one.operands[::-1]
 
 
-def nodes_of(relation: RelationNode) -> Iterator[RelationNode | Expression]:
-    """Yield a relation and all relations and expressions in it, however deep."""
-    relations: list[RelationNode] = [relation]
+def nodes_of(relation: RelationNode) -> list[RelationNode | Expression]:
+    """Return a relation and all relations and expressions in it, however deep."""
+    found: list[RelationNode | Expression] = []
+    relations = [relation]
     while relations:
         one = relations.pop()
-        yield one
-        relations += one.inputs
-        waiting = list(one.expressions)
-        while waiting:
-            expression = waiting.pop()
-            yield expression
-            waiting += expression.operands
-            if isinstance(expression, Subquery):
-                relations.append(expression.relation)
-            elif isinstance(expression, OpaqueExpression):
-                relations += expression.relations
-
-
-def references_of(relation: RelationNode) -> list[NamedColumn]:
-    """Return all references to columns in a relation, however deep."""
-    found: list[NamedColumn] = []
-    relations: list[RelationNode] = [relation]
-    while relations:
-        one = relations.pop()
+        found.append(one)
         relations += one.inputs
         waiting = [*one.expressions]
         while waiting:
             expression = waiting.pop()
-            if isinstance(expression, NamedColumn):
-                found.append(expression)
-                continue
+            found.append(expression)
             waiting += expression.operands
-            if isinstance(expression, Subquery):
-                relations.append(expression.relation)
-            elif isinstance(expression, OpaqueExpression):
+            if isinstance(expression, _HOLDING):
                 relations += expression.relations
     return found
 

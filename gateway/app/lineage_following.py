@@ -17,7 +17,7 @@ from gateway.lineage.recorded import LineageInput
 from gateway.lineage.sinks import LineageSink
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.catalog import CatalogSnapshot, TableName
-from gateway.reader.port import ReaderPort
+from gateway.reader.port import LineageReader
 from gateway.session import recorder
 from gateway.session.ports import Catalog
 from gateway.settings.models import LineageSettings
@@ -51,7 +51,7 @@ async def look_up(catalog: Catalog, names: Sequence[TableName]) -> CatalogSnapsh
 def make_follower(
     settings: LineageSettings,
     dsn: str,
-    reader: ReaderPort,
+    reader: LineageReader,
     catalog: Catalog,
     gateway: str,
     workers: LineageWorkers,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gateway.model.catalog import LookUp, TableName, ViewBody, levels
 from gateway.model.lineage import StatementLineage
 from gateway.model.reading import NotParsed, NotRead, Reading, RelationRole, UnnamedColumn
 from gateway.model.statement import SessionContext
-from gateway.reader.port import ReaderPort
+from gateway.reader.port import LineageReader, ReaderPort
 from gateway.sql.lineage import LineageCatalog, LineageText, lineage_of, table_lineage
 from gateway.sql.metric_views import as_plain_view
 from gateway.sql.names import Names
@@ -44,7 +44,7 @@ class Gatherer:
     look-up has the same.
     """
 
-    reader: ReaderPort
+    reader: LineageReader
     look_up: LookUp
     catalogs: frozenset[str]
     """Names of catalogs, lower case."""
@@ -140,6 +140,11 @@ class Gatherer:
         columns = await names_of_columns(self.reader, written, reading, expression=expression)
         if isinstance(columns, NotRead):
             return columns
+        if reading.tree_json is None:
+            tree = await self.reader.large_tree(written, expression=expression)
+            if isinstance(tree, NotRead) and tree.code != "TIMEOUT":  # it would be late again
+                return tree
+            reading = replace(reading, tree_json=None if isinstance(tree, NotRead) else tree)
         return LineageText(
             text=written, reading=reading, names=Names(context, self.known_catalogs), columns=columns
         )
@@ -155,8 +160,8 @@ class Gatherer:
         if view.catalog:  # Spark keeps none with a metric view
             context = SessionContext(catalog=view.catalog, namespace=levels(view.database))
         found = await self._text(view.text, reading, context) if isinstance(reading, Reading) else None
-        if isinstance(found, NotRead):
-            return found
+        if isinstance(found, NotRead) or (isinstance(reading, Reading) and reading.tree_json is None):
+            return found  # what is large is not kept
         self._views[view] = found
         if len(self._views) > VIEWS_KEPT:
             self._views.popitem(last=False)

@@ -23,6 +23,8 @@ _SPAWN = multiprocessing.get_context("spawn")
 """Not forked: the gateway has threads and sockets that a child must not have."""
 _PR_SET_PDEATHSIG = 1
 """Option of prctl(2)."""
+MAX_FRAMES = 6000
+"""Calls within calls: each of the 450 levels that a tree may have takes up to ten."""
 
 
 class HasLineage(Protocol):
@@ -138,6 +140,7 @@ def _end_with_parent() -> None:
 def _serve(pipe: Connection) -> None:
     """Answer until the other end closes. Statements that clients wait for come first on a busy machine."""
     os.nice(10)
+    sys.setrecursionlimit(MAX_FRAMES)
     _end_with_parent()
     while True:
         try:

@@ -16,7 +16,6 @@ from gateway.algebra.lineage_expressions import (
     fold_parts,
     show_meant,
 )
-from gateway.algebra.lineage_names import type_of
 from gateway.algebra.lineage_values import AGGREGATED, NO_SOURCES, Value
 from gateway.algebra.lineage_words import MAX_EXPRESSION, WrittenWords
 from gateway.algebra.nodes import (
@@ -40,9 +39,8 @@ from gateway.algebra.scope import (
 from gateway.algebra.spark import GROUPINGS
 from gateway.algebra.usage import Unclear
 from gateway.algebra.walking import list_hiding
-from gateway.plan.lineage_names import column_name
+from gateway.plan.lineage_names import PlanNaming, parts_of
 from gateway.plan.lineage_relations import COMPLETING, DECIDING, MessageDomain, RelationPlace
-from gateway.plan.lineage_structs import parts_of
 from gateway.plan.lowering_expressions import PlanNotes
 from gateway.plan.rendering import render
 from gateway.wire.connect import Message, pb
@@ -100,12 +98,14 @@ class PlanLineageDomain(MessageDomain):
         message = self.notes.message_of(item)
         if not isinstance(message, pb.Expression):
             return super().name_item(item, scope)
-        return column_name(message, lambda attribute: self._show_column(attribute, scope)) or ""
+        naming = PlanNaming(
+            lambda attribute: self._show_column(attribute, scope),
+            lambda one: self.resolver.value(one, scope).type,
+        )
+        return naming.column_name(message, item) or ""
 
-    def _show_column(
-        self, attribute: pb.Expression.UnresolvedAttribute, scope: LineageScope
-    ) -> tuple[str | None, str]:
-        """Return how Spark shows a reference within an expression, and the type of what it means."""
+    def _show_column(self, attribute: pb.Expression.UnresolvedAttribute, scope: LineageScope) -> str:
+        """Return how Spark shows a reference within an expression."""
         parts = parts_of(attribute.unparsed_identifier)
         plan_id = attribute.plan_id if attribute.HasField("plan_id") else None
         column = NamedColumn(parts, plan_id)
@@ -113,10 +113,7 @@ class PlanLineageDomain(MessageDomain):
         if isinstance(answer, UnknownName):
             answer = scope.resolve(parts)
         meaning = show_meant(answer)
-        if meaning is None:
-            return parts[-1], ""
-        shown = ".".join(meaning[1])  # RULE (plan-field-name)
-        return shown, type_of(parts, lambda _: meaning)
+        return parts[-1] if meaning is None else ".".join(meaning[1])  # RULE (plan-field-name)
 
     # Columns.
 

@@ -46,9 +46,9 @@ from gateway.algebra.scope import RelationColumn, RelationColumns, scope_of
 from gateway.algebra.usage import Unclear
 from gateway.algebra.walking import parts_of
 from gateway.model.lineage import Clause
+from gateway.plan.lineage_names import literal_name
+from gateway.plan.lineage_names import parts_of as read_parts
 from gateway.plan.lineage_sources import names_in
-from gateway.plan.lineage_structs import literal_name
-from gateway.plan.lineage_structs import parts_of as read_parts
 from gateway.plan.rendering import render
 from gateway.wire.connect import Message, pb
 

@@ -462,7 +462,7 @@ class PlanLowering:
 
     def _lower_alias(self, message: pb.Expression.Alias) -> list[Alias]:
         """Return the columns of an alias: one, or several of a generator."""
-        self.notes.made.update(name.lower() for name in message.name)
+        self.notes.made.update([name.lower() for name in message.name])
         value = self.expressions.lower(message.expr)
         # What is known of a column may make it CHAR, which Spark pads to any length where it is compared.
         if len(message.name) != 1 or message.metadata:

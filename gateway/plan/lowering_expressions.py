@@ -11,6 +11,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Final, NamedTuple, Never, cast
 
 from gateway.algebra.nodes import (
@@ -372,7 +373,8 @@ def _list_fields(fields: Sequence[str]) -> _ListOperands | None:
 
     paths = [((*path.split(".")[:-1],), path.split(".")[-1]) for path in fields]
     if fields == ("arguments",):  # as nearly all are
-        return lambda message: cast("pb.Expression.UnresolvedFunction", message).arguments[:]
+        arguments_of = attrgetter("arguments")
+        return lambda message: arguments_of(message)[:]
     return list_operands if fields else None
 
 

@@ -100,8 +100,7 @@ def render_message(message: Message) -> Rendering:
         elif isinstance(piece, pb.SubqueryExpression):
             stack.append(_subquery(piece, references))
         else:
-            write = cast("Callable[[Message], Rendered]", _BY_TYPE.get(type(piece), _by_template))
-            stack.append(write(piece))
+            stack.append(_WRITE.get(type(piece), _by_template)(piece))
     return Rendering(message, "".join(written), written, reads)
 
 
@@ -363,6 +362,8 @@ _BY_TYPE: Mapping[type[Message], Callable[[Never], Rendered]] = {
     pb.Plan: _one_of("op_type"),
     pb.Read: _read,
 }
+# Called with a message of their class only.
+_WRITE = cast("Mapping[type, Callable[[Message], Rendered]]", _BY_TYPE)
 
 
 # -- How messages of a plan are written: a row for each that PySpark's users know under another form ---

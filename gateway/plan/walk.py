@@ -95,13 +95,7 @@ def _walk(walk: PlanWalk) -> None:
     reading = walk.reading
     steps_by_class, names = steps_for(reading.minor), reading.names
     # Plain numbers in local variables: this loop is most of what judging a plan costs.
-    nothing, one, many, values, codes = (
-        int(Op.NOTHING),
-        int(Op.ONE),
-        int(Op.MANY),
-        int(Op.VALUES),
-        int(Op.CODES),
-    )
+    nothing, one, many, values, single, several, schema, codes, _ = map(int, Op)
     pending: list[Message] = [reading.message]
     hold = reading.held.append
     count = 0
@@ -142,11 +136,11 @@ def _walk(walk: PlanWalk) -> None:
             elif op == codes:
                 if value not in step.known:  # RULE (unknown-enum-numbers)
                     raise refuse(f"{steps.name}.{field.name} has the unknown value {value}")
-            elif op == Op.NAMES:
+            elif op == several:
                 names.extend(value)
-            elif op == Op.NAME:
+            elif op == single:
                 names.append(value)
-            elif op == Op.SCHEMA:
+            elif op == schema:
                 check_schema(value)  # RULE (schemas-read)
             else:
                 raise refuse(step.why)  # RULE (refused-fields)

@@ -213,6 +213,12 @@ class ReaderPool(Closing):
 
         return await self._once(key, ask)
 
+    async def large_tree(self, text: str, *, expression: bool = False) -> bytes | NotRead | None:
+        if refusal := refuse(text, self.limits):
+            return refusal
+        reply = await self._ask("tree", {"text": text, "expression": expression})
+        return reply if isinstance(reply, NotRead) else reply.get("tree")
+
     async def read_script(self, text: str) -> ScriptReading | NotRead | None:
         if refusal := refuse(text, self.limits):
             return refusal

@@ -53,3 +53,11 @@ class ReaderPort(Protocol):
         What the reader could not look at has a `not_read`.
         """
         ...
+
+
+class LineageReader(ReaderPort, Protocol):
+    """A reader that has the trees of larger statements, too, for whoever decides nothing by them."""
+
+    async def large_tree(self, text: str, *, expression: bool = False) -> bytes | NotRead | None:
+        """Return the tree of a text that has none in its reading; None for one that is still larger."""
+        ...

@@ -312,6 +312,10 @@ def test_common_table_expressions() -> None:
     assert means(With(reference, (("k", reference),)), "id") == "open"
     within = With(Projection(reference, (Star(),)), (("k", table("b")),))
     assert listed(With(within, (("k", table("a")),))) == [("id", "b.id"), ("y", "b.y")]
+    # Its own name is that of the one around, unless it may read itself.
+    for recursive, meant in ((False, "a.x"), (True, "open")):
+        hiding = With(reference, (("k", Projection(reference, (named("x"),))),), recursive)
+        assert means(With(hiding, (("k", table("a")),)), "x") == meant
 
 
 def test_names_for_columns_by_their_places() -> None:

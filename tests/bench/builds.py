@@ -3,11 +3,12 @@
 `python -m tests.bench.builds DIRECTORY [DIRECTORY …]`: each is a checkout, and the first is what the others
 are compared with. Each gets a process of its own with a parser; they take turns, so that what else the
 machine does meets all of them. Prints for each kind of statement the fastest and the middle round, and the
-ratios.
+ratios; of plans, which no parser sees, the gateway's CPU. `--only plan` tries the kinds that begin with it.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import os
@@ -29,11 +30,13 @@ READY = "ready"
 async def measure() -> None:
     """Judge what is asked for on standard input, round by round; imports are those of the checkout."""
     from gateway.model.snapshot import Snapshot
-    from gateway.model.statement import Cleared, SessionContext, Statement
+    from gateway.model.statement import Cleared, PlanRequest, SessionContext, Statement
     from gateway.pipeline import judge
     from gateway.policy.packs import load_packs
     from gateway.policy.service_defs import load_service_defs
+    from tests.bench.test_connect_judge_figures import large, small
     from tests.judge_world import SERVICE_DEFS
+    from tests.plan.frames import message
     from tests.readers import patient_reader
     from tests.tpch.governed import GOVERNED, POLICIES, UNGOVERNED, catalog
     from tests.tpch.schema import QUERIES
@@ -42,11 +45,18 @@ async def measure() -> None:
     packs = {path.name: path.read_text(encoding="utf-8") for path in sorted(POLICIES.glob("*.yaml"))}
     people = {one.user: one for one in (GOVERNED, UNGOVERNED)}
     snapshot = Snapshot(policies=load_packs(packs, definitions), catalog=catalog(), principals=people)
+    plans = {
+        name: message(frame()).SerializeToString() for name, frame in (("large", large), ("small", small))
+    }
     kinds = {
         "small": ([SMALL] * REPEATED, UNGOVERNED),
         "small, guarded": ([SMALL] * REPEATED, GOVERNED),
         "TPC-H": ([*QUERIES.values()], UNGOVERNED),
         "TPC-H, guarded": ([*QUERIES.values()], GOVERNED),
+        "plan": (["large"] * REPEATED, UNGOVERNED),
+        "plan, guarded": (["large"] * REPEATED, GOVERNED),
+        "plan, small": (["small"] * REPEATED, UNGOVERNED),
+        "plan, small, guarded": (["small"] * REPEATED, GOVERNED),
     }
     texts = 0
     async with patient_reader() as reader:
@@ -54,15 +64,21 @@ async def measure() -> None:
         async def round_of(name: str) -> float:
             nonlocal texts
             queries, principal = kinds[name]
-            began = time.perf_counter()
+            clock = time.process_time if name.startswith("plan") else time.perf_counter
+            began = clock()
             for sql in queries:
-                texts += 1
-                context = SessionContext(namespace=("tpch",))
-                text = f"{sql} -- {texts}"
-                statement = Statement(text=text, principal=principal, context=context)
+                if sql in plans:
+                    context = SessionContext(namespace=("tpch",), endpoint="connect")
+                    plan = PlanRequest(kind="execute", message=plans[sql])
+                    statement = Statement(text="", principal=principal, context=context, plan=plan)
+                else:
+                    texts += 1
+                    context = SessionContext(namespace=("tpch",))
+                    text = f"{sql} -- {texts}"
+                    statement = Statement(text=text, principal=principal, context=context)
                 verdict = await judge(statement, snapshot, reader)
                 assert isinstance(verdict, Cleared), verdict
-            return (time.perf_counter() - began) / len(queries)
+            return (clock() - began) / len(queries)
 
         print(json.dumps([READY, *kinds]), flush=True)
         for line in sys.stdin:
@@ -99,9 +115,11 @@ class Build:
         return json.loads(self.process.stdout.readline())
 
 
-def main(directories: list[str]) -> None:
+def main(directories: list[str], only: str) -> None:
     builds = [Build(Path(directory).resolve()) for directory in directories]
     for kind in builds[0].kinds:
+        if not kind.startswith(only):
+            continue
         took: list[list[float]] = [[] for _ in builds]
         for number in range(-WARM_UP, ROUNDS):
             for at in range(len(builds)):
@@ -125,4 +143,7 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["measure"]:
         asyncio.run(measure())
     else:
-        main(sys.argv[1:])
+        asked = argparse.ArgumentParser()
+        asked.add_argument("directories", nargs="+")
+        asked.add_argument("--only", default="")
+        main(**vars(asked.parse_args()))

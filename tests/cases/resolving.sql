@@ -33,6 +33,7 @@ SELECT q.n, m FROM (SELECT x, y FROM a) AS q (n, m)
 WITH q (n, m) AS (SELECT * FROM c), r AS (SELECT m AS n, n AS m FROM q) SELECT r.n, q.n FROM r JOIN q ON r.m = q.m
 WITH a AS (SELECT k AS i, i AS x FROM b) SELECT * FROM a
 WITH q AS (SELECT i AS n FROM a) SELECT * FROM (WITH q AS (SELECT w AS n FROM c) SELECT n FROM q)
+WITH q AS (SELECT i AS n FROM a) SELECT * FROM (WITH q AS (SELECT n AS m FROM q) SELECT m FROM q) JOIN q
 SELECT ln.a.x, a.y FROM ln.a
 SELECT b.x, a.* FROM a, b
 SELECT q.*, r.x FROM a q JOIN a r ON q.i = r.y

@@ -17,6 +17,7 @@ from gateway.lineage.gathering import GatheredLineage, Gatherer
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.catalog import CatalogSnapshot, TableName
 from gateway.model.lineage import Operation
+from gateway.model.reading import Reading
 from gateway.model.statement import SessionContext
 from gateway.reader.pool import ReaderPool
 from tests.lineage_world import DATABASE, Endless, tables
@@ -79,6 +80,39 @@ async def test_a_worker_that_was_killed_is_replaced(reader: ReaderPool) -> None:
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+WIDE = " UNION ALL ".join(
+    f"SELECT {', '.join(f'a.i + {n} AS x{n}' for n in range(50))}, a.ssn FROM a WHERE a.i > {branch}"
+    for branch in range(60)
+)
+DEEP = f"SELECT {' || '.join(['a.ssn'] * 400)} AS x0, a.i FROM a"
+
+
+@pytest.mark.parametrize(
+    ("query", "column"), [(WIDE, "i"), (DEEP, "ssn")], ids=["13,000 nodes", "400 levels"]
+)
+async def test_columns_are_known_of_trees_that_no_decision_rests_on(
+    reader: ReaderPool, query: str, column: str
+) -> None:
+    assert isinstance(read := await reader.read(query), Reading)
+    assert read.tree_json is None
+    statement = await gathered(reader, f"CREATE TABLE ln.copy AS {query}")
+    assert statement.statement.reading.tree_json is not None
+    async with LineageWorkers(1, deadline_s=patience()) as workers:
+        lineage = await workers.lineage(statement)
+    assert lineage is not None
+    assert not lineage.table_level
+    edge = lineage.edges[0]
+    assert [str(target) for target in edge.targets] == ["spark_catalog.ln.copy.x0"]
+    assert {str(source.column) for source in edge.sources} == {f"spark_catalog.ln.a.{column}"}
+
+
+async def test_only_tables_are_known_of_still_larger_trees(reader: ReaderPool) -> None:
+    statement = await gathered(reader, f"SELECT {' || '.join(['a.ssn'] * 460)} FROM a")
+    lineage = statement.lineage()
+    assert lineage is not None
+    assert lineage.table_level == "the statement is too large for column lineage"
 
 
 ASKING = """

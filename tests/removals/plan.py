@@ -369,7 +369,6 @@ REMOVALS = (
         "plan.test_analyse",
     ),
     # Lineage
-    Removal("plan-struct-fields", "a struct that a plan builds has its fields", Never(), "plan.test_lineage"),
     Removal(
         "plan-field-name",
         "a field is shown with its struct in the name of a column",

@@ -27,11 +27,13 @@ final class Answers {
         if (operation.equals("expression")) {
             return reading(RecentTexts.EXPRESSIONS, (String) request.get("text"), true);
         }
-        if (operation.equals("names")) {
+        if (operation.equals("names") || operation.equals("tree")) {
             boolean expression = Boolean.TRUE.equals(request.get("expression"));
             RecentTexts texts = expression ? RecentTexts.EXPRESSIONS : RecentTexts.ORIGINALS;
+            ParsedText parsed = texts.parsed((String) request.get("text"));
             Map told = new LinkedHashMap();
-            told.put("names", ColumnNames.of(texts.parsed((String) request.get("text"))));
+            told.put(operation, operation.equals("names")
+                ? ColumnNames.of(parsed) : ExpressionTree.of(parsed, new PlanWalk(parsed), true));
             return told;
         }
         if (operation.equals("prove")) {
@@ -134,7 +136,7 @@ final class Answers {
         WrittenForms.ViewText view = parsed.forms().viewText();
         told.put("brought", Boolean.valueOf(Extensions.brought(parsed.root)));
         told.put("view_text", view == null ? null : view.json());
-        told.put("tree", ExpressionTree.of(parsed, walk));
+        told.put("tree", ExpressionTree.of(parsed, walk, false));
         told.put("doubled_quotes", Boolean.valueOf(parsed.forms().doubledQuotes()));
         return told;
     }

@@ -47,35 +47,43 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
  * An expression as a tree of plain values, with the plans of its subqueries, for whoever asks for its types;
  * and a statement's plan, with the expressions in it, for whoever asks what its conditions are about.
  *
- * What is deep or large has no tree.
+ * What is deep or large has no tree, but for whoever asks for a larger one.
  */
 final class ExpressionTree {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final List NONE = new ArrayList();
     private static final int MAX_NODES = 8000;
     private static final int MAX_LEVELS = 100;
+    /** Of a tree that is asked for by itself: some 40 MB here, and 5 MB as JSON. */
+    private static final int MAX_LARGE_NODES = 50000;
+    /** JSON's writer takes 1,000, and each level is two of them. */
+    private static final int MAX_LARGE_LEVELS = 450;
 
     private final ParsedText parsed;
     /** Name node → its span; empty within an expression, where nobody asks. */
     private final Map spans;
     /** Column or star node → its span. */
     private final Map columns;
+    private final int maxNodes;
+    private final int maxLevels;
     private int nodes;
 
-    private ExpressionTree(ParsedText parsed, PlanWalk walk) {
+    private ExpressionTree(ParsedText parsed, PlanWalk walk, boolean large) {
         this.parsed = parsed;
+        this.maxNodes = large ? MAX_LARGE_NODES : MAX_NODES;
+        this.maxLevels = large ? MAX_LARGE_LEVELS : MAX_LEVELS;
         this.spans = walk.nameSpans;
         this.columns = walk.columnSpans;
     }
 
     /** The tree of a text as JSON, or null for one that is too large. As text it costs who does not look at it
      *  next to nothing. */
-    static String of(ParsedText parsed, PlanWalk walk) {
-        ExpressionTree tree = new ExpressionTree(parsed, walk);
+    static String of(ParsedText parsed, PlanWalk walk, boolean large) {
+        ExpressionTree tree = new ExpressionTree(parsed, walk, large);
         Map told = parsed.root instanceof Expression
             ? tree.expression((Expression) parsed.root, 0) : tree.plan((LogicalPlan) parsed.root, 0);
         try {
-            return tree.nodes > MAX_NODES ? null : JSON.writeValueAsString(told);
+            return tree.nodes > tree.maxNodes ? null : JSON.writeValueAsString(told);
         } catch (JsonProcessingException never) {
             throw new IllegalStateException(never);
         }
@@ -264,8 +272,8 @@ final class ExpressionTree {
 
     /** Whether the tree has become too large; then it is given up as a whole. */
     private boolean full(int level) {
-        nodes = level > MAX_LEVELS ? MAX_NODES + 1 : nodes + 1;
-        return nodes > MAX_NODES;
+        nodes = level > maxLevels ? maxNodes + 1 : nodes + 1;
+        return nodes > maxNodes;
     }
 
     private List expressions(Object seq, int level) {
