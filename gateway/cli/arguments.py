@@ -166,8 +166,8 @@ def _doctor(commands: Commands) -> None:
         commands,
         "doctor",
         "look at all that a gateway needs, and say what to do about what is wrong",
-        "  sluice doctor -c config/gateway.yaml     DNS, TLS, ports, disk, clock, PostgreSQL, migrations, Spark,\n"
-        "                                           logins, policies; run it as the gateway's user\n"
+        "  sluice doctor -c config/gateway.yaml     DNS, TLS, ports, disk, clock, PostgreSQL, migrations,\n"
+        "                                           Spark, policies; run it as the gateway's user\n"
         "  sluice doctor --json                     for a script\n",
         "doctor",
     )

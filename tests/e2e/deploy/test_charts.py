@@ -1,4 +1,4 @@
-"""The chart and the base of Kustomize, rendered by helm's and kustomize's own code, against Kubernetes' schemas."""
+"""The chart and the base of Kustomize, rendered by helm's and kustomize's own code: they fit the schemas."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ Render = Callable[..., Manifests]
 
 
 def find(manifests: Manifests, kind: str, name: str | None = None) -> dict[str, Any]:
-    (found,) = [
-        one for one in manifests if one["kind"] == kind and name in (None, one["metadata"]["name"])
-    ]
+    (found,) = [one for one in manifests if one["kind"] == kind and name in (None, one["metadata"]["name"])]
     return found
 
 
