@@ -182,7 +182,7 @@ async def check(
     if with_backend:
         for path, one_settings in by_path.items():
             reads = await ask_backend(one_settings, reader=configuration)
-            spark = reads.told
+            spark = reads.configuration
             faults += _about(areas, "spark", path, reads.faults)
             warnings += _about(areas, "spark", path, reads.warnings)
             if with_site and one_settings.ledger.dsn is not None:
@@ -349,7 +349,7 @@ class BackendCheck:
 
     faults: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    told: SparkConfiguration | None = None
+    configuration: SparkConfiguration | None = None
     """What it says of itself, where it answered and its answer fits."""
 
 
@@ -386,7 +386,7 @@ async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Bac
     return BackendCheck(
         faults=tuple(dict.fromkeys(faults)),
         warnings=tuple(dict.fromkeys(warnings)),
-        told=next((one for one in told if isinstance(one, SparkConfiguration)), None),
+        configuration=next((one for one in told if isinstance(one, SparkConfiguration)), None),
     )
 
 

@@ -42,8 +42,8 @@ def counted() -> dict[str, set[str]]:
     """Return every series that a gateway may show, with its labels."""
     found: dict[str, set[str]] = {}
 
-    def add(name: str, kind: str, labels: Iterable[str]) -> None:
-        for suffix in SUFFIXES[kind]:
+    def add(name: str, kind: str | None, labels: Iterable[str]) -> None:
+        for suffix in SUFFIXES[kind or ""]:
             found[name + suffix] = {*labels, *SCRAPED} | ({"le"} if suffix == "_bucket" else set())
 
     for one in vars(Metrics()).values():

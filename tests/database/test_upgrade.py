@@ -1,4 +1,4 @@
-"""The record of the last release, upgraded: it is whole, like a new one, and gateways of both write into it."""
+"""The record of the last release, upgraded: whole, and like a new one, for gateways of both to write into."""
 
 from __future__ import annotations
 

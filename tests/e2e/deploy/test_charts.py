@@ -87,8 +87,8 @@ def test_the_settings_of_the_chart_are_taken(render: Render, whole: Manifests, t
         listeners = settings.listeners
         given = (listeners.thrift, listeners.thrift_http, listeners.connect, listeners.admin)
         assert ports == {one.port for one in given if one is not None}
-    assert settings.listeners.connect is not None
-    assert settings.listeners.connect.tls is not None
+        with_tls = {one.tls is not None for one in given[:3] if one is not None}
+        assert with_tls == {manifests is whole}
 
 
 def check_pod(pod: dict[str, Any], drain_s: float) -> None:
