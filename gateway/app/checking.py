@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import orjson
 
 from gateway.app.classifying import classifiers
+from gateway.app.database_checks import DatabaseAnswer, ask_database, dsn_fault
 from gateway.app.endpoints import require_connect
 from gateway.app.explaining import find_parser_jars, make_upstream, parsers_for, reader_of
 from gateway.app.procedures import procedures
@@ -23,7 +25,7 @@ from gateway.app.rule_files import (
     read_texts,
     rule_files,
 )
-from gateway.app.site_checks import DatabaseAnswer, ask_database, check_site, dsn_fault
+from gateway.app.site_checks import check_site
 from gateway.app.spark_checks import ask_spark
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
@@ -45,6 +47,8 @@ from gateway.settings.loading import check_settings, load_settings
 from gateway.settings.models import PolicySettings, Settings, TagPropagationSettings
 from gateway.settings.section import Secret
 
+CheckArea = Literal["settings", "machine", "policies", "spark", "postgresql"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
@@ -57,6 +61,12 @@ class CheckReport:
     not_asked: tuple[str, ...] = ()
     """What could be asked and was not, and why."""
     policies: int
+    areas: Mapping[str, CheckArea] = field(default_factory=dict)
+    """What a fault or a warning is about; of one that is not here, the policies."""
+    spark: SparkConfiguration | None = None
+    """What Spark says of itself; None where it was not asked, or did not answer."""
+    database: DatabaseAnswer | None = None
+    """What PostgreSQL says; None where it was not asked."""
 
 
 _Sorted = Mapping[str, Sequence[Path]]
@@ -85,17 +95,22 @@ async def check(
     readable = not faults
     warnings: list[str] = []
     not_asked: list[str] = []
+    areas: dict[str, CheckArea] = {}
+    spark: SparkConfiguration | None = None
+    database: DatabaseAnswer | None = None
     for path in found["settings"]:
         try:
             one_settings = load_settings(path)
         except Faults as error:
             faults += error.faults
+            areas |= dict.fromkeys(error.faults, "settings")
             readable = False
             continue
         site = check_site(one_settings, path, machine=with_site)
         faults += site.faults
         warnings += site.warnings
         not_asked += site.not_asked
+        areas |= dict.fromkeys((*site.faults, *site.warnings), "machine")
         complete = not check_settings(path)
         read.append((one_settings, complete))
         if complete:
@@ -167,19 +182,31 @@ async def check(
     if with_backend:
         for path, one_settings in by_path.items():
             reads = await ask_backend(one_settings, reader=configuration)
-            faults += [f"{path}: {fault}" for fault in reads.faults]
-            warnings += [f"{path}: {warning}" for warning in reads.warnings]
+            spark = reads.configuration
+            faults += _about(areas, "spark", path, reads.faults)
+            warnings += _about(areas, "spark", path, reads.warnings)
             if with_site and one_settings.ledger.dsn is not None:
                 database = await _ask_database(one_settings.ledger.dsn)
-                faults += [f"{path}: {database.fault}"] if database.fault is not None else []
-                warnings += [f"{path}: {database.warning}"] if database.warning is not None else []
+                if database.fault is not None:
+                    faults += _about(areas, "postgresql", path, [database.fault])
+                warnings += _about(areas, "postgresql", path, database.warnings)
     return CheckReport(
         files=tuple(sorted(files)),
         faults=tuple(dict.fromkeys(faults)),
         warnings=tuple(dict.fromkeys(warnings)),
         not_asked=tuple(dict.fromkeys(not_asked)),
         policies=sum(1 for policies in loaded for one in policies.policies() if not one.is_closing),
+        areas=areas,
+        spark=spark,
+        database=database,
     )
+
+
+def _about(areas: dict[str, CheckArea], area: CheckArea, path: Path, told: Iterable[str]) -> list[str]:
+    """Return what was told of a part of the settings in a file, and note which part it was."""
+    placed = [f"{path}: {one}" for one in told]
+    areas |= dict.fromkeys(placed, area)
+    return placed
 
 
 def _there(settings: PolicySettings) -> PolicySettings:
@@ -322,6 +349,8 @@ class BackendCheck:
 
     faults: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    configuration: SparkConfiguration | None = None
+    """What it says of itself, where it answered and its answer fits."""
 
 
 async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> BackendCheck:
@@ -354,7 +383,11 @@ async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Bac
                 warnings.append(f"could not compare how Spark parses: {answer.for_operators}")
             case SparkConfiguration():
                 warnings += _catalogs(settings, answer)
-    return BackendCheck(faults=tuple(dict.fromkeys(faults)), warnings=tuple(dict.fromkeys(warnings)))
+    return BackendCheck(
+        faults=tuple(dict.fromkeys(faults)),
+        warnings=tuple(dict.fromkeys(warnings)),
+        configuration=next((one for one in told if isinstance(one, SparkConfiguration)), None),
+    )
 
 
 def _catalogs(settings: Settings, told: SparkConfiguration) -> tuple[str, ...]:

@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import parse_qsl, urlsplit
-
-import asyncpg
 
 from gateway.app.certificates import now, ran_out_on, read_pair, tls_context
+from gateway.app.database_checks import dsn_fault
 from gateway.app.descriptors import few_descriptors
 from gateway.app.endpoints import ENDPOINTS, login_cookies, require_free
 from gateway.app.explaining import find_parser_jars
@@ -36,11 +34,9 @@ from gateway.app.site_places import (
     too_large_heaps,
 )
 from gateway.audit.seals import read_signing_key
-from gateway.backends.reasons import reason_of
-from gateway.database.connections import open_connection
 from gateway.errors import Faults, SluiceError, one_line
 from gateway.frontends.users import User, read_users
-from gateway.policy.diagnostics import Diagnostics, hint
+from gateway.policy.diagnostics import Diagnostics
 from gateway.policy.documents import parse_document
 from gateway.reader.java_runtime import JavaNotFound, find_java
 from gateway.settings.listeners import Tls
@@ -49,15 +45,8 @@ from gateway.settings.models import Settings
 from gateway.settings.section import Secret
 
 T = TypeVar("T")
-LOGIN_REFUSED = (
-    asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.InvalidPasswordError,
-    asyncpg.InvalidCatalogNameError,
-    asyncpg.InsufficientPrivilegeError,
-)
 CONNECT_PACKAGES = ("pyspark", "grpc", "pandas", "pyarrow", "zstandard")
 """What Spark Connect's half of a gateway imports; looked for, and not imported, which takes seconds."""
-SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 LOCK = "gateway.lock"
 """File in the ledger's directory that a gateway holds while it runs."""
 MIN_FREE_BYTES = 16 * 2**20
@@ -457,72 +446,6 @@ def gateway_runs(directory: Path) -> bool:
     except OSError:
         return False
     return False
-
-
-def dsn_fault(dsn: str) -> str | None:
-    """Return why a connection string cannot be one of PostgreSQL's, without quoting it; None when it can."""
-    example = "write `postgresql://USER:PASSWORD@HOST:5432/DATABASE`"
-    try:
-        parts = urlsplit(dsn)
-        _ = parts.port
-    except ValueError:
-        return (
-            "the port in the connection string is not a number, or the password is not percent-encoded; "
-            f"{example}"
-        )
-    if parts.scheme not in ("postgresql", "postgres"):
-        return f"the connection string must begin with `postgresql://`; {example}"
-    if not (parts.netloc or parts.path or parts.query):
-        return f"the connection string names neither a host nor a database; {example}"
-    if parts.fragment or "@" in parts.path or ("@" in parts.query and "@" not in parts.netloc):
-        return f"the password in the connection string is not percent-encoded; {example}"
-    options = dict(parse_qsl(parts.query))
-    if (mode := options.get("sslmode", SSL_MODES[0])) not in SSL_MODES:
-        known = ", ".join(SSL_MODES)
-        return f"`sslmode` in the connection string must be one of {known}{hint(mode, SSL_MODES)}"
-    for key in ("sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile"):
-        if key in options and not Path(options[key]).is_file():
-            return f"`{key}` in the connection string names a file that does not exist"
-    return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseAnswer:
-    """What PostgreSQL says to the login of `ledger.dsn`; nothing when it takes it."""
-
-    fault: str | None = None
-    """Only somebody can mend it."""
-    warning: str | None = None
-    """It may go away: statements are recorded on disk meanwhile."""
-
-
-async def ask_database(dsn: str, *, within_s: float = 5.0) -> DatabaseAnswer:
-    """Log in to PostgreSQL as a gateway does."""
-    parts = urlsplit(dsn)
-    where = f"PostgreSQL at `{parts.hostname or 'localhost'}:{parts.port or 5432}`"
-    try:
-        connection = await open_connection(dsn, "sluice check", connect_s=within_s)
-    except (TimeoutError, OSError) as error:
-        why = f"no answer within {within_s:g} s" if isinstance(error, TimeoutError) else reason_of(error)
-        return DatabaseAnswer(warning=f"{where} cannot be reached: {why}")
-    except asyncpg.PostgresError as error:
-        said = one_line(str(error))
-        if isinstance(error, LOGIN_REFUSED):
-            return DatabaseAnswer(fault=f"{where} rejects the login of `ledger.dsn`: {said}")
-        return DatabaseAnswer(warning=f"{where} cannot accept the login now: {said}")
-    except (asyncpg.InterfaceError, ValueError):
-        # What it says may quote the connection string.
-        return DatabaseAnswer(fault="the connection string of `ledger.dsn` has invalid options")
-    try:
-        if not await connection.fetchval("SELECT has_schema_privilege(current_schema(), 'CREATE')"):
-            return DatabaseAnswer(
-                warning=f"{where}: the user of `ledger.dsn` may not create tables in its schema"
-            )
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError, OSError) as error:
-        return DatabaseAnswer(warning=f"{where} does not answer: {one_line(str(error))}")
-    finally:
-        connection.terminate()
-    return DatabaseAnswer()
 
 
 def unwritable(directory: Path) -> str | None:

@@ -17,6 +17,7 @@ examples:
   sluice demo                              Spark, PostgreSQL and a gateway on this machine, and a tour
   sluice check config/gateway.yaml         report every fault of settings and their packs
   sluice serve -c config/gateway.yaml      run a gateway
+  sluice doctor -c config/gateway.yaml     why a gateway does not serve, and what to do about it
   sluice explain --as bob "SELECT * FROM hr.employee"
                                            the verdict, the policies, and the text for Spark
   sluice policy diff OLD NEW               decisions that a change of policies would change
@@ -48,6 +49,7 @@ def make_parser() -> argparse.ArgumentParser:
     _demo(commands)
     _lake_demo(commands)
     _check(commands)
+    _doctor(commands)
     _explain(commands)
     policy_arguments.add(commands)
     _audit(commands)
@@ -157,6 +159,19 @@ def _check(commands: Commands) -> None:
         "--no-site",
         "check only files, as in CI: not this machine's users, secrets, certificates, ports\nand directories",
     )
+
+
+def _doctor(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "doctor",
+        "look at all that a gateway needs, and say what to do about what is wrong",
+        "  sluice doctor -c config/gateway.yaml     DNS, TLS, ports, disk, clock, PostgreSQL, migrations,\n"
+        "                                           Spark, policies; run it as the gateway's user\n"
+        "  sluice doctor --json                     for a script\n",
+        "doctor",
+    )
+    with_config(parser)
 
 
 def _explain(commands: Commands) -> None:

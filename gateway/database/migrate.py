@@ -50,6 +50,38 @@ def migrations() -> list[Migration]:
     return sorted(found, key=lambda m: m.version)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaState:
+    """Which migrations a database has, against those of this gateway."""
+
+    applied: tuple[int, ...]
+    pending: tuple[Migration, ...]
+    """Those that a gateway applies when it starts."""
+    changed: tuple[int, ...]
+    """Those whose text is another now than when they were applied: nothing can be said of the tables."""
+    newer: tuple[int, ...]
+    """Those of a later gateway."""
+
+    def describe_changed(self) -> str:
+        """Say what is wrong with the changed ones."""
+        return f"migration {self.changed[0]} was changed after it was applied"
+
+
+async def read_schema_state(connection: Any, wanted: Iterable[Migration] | None = None) -> SchemaState:
+    """Return the state of a database; nothing is changed there."""
+    rows = []
+    if await connection.fetchval("SELECT to_regclass('sluice.schema_version')") is not None:
+        rows = await connection.fetch("SELECT version, sha256 FROM sluice.schema_version ORDER BY version")
+    found = {row["version"]: row["sha256"] for row in rows}
+    own = list(migrations() if wanted is None else wanted)
+    return SchemaState(
+        applied=tuple(found),
+        pending=tuple(one for one in own if one.version not in found),
+        changed=tuple(one.version for one in own if found.get(one.version, one.sha256) != one.sha256),
+        newer=tuple(version for version in found if version > max((one.version for one in own), default=0)),
+    )
+
+
 async def migrate(connection: Any, wanted: Iterable[Migration] | None = None) -> list[int]:
     """Bring the database up to date and return the versions that were applied.
 
@@ -66,13 +98,10 @@ async def migrate(connection: Any, wanted: Iterable[Migration] | None = None) ->
                 "CREATE TABLE sluice.schema_version (version integer PRIMARY KEY, name text NOT NULL,"
                 " sha256 text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())"
             )
-        rows = await connection.fetch("SELECT version, sha256 FROM sluice.schema_version")
-        known = {row["version"]: row["sha256"] for row in rows}
-        for migration in migrations() if wanted is None else wanted:
-            if migration.version in known:
-                if known[migration.version] != migration.sha256:
-                    raise Faults([f"migration {migration.version} was changed after it was applied"])
-                continue
+        state = await read_schema_state(connection, wanted)
+        if state.changed:
+            raise Faults([state.describe_changed()])
+        for migration in state.pending:
             await connection.execute(migration.sql)
             await connection.execute(
                 "INSERT INTO sluice.schema_version (version, name, sha256) VALUES ($1, $2, $3)",

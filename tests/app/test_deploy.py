@@ -1,4 +1,7 @@
-"""The documented steps of compose, as the image's user, where nothing is but what image and compose make."""
+"""Container, compose and systemd: their documented steps, where nothing is but what they make themselves.
+
+Charts, alerts and packages are tried by `make deploy-test` (tests/e2e/deploy).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 import re
 import shutil
 import stat
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -17,7 +21,11 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.app import site_checks  # before the user is changed: the interpreter may not be his to read
+import gateway
+from gateway.app import (  # before the user is changed: the interpreter may not be his to read
+    exit_codes,
+    site_checks,
+)
 from gateway.cli import main
 from gateway.cli import users as users_command
 from gateway.settings.loading import load_settings
@@ -26,6 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "deploy" / "Dockerfile").read_text()
 COMPOSE_TEXT = (ROOT / "deploy" / "compose.yaml").read_text()
 COMPOSE: dict[str, Any] = yaml.safe_load(COMPOSE_TEXT)
+UNIT = (ROOT / "deploy" / "systemd" / "sluice.service").read_text()
 PLACES = ("/etc/sluice", "/var/lib/sluice", "/run/secrets")
 USER = int(re.findall(r"^USER (\d+):\d+$", DOCKERFILE, re.MULTILINE)[0])
 
@@ -133,3 +142,56 @@ def test_a_container_is_stopped_only_after_it_has_drained() -> None:
     grace = COMPOSE["services"]["gateway"]["stop_grace_period"]
     drain_s = load_settings(ROOT / "config" / "gateway.yaml").sessions.drain_s
     assert float(grace.removesuffix("s")) > drain_s + 10
+
+
+def test_what_the_image_copies_is_sent_to_the_builder() -> None:
+    """Whatever else lies in the directory is not: secrets, environments, what demos made."""
+    ignored = (ROOT / "deploy" / "Dockerfile.dockerignore").read_text().splitlines()
+    rules = [line for line in ignored if line and not line.startswith("#")]
+    assert rules[0] == "*"
+    sent = {line.removeprefix("!") for line in rules if line.startswith("!")}
+    copied = {
+        source.removeprefix("./")
+        for words in re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
+        for source in words.split()
+    }
+    assert sent == copied
+    assert all((ROOT / one).exists() for one in sent)
+
+
+def test_the_image_has_a_list_of_its_packages_and_the_version_that_it_is_of() -> None:
+    assert "cyclonedx-py environment" in DOCKERFILE
+    version = gateway.__version__
+    assert f'org.opencontainers.image.version="{version}"' in DOCKERFILE
+    assert COMPOSE["services"]["gateway"]["image"] == f"sluice:{version}"
+    chart = yaml.safe_load((ROOT / "deploy" / "helm" / "sluice" / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (version, version)
+
+
+def read_unit(key: str) -> list[str]:
+    return re.findall(rf"^{key}=(.*)$", UNIT, re.MULTILINE)
+
+
+def test_systemd_waits_until_the_gateway_has_drained_and_restarts_what_may_mend_itself() -> None:
+    drain_s = load_settings(ROOT / "config" / "gateway.yaml").sessions.drain_s
+    assert float(read_unit("TimeoutStopSec")[0]) > drain_s + 10
+    # SIGTERM is the gateway's alone: its parsers are needed to the end.
+    assert read_unit("KillMode") == ["mixed"]
+    assert read_unit("Restart") == ["on-failure"]
+    lasting = {str(exit_codes.USAGE), str(exit_codes.FAULTS)}
+    assert set(read_unit("RestartPreventExitStatus")[0].split()) == lasting
+    assert int(read_unit("LimitNOFILE")[0]) >= 16384
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd")
+def test_systemd_understands_the_unit_and_calls_it_hardened(tmp_path: Path) -> None:
+    file = tmp_path / "sluice.service"
+    # Neither the environment nor its user is on this machine.
+    text = UNIT.replace("/opt/sluice/bin/sluice", sys.executable)
+    file.write_text(re.sub(r"^(User|Group)=sluice$", r"\1=daemon", text, flags=re.MULTILINE))
+    for words in (("verify",), ("security", "--offline=true", "--threshold=25", "--no-pager")):
+        done = subprocess.run(
+            ["systemd-analyze", *words, str(file)], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert str(file) not in done.stderr, done.stderr

@@ -1,0 +1,210 @@
+"""Examines all that a gateway needs, and says what to do about what is wrong: `sluice doctor`.
+
+Whatever `sluice check` finds is found by it. Here are only what it does not ask, and what to do.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import gateway
+from gateway.app.checking import CheckReport, check
+from gateway.app.database_checks import DatabaseAnswer
+from gateway.app.outgoing import ReachAnswer, list_outgoing_addresses, reach_all
+from gateway.app.site_checks import free_bytes, gateway_runs
+from gateway.app.site_places import list_wanted_addresses
+from gateway.errors import Faults
+from gateway.model.spark_configuration import SparkConfiguration
+from gateway.settings.loading import load_settings
+from gateway.settings.models import Settings
+
+Area = Literal[
+    "version", "settings", "machine", "disk", "ports", "network", "postgresql", "clock", "spark", "policies"
+]
+State = Literal["ok", "warning", "fault", "unknown"]
+RECOMMENDED = {
+    "spark.connect.grpc.marshallerRecursionLimit": "otherwise messages may be 1,024 deep at most",
+    "spark.sql.thriftServer.incrementalCollect": "otherwise the driver holds whole results",
+}
+"""Settings of Spark that should be set, see docs/connect.md; with what happens otherwise."""
+_OF_THRIFT = "spark.sql.thriftServer."
+STACK = "-Xss"
+STACK_KEY = "spark.driver.extraJavaOptions"
+
+ADVICE: dict[Area, str] = {
+    "settings": "correct the lines that are named; docs/settings.md has every key",
+    "machine": "correct what is named, or the setting that names it, as the user that runs the gateway",
+    "policies": "correct the packs that are named; `sluice check` with their directory is quicker to repeat",
+    "spark": "start Spark as docs/hardening.md says, then restart the gateway; until then it runs nothing",
+    "postgresql": "correct `ledger.dsn`, or the rights of its user; docs/upgrading.md has what it needs",
+}
+"""What to do about what `sluice check` finds; most of it says more itself."""
+REACH_ADVICE = {
+    "dns": "correct the name, or add it to DNS; in a container, look at its resolver",
+    "way": "start the server, or open the way to it: firewall, security group, NetworkPolicy",
+    "tls": "have the server show a certificate of that name, or name its authority in `ca_file`",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorFinding:
+    """One thing that was looked at."""
+
+    area: Area
+    state: State
+    text: str
+    advice: str = ""
+    """What to do; empty where nothing is to be done."""
+    away: bool = False
+    """A fault of somebody who cannot be reached, and may be again."""
+
+
+async def examine(config: Path) -> list[DoctorFinding]:
+    """Look at everything that a gateway of these settings needs; starts a parser, and changes nothing."""
+    versions = f"Sluice {gateway.__version__}, Python {platform.python_version()}"
+    found = [DoctorFinding(area="version", state="ok", text=versions)]
+    try:
+        settings = load_settings(config)
+    except Faults as error:
+        advice = ADVICE["settings"]
+        return [
+            *found,
+            *(DoctorFinding(area="settings", state="fault", text=one, advice=advice) for one in error.faults),
+        ]
+    found.append(DoctorFinding(area="settings", state="ok", text=f"{config} can be read"))
+    found += _find_disks(settings)
+    found += _find_ports(settings)
+    reached = await reach_all(list_outgoing_addresses(settings))
+    for answer in reached:
+        found += _describe_reach(answer)
+    report = await check([config])
+    found += _list_check(report)
+    if report.database is not None:
+        found += _describe_database(report.database)
+    if report.spark is not None:
+        found += _describe_spark(report.spark, settings)
+    if not any(one.area == "policies" and one.state == "fault" for one in found):
+        text = f"{report.policies} policies in {len(report.files)} files"
+        found.append(DoctorFinding(area="policies", state="ok", text=text))
+    return found
+
+
+def _list_check(report: CheckReport) -> Iterator[DoctorFinding]:
+    """Yield what `sluice check` finds."""
+    for state, messages in (("fault", report.faults), ("warning", report.warnings)):
+        for message in messages:
+            area: Area = report.areas.get(message, "policies")
+            yield DoctorFinding(
+                area=area,
+                state="fault" if state == "fault" else "warning",
+                text=message,
+                advice=ADVICE[area],
+            )
+    for message in report.not_asked:
+        yield DoctorFinding(area="policies", state="unknown", text=message)
+
+
+def _find_disks(settings: Settings) -> Iterator[DoctorFinding]:
+    spool = settings.ledger.directory
+    left = free_bytes(spool)
+    if left is None:
+        return
+    text = f"{left / 2**30:.1f} GiB are free for the spool in `{spool}`"
+    if left < settings.ledger.spool_bytes:
+        yield DoctorFinding(
+            area="disk",
+            state="warning",
+            text=f"{text}, less than `ledger.spool_bytes` ({settings.ledger.spool_bytes / 2**30:.1f} GiB)",
+            advice="give the spool a larger disk of its own, or lower `ledger.spool_bytes`: statements stop "
+            "when the disk is full",
+        )
+    else:
+        yield DoctorFinding(area="disk", state="ok", text=text)
+
+
+def _find_ports(settings: Settings) -> Iterator[DoctorFinding]:
+    """Yield where the gateway listens; ports that are taken are found by `sluice check`."""
+    runs = gateway_runs(settings.ledger.directory)
+    for one in list_wanted_addresses(settings):
+        used = "used by the gateway that runs" if runs else "for the gateway"
+        text = f"`{one.name}`: {one.host}:{one.port}, {used}"
+        yield DoctorFinding(area="ports", state="ok", text=text)
+
+
+def _describe_reach(answer: ReachAnswer) -> Iterator[DoctorFinding]:
+    address = answer.address
+    where = f"`{address.at}`: {address}"
+    if answer.failed is not None:
+        what = {"dns": "does not resolve", "way": "cannot be reached", "tls": "is not trusted over TLS"}
+        yield DoctorFinding(
+            area="network",
+            state="fault",
+            text=f"{where} {what[answer.failed]}: {answer.reason}",
+            advice=REACH_ADVICE[answer.failed],
+            away=answer.failed != "tls",
+        )
+        return
+    shown = ", ".join(one for one in answer.numbers if one != address.host)
+    text = where + (f" ({shown})" if shown else "") + " can be reached"
+    if answer.certificate_ends is None:
+        yield DoctorFinding(area="network", state="ok", text=text)
+        return
+    soon = answer.ends_soon(datetime.now(UTC))
+    yield DoctorFinding(
+        area="network",
+        state="warning" if soon else "ok",
+        text=f"{text}; its certificate is trusted, and expires on {answer.certificate_ends:%Y-%m-%d}",
+        advice="renew the server's certificate" if soon else "",
+    )
+
+
+def _describe_database(answer: DatabaseAnswer) -> Iterator[DoctorFinding]:
+    if answer.version:
+        yield DoctorFinding(
+            area="postgresql", state="ok", text=f"PostgreSQL {answer.version} accepts the login"
+        )
+    schema = answer.schema
+    if schema is not None:
+        newest = max(schema.applied, default=0)
+        text = f"the tables have {len(schema.applied)} migrations, the newest is {newest}"
+        if schema.pending:
+            text += f"; {len(schema.pending)} more are applied when a gateway starts"
+        if schema.newer:
+            text += f"; {len(schema.newer)} are of a later version, which this one can work with"
+        yield DoctorFinding(area="postgresql", state="ok", text=text)
+    if answer.clock_ahead_s is not None:
+        zone = time.strftime("%Z")
+        text = f"PostgreSQL's clock differs by {abs(answer.clock_ahead_s):.1f} s; the local zone is {zone}"
+        yield DoctorFinding(area="clock", state="ok", text=text)
+
+
+def _describe_spark(spark: SparkConfiguration, settings: Settings) -> Iterator[DoctorFinding]:
+    yield DoctorFinding(
+        area="spark", state="ok", text=f"Spark {spark.version} parses statements as the gateway does"
+    )
+    wanted = dict(RECOMMENDED)
+    if settings.listeners.connect is None:
+        wanted.pop("spark.connect.grpc.marshallerRecursionLimit")
+    if settings.backend.thrift is None:
+        wanted = {key: why for key, why in wanted.items() if not key.startswith(_OF_THRIFT)}
+    for key, why in wanted.items():
+        if key not in spark.settings:
+            yield DoctorFinding(
+                area="spark",
+                state="warning",
+                text=f"Spark's `{key}` is not set: {why}",
+                advice="start Spark with it, see docs/connect.md",
+            )
+    if STACK not in spark.settings.get(STACK_KEY, ""):
+        yield DoctorFinding(
+            area="spark",
+            state="warning",
+            text=f"Spark's `{STACK_KEY}` has no `{STACK}`: deep statements may overflow its stack",
+            advice="start Spark with `-Xss16m`, see docs/connect.md",
+        )

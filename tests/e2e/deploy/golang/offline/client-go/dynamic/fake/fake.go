@@ -1,0 +1,2 @@
+// Package fake is imported by tests of helm only.
+package fake
