@@ -29,7 +29,6 @@ from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.proxy_logins import ProxyRefused, ProxyRule, read_proxied_user
 from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
 from gateway.frontends.thrift_service import Caller, ThriftService
-from gateway.frontends.tokens import token_id
 from gateway.model.credentials import (
     Bearer,
     Cookie,
@@ -296,7 +295,7 @@ class ThriftHttpServer:
         client = Client(protocol=PROTOCOL, address=self._address_of(request, connection.place.address))
         try:
             shown, written = self._read_credentials(request, connection.place.address)
-            client = replace(client, token=token_id(shown))
+            client = replace(client, token=self.authenticator.token_of(shown))
             if isinstance(written, ProxiedUser):
                 client = replace(client, extra={"proxy": connection.place.address})
             principal, headers = await self._log_in(shown, written, client)
@@ -306,8 +305,10 @@ class ThriftHttpServer:
             return await self._list_unauthorized(request, fault.message)
         connection.place.mark_logged_in()
         connection.principal, connection.client = principal, client
-        asked = request.query.getall("doAs", [principal.user])
-        if asked != [principal.user]:
+        # In any case, as of HiveServer2: who acts as another must not run as himself.
+        # RULE (do-as-any-case)
+        asked = [user for key, user in request.query.items() if key.lower() == "doas"]
+        if asked not in ([], [principal.user]):
             try:
                 acts_as = [("doAs", user) for user in asked]
                 principal, client = await self.service.act_as(principal, client, acts_as)

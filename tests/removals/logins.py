@@ -230,4 +230,40 @@ REMOVALS = (
         Never(),
         "frontends.test_proxy_logins",
     ),
+    Removal(
+        "cookie-of-what-was-shown",
+        "a cookie is worth the token that was shown for it",
+        Becomes("user.password_hash"),
+        "frontends.test_thrift_http",
+    ),
+    Removal(
+        "guesses-while-away",
+        "while a directory is away a guess at what counts is one",
+        Becomes("outcome"),
+        "frontends.test_login_chain",
+    ),
+    Removal(
+        "tokens-to-no-directory",
+        "a token in the place of a password is sent to no directory",
+        Becomes("parts == 2 and secret.startswith('eyJ')"),
+        "frontends.test_login_chain",
+    ),
+    Removal(
+        "token-in-place-of-name",
+        "a token in the place of a name is not recorded",
+        Becomes("user"),
+        "frontends.test_authentication",
+    ),
+    Removal(
+        "user-locked-by-any-spelling",
+        "each spelling of a name is a guess at the same user",
+        Becomes("self._find(_USER + user.casefold()[:256])"),
+        "frontends.test_login_chain",
+    ),
+    Removal(
+        "do-as-any-case",
+        "who asks to act as another in any case does not run as himself",
+        Becomes("request.query.getall('doAs', [])"),
+        "frontends.test_thrift_http",
+    ),
 )

@@ -13,7 +13,7 @@ from gateway.frontends import ldap_logins
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.identities import Identities
 from gateway.frontends.ldap_logins import LdapLogins
-from gateway.frontends.ldap_rules import LdapRefused, LdapRules, LdapUnavailable
+from gateway.frontends.ldap_rules import LdapRefused, LdapRules, LdapUnavailable, LdapUnusable
 from gateway.frontends.login_mechanisms import DirectoryLogins
 from gateway.frontends.users import Users
 from gateway.model.credentials import Password
@@ -107,8 +107,44 @@ async def test_a_user_of_many_groups_has_them_all_and_one_of_too_many_does_not_l
 ) -> None:
     assert len((await logins().check("many", "many secret")).groups) == MANY
     monkeypatch.setattr(ldap_logins, "MAX_GROUPS", MANY - 1)
-    with pytest.raises(LdapUnavailable, match="more than"):
-        await logins().check("many", "many secret")
+    one = logins(retry_s=3600.0)
+    with pytest.raises(LdapUnusable, match="more than"):
+        await one.check("many", "many secret")
+    # It is his trouble: the directory is there for everybody else.
+    assert (await one.check("bob", "bob secret")).user == "bob"
+    assert one.report() is None
+
+
+async def test_who_may_not_read_his_own_entry_keeps_nobody_else_out(
+    logins: Logins, openldap: OpenLdap
+) -> None:
+    one = logins(bind_templates=(f"cn={{user}},{BASE}", TEMPLATE), retry_s=3600.0)
+    with pytest.raises(LdapUnusable, match="does not show"):
+        await one.check("hidden", "hidden secret")
+    assert (await one.check("bob", "bob secret")).user == "bob"
+    assert one.report() is None
+
+
+class _Addresses:
+    """A connection where `user@corp.example` is somebody's address, as in Active Directory."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def simple_bind_s(self, name: str, password: str) -> Any:
+        account = {"bob@corp.example": f"uid=Ana,{PEOPLE}", "ana@corp.example": f"uid=Ana,{PEOPLE}"}
+        return self._connection.simple_bind_s(account.get(name, name), password)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+async def test_an_address_that_is_somebody_elses_name_is_not_his(logins: Logins) -> None:
+    one = logins(bind_templates=("{user}@corp.example",))
+    one._connect = lambda rules: _Addresses(ldap_logins.open_connection(rules))
+    assert (await one.check("ana", "ana secret")).user == "ana"
+    with pytest.raises(LdapRefused):
+        await one.check("bob", "ana secret")
 
 
 @pytest.mark.parametrize(
