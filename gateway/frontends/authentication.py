@@ -155,9 +155,22 @@ class Authenticator:
         return outcome, kind
 
     async def record_refused(self, client: Client, kind: LoginKind, reason: str) -> None:
-        """Record what no mechanism has seen, since it proves nothing by itself."""
+        """Record what no mechanism has seen, since it proves nothing by itself; of one address as often as
+        it may fail."""
+        address = self._guesses.of(client.address)
         self._metrics.logins.labels("rejected").inc()
+        try:
+            address.refuse_blocked()
+            address.count_failure()
+        except AuthenticationFailed as blocked:
+            if address.block_recorded:
+                return
+            address.block_recorded, reason = True, blocked.message
         await self._record("", client, kind, None, reason)
+
+    async def record_bad_certificate(self, protocol: str, address: str, reason: str) -> None:
+        """Record a certificate that TLS did not take, and the connection with it."""
+        await self.record_refused(Client(protocol=protocol, address=address), "CERTIFICATE", reason)
 
     async def login_each_time(
         self, shown: Credentials, client: Client, *, record_every_s: float

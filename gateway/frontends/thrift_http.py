@@ -17,6 +17,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple, cast
 
 import structlog
@@ -243,7 +244,8 @@ class ThriftHttpServer:
             max_line_size=MAX_HEADER_BYTES,
             max_field_size=MAX_HEADER_BYTES,
         )
-        return await self._door.open(host, port, self._connection, tls=ssl)
+        record = partial(self.authenticator.record_bad_certificate, PROTOCOL)
+        return await self._door.open(host, port, self._connection, tls=ssl, record_bad_certificate=record)
 
     async def close(self, within_s: float = 10.0) -> None:
         """End what is being answered, and every connection."""

@@ -266,4 +266,16 @@ REMOVALS = (
         Becomes("request.query.getall('doAs', [])"),
         "frontends.test_thrift_http",
     ),
+    Removal(
+        "certificate-in-time",
+        "a certificate that has expired since logs nobody in",
+        Never(),
+        "frontends.test_certificate_logins",
+    ),
+    Removal(
+        "bad-certificate-recorded",
+        "a certificate that TLS does not take is recorded",
+        Never(),
+        "frontends.test_certificate_logins",
+    ),
 )
