@@ -85,6 +85,19 @@ def token(
     return jwt.encode(written, key, algorithm=alg, headers={**named, **(headers or {})})
 
 
+def bad_tokens() -> dict[str, str]:
+    """Return tokens that let nobody in, by what is said of them."""
+    now = time.time()
+    return {
+        "the token has expired; get a new one from its issuer": token(exp=now - 60),
+        "the token is not valid yet": token(nbf=now + 600),
+        "the token's audience is not this gateway": token(aud="another"),
+        "the token is from another issuer": token(iss="https://login.example/other"),
+        "the token's signature does not match any key of its issuer": token(OTHER),
+        "the token's algorithm is not allowed": jwt.encode({"sub": "x"}, "", algorithm="none"),
+    }
+
+
 async def test_a_token_says_who_somebody_is() -> None:
     issuer = Issuer()
     logins = issuer.logins(attribute_claims={"site": ("office", "site"), "level": ("level",), "none": ("x",)})
