@@ -278,4 +278,28 @@ REMOVALS = (
         Never(),
         "frontends.test_certificate_logins",
     ),
+    Removal(
+        "asks-by-own-token",
+        "a catalog is asked by the token of the login that opens a session, and by no other's",
+        Deleted(),
+        "app.test_catalog_logins",
+    ),
+    Removal(
+        "acts-as-without-token",
+        "who acts as another asks no catalog by a token of his own",
+        Deleted(),
+        "app.test_catalog_logins",
+    ),
+    Removal(
+        "own-login-for-own-sessions",
+        "the gateway's own sessions have its login",
+        Never(),
+        "app.test_catalog_logins",
+    ),
+    Removal(
+        "users-without-own-login",
+        "users' sessions do not have the gateway's login",
+        Always(),
+        "app.test_catalog_logins",
+    ),
 )
