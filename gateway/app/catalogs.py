@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+
+import structlog
 
 from gateway.app.providers import load_shipped_providers
 from gateway.app.revealing import reveal_secrets
 from gateway.catalog.providers import secrets_of
-from gateway.catalog.spark_settings import NamedCatalog, extensions_for, session_settings, start_settings
+from gateway.catalog.spark_settings import (
+    NamedCatalog,
+    extensions_for,
+    is_login,
+    session_settings,
+    start_settings,
+    user_login,
+)
+from gateway.catalog.token_exchange import ExchangeRule, NotExchanged, TokenExchange
 from gateway.errors import Faults
 from gateway.model.catalog import levels
 from gateway.model.secret_values import HIDDEN, RevealedSecrets, SecretValues
 from gateway.model.spark_minors import Minor
 from gateway.model.statement import SessionContext
+from gateway.session.ports import ASKER
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.metalakes import SET, metalake_settings
 from gateway.settings.models import Settings
 from gateway.settings.section import Secret
 from gateway.sources.metalakes import Metalakes
+
+_log = structlog.get_logger(__name__)
 
 _PLUGIN = "org.apache.gravitino.spark.connector.plugin.GravitinoSparkPlugin"
 _CONNECTOR_LOGINS: Mapping[str, Mapping[str, str]] = {
@@ -37,8 +51,18 @@ _CONNECTOR_LOGINS: Mapping[str, Mapping[str, str]] = {
 class SparkCatalogs:
     """What Spark is told of the catalogs. Secrets are read anew for every session that is opened."""
 
-    def __init__(self, entries: Iterable[CatalogEntry], metalakes: Metalakes | None = None) -> None:
-        """`metalakes` has catalogs that come and go while the gateway runs."""
+    def __init__(
+        self,
+        entries: Iterable[CatalogEntry],
+        metalakes: Metalakes | None = None,
+        *,
+        audiences: Mapping[str, str] | None = None,
+        exchange: TokenExchange | None = None,
+    ) -> None:
+        """`metalakes` has catalogs that come and go while the gateway runs. `audiences`: those that are asked
+        in the name of the user, by tokens of `exchange`."""
+        self._audiences = audiences or {}
+        self._exchange = exchange
         listed = tuple(entries)
         self._entries = tuple(entry for entry in listed if entry.on_spark)
         self._lakes = tuple(entry for entry in listed if entry.catalog.kind.lists)
@@ -48,7 +72,31 @@ class SparkCatalogs:
     def of_sessions(self) -> dict[str, str]:
         """Return what a session is given. Raises Faults when a secret cannot be had."""
         listed = () if self._metalakes is None else self._metalakes.reveal_catalogs()
-        return session_settings([*self._reveal_catalogs(), *listed])
+        own = (leave_out_login(one, self._audiences) for one in self._reveal_catalogs())
+        return session_settings([*own, *listed])
+
+    async def log_in(self) -> Mapping[str, str]:
+        """Return what a session is told on top: the gateway's own logins, or those of the user, who has none
+        without a token. Raises Faults."""
+        asker, told = ASKER.get(), dict[str, str]()
+        if asker.is_gateway:
+            for catalog in self._reveal_catalogs():
+                if catalog.name in self._audiences:  # RULE (own-login-for-own-sessions)
+                    whole = {"token-refresh-enabled": "true", **catalog.parameters}
+                    told.update(session_settings([replace(catalog, parameters=whole, is_default=False)]))
+            return told
+        if not asker.token or self._exchange is None:
+            return told
+        for name, audience in self._audiences.items():
+            try:
+                token = await self._exchange.exchange(asker.token, audience)
+            except NotExchanged as fault:
+                # The session has other catalogs; this one refuses who does not log in.
+                _log.warning("token_not_exchanged", catalog=name, reason=str(fault))
+                continue
+            self._revealed_secrets.add([token])
+            told.update(user_login(name, token))
+        return told
 
     def list_session_catalogs(self) -> Mapping[str, int]:
         """Return the catalogs that come and go, as a session is given them now: name → revision."""
@@ -56,7 +104,8 @@ class SparkCatalogs:
 
     def of_start(self, minor: Minor) -> dict[str, str]:
         """Return what a Spark of this minor is started with. Raises Faults when a secret cannot be had."""
-        return start_settings(self._reveal_catalogs(), list_wished_kinds(self._lakes, minor))
+        own = (leave_out_login(one, self._audiences) for one in self._reveal_catalogs())
+        return start_settings(own, list_wished_kinds(self._lakes, minor))
 
     def extensions(self, minor: Minor) -> tuple[str, ...]:
         """Return the classes of `spark.sql.extensions` that the catalogs need, those too that metalakes may
@@ -87,6 +136,31 @@ class SparkCatalogs:
                     with suppress(Faults):
                         self._revealed_secrets.add(secrets_of(key, value.reveal()))
         return shown
+
+
+def leave_out_login(catalog: NamedCatalog, audiences: Collection[str]) -> NamedCatalog:
+    """Return a catalog without the gateway's login, where it is one of those that are asked in the name of
+    the user."""
+    if catalog.name not in audiences:  # RULE (users-without-own-login)
+        return catalog
+    others = {key: value for key, value in catalog.parameters.items() if not is_login(key)}
+    # Iceberg would ask the catalog for the next token, and not the issuer.
+    return replace(catalog, parameters={**others, "token-refresh-enabled": "false"})
+
+
+def make_catalogs(settings: Settings, metalakes: Metalakes | None = None) -> SparkCatalogs:
+    """Return the catalogs of the settings, with what exchanges tokens for them."""
+    jwt = settings.logins.jwt
+    exchange = None
+    if jwt is not None and jwt.exchange is not None:
+        rule = ExchangeRule(
+            token_url=jwt.exchange.token_url,
+            client_id=jwt.exchange.client_id,
+            client_secret=jwt.exchange.client_secret.reveal,
+            scope=jwt.exchange.scope,
+        )
+        exchange = TokenExchange(rule)
+    return SparkCatalogs(settings.catalogs, metalakes, audiences=settings.audiences, exchange=exchange)
 
 
 def list_wished_kinds(lakes: Iterable[CatalogEntry], minor: Minor) -> list[str]:

@@ -20,6 +20,7 @@ from gateway.model.secret_values import SecretValues
 from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration
 from gateway.session.connect.service import ConnectSessions
 from gateway.session.dependencies import Dependencies
+from gateway.session.ports import CatalogLogins, no_logins
 from gateway.settings.listeners import ConnectListener, Tls
 from gateway.settings.logins import LoginSettings
 from gateway.settings.models import ConnectBackend
@@ -47,6 +48,7 @@ def connect_backend(
     *,
     reader: ParserConfiguration = NOT_COMPARED,
     catalogs: Callable[[], Mapping[str, str]] = dict,
+    catalog_logins: CatalogLogins = no_logins,
     named_catalogs: frozenset[str] = frozenset(),
     session_catalogs: Callable[[], Mapping[str, int]] = dict,
     gateway: str = "",
@@ -62,6 +64,7 @@ def connect_backend(
         token=token,
         reader=reader,
         catalogs=catalogs,
+        catalog_logins=catalog_logins,
         named_catalogs=named_catalogs,
         session_catalogs=session_catalogs,
         gateway=gateway,
@@ -86,6 +89,7 @@ def own_connect_backend(
     *,
     reader: ParserConfiguration = NOT_COMPARED,
     catalogs: Callable[[], Mapping[str, str]] = dict,
+    catalog_logins: CatalogLogins = no_logins,
     named_catalogs: frozenset[str] = frozenset(),
     session_catalogs: Callable[[], Mapping[str, int]] = dict,
     gateway: str = "",
@@ -98,6 +102,7 @@ def own_connect_backend(
         token=token,
         reader=reader,
         catalogs=catalogs,
+        catalog_logins=catalog_logins,
         named_catalogs=named_catalogs,
         session_catalogs=session_catalogs,
         gateway=gateway,

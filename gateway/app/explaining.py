@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gateway.app.accepted_tags import load_cached_tags
-from gateway.app.catalogs import SparkCatalogs
+from gateway.app.catalogs import SparkCatalogs, make_catalogs
 from gateway.app.endpoints import require_connect
 from gateway.app.metalakes import metalakes_of
 from gateway.app.procedures import load_shipped_procedures
@@ -225,6 +225,7 @@ def make_backend(
         address=address,
         reader=reader,
         catalogs=listed.of_sessions,
+        catalog_logins=listed.log_in,
         named_catalogs=named_catalogs,
         secrets=listed.secrets(),
     )
@@ -243,7 +244,7 @@ def make_upstream(
     are."""
     backend, connects = settings.backend, settings.listeners.connect is not None
     named = settings.named_catalogs
-    catalogs = catalogs or SparkCatalogs(settings.catalogs)
+    catalogs = catalogs or make_catalogs(settings)
     thrift = connect = None
     host, port = "", 0
     if embedded is not None:
@@ -262,6 +263,7 @@ def make_upstream(
                 timeout_s,
                 reader=reader,
                 catalogs=catalogs.of_sessions,
+                catalog_logins=catalogs.log_in,
                 named_catalogs=named,
                 session_catalogs=catalogs.list_session_catalogs,
                 gateway=gateway,
@@ -272,6 +274,7 @@ def make_upstream(
                 timeout_s,
                 reader=reader,
                 catalogs=catalogs.of_sessions,
+                catalog_logins=catalogs.log_in,
                 named_catalogs=named,
                 session_catalogs=catalogs.list_session_catalogs,
                 gateway=gateway,
@@ -395,7 +398,7 @@ async def asking(
 
 
 def _upstream(settings: Settings, reader: ParserConfiguration, metalakes: Metalakes | None) -> Upstream:
-    backend, catalogs = settings.backend, SparkCatalogs(settings.catalogs, metalakes)
+    backend, catalogs = settings.backend, make_catalogs(settings, metalakes)
     if backend.thrift is None and backend.connect is not None:
         require_connect()
         from gateway.app.connect import connect_backend
@@ -405,6 +408,7 @@ def _upstream(settings: Settings, reader: ParserConfiguration, metalakes: Metala
             backend.connect_timeout_s,
             reader=reader,
             catalogs=catalogs.of_sessions,
+            catalog_logins=catalogs.log_in,
             named_catalogs=settings.named_catalogs,
         )
         return Upstream(thrift=None, connect=spark, host=spark.host, port=spark.port)

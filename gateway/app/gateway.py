@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import structlog
 
 from gateway.admin.listener import Check
-from gateway.app.catalogs import SparkCatalogs, first_context
+from gateway.app.catalogs import first_context, make_catalogs
 from gateway.app.certificates import Certificates
 from gateway.app.database_checks import ask_database
 from gateway.app.descriptors import raise_limit
@@ -230,7 +230,7 @@ class Gateway:
         self._stack.push_async_callback(rules.close)
         await rules.start()
         self.metrics.registry.register(StateCollector(lambda: source_gauges(rules.sources())))
-        catalogs = SparkCatalogs(settings.catalogs, metalakes)
+        catalogs = make_catalogs(settings, metalakes)
         upstream = make_upstream(settings, embedded, reader.configuration, catalogs, ledger.gateway)
         # Spark forgets a cancel that comes while it plans: what was stopped is stopped again before we go.
         self._stack.push_async_callback(upstream.close)
@@ -488,7 +488,7 @@ def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> Embedd
 
 def build_embedded_conf(settings: Settings, extensions: tuple[str, ...]) -> dict[str, str]:
     """Return what an embedded Spark is told of catalogs and extensions. Raises Faults."""
-    told = SparkCatalogs(settings.catalogs).of_start(minor_of_spark(settings))
+    told = make_catalogs(settings).of_start(minor_of_spark(settings))
     told.pop(EXTENSIONS, None)
     return {**told, EXTENSIONS: ",".join(extensions)} if extensions else told
 

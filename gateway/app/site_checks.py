@@ -239,7 +239,8 @@ class _Site:
                     ("users", "file"), f"`{file}` does not exist: create it with `sluice users add NAME`"
                 )
             return
-        if not users:
+        logins = self._settings.logins
+        if not users and logins.ldap is None and logins.jwt is None:
             self._diagnostics.warn(("users", "file"), f"`{file}` has no users: nobody can log in")
         self._mode(("users", "file"), file)
         if users:

@@ -36,7 +36,7 @@ from gateway.model.spark_configuration import (
 )
 from gateway.model.statement import Cleared
 from gateway.model.table_formats import formats_of, list_settings_of_formats
-from gateway.session.ports import Envelope, OpenedSession
+from gateway.session.ports import CatalogLogins, Envelope, OpenedSession, asked_by_gateway, no_logins
 from gateway.wire.connect import METHODS, Message, ProtobufError, parse, pb, serialize
 from gateway.wire.connect_errors import error_id
 
@@ -76,6 +76,8 @@ class SparkConnectOptions:
     """The parser that texts are proved by; Spark must read as it does."""
     catalogs: Callable[[], Mapping[str, str]] = dict
     """What every session is told of catalogs; asked when one is opened, may raise Faults."""
+    catalog_logins: CatalogLogins = no_logins
+    """What it is told on top, which is in its user's name."""
     named_catalogs: frozenset[str] = frozenset()
     """Those that names may begin with, told or not: a Spark that lacks one gets no statement."""
     session_catalogs: Callable[[], Mapping[str, int]] = dict
@@ -152,7 +154,8 @@ class SparkConnectBackend:
             return self._untouched[1]
         # An id that no client has ever had.
         session = str(uuid.uuid4())
-        _, untouched, _ = await self._open_session(session, PROBE_USER, "")
+        with asked_by_gateway():
+            _, untouched, _ = await self._open_session(session, PROBE_USER, "")
         await self._release(session)
         found = process_of(untouched.settings)
         if found != process:
@@ -182,7 +185,8 @@ class SparkConnectBackend:
                 if key.startswith(_CATALOG) and "." not in key.removeprefix(_CATALOG)
             )
         # INVARIANT (one reading): nothing is sent to a session before Spark has said that it reads as we do.
-        await asked.set({**self._options.catalogs(), **READING_SETTINGS, **own})
+        logins = await self._options.catalog_logins()
+        await asked.set({**self._options.catalogs(), **logins, **READING_SETTINGS, **own})
         configuration = await self._reading.require(asked)
         await _require_own(asked, configuration.settings, mark)
         return asked.server_session, configuration, known
@@ -274,7 +278,8 @@ class SparkConnectBackend:
         """
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
-                _, configuration, _ = await self._open_session(PROBE_SESSION, PROBE_USER, "")
+                with asked_by_gateway():
+                    _, configuration, _ = await self._open_session(PROBE_SESSION, PROBE_USER, "")
                 return configuration
         except (TimeoutError, RpcError) as error:
             raise self._unanswered(error) from None

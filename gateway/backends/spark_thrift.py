@@ -33,6 +33,7 @@ from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.secret_values import without_secrets
 from gateway.model.spark_configuration import ParserConfiguration, SparkConfiguration
 from gateway.model.statement import Cleared
+from gateway.session import ports
 from gateway.session.ports import BackendError, BackendFull, FrameSink, OperationState, RelayedFrame
 from gateway.wire import calls
 from gateway.wire.rows import Cell, decode_rows
@@ -84,6 +85,7 @@ class SparkThriftOptions:
     pinned: Mapping[str, str] = field(default_factory=lambda: READING_SETTINGS)
     catalogs: Callable[[], Mapping[str, str]] = dict
     """What every session is told of catalogs; asked when one is opened, may raise Faults."""
+    catalog_logins: ports.CatalogLogins = ports.no_logins
     named_catalogs: frozenset[str] = frozenset()
     """Those that names may begin with, told or not: a Spark that lacks one gets no statement."""
     secrets: Sequence[str] = field(default=(), repr=False)
@@ -142,7 +144,7 @@ class SparkThriftBackend:
     async def _open(
         self, principal: Principal, protocol_version: int, settings: Mapping[str, str], *, told: bool = True
     ) -> SparkThriftSession:
-        catalogs = self._options.catalogs() if told else {}
+        catalogs = {**self._options.catalogs(), **await self._options.catalog_logins()} if told else {}
         configuration = session_configuration({**catalogs, **self._options.pinned}, settings)
         connection = await self.connect(principal.user)
         try:
@@ -219,7 +221,8 @@ class SparkThriftBackend:
         return await self._answers(METASTORE_PROBE)
 
     async def _answers(self, text: str) -> SparkConfiguration:
-        session = await self.open_session(PROBE, protocol_version=TProtocolVersion.V10, settings={})
+        with ports.asked_by_gateway():
+            session = await self.open_session(PROBE, protocol_version=TProtocolVersion.V10, settings={})
         try:
             configuration = await session.read_spark_configuration()
             if not await session.answer(text, max_rows=1):
@@ -561,10 +564,8 @@ class SparkThriftOperation:
         await self._session.stop(calls.TCancelOperationReq(operationHandle=self._handle))
 
     async def close(self) -> None:
-        """Stop the statement if it runs, and let Spark forget it. Never raises for what Spark says.
-
-        A lost connection has ended it, too.
-        """
+        """Stop the statement if it runs, as does a lost connection, and let Spark forget it. Never raises for
+        what Spark says."""
         if not self._ended and not self._stopped:
             with contextlib.suppress(BackendError, BackendUnavailable):
                 await self.cancel()

@@ -18,6 +18,11 @@ DEFAULT_CATALOG = "spark.sql.defaultCatalog"
 _OF_THE_GATEWAY = frozenset({"class", "hive.metastore.db"})
 """Parameters that say something to us, and nothing to Spark."""
 
+_OF_LOGINS = frozenset(
+    {"token", "credential", "scope", "audience", "resource", "oauth2-server-uri", "token-exchange-enabled"}
+)
+_LOGIN_PREFIXES = ("rest.auth.", "header.authorization", "urn:ietf:params:oauth:token-type:")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedCatalog:
@@ -28,6 +33,17 @@ class NamedCatalog:
     """A key of KINDS."""
     parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
     is_default: bool = False
+
+
+def is_login(parameter: str) -> bool:
+    """Whether a parameter of a catalog of Iceberg's says as whom it is asked."""
+    folded = parameter.lower()
+    return folded in _OF_LOGINS or folded.startswith(_LOGIN_PREFIXES)
+
+
+def user_login(catalog: str, token: str) -> dict[str, str]:
+    """Return what a session is told so that a catalog of Iceberg's is asked by a user's token."""
+    return {f"spark.sql.catalog.{catalog}.token": token}
 
 
 def session_settings(catalogs: Iterable[NamedCatalog]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from gateway.app import exit_codes
 from gateway.app.catalog_access import CatalogAccess, FoundCatalog
-from gateway.app.catalogs import connector_settings, list_wished_kinds
+from gateway.app.catalogs import connector_settings, leave_out_login, list_wished_kinds
 from gateway.app.explaining import minor_of_spark
 from gateway.app.metalakes import fetch_metalake, metalake_states
 from gateway.app.revealing import reveal_secrets
@@ -449,7 +449,8 @@ async def spark_conf(
     except SluiceError as error:
         notes.append(f"it is not known which jars Spark needs: {error.message}")
     kinds = await _kinds_of_metalakes(settings, lakes, minor) if minor is not None else []
-    told = start_settings((reveal_secrets(entry, hidden=True) for entry in entries if entry.on_spark), kinds)
+    shown = [reveal_secrets(entry, hidden=True) for entry in entries if entry.on_spark]
+    told = start_settings((leave_out_login(one, settings.audiences) for one in shown), kinds)
     for lake in lakes:
         plugged = connector_settings(lake)
         if plugged and "spark.plugins" in told:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
+import traceback
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import assert_never
+
+import structlog
 
 from gateway.errors import AuthenticationFailed
 from gateway.frontends.guessing import FailedLogins, FailureCounter
@@ -19,10 +22,11 @@ from gateway.frontends.login_chain import (
     LoginKind,
     LoginMechanism,
     LoginOutcome,
+    looks_like_jwt,
 )
 from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.login_mechanisms import NO_DIRECTORY, check_cookie
-from gateway.frontends.tokens import digest, endpoint_of
+from gateway.frontends.tokens import digest, endpoint_of, looks_like_token, token_id
 from gateway.model.credentials import (
     Bearer,
     ClientCertificate,
@@ -36,7 +40,12 @@ from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session import audit_records
 from gateway.session.metrics import Metrics
+from gateway.session.ports import ASKER, Asker
 from gateway.session.recorder import Recorder
+
+_log = structlog.get_logger(__name__)
+
+BROKE = "the login failed by a fault of the gateway; the operator finds it in the log"
 
 
 def peer_certificate(transport: asyncio.BaseTransport | None) -> bytes | None:
@@ -121,6 +130,8 @@ class Authenticator:
                 self._metrics.logins.labels("blocked").inc()
                 raise
             address.block_recorded = True
+        # RULE (asks-by-own-token)
+        ASKER.set(Asker(shown_secret(shown) if kind == "JWT" and outcome.principal is not None else ""))
         principal = outcome.principal
         if principal is not None and must_be not in ("", principal.user):  # RULE (certificate-and-login)
             told = "the certificate belongs to another user"
@@ -142,14 +153,27 @@ class Authenticator:
             self._identities.note(principal, outcome.source)
         if principal is not None and not record_success:
             return outcome, kind
-        named = shown.user if isinstance(shown, Password) else outcome.user
+        named = _name(shown.user) if isinstance(shown, Password) else outcome.user
         await self._record(named, client, kind, principal, outcome.reason)
         return outcome, kind
 
     async def record_refused(self, client: Client, kind: LoginKind, reason: str) -> None:
-        """Record what no mechanism has seen, since it proves nothing by itself."""
+        """Record what no mechanism has seen, since it proves nothing by itself; of one address as often as
+        it may fail."""
+        address = self._guesses.of(client.address)
         self._metrics.logins.labels("rejected").inc()
+        try:
+            address.refuse_blocked()
+            address.count_failure()
+        except AuthenticationFailed as blocked:
+            if address.block_recorded:
+                return
+            address.block_recorded, reason = True, blocked.message
         await self._record("", client, kind, None, reason)
+
+    async def record_bad_certificate(self, protocol: str, address: str, reason: str) -> None:
+        """Record a certificate that TLS did not take, and the connection with it."""
+        await self.record_refused(Client(protocol=protocol, address=address), "CERTIFICATE", reason)
 
     async def login_each_time(
         self, shown: Credentials, client: Client, *, record_every_s: float
@@ -175,26 +199,38 @@ class Authenticator:
     def cookie_for(self, principal: Principal, shown: Credentials) -> str | None:
         """Return a cookie for who has just logged in by what was shown; None where he is gone already, and
         for whom the user file has not let in."""
-        user = self._chain.users().get(principal.user)
-        match shown:
-            case Password():
-                secret_hash = user.password_hash if user is not None else ""
-            case Bearer(secret):
-                secret_hash = digest(secret)
-            case Cookie() | Negotiation() | ClientCertificate() | ProxiedUser():
-                return None
-            case _:
-                assert_never(shown)
-        if user is None or not secret_hash:
+        user, kind = self._chain.users().get(principal.user), self._chain.kind_of(shown)
+        if user is None or not isinstance(shown, Password | Bearer):
+            return None
+        secret = shown_secret(shown)
+        # RULE (cookie-of-what-was-shown)
+        secret_hash = digest(secret) if kind == "TOKEN" else user.password_hash if kind == "PLAIN" else ""
+        if not secret_hash:
             return None
         if any(one.hash == secret_hash and one.is_confined for one in user.tokens):
             return None  # the cookie would say nothing of what the token is for
         return self.cookies.issue(user, secret_hash)
 
+    def token_of(self, shown: Credentials) -> str:
+        """Return the id of the token that somebody shows, or that his cookie stands for; empty for none."""
+        cookie = shown.beside if isinstance(shown, ClientCertificate) else shown
+        if not isinstance(cookie, Cookie):
+            return token_id(shown)
+        owner = self.cookies.owner(cookie.value, self._chain.users())
+        return owner.token.id if owner is not None and owner.token is not None else ""
+
     async def _check(self, shown: Credentials, address: FailureCounter, client: Client) -> LoginOutcome:
         if isinstance(shown, Cookie):
             return check_cookie(self.cookies, shown.value, self._chain.users())
-        outcome, _ = await self._chain.decide(shown, partial(self._ask, shown, address, client))
+        try:
+            outcome, _ = await self._chain.decide(shown, partial(self._ask, shown, address, client))
+        except (AuthenticationFailed, ConnectionError):
+            raise  # it is blocked, or has given up
+        except Exception as fault:  # noqa: BLE001 - a fault of ours lets nobody in, and is recorded
+            # Neither its text nor its variables: they may have the secret.
+            where = "".join(traceback.format_tb(fault.__traceback__))
+            _log.error("login_broke", fault=type(fault).__name__, where=where)
+            outcome = LoginOutcome(diagnosis="broke", reason=BROKE, counts=True)
         if outcome.counts:
             # Nothing is waited for since the lock was left, so the next guess comes after this.
             address.refuse_blocked()
@@ -241,7 +277,10 @@ class Authenticator:
                 remembered.note(mechanism, shown, outcome)
             elif outcome.is_away:
                 # Sessions that are open go on for a while; new ones are refused when they are opened.
-                return remembered.find(mechanism, shown, in_grace=True) or outcome
+                if (known := remembered.find(mechanism, shown, in_grace=True)) is not None:
+                    return known
+                # RULE (guesses-while-away)
+                return replace(outcome, counts=remembered.has_another(mechanism, shown))
             return outcome
 
     def _is_due(self, key: tuple[str, str, str, str], record_every_s: float) -> bool:
@@ -259,3 +298,16 @@ class Authenticator:
             principal=principal,
             mechanism=mechanism,
         )
+
+
+def shown_secret(shown: Credentials) -> str:
+    """Return the password or token that somebody shows; empty for anything else."""
+    match shown:
+        case Password(_, secret) | Bearer(secret):
+            return secret
+    return ""
+
+
+def _name(user: str) -> str:
+    """Return a name for the record, which keeps no token that somebody has typed in its place."""
+    return "" if looks_like_token(user) or looks_like_jwt(user) else user  # RULE (token-in-place-of-name)

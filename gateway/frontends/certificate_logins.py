@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from cryptography import x509
@@ -20,6 +21,7 @@ from gateway.model.credentials import ClientCertificate, Credentials, Password
 CertificatePart = Literal["subject", "common_name", "email", "upn", "uri"]
 UPN = x509.ObjectIdentifier("1.3.6.1.4.1.311.20.2.3")
 """Microsoft's user principal name, in the alternative names."""
+NOT_IN_TIME = "the certificate has expired, or is not valid yet"
 _UTF8_STRING = 0x0C
 _USER = re.compile(r"[^\s/\\]{1,200}")
 UNREADABLE = (ValueError, x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType)
@@ -61,9 +63,15 @@ class CertificateLogins(SimpleMechanism):
     description = "client certificates"
 
     def __init__(
-        self, rules: CertificateRules, known: KnownUsers, revoked: RevocationLists | None = None
+        self,
+        rules: CertificateRules,
+        known: KnownUsers,
+        revoked: RevocationLists | None = None,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.rules = rules
+        self._now = now
         self._known = known
         self._revoked = revoked
 
@@ -72,7 +80,12 @@ class CertificateLogins(SimpleMechanism):
         return self._revoked.report() if self._revoked is not None else None
 
     def find_fault(self, der: bytes) -> str | None:
-        """Return why nobody may show a certificate, whomever it is of; or None."""
+        """Return why nobody may show a certificate, whomever it is of; or None.
+
+        TLS has looked at its time, once: connections last, and are resumed.
+        """
+        if not is_in_time(der, self._now()):  # RULE (certificate-in-time)
+            return NOT_IN_TIME
         return self._revoked.find_fault(der) if self._revoked is not None else None
 
     def user_of(self, der: bytes) -> str | None:
@@ -91,6 +104,15 @@ class CertificateLogins(SimpleMechanism):
             why = "the certificate belongs to another user"
             return LoginOutcome(diagnosis=f"rejected: {why}", reason=why, user=user, counts=True)
         return await self._known.find(user, unlisted=self.rules.unlisted)
+
+
+def is_in_time(der: bytes, now: datetime) -> bool:
+    """Whether a certificate counts now."""
+    try:
+        certificate = x509.load_der_x509_certificate(der)
+        return certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
+    except UNREADABLE:
+        return False
 
 
 def user_of_certificate(der: bytes, rules: Sequence[CertificateRule]) -> str | None:

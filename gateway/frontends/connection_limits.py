@@ -18,7 +18,7 @@ import resource
 import socket
 import ssl as ssl_module
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -142,6 +142,9 @@ class Stranger:
             self.sock.close()
 
 
+RecordBadCertificate = Callable[[str, str], Awaitable[None]]
+
+
 class ConnectionLimiter:
     """Listens at one address, and hands over whoever says something."""
 
@@ -158,6 +161,7 @@ class ConnectionLimiter:
         self._count = refused
         self._make: MakeProtocol | None = None
         self._ssl: ssl_module.SSLContext | None = None
+        self._record_bad_certificate: RecordBadCertificate | None = None
         self._sockets: list[socket.socket] = []
         self._places: dict[Stranger, None] = {}
         self._strangers: dict[Stranger, None] = {}
@@ -172,8 +176,20 @@ class ConnectionLimiter:
         self._below = 0
         self._most_strangers = 0
 
-    async def open(self, host: str, port: int, make: MakeProtocol, *, tls: Any = None) -> int:
-        """Listen; return the port, which matters when 0 was asked for. Raises OSError."""
+    async def open(
+        self,
+        host: str,
+        port: int,
+        make: MakeProtocol,
+        *,
+        tls: Any = None,
+        record_bad_certificate: RecordBadCertificate | None = None,
+    ) -> int:
+        """Listen; return the port, which matters when 0 was asked for. Raises OSError.
+
+        `record_bad_certificate` hears from where a client has shown one that TLS does not take, and why.
+        """
+        self._record_bad_certificate = record_bad_certificate
         self.set_limits(self.limits)
         self._make, self._ssl = make, tls
         loop = asyncio.get_running_loop()
@@ -415,6 +431,9 @@ class ConnectionLimiter:
             handed_over = True
         except NotProxied:
             self._refuse("proxy header")
+        except ssl_module.SSLCertVerificationError as fault:
+            if self._record_bad_certificate is not None:  # RULE (bad-certificate-recorded)
+                await self._record_bad_certificate(place.address, f"the certificate: {fault.verify_message}")
         except (OSError, TimeoutError):
             pass  # ssl's errors are OSErrors: it did not shake hands
         finally:

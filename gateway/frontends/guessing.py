@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import time
+import unicodedata
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -141,7 +142,9 @@ class FailedLogins:
 
     def of_user(self, user: str) -> FailureCounter:
         """Return what is known of a user, whether there is one or not."""
-        return self._find(_USER + user.casefold()[:256])
+        # As directories compare names (RFC 4518): each spelling is another guess at the same one.
+        folded = " ".join(unicodedata.normalize("NFKC", user).casefold().split())
+        return self._find(_USER + folded[:256])  # RULE (user-locked-by-any-spelling)
 
     def is_known(self, user: str, address: str) -> bool:
         """Whether a user has logged in from an address within a day."""

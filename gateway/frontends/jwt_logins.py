@@ -104,6 +104,8 @@ class JwtLogins:
         """Return who a token says somebody is. Raises TokenRefused, IssuerUnavailable."""
         if len(token) > MAX_TOKEN_CHARS:
             raise TokenRefused("the token is too long")
+        if not token.isascii():
+            raise TokenRefused(MALFORMED)
         try:
             header = jwt.get_unverified_header(token)
         except jwt.PyJWTError:
@@ -252,10 +254,15 @@ def principal_of(claims: Mapping[str, Any], rules: JwtRules) -> Principal:
     subject = claims.get("sub")
     return Principal(
         user=fold(user),
-        id=subject if isinstance(subject, str) and _is_name(subject) else "",
+        id=_id(subject) if isinstance(subject, str) and _is_name(subject) else "",
         groups=frozenset(fold(one) for one in listed),
         attributes=tuple(sorted(attributes)),
     )
+
+
+def _id(subject: str) -> str:
+    """Return an issuer's name for a user without blanks: an identity has one between the id and the name."""
+    return subject.replace("%", "%25").replace(" ", "%20") if " " in subject else subject
 
 
 def _at(claims: Any, path: Sequence[str]) -> Any:

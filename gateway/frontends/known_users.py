@@ -6,7 +6,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from gateway.frontends.ldap_rules import LdapDirectory, LdapRefused, LdapUnavailable, LdapUnknown
+from gateway.frontends.ldap_rules import (
+    LdapDirectory,
+    LdapRefused,
+    LdapUnavailable,
+    LdapUnknown,
+    LdapUnusable,
+)
 from gateway.frontends.login_chain import MAX_REMEMBERED, LoginOutcome
 from gateway.frontends.login_mechanisms import NO_DIRECTORY
 from gateway.frontends.users import Users
@@ -56,6 +62,8 @@ class KnownUsers:
                 return LoginOutcome(diagnosis=told, reason=NO_DIRECTORY, user=user, is_away=True)
             except LdapUnknown:
                 pass
+            except LdapUnusable as fault:
+                return LoginOutcome(diagnosis=f"rejected: {fault}", reason=str(fault), user=user)
             except LdapRefused:  # RULE (disabled-is-not-unlisted)
                 unlisted = False
         if unlisted:

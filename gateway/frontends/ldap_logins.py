@@ -29,6 +29,7 @@ from gateway.frontends.ldap_rules import (
     LdapRules,
     LdapUnavailable,
     LdapUnknown,
+    LdapUnusable,
     is_disabled,
     is_one_spelling,
 )
@@ -47,6 +48,18 @@ PAGE = 500
 ANY = "(objectClass=*)"
 IN_CHAIN = "1.2.840.113556.1.4.1941"
 """Active Directory's matching rule for members of groups within groups."""
+
+OF_THE_USER = (
+    ldap.INVALID_CREDENTIALS,
+    ldap.INAPPROPRIATE_AUTH,  # an entry without a password
+    ldap.UNWILLING_TO_PERFORM,
+    ldap.CONSTRAINT_VIOLATION,  # 389 Directory Server, of who has failed too often
+    ldap.INSUFFICIENT_ACCESS,
+    ldap.NO_SUCH_OBJECT,
+    ldap.INVALID_DN_SYNTAX,
+    ldap.REFERRAL,
+)
+"""What a directory says of a user, while others can log in."""
 
 LdapEntry = Mapping[str, Sequence[bytes]]
 
@@ -119,8 +132,10 @@ class LdapLogins:
             if rules.bind_templates:
                 bound, connection = self._bind_by_template(user, password)
                 try:
-                    found = self._bind_entry(connection, user, bound)
+                    found = self._bind_entry(connection, user, bound, password)
                     return self._principal(connection, user, found)
+                except OF_THE_USER:
+                    raise LdapUnusable("the directory does not show the user his entry and groups") from None
                 finally:
                     _unbind(connection)
             with self._searching() as service:
@@ -142,7 +157,7 @@ class LdapLogins:
             connection = self._connect(self.rules)
             try:
                 connection.simple_bind_s(name, password)
-            except (ldap.INVALID_CREDENTIALS, ldap.NO_SUCH_OBJECT, ldap.INVALID_DN_SYNTAX):
+            except OF_THE_USER:
                 _unbind(connection)
             except BaseException:
                 _unbind(connection)
@@ -155,7 +170,7 @@ class LdapLogins:
         connection = self._connect(self.rules)
         try:
             connection.simple_bind_s(dn, password)
-        except (ldap.INVALID_CREDENTIALS, ldap.INAPPROPRIATE_AUTH, ldap.UNWILLING_TO_PERFORM):
+        except OF_THE_USER:
             raise LdapRefused from None
         finally:
             _unbind(connection)
@@ -201,15 +216,24 @@ class LdapLogins:
             raise
         return connection
 
-    def _bind_entry(self, connection: Any, user: str, bound: str) -> _LdapFound:
-        """Return the entry of whoever is bound: the very one, where it was bound by its DN."""
+    def _bind_entry(self, connection: Any, user: str, bound: str, password: str) -> _LdapFound:
+        """Return the entry of whoever is bound: the very one, where it was bound by its DN; else one of the
+        name that has the same password, since `user@domain` may be somebody else's address."""
         if not self.rules.user_base:
             if not is_one_spelling(user):
                 raise LdapRefused
             return _LdapFound(bound, {})
         if "=" not in bound:
-            return self._entry(connection, user)
-        return next(_search(connection, bound, ANY, self._wanted, self.rules.timeout_s, ldap.SCOPE_BASE))
+            found = self._entry(connection, user)
+            self._require_password(found.dn, password)
+            return found
+        return self._read_entry(connection, bound, self._wanted)
+
+    def _read_entry(self, connection: Any, dn: str, wanted: Sequence[str]) -> _LdapFound:
+        """Return the entry of a DN. Raises LdapUnusable where it is not shown."""
+        for found in _search(connection, dn, ANY, wanted, self.rules.timeout_s, ldap.SCOPE_BASE):
+            return found
+        raise LdapUnusable("the directory does not show the user's entry")
 
     @property
     def _wanted(self) -> list[str]:
@@ -293,7 +317,7 @@ class LdapLogins:
             if not above:
                 return list(seen.values())
             level = above
-        raise LdapUnavailable(f"groups are nested more than {MAX_LEVELS} levels deep")
+        raise LdapUnusable(f"groups are nested more than {MAX_LEVELS} levels deep")
 
     def _primary_group(self, connection: Any, found: _LdapFound) -> list[_LdapFound]:
         """Return Active Directory's primary group, which lists no members: its SID is the user's with another
@@ -315,10 +339,7 @@ class LdapLogins:
             if ranged.endswith("*"):
                 break
             wanted = [f"memberOf;range={len(values)}-*"]
-            again = _search(
-                connection, found.dn, "(objectClass=*)", wanted, self.rules.timeout_s, ldap.SCOPE_BASE
-            )
-            found = next(again)
+            found = self._read_entry(connection, found.dn, wanted)
             ranged = next((name for name in found.entry if name.lower().startswith("memberof;range=")), None)
         _bind(len(values))
         return values
@@ -385,7 +406,7 @@ def _search(
 
 def _bind(count: int) -> None:
     if count > MAX_GROUPS:
-        raise LdapUnavailable(f"the user has more than {MAX_GROUPS} groups")
+        raise LdapUnusable(f"the user has more than {MAX_GROUPS} groups")
 
 
 def _unbind(connection: Any) -> None:

@@ -31,6 +31,11 @@ class LdapRefused(Exception):
     expired, or a name that several have."""
 
 
+class LdapUnusable(LdapRefused):
+    """The password was right, or none was asked for, and the user's entry or groups cannot be taken; the
+    message is for who logs in. The directory is there for others."""
+
+
 class LdapUnknown(LdapRefused):
     """The directory has nobody of that name."""
 

@@ -6,6 +6,7 @@ directory as a password. The first that knows whose it is decides.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import os
@@ -136,28 +137,39 @@ class RememberedLogins:
         # The key in memory does not help anybody to guess: it is one of this process.
         self._secret = os.urandom(32)
         self._known: OrderedDict[bytes, tuple[LoginOutcome, float]] = OrderedDict()
+        self._users: OrderedDict[bytes, float] = OrderedDict()
+        """Who has logged in by some password, and when."""
 
     def find(
         self, mechanism: LoginMechanism, shown: Password, *, in_grace: bool = False
     ) -> LoginOutcome | None:
         """Return what the mechanism said of a password; None where that is too long ago, or rests on
         something that has changed since. `in_grace`: it cannot be asked."""
-        known = self._known.get(self._key(mechanism, shown))
+        known = self._known.get(self._key(mechanism, shown.user, shown.password))
         most_s = self._grace_s if in_grace else mechanism.remember_s
         if known is None or self._clock() - known[1] >= most_s:
             return None
         return replace(known[0], is_remembered=True, is_away=in_grace)
 
+    def has_another(self, mechanism: LoginMechanism, shown: Password) -> bool:
+        """Whether a password is a guess at one that counts while nobody can be asked."""
+        at = self._users.get(self._key(mechanism, shown.user), float("-inf"))
+        return self._clock() - at < self._grace_s
+
     def note(self, mechanism: LoginMechanism, shown: Password, outcome: LoginOutcome) -> None:
         """Remember that a password was right."""
-        key = self._key(mechanism, shown)
-        self._known[key] = (outcome, self._clock())
+        now, user = self._clock(), self._key(mechanism, shown.user)
+        key = self._key(mechanism, shown.user, shown.password)
+        self._known[key], self._users[user] = (outcome, now), now
         self._known.move_to_end(key)
+        self._users.move_to_end(user)
         while len(self._known) > MAX_REMEMBERED:
             self._known.popitem(last=False)
+        while len(self._users) > MAX_REMEMBERED:
+            self._users.popitem(last=False)
 
-    def _key(self, mechanism: LoginMechanism, shown: Password) -> bytes:
-        parts = (mechanism.description, mechanism.stamp(shown.user), shown.user, shown.password)
+    def _key(self, mechanism: LoginMechanism, user: str, *password: str) -> bytes:
+        parts = (mechanism.description, mechanism.stamp(user), user, *password)
         return hmac.digest(self._secret, repr(parts).encode("utf-8", "surrogatepass"), hashlib.sha256)
 
 
@@ -220,7 +232,7 @@ class LoginChain:
             case ProxiedUser():
                 return "PROXY"
             case Password(_, secret) | Bearer(secret):
-                if "JWT" in self._kinds and looks_like_jwt(secret):
+                if looks_like_jwt(secret):
                     return "JWT"
                 return "TOKEN" if isinstance(shown, Bearer) or looks_like_token(secret) else "PLAIN"
             case _:
@@ -290,5 +302,11 @@ _UNKNOWN: dict[LoginKind, str] = {
 
 
 def looks_like_jwt(secret: str) -> bool:
-    """Whether a secret is written as a signed JSON Web Token: three parts with dots between them."""
-    return secret.count(".") == 2 and secret.startswith("eyJ")
+    """Whether a secret is written as a JSON Web Token: three parts with dots between them, or the five of an
+    encrypted one, of which the first is a JSON object."""
+    head, parts = secret.partition(".")[0][:64], secret.count(".")
+    try:
+        found = base64.b64decode(head + "=" * (-len(head) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        return False
+    return parts in (2, 4) and found.lstrip().startswith(b"{")  # RULE (tokens-to-no-directory)

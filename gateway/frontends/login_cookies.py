@@ -16,7 +16,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
+from gateway.frontends.tokens import Token
 from gateway.frontends.users import User, Users
 
 NAME = "hive.server2.auth"
@@ -34,6 +36,13 @@ class _Content:
     id: str
     stamp: str
     issued_at: float
+
+
+class CookieOwner(NamedTuple):
+    """Whose cookie it is, and the token that it stands for; None for the password."""
+
+    user: User
+    token: Token | None
 
 
 class LoginCookies:
@@ -54,7 +63,7 @@ class LoginCookies:
         body = json.dumps(content, ensure_ascii=True, separators=(",", ":")).encode()
         return f"{_encode(body)}.{_encode(self._sign(body))}"
 
-    def owner(self, value: str, users: Users) -> User | None:
+    def owner(self, value: str, users: Users) -> CookieOwner | None:
         """Return whose cookie it is; None where it is none of ours, has expired, or the user, or his password
         or token, is not the same any more."""
         content = self._read(value)
@@ -66,16 +75,19 @@ class LoginCookies:
         now = self._clock()
         if not content.issued_at - FUTURE_S <= now < content.issued_at + self.max_age_s:
             return None
-        hashes = [
-            token.hash
+        tokens = [
+            token
             for token in user.tokens
             # RULE (cookie-of-confined-token)
             if not (token.is_confined or token.is_expired(datetime.fromtimestamp(now, UTC)))
         ]
+        stands_for: list[tuple[str, Token | None]] = [(token.hash, token) for token in tokens]
         if user.password_hash:
-            hashes.append(user.password_hash)
-        is_right = any(hmac.compare_digest(content.stamp, self._stamp(one)) for one in hashes)
-        return user if is_right else None
+            stands_for.append((user.password_hash, None))
+        for secret_hash, token in stands_for:
+            if hmac.compare_digest(content.stamp, self._stamp(secret_hash)):
+                return CookieOwner(user, token)
+        return None
 
     def _read(self, value: str) -> _Content | None:
         if len(value) > MAX_COOKIE_CHARS or not value.isascii():

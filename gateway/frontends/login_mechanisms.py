@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import argon2
 
 from gateway.frontends.jwt_logins import IssuerUnavailable, JwtLogins, TokenRefused
-from gateway.frontends.ldap_rules import LdapDirectory, LdapRefused, LdapUnavailable
+from gateway.frontends.ldap_rules import LdapDirectory, LdapRefused, LdapUnavailable, LdapUnusable
 from gateway.frontends.login_chain import WRONG, WRONG_TOKEN, LoginKind, LoginOutcome
 from gateway.frontends.login_cookies import LoginCookies
 from gateway.frontends.tokens import Token, digest
@@ -194,6 +194,8 @@ class DirectoryLogins(SimpleMechanism):
             principal = await self._directory.check(shown.user, shown.password)
         except LdapUnavailable as fault:
             return LoginOutcome(diagnosis=f"not available: {fault}", reason=NO_DIRECTORY, is_away=True)
+        except LdapUnusable as fault:
+            return LoginOutcome(diagnosis=f"rejected: {fault}", reason=str(fault), user=shown.user)
         except LdapRefused:
             told = "rejected: no such user, more than one, or a wrong password"
             return LoginOutcome(diagnosis=told, reason=WRONG, counts=True)
@@ -205,7 +207,7 @@ def check_cookie(cookies: LoginCookies, value: str, users: Users) -> LoginOutcom
     owner = cookies.owner(value, users)
     if owner is None:
         return LoginOutcome(diagnosis="rejected", reason=WRONG_COOKIE)
-    return LoginOutcome(diagnosis="accepts the login", principal=owner.principal, of_file=True)
+    return LoginOutcome(diagnosis="accepts the login", principal=owner.user.principal, of_file=True)
 
 
 def fits(stored: str, password: str) -> bool:

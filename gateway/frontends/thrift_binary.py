@@ -391,7 +391,11 @@ class ThriftBinaryServer:
     async def start(self, host: str, port: int, *, ssl: ssl_module.SSLContext | None = None) -> int:
         """Listen; return the port, which matters when 0 was asked for. Raises OSError."""
         return await self._connection_limiter.open(
-            host, port, lambda place: ThriftConnection(self, place), tls=ssl
+            host,
+            port,
+            lambda place: ThriftConnection(self, place),
+            tls=ssl,
+            record_bad_certificate=partial(self.authenticator.record_bad_certificate, "thrift"),
         )
 
     async def close(self, within_s: float = 10.0) -> None:

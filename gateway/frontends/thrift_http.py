@@ -17,6 +17,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple, cast
 
 import structlog
@@ -29,7 +30,6 @@ from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.proxy_logins import ProxyRefused, ProxyRule, read_proxied_user
 from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
 from gateway.frontends.thrift_service import Caller, ThriftService
-from gateway.frontends.tokens import token_id
 from gateway.model.credentials import (
     Bearer,
     Cookie,
@@ -244,7 +244,8 @@ class ThriftHttpServer:
             max_line_size=MAX_HEADER_BYTES,
             max_field_size=MAX_HEADER_BYTES,
         )
-        return await self._door.open(host, port, self._connection, tls=ssl)
+        record = partial(self.authenticator.record_bad_certificate, PROTOCOL)
+        return await self._door.open(host, port, self._connection, tls=ssl, record_bad_certificate=record)
 
     async def close(self, within_s: float = 10.0) -> None:
         """End what is being answered, and every connection."""
@@ -296,7 +297,7 @@ class ThriftHttpServer:
         client = Client(protocol=PROTOCOL, address=self._address_of(request, connection.place.address))
         try:
             shown, written = self._read_credentials(request, connection.place.address)
-            client = replace(client, token=token_id(shown))
+            client = replace(client, token=self.authenticator.token_of(shown))
             if isinstance(written, ProxiedUser):
                 client = replace(client, extra={"proxy": connection.place.address})
             principal, headers = await self._log_in(shown, written, client)
@@ -306,8 +307,10 @@ class ThriftHttpServer:
             return await self._list_unauthorized(request, fault.message)
         connection.place.mark_logged_in()
         connection.principal, connection.client = principal, client
-        asked = request.query.getall("doAs", [principal.user])
-        if asked != [principal.user]:
+        # In any case, as of HiveServer2: who acts as another must not run as himself.
+        # RULE (do-as-any-case)
+        asked = [user for key, user in request.query.items() if key.lower() == "doas"]
+        if asked not in ([], [principal.user]):
             try:
                 acts_as = [("doAs", user) for user in asked]
                 principal, client = await self.service.act_as(principal, client, acts_as)

@@ -19,7 +19,7 @@ from gateway.session.identifiers import Handle
 from gateway.session.metadata import Patterns
 from gateway.session.metadata_calls import METADATA_CALLS
 from gateway.session.operation import Batch, ResultColumn
-from gateway.session.ports import FrameSink
+from gateway.session.ports import ASKER, NO_TOKEN, FrameSink
 from gateway.session.server_info import InfoValue, server_info
 from gateway.session.service import Opened, Sessions
 from gateway.wire import calls
@@ -142,6 +142,7 @@ class ThriftService:
             if found.principal is not None:
                 # A token is for what it is for, whoever its owner acts as.
                 purposes = principal.values(PURPOSE) if client.token else ()
+                ASKER.set(NO_TOKEN)  # RULE (acts-as-without-token)
                 acts_as = confine(found.principal, *purposes[:1])  # RULE (purpose-of-acting)
                 return acts_as, replace(client, real_user=principal.user)
             reason = found.reason

@@ -9,6 +9,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 
+from gateway.model.spark_configuration import CATALOG_PREFIX
+
 
 class Influence(enum.Enum):
     """What of an expression a setting reaches."""
@@ -105,7 +107,13 @@ def may_change_meaning(key: str) -> bool:
 
 
 def list_changed_settings(now: Mapping[str, str], own: Mapping[str, str]) -> frozenset[str]:
-    """Return the settings that a session has otherwise than Spark itself does, of those that matter."""
-    return frozenset(
-        key for key in now.keys() | own.keys() if now.get(key) != own.get(key) and may_change_meaning(key)
-    )
+    """Return the settings that a session has otherwise than Spark itself does, of those that matter.
+
+    Parameters of catalogs do not: the gateway alone says them, and logins change from session to session.
+    """
+    keys = (key for key in now.keys() | own.keys() if now.get(key) != own.get(key))
+    return frozenset(key for key in keys if not _is_of_catalog(key) and may_change_meaning(key))
+
+
+def _is_of_catalog(key: str) -> bool:
+    return key.startswith(CATALOG_PREFIX) and "." in key.removeprefix(CATALOG_PREFIX)

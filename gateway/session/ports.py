@@ -6,8 +6,10 @@ Each port is small enough that a fake of it is a page; fakes and real things run
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from gateway.model.audit import AuditEvent
@@ -387,6 +389,40 @@ class Visitor(Protocol):
     def leave(self) -> None:
         """It is gone."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """In whose name catalogs are asked by a session of Spark that is opened now."""
+
+    token: str = field(default="", repr=False)
+    """What the user has shown, where it is one of the issuer's; empty: nothing that says so elsewhere."""
+    is_gateway: bool = False
+    """Whether it is one of the gateway's own sessions, and no user's."""
+
+
+NO_TOKEN = Asker()
+ASKER: ContextVar[Asker] = ContextVar("asker", default=NO_TOKEN)
+"""Set by each login in its own task, so that it is of this call, or of this connection, and of no other."""
+
+
+@contextmanager
+def asked_by_gateway() -> Iterator[None]:
+    """Open a session of the gateway's own within, whoever has made it need one."""
+    before = ASKER.set(Asker(is_gateway=True))
+    try:
+        yield
+    finally:
+        ASKER.reset(before)
+
+
+CatalogLogins = Callable[[], Awaitable[Mapping[str, str]]]
+"""Returns the settings by which a session that is opened now logs in to catalogs, in the name of ASKER."""
+
+
+async def no_logins() -> Mapping[str, str]:
+    """Log in nowhere."""
+    return {}
 
 
 MakeProtocol = Callable[[Visitor], asyncio.Protocol]

@@ -28,6 +28,27 @@ _Header = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$", max_length=100)]
 _Claim = Annotated[str, Field(pattern=r"^[^.\s]+(\.[^.\s]+)*$", max_length=200)]
 
 
+class TokenExchangeSettings(Section):
+    """Catalogs that are asked in the name of the user, by a token that the issuer gives for his (RFC 8693);
+    docs/logins.md tells how."""
+
+    token_url: Name
+    """The issuer's address for tokens."""
+    client_id: Name
+    """As whom the gateway asks for them."""
+    client_secret: Secret
+    """Its secret."""
+    catalogs: Annotated[dict[Name, Name], Field(min_length=1)]
+    """Catalog of type `iceberg` with `type: rest` → the audience of its tokens."""
+    scope: str = ""
+    """What is asked for, where the issuer wants that said."""
+
+    @model_validator(mode="after")
+    def _address_is_safe(self) -> TokenExchangeSettings:
+        require_safe_url("token_url", self.token_url)
+        return self
+
+
 class JwtSettings(Section):
     """Logins by JSON Web Tokens of an OIDC provider: as bearer, as `token=` of Spark Connect, and in place
     of a password; docs/logins.md tells how. Users of the user file keep their names for themselves."""
@@ -52,6 +73,8 @@ class JwtSettings(Section):
     """Seconds by which clocks may differ."""
     max_keys_age_s: Seconds = 86_400.0
     """Seconds for which keys count while the issuer cannot be asked; then nobody logs in by a token."""
+    exchange: TokenExchangeSettings | None = None
+    """Tokens for catalogs, in the users' names; without it catalogs are asked by the logins of `catalogs`."""
 
     @model_validator(mode="after")
     def _addresses_are_safe(self) -> JwtSettings:

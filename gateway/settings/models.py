@@ -483,6 +483,24 @@ class Settings(Section):
         """Whether there is a Thrift Server behind the gateway, and so a listener for its clients."""
         return self.backend.embedded is not None or self.backend.thrift is not None
 
+    @property
+    def audiences(self) -> dict[str, str]:
+        """The catalogs that are asked in the name of the user, with the audiences of their tokens."""
+        jwt = self.logins.jwt
+        return dict(jwt.exchange.catalogs) if jwt is not None and jwt.exchange is not None else {}
+
+    @model_validator(mode="after")
+    def _exchanged_catalogs_are_there(self) -> Settings:
+        rest = {
+            entry.name
+            for entry in self.catalogs
+            if entry.catalog.type == "iceberg" and entry.catalog.parameter("type") == "rest"
+        }
+        if unknown := sorted(self.audiences.keys() - rest):
+            told = "is no catalog of type `iceberg` with `type: rest`"
+            raise ValueError(f"`logins.jwt.exchange.catalogs`: `{unknown[0]}` {told}")
+        return self
+
     @model_validator(mode="after")
     def _sources_stand_apart(self) -> Settings:
         told = clashes(self.files, self.policies.catalogs)

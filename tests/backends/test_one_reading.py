@@ -16,10 +16,11 @@ from gateway.backends.spark_connect_service import SparkConnectService
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
 from gateway.backends.spark_thrift_connection import SparkAddress
 from gateway.backends.spark_thrift_questions import MAX_SETTINGS
+from gateway.backends.spark_thrift_service import SparkThriftService
 from gateway.errors import BackendMismatch, BackendUnavailable, SessionElsewhere
 from gateway.model.meaning_settings import list_changed_settings
 from gateway.model.principal import Principal
-from gateway.model.reading_settings import READING_SETTINGS, may_be_set
+from gateway.model.reading_settings import READING_SETTINGS, list_overridden_settings, may_be_set
 from gateway.model.spark_configuration import (
     NOT_COMPARED,
     PARSER,
@@ -30,6 +31,7 @@ from gateway.model.spark_configuration import (
     differences,
     parsers_in,
 )
+from gateway.session.ports import ASKER, Asker
 from tests.backends.fake_connect_server import Configured, rows, spark_connect
 from tests.backends.fake_hive_server import ASKED, Answer, Cut, FakeHiveServer, Garbage, Refuse
 from tests.speed import patience
@@ -430,6 +432,45 @@ async def test_a_session_of_before_says_which_catalogs_it_was_told_of() -> None:
         spark.sessions.clear()
         assert (await backend.open_session(SESSION, "bob")).known_catalogs == frozenset()
         await backend.close()
+
+
+async def test_a_session_logs_in_to_catalogs_in_its_users_name_and_the_gateways_own_in_its() -> None:
+    key = "spark.sql.catalog.lake.token"
+
+    async def logins() -> dict[str, str]:
+        asker = ASKER.get()
+        return {key: "of the gateway" if asker.is_gateway else asker.token}
+
+    ASKER.set(Asker("bobs"))
+    async with spark_connect() as server:
+        spark = Configured(server)
+        connect = SparkConnectBackend(
+            SparkConnectOptions(host="127.0.0.1", port=server.port, catalog_logins=logins)
+        )
+        opened = await connect.open_session(SESSION, "bob")
+        assert spark.sessions[SESSION][key] == "bobs"
+        # What Spark itself has is asked in a session of the gateway's, and the token is no setting of bob's.
+        assert opened.own_settings[key] == "of the gateway"
+        assert list_changed_settings(opened.settings, opened.own_settings) == frozenset()
+        assert list_overridden_settings(opened.settings, opened.own_settings) == frozenset()
+        own, _ = await SparkConnectService(connect)._open()
+        assert spark.sessions[own][key] == "of the gateway"
+        await connect.probe()
+        assert [one[key] for one in spark.sessions.values()].count("bobs") == 1
+        await connect.close()
+    async with FakeHiveServer() as hive:
+        options = SparkThriftOptions(
+            address=SparkAddress(host=hive.host, port=hive.port), catalog_logins=logins
+        )
+        backend = SparkThriftBackend(options)
+        bobs = await backend.open_session(Principal(user="bob"), protocol_version=9, settings={})
+        owns, _ = await SparkThriftService(backend)._open()
+        with contextlib.suppress(BackendUnavailable):
+            await backend.ready()
+        told = [one.configuration[f"set:hiveconf:{key}"] for one in hive.opened]
+        assert told == ["bobs", "of the gateway", "of the gateway"]
+        await bobs.close()
+        await owns.close()
 
 
 @pytest.mark.parametrize("told", [{}, {"grav": 1}])

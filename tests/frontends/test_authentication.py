@@ -11,9 +11,11 @@ import pytest
 from gateway.errors import AuthenticationFailed
 from gateway.frontends import login_mechanisms
 from gateway.frontends.guessing import LoginLimits
+from gateway.frontends.login_chain import LoginKind, LoginOutcome
+from gateway.frontends.login_mechanisms import SimpleMechanism
 from gateway.frontends.tokens import new_token
 from gateway.model.audit import AuditEvent
-from gateway.model.credentials import Bearer, Cookie, Password
+from gateway.model.credentials import Bearer, Cookie, Credentials, Password
 from gateway.model.statement import Client
 from tests.frontends.listening import CHEAP, Gateway, user
 from tests.session.fakes import World
@@ -166,6 +168,37 @@ async def test_nothing_recorded_holds_the_password() -> None:
     assert "secret" not in repr(events)
     assert "hunter2" not in repr(events)
     assert all(b"secret" not in key for key in here.chain.remembered._known)
+
+
+async def test_a_token_in_the_place_of_a_name_is_not_recorded() -> None:
+    here = gateway()
+    for secret in (new_token()[0], "eyJhbGciOiJub25lIn0.e30."):
+        with pytest.raises(AuthenticationFailed):
+            await here.authenticator.login(Password(secret, "x"), HERE)
+        assert secret not in repr(here.world.ledger.events)
+
+
+class Broken(SimpleMechanism):
+    """Fails, and says what it was shown."""
+
+    kinds = frozenset[LoginKind]({"JWT"})
+    description = "broken"
+
+    async def check(self, shown: Credentials) -> LoginOutcome:
+        raise KeyError(shown, getattr(shown, "secret", ""))
+
+
+async def test_a_fault_of_ours_lets_nobody_in_and_is_recorded(capfd: pytest.CaptureFixture[str]) -> None:
+    here = gateway()
+    here.chain.mechanisms += (Broken(),)
+    secret = "eyJhbGciOiJub25lIn0.e30.of-nobody"
+    with pytest.raises(AuthenticationFailed, match="a fault of the gateway"):
+        await here.authenticator.login(Bearer(secret), HERE)
+    (event,) = here.world.ledger.of("login")
+    assert event.body["verdict"] == "rejected"
+    told = capfd.readouterr()
+    assert "login_broke" in told.out + told.err
+    assert "of-nobody" not in told.out + told.err + repr(event)
 
 
 def test_the_cheap_hashes_of_these_tests_are_cheap() -> None:

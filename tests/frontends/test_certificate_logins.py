@@ -7,12 +7,15 @@ import base64
 import contextlib
 import ssl
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+import grpc
+import grpc.aio
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -31,6 +34,7 @@ from gateway.frontends.certificate_logins import (
     make_rule,
     user_of_certificate,
 )
+from gateway.frontends.connect_server import Certificate, ConnectServer
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.known_users import KnownUsers
 from gateway.frontends.login_chain import LoginChain
@@ -43,11 +47,14 @@ from gateway.model.credentials import Bearer, ClientCertificate, Credentials, Pa
 from gateway.model.statement import Client
 from gateway.settings.listeners import Tls
 from gateway.wire import calls
+from gateway.wire.connect import METHODS
 from gateway.wire.messages import encode_call
 from gateway.wire.sasl import Status, step
 from tests.app.certificate_files import make_pair, secret
+from tests.frontends.connect_listening import FakeConnect
 from tests.frontends.listening import Gateway, user
 from tests.session.fakes import World
+from tests.speed import patience
 
 NAME = make_rule("common_name", "([a-z]+)", "$1")
 SECRET, TOKEN = new_token()
@@ -215,6 +222,9 @@ class Listening:
         self.http = ThriftHttpServer(
             self.gateway.server.service, self.gateway.authenticator, door=ConnectionLimiter("thrift_http")
         )
+        self.connect = ConnectServer(
+            FakeConnect(), self.gateway.authenticator, door=ConnectionLimiter("connect")
+        )
         tls = Tls.model_validate(
             {
                 "certificate": directory / "c.pem",
@@ -223,7 +233,8 @@ class Listening:
                 "client_certificates": client_certificates,
             }
         )
-        self.context = context_of(read_pair(tls))
+        self.pair = read_pair(tls)
+        self.context = context_of(self.pair)
 
     def client(self, certificate: x509.Certificate | None) -> ssl.SSLContext:
         made = ssl.create_default_context(cafile=str(self.directory / "c.pem"))
@@ -262,15 +273,65 @@ class Listening:
         except aiohttp.ClientError:
             return "no connection"
 
+    async def call(self, certificate: x509.Certificate | None, *shown: str) -> str:
+        """Make a call of Spark Connect."""
+        own: tuple[bytes | None, bytes | None] = (None, None)
+        if certificate is not None:
+            own = ((self.directory / "client.key").read_bytes(), certificate.public_bytes(Encoding.PEM))
+        tls = grpc.ssl_channel_credentials(self.pair.chain, *own)
+        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
+        async with grpc.aio.secure_channel(f"localhost:{self.connect_port}", tls, options=options) as channel:
+            metadata = [("authorization", one) for one in shown]
+            try:
+                await channel.unary_unary(METHODS["Config"].path)(b"", metadata=metadata, timeout=patience())
+            except grpc.aio.AioRpcError as error:
+                return f"{error.code().name}: {error.details()}"
+        return "in"
+
     async def __aenter__(self) -> Listening:
         self.binary_port = await self.gateway.server.start("localhost", 0, ssl=self.context)
         self.http_port = await self.http.start("localhost", 0, ssl=self.context)
+        shown = Certificate(self.pair.chain, self.pair.key, self.pair.client_ca)
+        self.connect_port = await self.connect.start("localhost", 0, certificate=shown)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.gateway.server.close(within_s=5)
         await self.http.close(within_s=5)
+        await self.connect.close(within_s=5)
         await self.gateway.world.sessions.close()
+
+
+async def test_a_certificate_logs_in_over_spark_connect(tmp_path: Path) -> None:
+    async with Listening(tmp_path) as one:
+        one.gateway.users["bob"] = replace(one.gateway.users["bob"], tokens=(TOKEN,))
+        alice = "Basic " + base64.b64encode(b"alice:wonder").decode()
+        assert await one.call(issue("bob")) == "in"
+        assert await one.call(issue("bob"), f"Bearer {SECRET}") == "in"
+        assert await one.call(issue("host-1"), alice) == "in"
+        assert "no rule maps" in await one.call(issue("host-1"))
+        for certificate, shown in ((issue("bob"), alice), (issue("alice"), f"Bearer {SECRET}")):
+            told = await one.call(certificate, shown)
+            assert "UNAUTHENTICATED" in told
+            assert "another user" in told
+        assert "more than one" in await one.call(issue("bob"), alice, alice)
+        # gRPC alone sees these: no call is made on such a connection.
+        for bad in (issue("bob", days=-1), issue("bob", key=other_key()), None):
+            assert "UNAVAILABLE" in await one.call(bad, alice)
+        calls_of = [call[1].user for call in one.connect._service.calls]  # type: ignore[attr-defined]
+        assert calls_of == ["bob", "bob", "alice"]
+
+
+async def test_a_certificate_ends_while_its_connection_goes_on(tmp_path: Path) -> None:
+    """TLS looks at a certificate once, and each request is a login."""
+    async with Listening(tmp_path) as one:
+        reader = one.gateway.chain._certificates
+        assert isinstance(reader, CertificateLogins)
+        for moment, told in ((timedelta(0), "in"), (timedelta(days=2), "expired")):
+            reader._now = lambda moment=moment: datetime.now(UTC) + moment  # type: ignore[misc]
+            assert told in await one.call(issue("bob"))
+            assert told in await one.request(issue("bob"))
+            assert told in await one.binary(issue("bob"))
 
 
 async def test_a_certificate_logs_in_on_both_transports(tmp_path: Path) -> None:
@@ -310,6 +371,10 @@ async def test_a_bad_certificate_opens_no_connection(
     async with Listening(tmp_path) as one:
         assert await one.binary(certificate()) == "no connection"
         assert await one.request(certificate()) == "no connection"
+        told = one.gateway.world.ledger.of("login")
+        assert [(event.body["mechanism"], event.body["verdict"]) for event in told] == [
+            ("CERTIFICATE", "rejected")
+        ] * 2
 
 
 async def test_without_a_certificate_there_is_no_connection_where_it_is_required(tmp_path: Path) -> None:

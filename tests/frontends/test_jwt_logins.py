@@ -85,6 +85,19 @@ def token(
     return jwt.encode(written, key, algorithm=alg, headers={**named, **(headers or {})})
 
 
+def bad_tokens() -> dict[str, str]:
+    """Return tokens that let nobody in, by what is said of them."""
+    now = time.time()
+    return {
+        "the token has expired; get a new one from its issuer": token(exp=now - 60),
+        "the token is not valid yet": token(nbf=now + 600),
+        "the token's audience is not this gateway": token(aud="another"),
+        "the token is from another issuer": token(iss="https://login.example/other"),
+        "the token's signature does not match any key of its issuer": token(OTHER),
+        "the token's algorithm is not allowed": jwt.encode({"sub": "x"}, "", algorithm="none"),
+    }
+
+
 async def test_a_token_says_who_somebody_is() -> None:
     issuer = Issuer()
     logins = issuer.logins(attribute_claims={"site": ("office", "site"), "level": ("level",), "none": ("x",)})
@@ -129,12 +142,21 @@ async def test_a_token_says_who_somebody_is() -> None:
         (lambda: token()[:-21], "not a JSON Web Token"),
         (lambda: token().replace(".", ".e30.", 1), "not a JSON Web Token"),
         (lambda: "eyJ.e30.x", "not a JSON Web Token"),
+        (lambda: "eyJ\udcff.e30.x", "not a JSON Web Token"),
+        (lambda: "eyJhIjp7fQ.e30.\u00e9", "not a JSON Web Token"),
         (lambda: "eyJ" + "x" * 70_000 + ".a.b", "too long"),
     ],
 )
 async def test_a_bad_token_proves_nothing(make: Callable[[], str], why: str) -> None:
     with pytest.raises(TokenRefused, match=why):
         await Issuer().logins().check(make())
+
+
+async def test_an_id_with_a_blank_is_nobody_elses() -> None:
+    logins = Issuer().logins()
+    one = await logins.check(token(sub="4711 x", preferred_username="bob"))
+    other = await logins.check(token(sub="4711", preferred_username="x bob"))
+    assert one.identity != other.identity
 
 
 async def test_claims_that_are_changed_do_not_fit_the_signature() -> None:
@@ -326,7 +348,17 @@ def test_what_tokens_said_is_forgotten_and_counts_less_than_the_file() -> None:
 
 
 @pytest.mark.parametrize(
-    ("secret", "is_one"), [(token(), True), ("a.b.c", False), ("eyJ.a", False), ("", False)]
+    ("secret", "is_one"),
+    [
+        (token(), True),
+        ("ewogICJhIjoxfQ.e30.x", True),
+        ("eyJlbmMiOiJBIn0.k.i.c.t", True),
+        ("a.b.c", False),
+        ("e30.b", False),
+        ("W10.b.c", False),
+        ("eyJ.a", False),
+        ("", False),
+    ],
 )
 def test_tokens_are_told_from_passwords_by_their_shape(secret: str, is_one: bool) -> None:
     assert looks_like_jwt(secret) == is_one

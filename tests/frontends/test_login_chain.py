@@ -96,6 +96,8 @@ async def test_in_any_order_a_name_of_the_file_is_nobody_elses_and_a_secret_is_s
     assert "unknown or was revoked" in await one.login(Password("bob", OTHER))
     assert "unknown or was revoked" in await one.login(Password("eva", SECRET))
     assert await one.login(Password("bob", "ldap")) == "invalid user name or password"
+    for secret in (JWT, "ewogICJhIjoxfQ.e30.x", "eyJlbmMiOiJBIn0.k.i.c.t"):
+        assert "unknown or was revoked" in await one.login(Password("eva", secret))
     assert one.directory.asked == []
     assert await one.login(Password("Eva", "ldap")) == "eva"
     assert await one.login(Password("Bob", "ldap")) == "invalid user name or password"
@@ -143,7 +145,8 @@ async def test_guesses_of_many_addresses_lock_their_user_but_not_where_he_logs_i
     assert await one.login(Password("bob", "secret")) == "bob"
     one.chain.remembered._known.clear()
     for number in range(3):
-        assert "invalid" in await one.login(Password("BOB", "x"), f"198.51.100.{number}")
+        spelled = ("BOB", "\uff22ob", "bo\uff42")[number]
+        assert "invalid" in await one.login(Password(spelled, "x"), f"198.51.100.{number}")
     assert "too many failed logins of this user" in await one.login(Password("bob", "secret"), "198.51.100.9")
     assert await one.login(Bearer(SECRET), "198.51.100.9") == "bob"
     assert await one.login(Password("bob", "secret")) == "bob"
@@ -167,5 +170,10 @@ async def test_a_directory_that_is_away_lets_in_to_what_is_open_and_to_nothing_e
     assert await one.login(Password("eva", "ldap")) == "eva"
     for shown, protocol in ((Password("eva", "other"), "thrift"), (Password("eva", "ldap"), "ranger-rest")):
         assert "directory is not available" in await one.login(shown, protocol=protocol)
+    # A guess at what counts meanwhile is a guess; others cannot be told from right ones.
+    for name, told in (("nobody", "directory is not available"), ("eva", "too many failed logins")):
+        for number in range(10):
+            await one.login(Password(name, f"guess {number}"), "192.0.2.7")
+        assert told in await one.login(Password(name, "ldap"), "192.0.2.7")
     one.chain.remembered._grace_s = 0
     assert "directory is not available" in await one.login(Password("eva", "ldap"))

@@ -20,6 +20,7 @@ from gateway.frontends.login_cookies import NAME, LoginCookies
 from gateway.frontends.thrift_http import HttpLimits, ThriftHttpServer
 from gateway.frontends.tokens import new_token
 from gateway.frontends.users import User
+from gateway.session.open_sessions import OpenSessions
 from gateway.session.ports import FrameSink, RelayedFrame
 from gateway.wire import calls
 from gateway.wire.frames import frame
@@ -354,6 +355,29 @@ async def test_a_token_logs_in() -> None:
             assert await open_status(one) == 401
 
 
+async def test_a_cookie_is_worth_what_was_shown_for_it_and_no_more() -> None:
+    """A token in the place of a password is a token: its cookie ends with it, and what is for something gets
+    none."""
+    async with listening() as gateway:
+        confined, billing = new_token(purpose="billing")
+        plain, token = new_token()
+        bob = gateway.users["bob"]
+        gateway.users["bob"] = dataclasses.replace(bob, tokens=(billing, token))
+        async with client(gateway, basic("bob", confined)) as one:
+            await one.open_session()
+            one.headers = {}
+            assert await open_status(one) == 401
+        async with client(gateway, basic("bob", plain)) as one:
+            await one.open_session()
+            one.headers = {}
+            await one.open_session()
+            opened = OpenSessions()
+            opened.add(gateway.world.sessions)
+            assert [session.client.token for session in opened.all()] == [billing.id, token.id, token.id]
+            gateway.users["bob"] = bob
+            assert await open_status(one) == 401
+
+
 async def test_two_logins_in_one_request_are_refused_and_a_cookie_gives_way_to_a_password() -> None:
     async with listening() as gateway:
         async with client(gateway) as one:
@@ -377,7 +401,9 @@ async def test_acting_as_another_user_is_refused_and_recorded() -> None:
         for asked, status in (("alice", 403), ("bob", 200), ("bob&doAs=alice", 403)):
             one.url = f"http://127.0.0.1:{gateway.port}/cliservice?doAs={asked}"
             assert await open_status(one) == status
-        assert len(gateway.world.ledger.of("security")) == 2
+        one.url = f"http://127.0.0.1:{gateway.port}/cliservice?DOAS=alice"
+        assert await open_status(one) == 403
+        assert len(gateway.world.ledger.of("security")) == 3
 
 
 @pytest.mark.parametrize(

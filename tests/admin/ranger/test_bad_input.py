@@ -247,6 +247,15 @@ async def test_a_body_that_dribbles_does_not_keep_its_place(database: str) -> No
     await store.close()
 
 
+async def test_two_logins_in_one_request_are_refused(served: Served) -> None:
+    address = URL(served.url)
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    login = "Authorization: Basic " + base64.b64encode(b"nobody:right").decode()
+    writer.write(f"GET /service{API}/service HTTP/1.1\r\nHost: x\r\n{login}\r\n{login}\r\n\r\n".encode())
+    assert b" 401 " in await reader.readline()
+    writer.close()
+
+
 async def test_who_dribbles_keeps_nobody_else_waiting(served: Served) -> None:
     await with_policy(served)
     address = URL(served.url)

@@ -76,6 +76,7 @@ TLSCertificateKeyFile {self.directory}/k.pem
 security simple_bind=0
 sizelimit size.soft=500 size.hard=500 size.prtotal=unlimited size.pr=500
 access to attrs=userPassword by anonymous auth by * none
+access to dn.exact="cn=hidden,{BASE}" by anonymous auth by users search by * none
 access to * by dn.exact="{SERVICE}" read by users read by * none
 database mdb
 maxsize 67108864
@@ -132,6 +133,7 @@ def entries() -> list[str]:
             for dn in (PEOPLE, GROUPS, DOMAIN)
         ),
         f"dn: {SERVICE}\nobjectClass: person\ncn: sluice\nsn: sluice\nuserPassword: {SERVICE_PASSWORD}\n",
+        person("hidden", "hidden secret", dn=f"cn=hidden,{BASE}"),
         person("bob", "bob secret", "departmentNumber: 7", "departmentNumber: 9"),
         person("Ana", "ana secret"),
         person("odd*(name)", "odd secret"),

@@ -7,6 +7,7 @@ import base64
 import contextlib
 import os
 import struct
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -192,6 +193,31 @@ async def test_beeline_logs_in_over_http_and_gets_no_cookie(realms: Realms) -> N
         out = await beeline(realms, f"jdbc:hive2://localhost:{port}/default;{options}", f"bob@{REALM}")
         assert "1\tone\n2\tNULL" in out
         assert logins_of(gateway) == [("bob", "KERBEROS", "")]
+
+
+async def test_beeline_is_refused_at_once_by_what_is_no_ticket_for_it(realms: Realms) -> None:
+    """Of somebody whom nobody knows, on both transports, and of another realm."""
+    async with gateway_of(realms) as gateway, over_http(gateway) as url:
+        port = int(url.rpartition(":")[2])
+        ways = (
+            f"{gateway.port}/default;principal=hive/localhost@{REALM}",
+            f"{port}/default;principal=HTTP/localhost@{REALM};transportMode=http;httpPath=cliservice",
+        )
+        began = time.monotonic()
+        for way, principal in ((0, f"zoe@{REALM}"), (1, f"zoe@{REALM}"), (0, f"bob@{OTHER}")):
+            out = await beeline(realms, f"jdbc:hive2://localhost:{ways[way]}", principal)
+            assert "one" not in out
+            assert ("neither in the user file", "401", f"realm `{OTHER}`")[
+                way or 2 * (OTHER in principal)
+            ] in out
+        assert time.monotonic() - began < patience(90)
+        told = [one[2] for one in logins_of(gateway)]
+        assert set(told) == {
+            "the user is neither in the user file nor in the directory",
+            f"principals of the realm `{OTHER}` may not log in",
+        }
+        assert len(told) <= 6
+        assert not gateway.world.backend.sessions
 
 
 async def beeline(realms: Realms, url: str, principal: str) -> str:

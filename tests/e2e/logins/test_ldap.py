@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
+from gateway.app.logins import try_login
 from gateway.errors import AuthenticationFailed
 from gateway.frontends import ldap_logins
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.identities import Identities
 from gateway.frontends.ldap_logins import LdapLogins
-from gateway.frontends.ldap_rules import LdapRefused, LdapRules, LdapUnavailable
+from gateway.frontends.ldap_rules import LdapRefused, LdapRules, LdapUnavailable, LdapUnusable
+from gateway.frontends.login_chain import LoginOutcome
 from gateway.frontends.login_mechanisms import DirectoryLogins
 from gateway.frontends.users import Users
 from gateway.model.credentials import Password
 from gateway.model.statement import Client
+from gateway.settings.loading import parse_settings
 from tests.app.certificate_files import make_pair
+from tests.app.test_logins import PAGE
 from tests.e2e.logins.directories import (
     BASE,
     DOMAIN,
@@ -27,7 +35,10 @@ from tests.e2e.logins.directories import (
     PEOPLE,
     SERVICE,
     SERVICE_PASSWORD,
+    SLAPADD,
+    SLAPD,
     OpenLdap,
+    free_port,
 )
 from tests.frontends.listening import chain_of, user
 from tests.session.fakes import World
@@ -107,8 +118,44 @@ async def test_a_user_of_many_groups_has_them_all_and_one_of_too_many_does_not_l
 ) -> None:
     assert len((await logins().check("many", "many secret")).groups) == MANY
     monkeypatch.setattr(ldap_logins, "MAX_GROUPS", MANY - 1)
-    with pytest.raises(LdapUnavailable, match="more than"):
-        await logins().check("many", "many secret")
+    one = logins(retry_s=3600.0)
+    with pytest.raises(LdapUnusable, match="more than"):
+        await one.check("many", "many secret")
+    # It is his trouble: the directory is there for everybody else.
+    assert (await one.check("bob", "bob secret")).user == "bob"
+    assert one.report() is None
+
+
+async def test_who_may_not_read_his_own_entry_keeps_nobody_else_out(
+    logins: Logins, openldap: OpenLdap
+) -> None:
+    one = logins(bind_templates=(f"cn={{user}},{BASE}", TEMPLATE), retry_s=3600.0)
+    with pytest.raises(LdapUnusable, match="does not show"):
+        await one.check("hidden", "hidden secret")
+    assert (await one.check("bob", "bob secret")).user == "bob"
+    assert one.report() is None
+
+
+class _Addresses:
+    """A connection where `user@corp.example` is somebody's address, as in Active Directory."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def simple_bind_s(self, name: str, password: str) -> Any:
+        account = {"bob@corp.example": f"uid=Ana,{PEOPLE}", "ana@corp.example": f"uid=Ana,{PEOPLE}"}
+        return self._connection.simple_bind_s(account.get(name, name), password)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+async def test_an_address_that_is_somebody_elses_name_is_not_his(logins: Logins) -> None:
+    one = logins(bind_templates=("{user}@corp.example",))
+    one._connect = lambda rules: _Addresses(ldap_logins.open_connection(rules))
+    assert (await one.check("ana", "ana secret")).user == "ana"
+    with pytest.raises(LdapRefused):
+        await one.check("bob", "ana secret")
 
 
 @pytest.mark.parametrize(
@@ -165,6 +212,68 @@ async def test_what_is_no_account_is_not_written_into_an_address(logins: Logins)
     for name in ("bob@other.example", "bob@", "OTHER\\bob"):
         with pytest.raises(LdapRefused):
             await one.check(name, "bob secret")
+
+
+def test_the_first_ten_minutes_of_the_page(tmp_path: Path) -> None:
+    """Its directory, as it is written there, and its settings: somebody logs in as a member of a group."""
+    part = PAGE[PAGE.index("## In ten minutes") : PAGE.index("## The user file")]
+    blocks = [dedent(one) for one in re.findall(r"```\w*\n(.*?)```", part, re.S)]
+    (configuration,) = [one for one in blocks if "rootpw" in one]
+    (entries,) = [one for one in blocks if one.startswith("dn:")]
+    (settings,) = [one for one in blocks if "logins:" in one]
+    url = f"ldap://localhost:{free_port()}"
+    given = parse_settings(settings.replace("ldap://localhost:3890", url), "gateway.yaml", tmp_path)
+    for name, text in (
+        ("slapd.conf", configuration),
+        ("people.ldif", entries),
+        ("ldap-password", "of-the-service"),
+        ("users.yaml", "users: {}"),
+    ):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "people").mkdir()
+    add = [SLAPADD, "-f", "slapd.conf", "-l", "people.ldif"]
+    subprocess.run(add, cwd=tmp_path, check=True, capture_output=True)
+
+    def outcome(password: str) -> LoginOutcome:
+        return asyncio.run(try_login(given, "bob", password))[-1].outcome
+
+    with subprocess.Popen([SLAPD, "-d", "0", "-f", "slapd.conf", "-h", url], cwd=tmp_path) as running:
+        try:
+            while "not available" in outcome("bob-demo").diagnosis:
+                assert running.poll() is None
+            found = outcome("bob-demo").principal
+            assert found is not None
+            assert (found.user, *found.groups) == ("bob", "analysts")
+            assert outcome("x").principal is None
+        finally:
+            running.terminate()
+
+
+class _Counted:
+    """A connection of which is counted what it asks."""
+
+    def __init__(self, connection: Any, asked: list[str]) -> None:
+        self._connection = connection
+        self._asked = asked
+
+    def __getattr__(self, name: str) -> Any:
+        self._asked.append(name)
+        return getattr(self._connection, name)
+
+
+@pytest.mark.parametrize("differing", [{}, {"bind_templates": (TEMPLATE,)}, ACTIVE_DIRECTORY], ids=str)
+async def test_a_login_is_one_bind_and_at_most_three_searches(
+    logins: Logins, differing: dict[str, Any]
+) -> None:
+    asked: list[str] = []
+    one = logins(**differing)
+    one._connect = lambda rules: _Counted(ldap_logins.open_connection(rules), asked)
+    name = "carol" if "user_filter" in differing else "bob"
+    await one.check(name, f"{name} secret")  # the service binds once
+    asked.clear()
+    await one.check(name, f"{name} secret")
+    assert asked.count("simple_bind_s") == 1
+    assert asked.count("search_ext") <= 3
 
 
 # -- connections ---------------------------------------------------------------------------------------------

@@ -17,13 +17,16 @@ import impala.dbapi
 import orjson
 import pytest
 from pyhive import hive
+from pyspark.sql.connect.proto import base_pb2
 
 from gateway.frontends.jwt_logins import MIN_REFRESH_S, REFRESH_S, JwtLogins, JwtRules, TokenRefused
 from gateway.frontends.login_mechanisms import IssuerLogins
 from tests.e2e.logins.directories import free_port
 from tests.e2e.running import until
+from tests.frontends.connect_listening import connect_listening
 from tests.frontends.listening import Gateway
 from tests.frontends.test_clients import answers, in_thread
+from tests.frontends.test_jwt_logins import Issuer, bad_tokens, token
 from tests.frontends.test_thrift_http import listening as http_listening
 from tests.speed import patience
 
@@ -111,7 +114,6 @@ async def gateway_of(issuer: str) -> AsyncIterator[tuple[Gateway, JwtLogins]]:
     logins = JwtLogins(JwtRules(issuer=issuer, audiences=("sluice",)))
     async with http_listening() as gateway:
         gateway.chain.mechanisms += (IssuerLogins(logins),)
-        gateway.chain._kinds |= {"JWT"}
         answers(gateway)
         yield gateway, logins
         logins.close()
@@ -200,3 +202,51 @@ async def test_a_key_that_the_provider_has_changed_is_asked_for(provider: Provid
     with pytest.raises(TokenRefused, match="does not match any key"):
         await logins.check(old)
     logins.close()
+
+
+PYSPARK = """
+import json, sys, time
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+for url in json.load(sys.stdin):
+    began = time.monotonic()
+    try:
+        told = SparkSession.builder.remote(url).create().version
+    except PySparkException as error:
+        told = f"{type(error).__name__}: {error}"
+    print(json.dumps([time.monotonic() - began, told]))
+"""
+
+
+async def test_pyspark_logs_in_by_a_token_and_is_refused_at_once() -> None:
+    """With each call; a bad one is UNAUTHENTICATED, which PySpark does not try again."""
+
+    async def say_the_version(method: str, request: bytes) -> bytes:
+        found = getattr(base_pb2, f"{method}Request").FromString(request)
+        answer = getattr(base_pb2, f"{method}Response")(session_id=found.session_id)
+        if method == "AnalyzePlan":
+            answer.spark_version.version = "4.3.0"
+        return bytes(answer.SerializeToString())
+
+    async with connect_listening() as here:
+        here.service.unary = say_the_version
+        here.server._authenticator._chain.mechanisms += (IssuerLogins(Issuer().logins()),)
+        shown = [token(), *bad_tokens().values()]
+        # In the clear PySpark shows a token to `localhost` alone.
+        urls = [f"sc://localhost:{here.port}/;token={one}" for one in shown]
+        done = await in_thread(
+            lambda: subprocess.run(
+                [sys.executable, "-c", PYSPARK],
+                input=orjson.dumps(urls),
+                capture_output=True,
+                check=False,
+                timeout=patience(120),
+            )
+        )
+        told = [orjson.loads(line) for line in done.stdout.splitlines()]
+        assert [one[1] for one in told][:1] == ["4.3.0"], done.stderr
+        assert all(why in one[1] for why, one in zip(bad_tokens(), told[1:], strict=True)), told
+        assert all(one[0] < patience(30) for one in told), told
+        reasons = [one.body["reason"] for one in here.world.ledger.of("login")]
+        assert list(dict.fromkeys(reasons)) == ["", *bad_tokens()]
+        assert len(reasons) <= 2 * len(shown)

@@ -7,6 +7,7 @@ night`) with a snapshot and a merge, which dbt has for such tables only.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import re
@@ -19,12 +20,16 @@ from typing import Any
 
 import pytest
 
+from gateway.frontends.login_mechanisms import IssuerLogins
 from tests.e2e import one_pack
 from tests.e2e.lake.worlds import OpenLake
 from tests.e2e.programs.comparison import HERE, answers_of, level, require_alike
 from tests.e2e.programs.conftest import FREE, GOVERNED, PACK, SHOP, TABLES, Programs
 from tests.e2e.programs.turns import take_turns
 from tests.e2e.running import RunningGateway, Spark
+from tests.frontends.listening import listening
+from tests.frontends.test_clients import answers
+from tests.frontends.test_jwt_logins import Issuer, bad_tokens, token
 
 pytestmark = [pytest.mark.programs, take_turns("dbt"), pytest.mark.timeout(3600)]
 PYTHON = HERE / "dbt" / ".venv" / "bin" / "python"
@@ -177,3 +182,28 @@ def rows(spark: Spark, schema: str) -> dict[str, list[str]]:
         for name in names
         if name != "members"
     }
+
+
+async def test_dbt_logs_in_by_a_jwt_and_is_refused_at_once(tmp_path: Path) -> None:
+    """In the place of a password; each by a `dbt debug` of the same process."""
+    async with listening(mechanisms=[IssuerLogins(Issuer().logins())]) as gateway:
+        answers(gateway)
+        shown = [token(), *bad_tokens().values()]
+        shutil.copytree(HERE / "dbt" / "project", tmp_path / "project")
+        for number, one in enumerate(shown):
+            (tmp_path / f"{number}").mkdir()
+            written = profile("127.0.0.1", gateway.port, "Eva", one, "default")
+            (tmp_path / f"{number}" / "profiles.yml").write_text(written)
+        commands = [
+            ["debug", "--connection", "--profiles-dir", f"{tmp_path}/{number}"]
+            for number in range(len(shown))
+        ]
+        done = await asyncio.to_thread(
+            answers_of,
+            [PYTHON, HERE / "dbt" / "client.py", json.dumps(commands)],
+            cwd=tmp_path / "project",
+            env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "DBT_FORMAT": "parquet"},
+        )
+        assert [one["success"] for one in done] == [True, *[False] * len(bad_tokens())], done
+        told = [one.body["reason"] for one in gateway.world.ledger.of("login")]
+        assert told == ["", *bad_tokens()]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway.frontends.login_mechanisms import IssuerLogins
 from tests.e2e import one_pack
 from tests.e2e.programs.comparison import HERE, answers_of, level, require_alike
 from tests.e2e.programs.conftest import FREE, GOVERNED, SHOP, Programs
 from tests.e2e.programs.turns import take_turns
 from tests.e2e.running import RunningGateway
+from tests.frontends.listening import listening
+from tests.frontends.test_jwt_logins import Issuer, bad_tokens, token
 
 pytestmark = [pytest.mark.programs, take_turns("go")]
 HIVE, CONNECT = HERE / ".go" / "hive", HERE / ".go" / "connect"
@@ -86,6 +91,17 @@ def test_gohive_over_tls_with_a_password(programs: Programs, open_directory: Pat
     finally:
         assert gateway.stop() == 0
     assert got[CUSTOMERS]["rows"][0]["email"] == "xxx@x.xxxxxxx"
+
+
+async def test_gohive_logs_in_by_a_jwt_and_is_refused_at_once() -> None:
+    """In the place of a password, which is all that it has."""
+    async with listening(mechanisms=[IssuerLogins(Issuer().logins())]) as gateway:
+        await asyncio.to_thread(with_gohive, "127.0.0.1", gateway.port, "Eva", token(), [])
+        for why, bad in bad_tokens().items():
+            with pytest.raises(AssertionError, match=re.escape(why)):
+                await asyncio.to_thread(with_gohive, "127.0.0.1", gateway.port, "Eva", bad, [])
+        told = [one.body["reason"] for one in gateway.world.ledger.of("login")]
+        assert told == ["", *bad_tokens()]
 
 
 def with_connect_go(programs: Programs, port: int, token: str, user: str, scratch: str) -> Any:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from typing import Any
 
-import jwt
 import pytest
 
 from gateway.frontends.login_mechanisms import IssuerLogins
@@ -17,7 +15,7 @@ from tests.e2e.programs.comparison import HERE, answers_of, level, require_alike
 from tests.e2e.programs.conftest import FREE, GOVERNED, SHOP, Programs
 from tests.e2e.programs.turns import take_turns
 from tests.frontends.test_clients import answers
-from tests.frontends.test_jwt_logins import OTHER, Issuer, token
+from tests.frontends.test_jwt_logins import Issuer, bad_tokens, token
 from tests.frontends.test_thrift_http import listening as http_listening
 from tests.speed import patience
 
@@ -61,26 +59,17 @@ def test_jdbc_template_gets_what_its_user_may_see(programs: Programs) -> None:
 
 async def test_hive_jdbc_4_logs_in_by_a_jwt_and_gives_up_at_once() -> None:
     """`auth=jwt` of the driver over HTTP, with its cookie; and every bad token by its right status."""
-    issuer, now = Issuer(), time.time()
+    bad = bad_tokens()
     async with http_listening() as gateway:
-        gateway.chain.mechanisms += (IssuerLogins(issuer.logins()),)
-        gateway.chain._kinds |= {"JWT"}
+        gateway.chain.mechanisms += (IssuerLogins(Issuer().logins()),)
         answers(gateway)
-        shown = {
-            "good": token(),
-            "expired": token(exp=now - 60),
-            "not yet valid": token(nbf=now + 600),
-            "of another audience": token(aud="another"),
-            "of another issuer": token(iss="https://login.example/other"),
-            "by another key": token(OTHER),
-            "none": jwt.encode({"sub": "x"}, "", algorithm="none"),
-        }
+        shown = [token(), *bad.values()]
         url = f"jdbc:hive2://127.0.0.1:{gateway.port}/default;transportMode=http;httpPath=cliservice;auth=jwt;jwt="
         classpath = f"{CLASSES}/classes:{(CLASSES / 'classpath').read_text().strip()}"
         command = [str(find_java()), "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", classpath, "JwtLogin"]
         running = await asyncio.create_subprocess_exec(
             *command,
-            *(url + one for one in shown.values()),
+            *(url + one for one in shown),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
         )
@@ -91,13 +80,6 @@ async def test_hive_jdbc_4_logs_in_by_a_jwt_and_gives_up_at_once() -> None:
         assert all("401" in one for one in told[1:]), told
         assert all(int(line.split()[0]) < 1000 * patience(60) for line in lines)
         events = [one.body for one in gateway.world.ledger.of("login")]
-        assert {one["reason"] for one in events if not one["result"]} == {
-            "the token has expired; get a new one from its issuer",
-            "the token is not valid yet",
-            "the token's audience is not this gateway",
-            "the token is from another issuer",
-            "the token's signature does not match any key of its issuer",
-            "the token's algorithm is not allowed",
-        }
+        assert {one["reason"] for one in events if not one["result"]} == set(bad)
         assert len(events) <= 3 * len(shown), "the driver tries once more, and not for minutes"
-        assert not any(one in str(gateway.world.ledger.events) for one in shown.values())
+        assert not any(one in str(gateway.world.ledger.events) for one in shown)

@@ -22,7 +22,8 @@ def run(arguments: list[str], turn: int) -> dict[str, Any]:
         if event.info.name == "SQLQuery":
             sent.append((event.data.conn_name, event.data.sql))
 
-    done = dbtRunner(callbacks=[note]).invoke([*arguments, "--quiet", "--threads", "1", "--no-partial-parse"])
+    more = [] if arguments[0] == "debug" else ["--threads", "1", "--no-partial-parse"]
+    done = dbtRunner(callbacks=[note]).invoke([*arguments, "--quiet", *more])
     results = getattr(done.result, "results", None) or []
     return {
         "success": done.success,

@@ -109,6 +109,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	if len(given.Statements) == 0 { // it was about the login
+		connection.Close()
+		fmt.Println("{}")
+		return
+	}
 	answers := map[string]any{}
 	for _, statement := range given.Statements {
 		answers[statement] = ask(connection, statement)
