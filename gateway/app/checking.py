@@ -9,6 +9,7 @@ from pathlib import Path
 import orjson
 
 from gateway.app.classifying import classifiers
+from gateway.app.database_checks import DatabaseAnswer, ask_database, dsn_fault
 from gateway.app.endpoints import require_connect
 from gateway.app.explaining import find_parser_jars, make_upstream, parsers_for, reader_of
 from gateway.app.procedures import procedures
@@ -23,7 +24,7 @@ from gateway.app.rule_files import (
     read_texts,
     rule_files,
 )
-from gateway.app.site_checks import DatabaseAnswer, ask_database, check_site, dsn_fault
+from gateway.app.site_checks import check_site
 from gateway.app.spark_checks import ask_spark
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
@@ -127,6 +128,8 @@ async def check(
             part = load_rules(rules, one).part
             sources = one_of_them.file_sources() if one_of_them is not None else ()
             loaded.append(combine((part, build_closing_part(sources)), 1, one.catalogs))
+            if one_of_them is not None and _has_no_policy(loaded[-1], one_of_them):
+                warnings.append("the settings name no policy: every statement is refused")
             if one_of_them is not None and askable:
                 with_spark.append((loaded[-1], one_of_them))
         except Faults as error:
@@ -180,6 +183,13 @@ async def check(
         not_asked=tuple(dict.fromkeys(not_asked)),
         policies=sum(1 for policies in loaded for one in policies.policies() if not one.is_closing),
     )
+
+
+def _has_no_policy(policies: PolicySet, settings: Settings) -> bool:
+    """Whether a gateway of these settings would have none, from whatever source."""
+    if settings.policies.ranger or settings.metalakes or settings.listeners.admin.ranger is not None:
+        return False
+    return all(one.is_closing for one in policies.policies())
 
 
 def _there(settings: PolicySettings) -> PolicySettings:

