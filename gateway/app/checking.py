@@ -142,6 +142,8 @@ async def check(
             part = load_rules(rules, one).part
             sources = one_of_them.file_sources() if one_of_them is not None else ()
             loaded.append(combine((part, build_closing_part(sources)), 1, one.catalogs))
+            if one_of_them is not None and _has_no_policy(loaded[-1], one_of_them):
+                warnings.append("the settings name no policy: every statement is refused")
             if one_of_them is not None and askable:
                 with_spark.append((loaded[-1], one_of_them))
         except Faults as error:
@@ -207,6 +209,13 @@ def _about(areas: dict[str, CheckArea], area: CheckArea, path: Path, told: Itera
     placed = [f"{path}: {one}" for one in told]
     areas |= dict.fromkeys(placed, area)
     return placed
+
+
+def _has_no_policy(policies: PolicySet, settings: Settings) -> bool:
+    """Whether a gateway of these settings would have none, from whatever source."""
+    if settings.policies.ranger or settings.metalakes or settings.listeners.admin.ranger is not None:
+        return False
+    return all(one.is_closing for one in policies.policies())
 
 
 def _there(settings: PolicySettings) -> PolicySettings:

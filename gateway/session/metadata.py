@@ -19,9 +19,11 @@ from gateway.session.operation import LocalRows, ResultColumn
 from gateway.session.ports import Catalog
 
 _Row = Sequence[object]
-TextsOfLength = Callable[[str, str | None], Awaitable[Mapping[tuple[str, str], str]]]
-"""Tells of a table of Spark's own catalog, or of all of a database, which columns are CHAR(n), VARCHAR(n)."""
+ReadDeclaredTypes = Callable[[str, str | None], Awaitable[Mapping[tuple[str, str], str]]]
+"""Tells of a table of Spark's own catalog, or of all of a database, the types of columns that are, or may
+hold, CHAR(n) and VARCHAR(n)."""
 _SPARKS_OWN = "spark_catalog"
+_MAY_HAVE_LENGTHS = re.compile(r"string$|(array|map|struct)<")
 VisibleTables = Callable[[Resource, Sequence[str]], bytes]
 """Says of a database's tables which may be known of: 1 or 0 for each, in their order."""
 
@@ -152,12 +154,12 @@ class Metadata:
         catalog: Catalog,
         visible: Visible,
         visible_tables: VisibleTables,
-        texts_of_length: TextsOfLength,
+        read_declared_types: ReadDeclaredTypes,
         *,
         max_rows: int,
         lookup_batch: int,
     ) -> None:
-        self._texts_of_length = texts_of_length
+        self._read_declared_types = read_declared_types
         self._catalog = catalog
         self._visible = visible
         self._visible_tables = visible_tables
@@ -197,13 +199,13 @@ class Metadata:
         matches = matcher(wanted.column)
         rows: list[_Row] = []
         batch: list[TableName] = []
-        lengths = _Lengths(self._texts_of_length)
+        declared = _DeclaredTypes(self._read_declared_types)
         async for name, _ in self._tables(wanted):
             batch.append(name)
             if len(batch) >= self._lookup_batch:
-                await self._columns_of(batch, matches, rows, lengths)
+                await self._columns_of(batch, matches, rows, declared)
                 batch = []
-        await self._columns_of(batch, matches, rows, lengths)
+        await self._columns_of(batch, matches, rows, declared)
         return LocalRows(rows, COLUMNS)
 
     async def _columns_of(
@@ -211,7 +213,7 @@ class Metadata:
         names: Sequence[TableName],
         matches: Callable[[str], bool],
         rows: list[_Row],
-        lengths: _Lengths,
+        declared: _DeclaredTypes,
     ) -> None:
         snapshot = self._catalog.snapshot
         unknown = [name for name in names if not snapshot.knows(name)]
@@ -230,7 +232,7 @@ class Metadata:
                 position += 1
                 if not matches(column.name):
                     continue
-                type_ = describe(await lengths.type_of(name, column, alone=len(names) == 1))
+                type_ = describe(await declared.type_of(name, column, alone=len(names) == 1))
                 octets = type_.size if type_.number in (1, 12) else None
                 self._append(
                     rows,
@@ -278,16 +280,16 @@ class Metadata:
         rows.append(row)
 
 
-class _Lengths:
+class _DeclaredTypes:
     """The types of columns as they were declared: what describes a table tells STRING of CHAR(n)."""
 
-    def __init__(self, texts_of_length: TextsOfLength) -> None:
-        self._ask = texts_of_length
+    def __init__(self, read_declared_types: ReadDeclaredTypes) -> None:
+        self._ask = read_declared_types
         self._known: dict[tuple[str, str | None], Mapping[tuple[str, str], str]] = {}
 
     async def type_of(self, name: TableName, column: Column, *, alone: bool) -> str:
         """Return the type of a column; `alone`: its table is the only one that is asked about."""
-        if name.catalog.lower() != _SPARKS_OWN or column.type.lower() != "string":
+        if name.catalog.lower() != _SPARKS_OWN or not _MAY_HAVE_LENGTHS.match(column.type.lower()):
             return column.type
         asked = name.database, name.table if alone else None
         if asked not in self._known:
@@ -343,8 +345,9 @@ def cross_reference() -> LocalRows:
 
 
 # -- JDBC's search patterns: `%` any run, `_` any one character, a backslash before either means itself.
-# And `|` between two of them, as Spark has it. Never a regular expression of the client's: Spark hands `.*`
-# to one, which is how a pattern that was checked as text matches more than it says.
+# And `|` between two of them, and `*` for any run, as Spark and Hive have it. Never a regular expression of
+# the client's: Spark hands `.*` to one, which is how a pattern that was checked as text matches more than it
+# says.
 
 MAX_PATTERN_CHARS = 1024
 
@@ -379,7 +382,7 @@ def _translate(pattern: str) -> str:
             escaped = False
         elif character == "\\":
             escaped = True
-        elif character == "%":
+        elif character in "%*":
             # Runs collapse: `%%%%…a` would make matching exponential.
             if not written or written[-1] != ".*":
                 written.append(".*")

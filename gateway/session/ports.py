@@ -133,12 +133,12 @@ class BackendSession(Protocol):
         nothing of a client's in it. Raises BackendError, BackendUnavailable."""
         ...
 
-    async def texts_of_length(
+    async def read_declared_types(
         self, database: str, table: str | None, *, max_rows: int
     ) -> Mapping[tuple[str, str], str]:
-        """Return the types of the columns of Spark's own catalog that are CHAR(n) or VARCHAR(n), by table and
-        column in lower case; of all tables of a database when none is named. What describes a table tells
-        STRING of them. Raises BackendError, BackendUnavailable."""
+        """Return the types of the columns of Spark's own catalog that are, or may hold, CHAR(n), VARCHAR(n),
+        by table and column in lower case; of all tables of a database when none is named. What describes a
+        table tells STRING of these. Raises BackendError, BackendUnavailable."""
         ...
 
     async def close(self) -> None: ...

@@ -357,7 +357,7 @@ class LedgerSettings(Section):
     """PostgreSQL connection string, as `{env: NAME}` or `{file: PATH}`."""
     embedded: EmbeddedPostgresSettings = EmbeddedPostgresSettings()
     """Used when no `dsn` is given."""
-    spool_bytes: Bytes = 4 * 1024**3
+    spool_bytes: Annotated[Bytes, Field(ge=1024**2)] = 4 * 1024**3
     """Bytes not yet in PostgreSQL beyond which statements are refused."""
     seal_key: Secret | None = None
     """Ed25519 private key (PEM) that seals the record once a day, as `{env: NAME}` or `{file: PATH}`. Without

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from gateway.app import database_checks
 from gateway.app.database_checks import MAX_CLOCK_DIFFERENCE_S, ask_database
 from gateway.database.migrate import Migration, migrate, migrations
+from tests.speed import patience
 
 
 async def test_an_empty_database_has_all_migrations_before_it_and_keeps_none(database: str) -> None:
@@ -54,3 +56,35 @@ async def test_clocks_that_differ_are_told(
     assert bool(told) is bool(way)
     assert all(f"3600 s {way} this machine's" in one for one in told)
     assert datetime.now(UTC).tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    ("creation", "change", "fault", "warning"),
+    [
+        ("", "", None, None),
+        (
+            "ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0",
+            "",
+            "has the encoding LATIN1; create it with the encoding UTF8",
+            None,
+        ),
+        ("", "SET default_transaction_read_only = on", None, "`default_transaction_read_only` is on"),
+    ],
+)
+async def test_a_database_in_which_no_record_can_be_kept_is_told(
+    database: str, creation: str, change: str, fault: str | None, warning: str | None
+) -> None:
+    name = urlsplit(database).path[1:] + "_asked"
+    connection = await asyncpg.connect(database)
+    try:
+        await connection.execute(f"CREATE DATABASE {name} {creation}")
+        if change:
+            await connection.execute(f"ALTER DATABASE {name} {change}")
+        answer = await ask_database(
+            database.replace(urlsplit(database).path, f"/{name}"), within_s=patience()
+        )
+        assert fault in (answer.fault or "") if fault else answer.fault is None
+        assert [warning is not None and warning in one for one in answer.warnings] == [True] * bool(warning)
+    finally:
+        await connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        await connection.close()

@@ -28,6 +28,7 @@ from gateway.app.database_checks import ask_database
 from gateway.app.descriptors import few_descriptors
 from gateway.app.gateway import Gateway
 from gateway.app.site_checks import check_site, unwritable
+from gateway.database.postgres import EmbeddedPostgres
 from gateway.errors import Faults
 from gateway.frontends.users import set_user
 from gateway.settings.loading import load_settings
@@ -52,6 +53,14 @@ backend: {connect: {host: h, token: {file: t}}}
 listeners: {connect: {port: 0}, admin: {port: 0}}
 """
 PORTS = "listeners: {thrift: {port: 0}, admin: {port: 0}}\n"
+PACKS = "policies: {paths: [pack.yaml]}\n"
+PACK = """\
+service: spark
+policies:
+  - name: everybody reads sales
+    on: {catalog: "*", database: sales, table: "*", column: "*"}
+    allow: [{groups: [public], access: [select]}]
+"""
 
 
 @dataclass
@@ -162,6 +171,14 @@ def no_temporary_files(site: Site) -> None:
         raise FileNotFoundError
 
     site.monkeypatch.setattr(tempfile, "gettempdir", none)
+
+
+def other_postgresql(site: Site) -> None:
+    def unusable(_: object) -> None:
+        raise Faults(["the audit data were created by PostgreSQL 9"])
+
+    site.text = SPARK + "ledger: {embedded: {directory: pg}}\n" + PORTS
+    site.monkeypatch.setattr(EmbeddedPostgres, "require_usable", unusable)
 
 
 RANGER = "policies: {catalogs: {spark_catalog: h}, ranger: [{service: h, urls: ['https://r'],\n"
@@ -456,6 +473,27 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
         all_of(broken("jobs:\n  directory: lake\n  schedule: {rollups: {every_s: 60}}\n"), file("lake", "")),
         ":4: `{d}/lake` is not a directory",
     ),
+    # -- found by a fifth look
+    "a broken link among packs": (
+        all_of(
+            broken("policies:\n  paths: [packs]\n"), made_directory("packs"), linked("packs/a.yaml", "gone")
+        ),
+        ":4: {d}/packs/a.yaml: is a broken link",
+    ),
+    "PostgreSQL's data are of another version": (
+        other_postgresql,
+        ":2: the audit data were created by PostgreSQL 9",
+    ),
+    "a spool for less than one statement": (
+        broken("ledger:\n  spool_bytes: 10\n"),
+        ":4: `ledger.spool_bytes`: input should be greater than or equal to 1048576",
+    ),
+    "a group with a blank": (
+        lambda site: site.write(
+            "users.yaml", (site.directory / "users.yaml").read_text().replace("- a", "- ' a'")
+        ),
+        "the group ` a` has surrounding blanks",
+    ),
 }
 WARNINGS: dict[str, tuple[Breaking, str]] = {
     "a certificate that runs out soon": (pair(days=29), ":6: `{d}/c.pem` expires on "),
@@ -553,6 +591,30 @@ WARNINGS: dict[str, tuple[Breaking, str]] = {
         broken("jobs:\n  catalog: lake\n"),
         ":4: jobs will fail: `catalogs` has no catalog `lake` of type `iceberg`",
     ),
+    # -- found by a fifth look
+    "a heap that is too small for Spark": (
+        settings_of("backend:\n  embedded: {directory: s, heap: 400m}\n" + PORTS),
+        ":2: `backend.embedded.heap` is too small: `400m`, at least `450m`",
+    ),
+    "a heap that is too small for a parser": (
+        broken("reader:\n  heap: 48m\n"),
+        ":4: `reader.heap` is too small: `48m`, at least `64m`",
+    ),
+    "jobs whose heap is too small": (
+        broken("jobs:\n  driver_memory: 256m\n  schedule:\n    rollups: {every_s: 3600}\n"),
+        ":4: `jobs.driver_memory` is too small: `256m`, at least `450m`",
+    ),
+    "impersonation by nobody": (
+        broken("logins:\n  impersonation:\n    - {users: [bi], as_users: ['*']}\n"),
+        ":5: none of the users and groups of `logins.impersonation` is in `{d}/users.yaml`",
+    ),
+    "proxies before a listener that there is not": (
+        all_of(
+            broken("logins:\n  proxies: {addresses: [10.0.0.0/8], secret: {file: s}}\n"),
+            file("s", "s" * 32),
+        ),
+        ":4: nobody can log in by a proxy: `listeners.thrift_http` is not set",
+    ),
     "a spool that is larger than its disk": (
         broken("ledger:\n  directory: spool\n  spool_bytes: 999999999999999\n"),
         ":5: the disk of `{d}/spool` has ",
@@ -597,11 +659,13 @@ async def served(site: Site, monkeypatch: pytest.MonkeyPatch) -> tuple[tuple[str
 
 
 async def test_a_whole_site_has_no_faults(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.write("pack.yaml", PACK)
+    site.settings(PACKS)
     report = await checked(site)
     assert (report.faults, report.warnings) == ((), ())
     assert await served(site, monkeypatch) == ((STOPPED, STOPPED), [])
     make_pair(site.directory, days=31)
-    site.settings(TLS, ports=False)
+    site.settings(TLS + PACKS, ports=False)
     report = await checked(site)
     assert (report.faults, report.warnings) == ((), ())
 
@@ -641,6 +705,13 @@ async def test_what_a_site_is_warned_of_is_in_the_log_of_its_gateway(
     assert [warning for warning in warnings if told in warning], warnings
 
 
+async def test_settings_without_any_policy_are_told(site: Site) -> None:
+    told = "the settings name no policy: every statement is refused"
+    assert told in (await checked(site)).warnings
+    site.settings("policies: {catalogs: {spark_catalog: h}, ranger: [{service: h, urls: ['https://r']}]}\n")
+    assert told not in (await checked(site)).warnings
+
+
 def test_the_room_of_a_directory_is_that_of_its_disk(tmp_path: Path) -> None:
     left = site_checks.free_bytes(tmp_path)
     assert left
@@ -670,7 +741,8 @@ async def test_all_faults_of_a_site_are_told_at_once(site: Site) -> None:
 async def test_certificates_and_keys_as_tools_write_them_are_taken(site: Site, form: str) -> None:
     make_pair(site.directory, form=PrivateFormat.TraditionalOpenSSL)
     certificate, key = site.directory / "c.pem", site.directory / "k.pem"
-    site.settings(TLS, ports=False)
+    site.write("pack.yaml", PACK)
+    site.settings(TLS + PACKS, ports=False)
     match form:
         case "one file":
             key.write_text(certificate.read_text() + key.read_text())
@@ -696,7 +768,7 @@ def test_memory_is_what_a_container_may_have(tmp_path: Path, monkeypatch: pytest
     assert site_places.memory_bytes() == machine
     limit.write_text("1048576\n")
     assert site_places.memory_bytes() == 1 << 20
-    told = [at for at, _ in site_places.too_large_heaps(Settings())]
+    told = [at for at, _ in site_places.find_unfit_heaps(Settings())]
     assert told == [("reader", "heap"), ("backend", "embedded", "heap")]
 
 

@@ -271,16 +271,20 @@ def test_someone_elses_directory_for_the_socket_is_refused(directory: Path) -> N
 def test_what_is_no_database_is_left_alone(directory: Path) -> None:
     (directory / "data").mkdir()
     (directory / "data" / "thesis.tex").write_text("10 years")
-    with pytest.raises(Faults, match="not a PostgreSQL data"):
-        EmbeddedPostgres(directory / "data").start()
+    server = EmbeddedPostgres(directory / "data")
+    for step in (server.require_usable, server.start):
+        with pytest.raises(Faults, match="not a PostgreSQL data"):
+            step()
     assert (directory / "data" / "thesis.tex").read_text() == "10 years"
 
 
 def test_data_of_a_version_that_is_not_installed_is_told(directory: Path) -> None:
     (directory / "data").mkdir()
     (directory / "data" / "PG_VERSION").write_text("9\n")
-    with pytest.raises(Faults, match="created by PostgreSQL 9"):
-        EmbeddedPostgres(directory / "data").start()
+    server = EmbeddedPostgres(directory / "data")
+    for step in (server.require_usable, server.start):
+        with pytest.raises(Faults, match="created by PostgreSQL 9"):
+            step()
 
 
 def test_a_setting_that_postgresql_does_not_know_is_told_with_its_words(cluster: Path) -> None:

@@ -197,11 +197,15 @@ class FakeSession:
         read = self.views.get(name)
         return read is not None and all(self._resolves(other) for other in read)
 
-    async def texts_of_length(
+    async def read_declared_types(
         self, database: str, table: str | None, *, max_rows: int
     ) -> dict[tuple[str, str], str]:
         self.backend.asked_lengths.append((database, table))
-        return {("employee", "code"): "char(5)", ("secret", "code"): "char(9)"}
+        return {
+            ("employee", "code"): "CHAR(5)",
+            ("employee", "tags"): "ARRAY<CHAR(3)>",
+            ("secret", "code"): "CHAR(9)",
+        }
 
     async def describe_functions(self) -> dict[str, tuple[str, str]]:
         self.backend.asked_functions += 1

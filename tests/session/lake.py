@@ -246,7 +246,7 @@ class LakeSession:
     async def describe_functions(self) -> dict[str, tuple[str, str]]:
         return {}
 
-    async def texts_of_length(
+    async def read_declared_types(
         self, database: str, table: str | None, *, max_rows: int
     ) -> dict[tuple[str, str], str]:
         return {}

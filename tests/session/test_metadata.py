@@ -110,7 +110,9 @@ async def test_texts_of_a_length_are_told_with_it() -> None:
     """Spark tells their lengths in its own list of columns alone; it is asked once for a database."""
     world = filled()
     for table in ("employee", "other"):
-        world.catalog.add(f"spark_catalog.hr.{table}", ("code", "string"), ("id", "int"))
+        world.catalog.add(
+            f"spark_catalog.hr.{table}", ("code", "string"), ("id", "int"), ("tags", "array<string>")
+        )
     world.hidden.clear()
     rows = await ask(world, "GetColumns", schema="hr", column="code")
     assert [(row[2], row[4], row[5], row[6], row[15]) for row in rows] == [
@@ -118,6 +120,9 @@ async def test_texts_of_a_length_are_told_with_it() -> None:
         ("other", 12, "STRING", 2**31 - 1, 2**31 - 1),
     ]
     assert world.backend.asked_lengths == [("hr", None)]
+    rows = await ask(world, "GetColumns", schema="hr", table="employee", column="tags")
+    assert [row[4:6] for row in rows] == [(2003, "ARRAY<CHAR(3)>")]
+    world.backend.asked_lengths.pop()
     await ask(world, "GetColumns", schema="hr", table="employee")
     assert world.backend.asked_lengths[1:] == [("hr", "employee")]
 
@@ -137,7 +142,16 @@ async def test_functions_come_from_a_judged_statement() -> None:
         ("", "", "abs"),
         ("spark_catalog", "sales", "g"),
     ]
-    assert [row[2] for row in await ask(world, "GetFunctions", schema="sales", table="%")] == ["g"]
+    # Spark lists those of the session's database; of another one that is asked for, a statement of its own.
+    listing = "SHOW USER FUNCTIONS IN `spark_catalog`.`sales`"
+    world.backend.answers[listing] = [("spark_catalog.sales.g",), ("spark_catalog.sales.h",)]
+    world.judge.rules[listing] = AnswerRule(filter=AnswerFilter.FUNCTIONS, catalog="spark_catalog")
+    asked = [row[:3] for row in await ask(world, "GetFunctions", schema="sa*", table="%")]
+    assert asked == [("spark_catalog", "sales", "g"), ("spark_catalog", "sales", "h")]
+    other = filled()
+    other.judge.refused = "SHOW USER"
+    other.judge.rules, other.backend.answers = world.judge.rules, world.backend.answers
+    assert [row[2] for row in await ask(other, "GetFunctions", schema="sales", table="%")] == ["g"]
     assert await ask(world, "GetFunctions", table="a%|nothing") == [
         ("", "", "abs", "Usage: abs(expr)", 0, "x.Abs")
     ]
@@ -212,6 +226,9 @@ async def test_another_kind_of_handle_is_invalid() -> None:
         ("a%|c", "C", True),
         ("a%|c", "cd", False),
         ("a|c", "a|c", True),
+        ("a*|c", "abc", True),
+        ("*b*", "abc", True),
+        ("a*", "a*", True),
         ("a_\\||%", "anything", True),
     ],
 )
