@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.e2e.lake.worlds import LakeSpark, Twins
 
+SEEN = "if(k.note = 'z', raise_error('seen'), {})"
+"""The same of rows that a MERGE may have changed before."""
 FAILING = "if(id IN (2, 12), raise_error('seen'), {})"
 """A condition that fails on rows that are hidden."""
 
@@ -29,12 +33,42 @@ def require_hidden_rows_stay(lake: LakeSpark, bob: Twins, provider: str, catalog
         f"UPDATE {{db}}.moved_rows m SET region = 'APAC' WHERE {FAILING.format('m.id = 4')} AND id > 3",
     ):
         bob.same(text)
+    for text in (
+        # Of the keys of the source only a hidden row has 2: it is inserted.
+        "MERGE INTO {db}.kept_rows k USING (SELECT 2 AS id, 'n' AS contact, 'EMEA' AS region, 'i' AS note "
+        "UNION ALL SELECT 3, 'n', 'EMEA', 'i') s ON k.id = s.id WHEN NOT MATCHED THEN INSERT *",
+        f"MERGE INTO {{db}}.kept_rows k USING (SELECT 3 AS id UNION ALL SELECT 12) s ON {SEEN.format('k.id = s.id')} "
+        "WHEN MATCHED THEN UPDATE SET note = 'm' WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id) "
+        f"WHEN NOT MATCHED BY SOURCE AND {SEEN.format('k.id = 4')} THEN DELETE "
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET contact = 's'",
+        # What is masked is neither asked for nor set.
+        f"MERGE INTO {{db}}.moved_rows k USING (SELECT 1 AS id, 'c' AS contact) s ON {SEEN.format('k.id = s.id')} "
+        "WHEN MATCHED AND s.contact = 'c' THEN UPDATE SET note = s.contact",
+    ):
+        bob.same(text)
+    if bob.ours.frames is not None and lake.minor >= (4, 0):
+        for side in (bob.ours, bob.theirs):
+            _merge_frame(side.frames, f"{side.database}.kept_rows")
+    bob.same("SELECT * FROM {db}.kept_rows WHERE region = 'EMEA' ORDER BY id, note")
     # With a row goes what its masked columns hide.
     assert "SLUICE_" in str(bob.ours.message(f"DELETE FROM {bob.ours.database}.moved_rows WHERE id = 1"))
     bob.same("SELECT id, region, note FROM {db}.moved_rows WHERE region = 'EMEA' ORDER BY id")
     for table, ids, notes in (
-        ("moved_rows", [1, 2, 4, 12, 13], ["x", "z", "y", "z", "n"]),
-        ("kept_rows", [2, 3, 4, 12], ["z", None, "y", "z"]),
+        ("moved_rows", [1, 2, 4, 12, 13], ["c", "z", "y", "z", "n"]),
+        ("kept_rows", [2, 2, 3, 12, 12], ["f", "z", "m", None, "z"]),
     ):
-        kept = lake.spark.query(f"SELECT id, note FROM {catalog}shop.{table} ORDER BY id", user="loader")
+        kept = lake.spark.query(
+            f"SELECT id, note FROM {catalog}shop.{table} ORDER BY id, note", user="loader"
+        )
         assert [tuple(row) for row in kept] == list(zip(ids, notes, strict=True))
+
+
+def _merge_frame(spark: Any, table: str) -> None:
+    """Merge a row into a table of which one is hidden that has its key."""
+    from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
+
+    source = spark.range(2, 3).alias("s")
+    on = F.expr(f"if({table}.note = 'z', raise_error('seen'), {table}.id = s.id)")
+    writer = source.mergeInto(table, on).whenMatched().update({"note": F.lit("f")})
+    failing = F.expr(f"if({table}.note = 'z', raise_error('seen'), {table}.id = 77)")
+    writer.whenNotMatchedBySource(failing).delete().merge()
