@@ -50,6 +50,7 @@ from gateway.pipeline.policies import (
     refuse_unguarded_access,
 )
 from gateway.pipeline.row_changes import list_described_anew, restrict_text
+from gateway.pipeline.row_checks import NO_CHECKS, TextChecks, check_text
 from gateway.pipeline.seeing import (
     ColumnAccess,
     Prepared,
@@ -61,7 +62,8 @@ from gateway.pipeline.sources import ReadSources, sources_of
 from gateway.pipeline.views import ReadViews
 from gateway.sql import guard
 from gateway.sql.analyse import Silent, Usage
-from gateway.sql.evaluate import Evaluation
+from gateway.sql.checking import attach
+from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.function_calls import pin_functions
 from gateway.sql.functions import FILE_FUNCTIONS, builtin_name
 from gateway.sql.identity import IsIdentity
@@ -121,6 +123,7 @@ class _TextGuards:
     """Those of them whose masks and filters are left out: their plan is shown."""
     restrictions: tuple[Splice, ...] = ()
     """What keeps it from changing rows that the principal does not see."""
+    checks: TextChecks = NO_CHECKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +220,12 @@ class _Text:
         # RULE (collation-beside-policies)
         if default_collation(prepared.reading) and any(scan.query is not None for scan in scans):
             return not_governable(build_collation_refusal("the statement"))
-        restrictions = await restrict_text(prepared, sources.policies, evaluation, judging)
+        checks = await check_text(prepared, evaluation, judging)
+        if isinstance(checks, Denied):
+            return access_denied(checks, evaluation)
+        if not isinstance(checks, TextChecks):
+            return refuse_unsupported(checks)
+        restrictions = await restrict_text(prepared, sources.policies, evaluation, judging, checks.change)
         if isinstance(restrictions, Unsupported):
             return not_governable(restrictions)
         return _TextGuards(
@@ -232,6 +240,7 @@ class _Text:
             ),
             sketched=frozenset(scan.table.name for scan in scans if scan.sketched),
             restrictions=restrictions,
+            checks=checks,
         )
 
     def refuse_disclosure(self, guards: _TextGuards) -> NotRewritten | None:
@@ -301,6 +310,8 @@ class _Text:
         )
         written = (*columns, *metrics.splices, *inner, *pinned[0], *bound)
         splices: tuple[Splice, ...] = (*written, *guards.restrictions)
+        if guards.checks.wrapping is not None:  # RULE (checked-insert)
+            splices = attach(prepared.text, splices, guards.checks.wrapping)
         # RULE (reset-names-settings)
         if any(isinstance(effect, ResetSettings) for effect in required.effects):
             splices = (guard.reset_nothing(prepared.text),)
@@ -354,6 +365,7 @@ class _Text:
         return frozenset(
             {guard.list_name_parts(scan.table) for scan in guards.scans}
             | guards.sources.policies.relations
+            | guards.checks.policies.relations
             | {one.parts for _, one in self.prepared.metadata}
             | {relation.parts for relation, _ in self.prepared.files}
             | {parts for body in bodies for parts in body.allowed}
@@ -444,15 +456,18 @@ class _Text:
         return Findings(
             decisions=tuple(evaluation.decisions),
             scans=records,
-            names=sources.names.union(name.fold() for name in self._list_judged_tables(sources)),
+            names=sources.names.union(
+                name.fold() for name in (*self._list_judged_tables(sources), *guards.checks.policies.tables)
+            ),
             answer=evaluation.answer(required, undisclosed),
             readers_agree=agreement(self.usage) if prepared.scans else None,
             provisional=any(not evaluation.catalog.table(name) for name in prepared.tables),
-            context_dependencies=sources.context_dependencies(evaluation),
+            context_dependencies=sources.context_dependencies(evaluation)
+            | guards.checks.policies.context_dependencies,
             substitutions=written.substitutions,
             temp_views_read=temporary - prepared.place.aliases,
             uncacheable_reason=written.uncacheable_reason,
-            policy_tables=sources.policies.tables,
+            policy_tables=sources.policies.tables | guards.checks.policies.tables,
             hides_columns=self.seen.hides_columns,
             hides_target=hides_target,
             # INVARIANT (no values under obligations): all of Spark's words are told where nothing stands in

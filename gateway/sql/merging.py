@@ -8,19 +8,19 @@ the source whose key only hidden rows have is inserted, as INSERT would have it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from sqlglot.tokenizer_core import Token, TokenType
 
-from gateway.algebra.usage import LITERAL_FUNCTIONS, Unclear
-from gateway.model.catalog import Table
+from gateway.algebra.usage import Unclear
+from gateway.model.catalog import Table, quote
 from gateway.model.reading import Reading, Span, Splice
+from gateway.sql.checking import write_filter
 from gateway.sql.required import Unsupported
-from gateway.sql.restricting import PLACE, restrict_condition
+from gateway.sql.restricting import PLACE, require_both, restrict_condition
 from gateway.sql.tokens import step, tokens_of
-from gateway.sql.varying import QUERIES
 
 MATCHED: Final = 0
 NOT_MATCHED: Final = 1
@@ -38,6 +38,8 @@ class MergeClause:
     and_: Token | None
     """The AND before its own condition, if it has one."""
     then: Token
+    end: int
+    """Where its action ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,24 +61,12 @@ def qualify_filter(text: str, reading: Reading, table: Table, qualifier: str) ->
 
     `reading`: of the filter by itself.
     """
-    if QUERIES & reading.expressions or "LambdaFunction" in reading.expressions or reading.relations:
+    found = write_filter(text, reading, table, lambda word: f"{qualifier}.{quote(word)}")
+    if found is None:
         return Unsupported(
-            f"the row filter of {table.name} reads other tables or has lambda functions, which MERGE "
-            "cannot have"
+            f"the row filter of {table.name} reads other tables, or more than its columns, which MERGE cannot"
         )
-    columns = {column.name.lower() for column in table.columns}
-    pieces, at = [], 0
-    for column in sorted(reading.columns, key=lambda one: one.span.start if one.span else 0):
-        span, word = column.span, column.parts[0].lower() if column.parts else ""
-        literal = word in LITERAL_FUNCTIONS and len(column.parts) == 1
-        if column.star or span is None or span.start < at or not (word in columns or literal):
-            # RULE (merge-filter-columns)
-            return Unsupported(f"the row filter of {table.name} does not name its columns by themselves")
-        written = span.of(text)
-        found = f"{qualifier}.{written}" if word in columns else f"{written}()"
-        pieces += [text[at : span.start], found]
-        at = span.end
-    return "".join((*pieces, text[at:]))
+    return found
 
 
 def read_clauses(text: str) -> MergeText | Unsupported:
@@ -101,6 +91,9 @@ class _Clauses:
                 self.tokens.append(token)
             cases -= cases > 0 and token.token_type is TokenType.END
         self.at = 0
+        self.end = next(
+            (one.start for one in self.tokens if one.token_type is TokenType.SEMICOLON), tokens[-1].end + 1
+        )
 
     def _find(self, *words: str) -> Token | None:
         """Return the next token that is one of these words, and go behind it."""
@@ -133,25 +126,32 @@ class _Clauses:
             then = self._find("THEN")
             if then is None:
                 return None
-            clauses.append(MergeClause(rows=rows, and_=and_, then=then))
             when = self._find("WHEN")
+            end = self.end if when is None else when.start
+            clauses.append(MergeClause(rows=rows, and_=and_, then=then, end=end))
         return MergeText(on=on, first_when=first, clauses=tuple(clauses))
 
 
-def restrict_merge(merge: MergeText, rows: str, *, total: bool, bare: bool) -> tuple[Splice, ...]:
+def restrict_merge(
+    merge: MergeText, rows: str, asked: Mapping[int, str], *, total: bool, bare: bool
+) -> tuple[Splice, ...]:
     """Return what keeps a MERGE from rows of its target for which `rows` does not hold.
 
     `total`: its condition fails on no row, so that the two may be tried in any order: Spark joins by it.
+    `asked`: conditions that actions, by their places, have beside their own.
     """
     place = f"`{PLACE}`"
     on = f"({rows}) AND ({place})" if total else restrict_condition(rows, place, bare=bare)
     found = [*_surround(on, 0, merge.on, merge.first_when)]
     for at, clause in enumerate(merge.actions, 1):
-        if clause.rows != BY_SOURCE:
-            continue
-        # RULE (merge-hidden-by-source)
-        own = f"({rows})" if clause.and_ is None else restrict_condition(rows, place, bare=bare)
-        found += _surround(own, at, clause.and_, clause.then)
+        own = "" if clause.and_ is None else place
+        if at in asked:  # RULE (merge-checked-actions)
+            own = require_both(own, asked[at])
+        if clause.rows == BY_SOURCE:
+            # RULE (merge-hidden-by-source)
+            own = restrict_condition(rows, own, bare=bare) if own else f"({rows})"
+        if own and own != place:
+            found += _surround(own, at, clause.and_, clause.then)
     return tuple(found)
 
 

@@ -182,8 +182,14 @@ def restrict_condition(rows: str, own: str, *, bare: bool) -> str:
     return _CONDITION.format(builtin="" if bare else QUALIFIER, rows=rows, own=own)
 
 
-def restrict_rows(text: str, row_filter: str, *, bare: bool) -> Splice | Unsupported:
-    """Return what puts the filter before the condition of an UPDATE or DELETE."""
+def require_both(own: str, asked: str) -> str:
+    """Return a condition that asks another one of the rows for which it holds."""
+    return f"CASE WHEN ({own}) THEN ({asked}) ELSE FALSE END" if own else f"({asked})"
+
+
+def restrict_rows(text: str, row_filter: str, asked: str = "", *, bare: bool) -> Splice | Unsupported:
+    """Return what puts the filter before the condition of an UPDATE or DELETE; and behind it what is `asked`
+    of the rows that are changed."""
     try:
         tokens = tokens_of(text)
     except Unclear as why:
@@ -201,6 +207,8 @@ def restrict_rows(text: str, row_filter: str, *, bare: bool) -> Splice | Unsuppo
             "rows that you see"
         )
     # The line break keeps a comment at the end from swallowing the bracket.
-    own = restrict_condition(row_filter, f"{text[where:end]}\n", bare=bare)
-    proved = restrict_condition(row_filter, f"`{PLACE}`", bare=bare)
+    own, proved = (
+        restrict_condition(row_filter, require_both(one, asked) if asked else one, bare=bare)
+        for one in (f"{text[where:end]}\n", f"`{PLACE}`")
+    )
     return Splice(span=Span(where, end), text=f" {own}", kind="condition", query=proved, parts=(PLACE,))

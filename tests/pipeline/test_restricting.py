@@ -104,8 +104,8 @@ async def test_rows_that_are_not_seen_stay(world: World, reader: ReaderPool, tex
 U = "`spark_catalog`.`lab`.`u`"
 ON_T = "MERGE INTO t USING u ON t.id = u.id"
 INSERTS = "WHEN NOT MATCHED THEN INSERT *"
-HERE = "`spark_catalog`.`lab`.`rows`.region = 'EMEA'"
-IN_X = "`x`.region = 'EMEA'"
+HERE = "`spark_catalog`.`lab`.`rows`.`region` = 'EMEA'"
+IN_X = "`x`.`region` = 'EMEA'"
 KEPT = "system.builtin.coalesce(CASE WHEN ({}) THEN ({}\n) END, FALSE)"
 
 
@@ -150,7 +150,7 @@ async def test_a_merge_whose_condition_cannot_fail_is_a_join(world: World, reade
             "MERGE INTO t USING (SELECT id, id AS pay FROM u) AS s ON t.id = 1 / s.pay "
             "WHEN MATCHED AND s.pay > 1 THEN UPDATE SET id = s.pay WHEN NOT MATCHED THEN INSERT *",
             f"MERGE INTO `spark_catalog`.`lab`.`t` USING (SELECT id, id AS pay FROM {U}) AS s ON "
-            + KEPT.format("`spark_catalog`.`lab`.`t`.region = 'EMEA'", " t.id = 1 / s.pay ")
+            + KEPT.format("`spark_catalog`.`lab`.`t`.`region` = 'EMEA'", " t.id = 1 / s.pay ")
             + " WHEN MATCHED AND s.pay > 1 THEN UPDATE SET id = s.pay WHEN NOT MATCHED THEN INSERT *",
         ),
     ],

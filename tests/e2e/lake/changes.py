@@ -37,25 +37,29 @@ def require_hidden_rows_stay(lake: LakeSpark, bob: Twins, provider: str, catalog
         # Of the keys of the source only a hidden row has 2: it is inserted.
         "MERGE INTO {db}.kept_rows k USING (SELECT 2 AS id, 'n' AS contact, 'EMEA' AS region, 'i' AS note "
         "UNION ALL SELECT 3, 'n', 'EMEA', 'i') s ON k.id = s.id WHEN NOT MATCHED THEN INSERT *",
-        f"MERGE INTO {{db}}.kept_rows k USING (SELECT 3 AS id UNION ALL SELECT 12) s ON {SEEN.format('k.id = s.id')} "
+        f"MERGE INTO {{db}}.kept_rows k USING (SELECT 3 AS id UNION ALL SELECT 12) s "
+        f"ON {SEEN.format('k.id = s.id')} "
         "WHEN MATCHED THEN UPDATE SET note = 'm' WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id) "
         f"WHEN NOT MATCHED BY SOURCE AND {SEEN.format('k.id = 4')} THEN DELETE "
         "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET contact = 's'",
         # What is masked is neither asked for nor set.
-        f"MERGE INTO {{db}}.moved_rows k USING (SELECT 1 AS id, 'c' AS contact) s ON {SEEN.format('k.id = s.id')} "
+        f"MERGE INTO {{db}}.moved_rows k USING (SELECT 1 AS id, 'c' AS contact) s "
+        f"ON {SEEN.format('k.id = s.id')} "
         "WHEN MATCHED AND s.contact = 'c' THEN UPDATE SET note = s.contact",
     ):
         bob.same(text)
-    if bob.ours.frames is not None and lake.minor >= (4, 0):
+    merges_frames = bob.ours.frames is not None and lake.minor >= (4, 0)
+    if merges_frames:
         for side in (bob.ours, bob.theirs):
             _merge_frame(side.frames, f"{side.database}.kept_rows")
+        bob.same("REFRESH TABLE {db}.kept_rows")
     bob.same("SELECT * FROM {db}.kept_rows WHERE region = 'EMEA' ORDER BY id, note")
     # With a row goes what its masked columns hide.
     assert "SLUICE_" in str(bob.ours.message(f"DELETE FROM {bob.ours.database}.moved_rows WHERE id = 1"))
     bob.same("SELECT id, region, note FROM {db}.moved_rows WHERE region = 'EMEA' ORDER BY id")
     for table, ids, notes in (
         ("moved_rows", [1, 2, 4, 12, 13], ["c", "z", "y", "z", "n"]),
-        ("kept_rows", [2, 2, 3, 12, 12], ["f", "z", "m", None, "z"]),
+        ("kept_rows", [2, 2, 3, 12, 12], ["f" if merges_frames else "i", "z", "m", None, "z"]),
     ):
         kept = lake.spark.query(
             f"SELECT id, note FROM {catalog}shop.{table} ORDER BY id, note", user="loader"

@@ -14,6 +14,7 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
 import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
@@ -143,6 +144,8 @@ final class Prover {
             applied = property((List) splice.get("parts"));
         } else if ("condition".equals(kind)) {
             applied = condition((String) splice.get("query"), (List) splice.get("parts"));
+        } else if ("rows".equals(kind)) {
+            applied = rows((String) splice.get("query"), (List) splice.get("parts"));
         } else if ("end".equals(kind)) {
             applied = 1; // Its beginning is another splice's, which says what stands here.
         } else if ("body".equals(kind) || "comment".equals(kind)) {
@@ -352,6 +355,41 @@ final class Prover {
                 plans.put(place, CanonicalDump.Standing.itself(own));
                 applied++;
             }
+        }
+        return applied;
+    }
+
+    /** The query of an INSERT becomes the one of `query`, in which it stands where the place is named. */
+    private int rows(String query, List parts) throws Unproven {
+        requireParts(parts);
+        ParsedText parsed = RecentTexts.GUARDS.parsed(query);
+        PlanWalk within = new PlanWalk(parsed);
+        noteReferences(within);
+        if (!within.markers.isEmpty() || PlanWalk.isCommand((LogicalPlan) parsed.root)) {
+            throw new Unproven("what stands around rows must be a query without parameter markers");
+        }
+        Object place = null;
+        for (int i = 0; i < within.mentions.size(); i++) {
+            Mention mention = (Mention) within.mentions.get(i);
+            if (mention.parts.equals(parts)) {
+                if (place != null) {
+                    throw new Unproven("rows stand in two places");
+                }
+                place = mention.replaced;
+            }
+        }
+        int applied = 0;
+        for (int i = 0; i < walk.commands.size(); i++) {
+            Object command = walk.commands.get(i);
+            if (command instanceof InsertIntoStatement && place != null) {
+                Object own = ((InsertIntoStatement) command).query();
+                plans.put(own, new CanonicalDump.Standing(parsed.root, new java.util.HashMap()));
+                plans.put(place, CanonicalDump.Standing.itself(own));
+                applied++;
+            }
+        }
+        if (applied > 1) {
+            throw new Unproven("the rows of several INSERTs cannot be checked");
         }
         return applied;
     }
