@@ -42,6 +42,7 @@ from gateway.pipeline.judging import (
 )
 from gateway.pipeline.kept import find_varying_bodies, refuse_caching_view
 from gateway.pipeline.pace import in_turn
+from gateway.pipeline.plan_checks import NO_CHECK, PlanCheck, check_plan
 from gateway.pipeline.plan_merges import find_plan_target, restrict_plan
 from gateway.pipeline.plan_metrics import WrittenReads, write_out_reads
 from gateway.pipeline.plan_outcomes import RewrittenPlan
@@ -67,6 +68,7 @@ from gateway.pipeline.sources import ReadSources, sources_of
 from gateway.pipeline.views import ReadViews
 from gateway.plan.analyse import WordMeanings
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
+from gateway.plan.checking import write_frame_check
 from gateway.plan.facts import PlanFacts
 from gateway.plan.facts import names_metadata as plan_names_metadata
 from gateway.plan.guard import Edits, bind_identities, bytes_of, is_identity
@@ -123,6 +125,7 @@ class _PlanGuards:
     """Of the plan's own reads."""
     restriction: str = ""
     """For which rows of its target a MERGE is done; empty: for all."""
+    check: PlanCheck = NO_CHECK
 
     @property
     def inside(self) -> tuple[RewrittenStatement, ...]:
@@ -236,8 +239,19 @@ class DecidedPlan:
         rows = await restrict_plan(self._find_target(), sources.policies, self.evaluation, judging)
         if isinstance(rows, Unsupported):
             return not_governable(rows)
+        check = await check_plan(self.facts, self.reading, self.evaluation, judging)
+        if isinstance(check, Denied):
+            return access_denied(check, self.evaluation)
+        if not isinstance(check, PlanCheck):
+            return refuse_unsupported(check)
         return _PlanGuards(
-            sources=sources, metrics=metrics, reads=reads, texts=texts, records=records, restriction=rows
+            sources=sources,
+            metrics=metrics,
+            reads=reads,
+            texts=texts,
+            records=records,
+            restriction=rows,
+            check=check,
         )
 
     def _find_target(self) -> TableName | None:
@@ -373,6 +387,8 @@ class DecidedPlan:
         if merge is not None and guards.restriction:
             for one in list_restricted(merge):  # before anything in them changes
                 edits.remember(one)
+        if guards.check.frame is not None:
+            edits.remember(guards.check.frame.rows)
         words = write_guards(facts, guards.reads, edits, judging.exists)
         self.texts.write(governed, edits)
         guards.metrics.write(edits)
@@ -393,6 +409,8 @@ class DecidedPlan:
             answer = RELAY
         if merge is not None and guards.restriction:  # RULE (plan-restricted-merge)
             restrict_merge(merge, guards.restriction, edits, bare=judging.bare_builtins)
+        if guards.check.frame is not None:  # RULE (checked-frame)
+            write_frame_check(guards.check.frame, edits)
         message = await in_turn(lambda: bytes_of(reading.message))
         text = self.rendering.text
         if edits.changed:
@@ -451,16 +469,19 @@ class DecidedPlan:
         return Findings(
             decisions=tuple(evaluation.decisions),
             scans=guards.records,
-            names=sources.names.union(name.fold() for name in self._list_judged_tables(sources)),
+            names=sources.names.union(
+                name.fold() for name in (*self._list_judged_tables(sources), *guards.check.policies.tables)
+            ),
             answer=written.answer,
             readers_agree=agreement(self.usage) if has_reads else None,
             provisional=bool(absent)
             or any(evaluation.catalog.table(name) is None for name in list_commanded_tables(facts.commanded)),
-            context_dependencies=sources.context_dependencies(evaluation),
+            context_dependencies=sources.context_dependencies(evaluation)
+            | guards.check.policies.context_dependencies,
             substitutions=written.substitutions,
             temp_views_read=facts.temp_views.union(*(one.temp_views_read for one in governed)),
             uncacheable_reason=changing,
-            policy_tables=sources.policies.tables,
+            policy_tables=sources.policies.tables | guards.check.policies.tables,
             hides_columns=any(one.hides_columns for one in self.seen),
             hides_target=hides_target,
             # INVARIANT (no values under obligations): as for a text.

@@ -12,7 +12,7 @@ from gateway.pipeline.judging import Judging
 from gateway.pipeline.policies import Policies, policies_of
 from gateway.pipeline.rights import SeenTable
 from gateway.pipeline.seeing import ColumnAccess, Prepared
-from gateway.sql.checking import ATOMIC, INSERT, RowCheck, Wrapping, wrap_insert
+from gateway.sql.checking import INSERT, RowCheck, Wrapping, wrap_insert
 from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.required import Required, Unsupported
 from gateway.sql.scope import table_resource
@@ -90,17 +90,6 @@ def explain_unchecked(name: TableName, why: str) -> Unsupported:
     )
 
 
-def refuse_unatomic(one: CheckedWrite) -> Unsupported | None:
-    """Refuse to overwrite a table whose rows are gone before those are checked that come."""
-    if (one.check.table.provider or "").lower() in ATOMIC:
-        return None
-    # RULE (check-atomic-overwrite)
-    return explain_unchecked(
-        one.check.table.name,
-        "Only Delta and Iceberg keep the old rows where an overwrite fails: insert instead.",
-    )
-
-
 async def check_text(
     prepared: Prepared, evaluation: Evaluation, judging: Judging
 ) -> TextChecks | Unsupported | Denied | NeedsCatalog:
@@ -117,10 +106,6 @@ async def check_text(
         return NO_CHECKS
     one = found[0]
     if len(nodes) == 1 and nodes[0] == INSERT:
-        if reading.commands[0].fields.get("overwrite") is not False:
-            unatomic = refuse_unatomic(one)
-            if unatomic is not None:
-                return unatomic
         wrapping = wrap_insert(prepared.text, reading, one.check, bare=judging.bare_builtins)
         if isinstance(wrapping, Unsupported):
             return wrapping

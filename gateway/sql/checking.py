@@ -27,8 +27,6 @@ ROWS: Final = "sluice rows"
 """Stands for the statement's own query in what the proof is told, and names its rows."""
 MARK: Final = "SLUICE_ROW_CHECK"
 """Begins the message of the error that a row raises: `session/redact.py` looks for it."""
-ATOMIC: Final = frozenset({"delta", "iceberg"})
-"""Formats that keep their rows where a statement that overwrites them fails."""
 _PADDED: Final = ("char", "varchar")
 
 

@@ -6,11 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 
-from gateway.model.statement import Cleared, Refused
+from gateway.model.statement import Cleared, PlanRequest, Refused
 from gateway.reader.pool import ReaderPool
+from gateway.wire.connect import parse, pb
 from tests.judge_world import World
-from tests.pipeline.test_restricting import both
+from tests.pipeline.test_kept import over_connect
+from tests.pipeline.test_restricting import both, merge_into
+from tests.plan.frames import message, table
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -82,11 +86,6 @@ U = "`spark_catalog`.`lab`.`u`"
             "INSERT INTO `spark_catalog`.`lab`.`plain` "
             + inserted("plain", " VALUES (1, 'EMEA', 2)", REGION, "region = 'EMEA'")
             + ";",
-        ),
-        (
-            "INSERT OVERWRITE t TABLE u",
-            "INSERT OVERWRITE `spark_catalog`.`lab`.`t` "
-            + inserted("t", f" TABLE {U}", REGION, "region = 'EMEA'"),
         ),
         (
             "WITH c AS (SELECT * FROM u) INSERT INTO t (region, id) SELECT region, id FROM c",
@@ -206,7 +205,6 @@ async def test_what_is_merged_is_asked(world: World, reader: ReaderPool) -> None
     [
         ("INSERT INTO t (id) SELECT 1", "give a value for the column region"),
         ("INSERT INTO padded SELECT 1, 'EMEA'", "of type char(4)"),
-        ("INSERT OVERWRITE plain SELECT * FROM u", "Only Delta and Iceberg"),
         ("CREATE TABLE made AS SELECT 1 AS id, 'EMEA' AS region", "Create the table first"),
         ("INSERT INTO named BY NAME SELECT 1 AS id", "insert by position"),
         ("FROM u INSERT INTO t SELECT * INSERT INTO free SELECT *", "cannot be checked"),
@@ -227,3 +225,75 @@ async def test_a_filter_without_a_check_asks_nothing(world: World, reader: Reade
     for verdict in await both(world, reader, "INSERT INTO free SELECT * FROM u"):
         assert isinstance(verdict, Cleared), verdict
         assert "SLUICE_ROW_CHECK" not in verdict.forwarded
+
+
+def written(frame: Any, **command: Any) -> PlanRequest:
+    (name, one), *_ = command.items()
+    one.input.CopyFrom(message(frame).root)
+    plan = pb.Plan(command=pb.Command(**{name: one}))
+    return PlanRequest(kind="execute", message=plan.SerializeToString(deterministic=True))
+
+
+def insert_into(name: str, mode: int = 1) -> pb.WriteOperation:
+    save = pb.WriteOperation.SaveTable(table_name=name, save_method=2)  # type: ignore[arg-type]
+    return pb.WriteOperation(table=save, mode=mode)  # type: ignore[arg-type]
+
+
+def save_as(name: str, mode: int = 1) -> pb.WriteOperation:
+    save = pb.WriteOperation.SaveTable(table_name=name, save_method=1)  # type: ignore[arg-type]
+    return pb.WriteOperation(table=save, mode=mode)  # type: ignore[arg-type]
+
+
+def write_to(name: str, mode: int) -> pb.WriteOperationV2:
+    return pb.WriteOperationV2(table_name=name, mode=mode)  # type: ignore[arg-type]
+
+
+async def test_what_a_dataframe_inserts_is_asked(world: World, reader: ReaderPool) -> None:
+    frame = table("u").filter("id > 1")
+    verdict = await over_connect(world, reader, written(frame, write_operation=insert_into("t")))
+    assert isinstance(verdict, Cleared), verdict
+    sent = parse(pb.Plan, verdict.forwarded_plan).command.write_operation.input.project
+    assert [one.expression_string.expression for one in sent.expressions] == NAMES.split(", ")
+    assert sent.input.filter.condition.expression_string.expression == asked("t", "region = 'EMEA'")
+    alias = sent.input.filter.input.subquery_alias
+    assert alias.alias == "t"
+    star, region = alias.input.project.expressions
+    assert star.WhichOneof("expr_type") == "unresolved_star"
+    assert region.expression_string.expression == REGION
+    assert alias.input.project.input.to_df.column_names == ["sluice 0", "sluice 1", "sluice 2"]
+    inner = alias.input.project.input.to_df.input.filter
+    assert inner.condition.expression_string.expression == "id > 1"
+    for command in ({"write_operation": save_as("t")}, {"write_operation_v2": write_to("t", 4)}):
+        verdict = await over_connect(world, reader, written(frame, **command))
+        assert isinstance(verdict, Cleared), verdict
+        (name,) = command
+        rows = getattr(parse(pb.Plan, verdict.forwarded_plan).command, name).input.filter
+        assert rows.condition.expression_string.expression == asked(
+            "t", "CAST(`sluice rows`.`region` AS string) = 'EMEA'"
+        )
+        assert rows.input.subquery_alias.alias == "sluice rows"
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ({"write_operation": insert_into("t", 2)}, "cannot be checked"),
+        ({"write_operation_v2": write_to("t", 3)}, "cannot be checked"),
+        ({"write_operation": save_as("made")}, "Create the table first"),
+        ({"write_operation": save_as("named")}, "insert by position"),
+        ({"write_operation_v2": write_to("made", 1)}, "Create the table first"),
+        ({"write_operation": insert_into("padded")}, "of type char(4)"),
+    ],
+)
+async def test_what_of_a_dataframe_cannot_be_asked_is_refused(
+    world: World, reader: ReaderPool, command: Any, says: str
+) -> None:
+    verdict = await over_connect(world, reader, written(table("u"), **command))
+    assert isinstance(verdict, Refused), verdict
+    assert says in verdict.message
+    merge = merge_into(
+        "t", table("u").alias("s"), F.expr("t.id = s.id"), match_actions=[(("UPDATE",), {"id": "1"})]
+    )
+    verdict = await over_connect(world, reader, merge)
+    assert isinstance(verdict, Refused), verdict
+    assert "cannot be checked" in verdict.message
