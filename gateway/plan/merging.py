@@ -23,7 +23,12 @@ from gateway.plan.lowering_expressions import ExpressionLowering, PlanNotes, Unr
 from gateway.plan.reading import PlanReading
 from gateway.policy.masks import QUALIFIER
 from gateway.sql.classify import is_builtin
-from gateway.sql.functions import FILE_FUNCTIONS, builtin_name
+from gateway.sql.functions import (
+    ALLOWED_FUNCTIONS,
+    FILE_FUNCTIONS,
+    INTERNAL_FUNCTIONS,
+    builtin_name,
+)
 from gateway.sql.restricting import MERGE, RowChange, read_merge
 from gateway.wire.connect import Message, pb
 
@@ -79,8 +84,8 @@ def read_plan_merge(reading: PlanReading, texts: Iterable[tuple[Message, Reading
     # RULE (restricted-plan-code)
     if command is None or reading.code or names_metadata(reading):
         return None
-    names = [builtin_name(one.parts) for one in reading.functions]
-    if not all(names) or FILE_FUNCTIONS.intersection(filter(None, names)):
+    names = {builtin_name(one.parts) or "" for one in reading.functions}
+    if not names <= ALLOWED_FUNCTIONS | INTERNAL_FUNCTIONS or names & FILE_FUNCTIONS:
         return None
     trees: dict[int, Expression] = {}
     for message, one in texts:

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 from pyspark.sql.types import BooleanType
 
+from gateway.model.handles import SparkHandle
 from gateway.model.statement import (
     Cleared,
     PlanRequest,
@@ -46,6 +47,7 @@ policies:
   - {name: some, on: {catalog: "*", database: lab, table: hidden, column: [id, region]},
      allow: [{users: [ann], access: [select, update]}]}
   - {name: gone, on: {catalog: "*", database: lab, table: hidden}, allow: [{users: [ann], access: [delete]}]}
+  - {name: code, on: {catalog: system, database: session, udf: f}, allow: [{users: [ann], access: [execute]}]}
   - {name: rows, on: {catalog: "*", database: lab, table: [t, rows, plain, hidden]},
      filter: [{users: [ann, bob], where: "region = 'EMEA'"}]}
   - {name: pay, on: {catalog: "*", database: lab, table: t, column: pay},
@@ -296,3 +298,26 @@ async def test_a_dataframe_that_merges_with_more_is_refused(
 ) -> None:
     verdict = await over_connect(world, reader, merge_into(name, table("u").alias("s"), on, **actions))
     assert isinstance(verdict, Refused), verdict
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DELETE FROM rows WHERE f(id)",
+        "UPDATE rows SET id = 1 WHERE f(id)",
+        "MERGE INTO rows USING u ON rows.id = u.id WHEN MATCHED AND f(rows.id) THEN UPDATE SET id = 1",
+    ],
+)
+async def test_code_sees_no_hidden_row(world: World, reader: ReaderPool, text: str) -> None:
+    handles = frozenset({SparkHandle("function", "f")})
+    for verdict in (
+        await over_thrift(world, reader, text, handles=handles),
+        await over_connect(world, reader, command(text), handles=handles),
+    ):
+        assert isinstance(verdict, Refused), verdict
+        assert "row filter, column mask" in verdict.message
+    source, on = table("u").alias("s"), F.call_function("f", F.col("rows.id"))
+    merge = merge_into("rows", source, on, match_actions=[(("UPDATE",), {"id": "1"})])
+    verdict = await over_connect(world, reader, merge, handles=handles)
+    assert isinstance(verdict, Refused), verdict
+    assert "row filter, column mask" in verdict.message
