@@ -28,7 +28,9 @@ def find_frame_write(reading: PlanReading) -> FrameWrite | None:
         case "write_operation":
             write = command.write_operation if command is not None else pb.WriteOperation()
             inserts = write.table.save_method == pb.WriteOperation.SaveTable.TABLE_SAVE_METHOD_INSERT_INTO
-            if write.mode != pb.WriteOperation.SAVE_MODE_APPEND:
+            # What inserts into a table and does not say how adds to it.
+            adds = pb.WriteOperation.SAVE_MODE_APPEND
+            if write.mode != adds and not (inserts and write.mode != pb.WriteOperation.SAVE_MODE_OVERWRITE):
                 return None
             return FrameWrite(rows=write.input, by_name=not inserts)
         case "write_operation_v2":

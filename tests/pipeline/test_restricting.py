@@ -10,15 +10,20 @@ from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own conv
 from pyspark.sql.types import BooleanType
 
 from gateway.model.handles import SparkHandle
+from gateway.model.spark_minors import NEWEST
 from gateway.model.statement import (
     Cleared,
+    NeedsCatalog,
     PlanRequest,
     Refused,
     SessionContext,
     Statement,
     Verdict,
 )
-from gateway.pipeline import Rules
+from gateway.pipeline import Rules, judge
+from gateway.plan.merging import read_plan_merge
+from gateway.plan.reading import PlanReading
+from gateway.plan.walk import read_plan
 from gateway.reader.pool import ReaderPool
 from gateway.wire.connect import parse, pb
 from tests.judge_world import World
@@ -34,6 +39,7 @@ DATA: dict[str, Any] = {
         "spark_catalog.lab.rows": {"id": "int", "region": "string", "pay": "int"},
         "spark_catalog.lab.plain": {"id": "int", "region": "string", "pay": "int"},
         "spark_catalog.lab.hidden": {"id": "int", "region": "string", "pay": "int"},
+        "spark_catalog.lab.itself": {"id": "int", "region": "string"},
         "spark_catalog.lab.u": {"id": "int"},
         "ice.lab.t": {"id": "int", "region": "string", "pay": "int"},
     },
@@ -42,12 +48,15 @@ DATA: dict[str, Any] = {
     "pack": """
 service: spark
 policies:
-  - {name: all, on: {catalog: "*", database: lab, table: [t, rows, plain, u], column: "*"},
+  - {name: all, on: {catalog: "*", database: lab, table: [t, rows, plain, u, itself], column: "*"},
      allow: [{users: [ann], access: [all]}, {users: [bob], access: [select]}]}
   - {name: some, on: {catalog: "*", database: lab, table: hidden, column: [id, region]},
      allow: [{users: [ann], access: [select, update]}]}
   - {name: gone, on: {catalog: "*", database: lab, table: hidden}, allow: [{users: [ann], access: [delete]}]}
-  - {name: code, on: {catalog: system, database: session, udf: f}, allow: [{users: [ann], access: [execute]}]}
+  - {name: code, on: {catalog: system, database: session, udf: "*"},
+     allow: [{users: [ann], access: [execute]}]}
+  - {name: itself, on: {catalog: "*", database: lab, table: itself},
+     filter: [{users: [ann], where: "itself.region = 'EMEA'"}]}
   - {name: rows, on: {catalog: "*", database: lab, table: [t, rows, plain, hidden]},
      filter: [{users: [ann, bob], where: "region = 'EMEA'"}]}
   - {name: pay, on: {catalog: "*", database: lab, table: t, column: pay},
@@ -202,6 +211,7 @@ async def test_to_a_merge_hidden_rows_are_not_there(
             "row filter, column mask",
         ),
         (f"MERGE INTO hidden t USING u ON t.id = u.id {INSERTS}", "insert"),
+        (f"MERGE INTO itself t USING u ON t.id = u.id {INSERTS}", "more than its columns"),
         ("EXPLAIN DELETE FROM t WHERE id = 1", "row filter, column mask"),
     ],
 )
@@ -298,6 +308,26 @@ async def test_a_dataframe_that_merges_with_more_is_refused(
 ) -> None:
     verdict = await over_connect(world, reader, merge_into(name, table("u").alias("s"), on, **actions))
     assert isinstance(verdict, Refused), verdict
+    assert "row filter, column mask" in verdict.message
+
+
+async def test_what_of_a_plan_is_not_known_is_not_restricted() -> None:
+    request = merge_into(
+        "rows", table("u").alias("s"), F.expr("rows.id = 1"), match_actions=[(("DELETE",), {})]
+    )
+    reading = read_plan(request, NEWEST)
+    assert isinstance(reading, PlanReading)
+    assert read_plan_merge(reading, []) is None
+
+
+async def test_types_that_a_merge_rests_on_are_those_of_this_moment(world: World, reader: ReaderPool) -> None:
+    text = "MERGE INTO rows USING u ON rows.id = u.id WHEN NOT MATCHED THEN INSERT (id) VALUES (u.id)"
+    context = SessionContext(namespace=("lab",))
+    statement = Statement(text=text, principal=world.principal("ann"), context=context)
+    snapshot = replace(world.snapshot(), anew=frozenset())
+    verdict = await judge(statement, snapshot, reader, Rules())
+    assert isinstance(verdict, NeedsCatalog), verdict
+    assert {name.table for name in verdict.tables} == {"rows", "u"}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 
+from gateway.model.decision import PolicyRef, RowFilter
 from gateway.model.statement import Cleared, PlanRequest, Refused
+from gateway.policy.views import all_filters
 from gateway.reader.pool import ReaderPool
 from gateway.wire.connect import parse, pb
 from tests.judge_world import World
@@ -18,11 +20,13 @@ from tests.plan.frames import message, table
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-TABLES = ("t", "plain", "named", "free", "char_of", "by_owner")
+TABLES = ("t", "plain", "named", "free")
 DATA: dict[str, Any] = {
     "catalogs": ["spark_catalog"],
     "tables": {
         **{f"spark_catalog.lab.{name}": {"id": "int", "region": "string", "pay": "int"} for name in TABLES},
+        "spark_catalog.lab.deep": {"id": "int", "s": "struct<region:string>"},
+        "spark_catalog.lab.odd": {"id": "int", "a=b": "string"},
         "spark_catalog.lab.padded": {"id": "int", "region": "char(4)"},
         "spark_catalog.lab.u": {"id": "int", "region": "string", "pay": "int"},
     },
@@ -37,6 +41,10 @@ policies:
      filter: [{users: [bob], where: ""}, {users: [ann], where: "region = 'EMEA'"}]}
   - {name: named, on: {catalog: "*", database: lab, table: named}, check: true,
      filter: [{users: [ann], where: "id IN (SELECT u.id FROM spark_catalog.lab.u u)"}]}
+  - {name: deep, on: {catalog: "*", database: lab, table: deep}, check: true,
+     filter: [{users: [ann], where: "s.region = 'EMEA'"}]}
+  - {name: odd, on: {catalog: "*", database: lab, table: odd}, check: true,
+     filter: [{users: [ann], where: "`a=b` = 'EMEA'"}]}
   - {name: unchecked, on: {catalog: "*", database: lab, table: free},
      filter: [{users: [ann], where: "region = 'EMEA'"}]}
 """,
@@ -208,6 +216,8 @@ async def test_what_is_merged_is_asked(world: World, reader: ReaderPool) -> None
         ("CREATE TABLE made AS SELECT 1 AS id, 'EMEA' AS region", "Create the table first"),
         ("INSERT INTO named BY NAME SELECT 1 AS id", "insert by position"),
         ("FROM u INSERT INTO t SELECT * INSERT INTO free SELECT *", "cannot be checked"),
+        ("UPDATE deep SET s.region = 'EMEA' WHERE TRUE", "not a field"),
+        ("UPDATE odd SET `a=b` = 'EMEA' WHERE TRUE", "could not be told apart"),
         ("UPDATE t SET region = concat('EMEA', rand()) WHERE TRUE", "from row to row"),
         ("MERGE INTO t USING u s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (1)", "region"),
         ("MERGE INTO t USING (SELECT * FROM u) ON t.id = 1 WHEN NOT MATCHED THEN INSERT *", "an alias"),
@@ -250,7 +260,8 @@ def write_to(name: str, mode: int) -> pb.WriteOperationV2:
 
 async def test_what_a_dataframe_inserts_is_asked(world: World, reader: ReaderPool) -> None:
     frame = table("u").filter("id > 1")
-    verdict = await over_connect(world, reader, written(frame, write_operation=insert_into("t")))
+    # 0: pyspark says nothing of it.
+    verdict = await over_connect(world, reader, written(frame, write_operation=insert_into("t", 0)))
     assert isinstance(verdict, Cleared), verdict
     sent = parse(pb.Plan, verdict.forwarded_plan).command.write_operation.input.project
     assert [one.expression_string.expression for one in sent.expressions] == NAMES.split(", ")
@@ -297,3 +308,17 @@ async def test_what_of_a_dataframe_cannot_be_asked_is_refused(
     verdict = await over_connect(world, reader, merge)
     assert isinstance(verdict, Refused), verdict
     assert "cannot be checked" in verdict.message
+
+
+async def test_of_several_filters_one_checks_for_all() -> None:
+    rows = [
+        RowFilter(expression=text, policy=PolicyRef(), check=check)
+        for text, check in (("a", False), ("a", True), ("b", False))
+    ]
+    found = all_filters(rows)
+    assert found is not None
+    assert found.check
+    assert found.expression == "(a) AND (b)"
+    same = all_filters(rows[:2])
+    assert same is not None
+    assert same.check
