@@ -112,7 +112,8 @@ def _mask(mask: ColumnMask | None) -> dict[str, Any] | None:
 def _filter(row_filter: RowFilter | None) -> dict[str, Any] | None:
     if row_filter is None:
         return None
-    return {"expression": row_filter.expression, "policy": _ref(row_filter.policy)}
+    checks = {"checks_writes": True} if row_filter.check else {}
+    return {"expression": row_filter.expression, "policy": _ref(row_filter.policy), **checks}
 
 
 def show_explanation(terminal: Terminal, explanation: Explanation, *, limit: int) -> None:
@@ -138,7 +139,8 @@ def show_explanation(terminal: Terminal, explanation: Explanation, *, limit: int
     if mask is not None:
         facts.append(("mask", f"{mask.mask_type} by {_format_policy(mask.policy)}: {mask.expression}"))
     if row_filter is not None:
-        facts.append(("filter", f"{row_filter.expression}, by {_format_policy(row_filter.policy)}"))
+        checks = ", also of rows that are written" if row_filter.check else ""
+        facts.append(("filter", f"{row_filter.expression}{checks}, by {_format_policy(row_filter.policy)}"))
     for name, text in facts:
         if text:
             terminal.line(f"  {name:<7} {text}")

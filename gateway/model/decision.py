@@ -88,6 +88,8 @@ class RowFilter:
     """Fields of the AccessContext that it depends on."""
     author: str = ""
     """Who wrote it, where it counts for no more than he may select now; empty: an administrator."""
+    check: bool = False
+    """Whether rows that do not satisfy it may not be written either."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -181,6 +181,8 @@ class FilterItem(PolicyItem):
     filter_expression: str
     author: str = ""
     """As a mask item has it."""
+    check: bool = False
+    """Whether nobody whom it filters may write a row that it would hide from him."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

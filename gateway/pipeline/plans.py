@@ -25,6 +25,7 @@ from gateway.pipeline.judging import (
 )
 from gateway.pipeline.pace import in_turn
 from gateway.pipeline.places import authorize_places
+from gateway.pipeline.plan_merges import find_plan_target
 from gateway.pipeline.plan_outcomes import PlanOutcome, RewrittenPlan
 from gateway.pipeline.plan_scripts import govern_command_script
 from gateway.pipeline.plan_texts import PlanTexts, misread_plan, prepare_texts, usage_of_plan, words_of
@@ -185,7 +186,9 @@ class _Plan:
         refusal: Denied | None = None
         for step in (None, *texts.all):
             if step is None:
-                one = authorize_tables(reads, usage, self.accessing)
+                target = find_plan_target(facts, texts, self.reading, evaluation)
+                changed = () if target is None else (target,)
+                one = authorize_tables((*reads, *changed), usage, self.accessing)
             else:
                 one = authorize_columns(
                     step, usage if isinstance(usage, Usage) else texts.usage(step), self.accessing

@@ -42,6 +42,8 @@ from gateway.pipeline.judging import (
 )
 from gateway.pipeline.kept import find_varying_bodies, refuse_caching_view
 from gateway.pipeline.pace import in_turn
+from gateway.pipeline.plan_checks import NO_CHECK, PlanCheck, check_plan
+from gateway.pipeline.plan_merges import find_plan_target, restrict_plan
 from gateway.pipeline.plan_metrics import WrittenReads, write_out_reads
 from gateway.pipeline.plan_outcomes import RewrittenPlan
 from gateway.pipeline.plan_texts import PlanTexts
@@ -66,9 +68,11 @@ from gateway.pipeline.sources import ReadSources, sources_of
 from gateway.pipeline.views import ReadViews
 from gateway.plan.analyse import WordMeanings
 from gateway.plan.catalog_calls import DOES_NOT_EXIST
+from gateway.plan.checking import write_frame_check
 from gateway.plan.facts import PlanFacts
 from gateway.plan.facts import names_metadata as plan_names_metadata
 from gateway.plan.guard import Edits, bind_identities, bytes_of, is_identity
+from gateway.plan.merging import list_restricted, merge_of, restrict_merge
 from gateway.plan.prove import prove_plan
 from gateway.plan.reading import PlanReading
 from gateway.plan.rendering import Rendering, render
@@ -119,6 +123,9 @@ class _PlanGuards:
     texts: Sequence[RewrittenStatement]
     records: tuple[ScanRecord, ...]
     """Of the plan's own reads."""
+    restriction: str = ""
+    """For which rows of its target a MERGE is done; empty: for all."""
+    check: PlanCheck = NO_CHECK
 
     @property
     def inside(self) -> tuple[RewrittenStatement, ...]:
@@ -229,7 +236,26 @@ class DecidedPlan:
                 return outcome
             texts.append(outcome)
         records = scan_records(self.seen[0], self.evaluation)
-        return _PlanGuards(sources=sources, metrics=metrics, reads=reads, texts=texts, records=records)
+        rows = await restrict_plan(self._find_target(), sources.policies, self.evaluation, judging)
+        if isinstance(rows, Unsupported):
+            return not_governable(rows)
+        check = await check_plan(self.facts, self.reading, self.evaluation, judging)
+        if isinstance(check, Denied):
+            return access_denied(check, self.evaluation)
+        if not isinstance(check, PlanCheck):
+            return refuse_unsupported(check)
+        return _PlanGuards(
+            sources=sources,
+            metrics=metrics,
+            reads=reads,
+            texts=texts,
+            records=records,
+            restriction=rows,
+            check=check,
+        )
+
+    def _find_target(self) -> TableName | None:
+        return find_plan_target(self.facts, self.texts, self.reading, self.evaluation)
 
     def _place_conditions(self, sources: ReadSources, views: QueriedViews) -> Placed:
         """Return what stands with the filters of the reads, and in the texts of views, by their places."""
@@ -278,6 +304,8 @@ class DecidedPlan:
             of_now = list_tables_read_by_columns(self.seen, bodies)  # RULE (input-files-columns-of-now)
         if old := to_describe_anew(required, evaluation, of_now, self.judging.snapshot):
             return NeedsCatalog(old, promotes=False, anew=True)
+        if self._find_target() is not None:
+            required = replace(required, read=())
         undisclosed = list_undisclosed(bodies)
         refusal = self._refuse_unguarded_access(guards)
         refusal = (  # RULE (plan-raw-rows)
@@ -355,7 +383,12 @@ class DecidedPlan:
         original_relation = b""
         if command is not None and command.WhichOneof("command_type") == "sql_command":
             original_relation = bytes_of(command.sql_command.input)
-        edits = Edits()
+        edits, merge = Edits(), merge_of(reading)
+        if merge is not None and guards.restriction:
+            for one in list_restricted(merge):  # before anything in them changes
+                edits.remember(one)
+        if guards.check.frame is not None:
+            edits.remember(guards.check.frame.rows)
         words = write_guards(facts, guards.reads, edits, judging.exists)
         self.texts.write(governed, edits)
         guards.metrics.write(edits)
@@ -374,6 +407,10 @@ class DecidedPlan:
             relation.sql.query = DOES_NOT_EXIST
             edits.queries.add(DOES_NOT_EXIST)
             answer = RELAY
+        if merge is not None and guards.restriction:  # RULE (plan-restricted-merge)
+            restrict_merge(merge, guards.restriction, edits, bare=judging.bare_builtins)
+        if guards.check.frame is not None:  # RULE (checked-frame)
+            write_frame_check(guards.check.frame, edits)
         message = await in_turn(lambda: bytes_of(reading.message))
         text = self.rendering.text
         if edits.changed:
@@ -432,16 +469,19 @@ class DecidedPlan:
         return Findings(
             decisions=tuple(evaluation.decisions),
             scans=guards.records,
-            names=sources.names.union(name.fold() for name in self._list_judged_tables(sources)),
+            names=sources.names.union(
+                name.fold() for name in (*self._list_judged_tables(sources), *guards.check.policies.tables)
+            ),
             answer=written.answer,
             readers_agree=agreement(self.usage) if has_reads else None,
             provisional=bool(absent)
             or any(evaluation.catalog.table(name) is None for name in list_commanded_tables(facts.commanded)),
-            context_dependencies=sources.context_dependencies(evaluation),
+            context_dependencies=sources.context_dependencies(evaluation)
+            | guards.check.policies.context_dependencies,
             substitutions=written.substitutions,
             temp_views_read=facts.temp_views.union(*(one.temp_views_read for one in governed)),
             uncacheable_reason=changing,
-            policy_tables=sources.policies.tables,
+            policy_tables=sources.policies.tables | guards.check.policies.tables,
             hides_columns=any(one.hides_columns for one in self.seen),
             hides_target=hides_target,
             # INVARIANT (no values under obligations): as for a text.

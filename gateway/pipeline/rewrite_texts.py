@@ -45,11 +45,12 @@ from gateway.pipeline.kept import (
 from gateway.pipeline.metrics import NONE as NO_METRICS
 from gateway.pipeline.metrics import WrittenOut, metric_definition, write_out
 from gateway.pipeline.policies import (
-    Policies,
     deny_create_statement,
     deny_show_only,
     refuse_unguarded_access,
 )
+from gateway.pipeline.row_changes import list_described_anew, restrict_text
+from gateway.pipeline.row_checks import NO_CHECKS, TextChecks, check_text
 from gateway.pipeline.seeing import (
     ColumnAccess,
     Prepared,
@@ -61,12 +62,13 @@ from gateway.pipeline.sources import ReadSources, sources_of
 from gateway.pipeline.views import ReadViews
 from gateway.sql import guard
 from gateway.sql.analyse import Silent, Usage
-from gateway.sql.evaluate import Evaluation
+from gateway.sql.checking import attach
+from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.function_calls import pin_functions
 from gateway.sql.functions import FILE_FUNCTIONS, builtin_name
 from gateway.sql.identity import IsIdentity
 from gateway.sql.required import Required, Unsupported
-from gateway.sql.restricting import find_restricted_table, restrict_rows
+from gateway.sql.restricting import find_restricted_table
 from gateway.sql.spark_errors import build_unknown_function_refusal
 from gateway.sql.storage import is_note, refuse_property
 
@@ -119,6 +121,9 @@ class _TextGuards:
     """The tables that are guarded and exist."""
     sketched: frozenset[TableName] = frozenset()
     """Those of them whose masks and filters are left out: their plan is shown."""
+    restrictions: tuple[Splice, ...] = ()
+    """What keeps it from changing rows that the principal does not see."""
+    checks: TextChecks = NO_CHECKS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +220,14 @@ class _Text:
         # RULE (collation-beside-policies)
         if default_collation(prepared.reading) and any(scan.query is not None for scan in scans):
             return not_governable(build_collation_refusal("the statement"))
+        checks = await check_text(prepared, evaluation, judging)
+        if isinstance(checks, Denied):
+            return access_denied(checks, evaluation)
+        if not isinstance(checks, TextChecks):
+            return refuse_unsupported(checks)
+        restrictions = await restrict_text(prepared, sources.policies, evaluation, judging, checks.change)
+        if isinstance(restrictions, Unsupported):
+            return not_governable(restrictions)
         return _TextGuards(
             sources=sources,
             scans=scans,
@@ -226,6 +239,8 @@ class _Text:
                 scan.table.name for scan in scans if scan.has_obligations and judging.exists(scan.table)
             ),
             sketched=frozenset(scan.table.name for scan in scans if scan.sketched),
+            restrictions=restrictions,
+            checks=checks,
         )
 
     def refuse_disclosure(self, guards: _TextGuards) -> NotRewritten | None:
@@ -235,6 +250,8 @@ class _Text:
         evaluation, judging, records = self.evaluation, self.judging, guards.records
         # RULE (explained-columns-of-now)
         of_now = list_tables_read_by_columns([self.seen], bodies) if required.explains else self.seen.versions
+        # RULE (merge-types-of-now)
+        of_now = (*of_now, *list_described_anew(self.prepared, evaluation))
         if old := to_describe_anew(required, evaluation, of_now, judging.snapshot):
             return NeedsCatalog(old, promotes=False, anew=True)
         told = next((f for f in reading.functions if builtin_name(f.parts) in FILE_FUNCTIONS), None)
@@ -291,10 +308,10 @@ class _Text:
         columns = (
             one for one in (*guarded[0], *called) if one.kind == "guard" or not metrics.contains(one.span)
         )
-        rows = self._restrict_rows(guards.sources.policies)
-        if isinstance(rows, Unsupported):
-            return not_governable(rows)
-        splices: tuple[Splice, ...] = (*columns, *metrics.splices, *inner, *pinned[0], *bound, *rows)
+        written = (*columns, *metrics.splices, *inner, *pinned[0], *bound)
+        splices: tuple[Splice, ...] = (*written, *guards.restrictions)
+        if guards.checks.wrapping is not None:  # RULE (checked-insert)
+            splices = attach(prepared.text, splices, guards.checks.wrapping)
         # RULE (reset-names-settings)
         if any(isinstance(effect, ResetSettings) for effect in required.effects):
             splices = (guard.reset_nothing(prepared.text),)
@@ -325,15 +342,6 @@ class _Text:
         target, user = required.pins[0].table, self.judging.principal.identity
         return guard.define_view(prepared.text, prepared.reading, target, splices, user, required.metrics)
 
-    def _restrict_rows(self, policies: Policies) -> tuple[Splice, ...] | Unsupported:
-        """Return what keeps an UPDATE or DELETE from rows that the principal does not see."""
-        name = find_restricted_table(self.prepared.required, self.prepared.reading, self.evaluation)
-        view = policies.views[name.fold()] if name is not None else None
-        if view is None or view.row_filter is None:
-            return ()
-        rows = restrict_rows(self.prepared.text, view.row_filter.expression, bare=self.judging.bare_builtins)
-        return rows if isinstance(rows, Unsupported) else (rows,)  # RULE (restricted-rows)
-
     def _reads_plain_tables(self, guards: _TextGuards) -> bool:
         """Whether it reads nothing but tables of which all may be seen, and files by their path."""
         tables = (scan.query is None and scan.table.kind is TableKind.TABLE for scan in guards.scans)
@@ -357,6 +365,7 @@ class _Text:
         return frozenset(
             {guard.list_name_parts(scan.table) for scan in guards.scans}
             | guards.sources.policies.relations
+            | guards.checks.policies.relations
             | {one.parts for _, one in self.prepared.metadata}
             | {relation.parts for relation, _ in self.prepared.files}
             | {parts for body in bodies for parts in body.allowed}
@@ -447,15 +456,18 @@ class _Text:
         return Findings(
             decisions=tuple(evaluation.decisions),
             scans=records,
-            names=sources.names.union(name.fold() for name in self._list_judged_tables(sources)),
+            names=sources.names.union(
+                name.fold() for name in (*self._list_judged_tables(sources), *guards.checks.policies.tables)
+            ),
             answer=evaluation.answer(required, undisclosed),
             readers_agree=agreement(self.usage) if prepared.scans else None,
             provisional=any(not evaluation.catalog.table(name) for name in prepared.tables),
-            context_dependencies=sources.context_dependencies(evaluation),
+            context_dependencies=sources.context_dependencies(evaluation)
+            | guards.checks.policies.context_dependencies,
             substitutions=written.substitutions,
             temp_views_read=temporary - prepared.place.aliases,
             uncacheable_reason=written.uncacheable_reason,
-            policy_tables=sources.policies.tables,
+            policy_tables=sources.policies.tables | guards.checks.policies.tables,
             hides_columns=self.seen.hides_columns,
             hides_target=hides_target,
             # INVARIANT (no values under obligations): all of Spark's words are told where nothing stands in

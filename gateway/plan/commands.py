@@ -172,7 +172,8 @@ def _write_v2(command: pb.WriteOperationV2, scope: PlanScope) -> PlanRequired:
 
 
 def _merge(command: pb.MergeIntoTableCommand, scope: PlanScope) -> PlanRequired:
-    """MERGE INTO: its conditions and actions read the target's raw rows, so it may carry no obligation."""
+    """MERGE INTO: it reads the target's raw rows, so that may carry no obligation, unless the command is kept
+    to visible rows (`restricts`)."""
     if command.with_schema_evolution:
         raise CannotClassify(_EVOLUTION)
     target, written_name = scope.resolve_target(command.target_table_name)
@@ -199,7 +200,7 @@ def _merge(command: pb.MergeIntoTableCommand, scope: PlanScope) -> PlanRequired:
         raise CannotClassify("MERGE has no action")
     return PlanRequired(
         # RULE (plan-merge-reads-raw)
-        required=Required(privileges=tuple(dict.fromkeys(required)), read=(target,)),
+        required=Required(privileges=tuple(dict.fromkeys(required)), read=(target,), restricts=True),
         names=(NamePin(message=command, field="target_table_name", text=written_name),),
     )
 

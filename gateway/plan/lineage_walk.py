@@ -18,14 +18,13 @@ from gateway.algebra.nodes import (
     Expression,
     NamedScan,
     OneRow,
-    OpaqueExpression,
     OpaqueRelation,
     Projection,
     RelationNode,
 )
 from gateway.algebra.resolve import TooMuch
 from gateway.algebra.scope import NameScope
-from gateway.algebra.spark import BY_SOURCE, lower_expression, relation_of
+from gateway.algebra.spark import lower_expression, relation_of
 from gateway.algebra.usage import Parts, Unclear
 from gateway.model.catalog import TableName
 from gateway.model.lineage import StatementLineage
@@ -34,6 +33,7 @@ from gateway.plan.lineage_domain import PlanLineageDomain
 from gateway.plan.lineage_sources import columns_in
 from gateway.plan.lowering import PlanLowering, PlanSources
 from gateway.plan.lowering_expressions import UnreadablePlan
+from gateway.plan.merging import lower_merge
 from gateway.plan.reading import PlanReading
 from gateway.plan.walk_sources import is_registrable
 from gateway.sql.analyse import cte_places
@@ -49,15 +49,6 @@ T = TypeVar("T")
 
 NOT_FOLLOWED: Final = frozenset({"catalog", "ml_relation", "extension", "unknown"})
 """Relations whose columns are those of no table, or of objects that nobody can look into."""
-_ACTIONS: Final = {
-    1: "DeleteAction",
-    2: "InsertAction",
-    3: "InsertStarAction",
-    4: "UpdateAction",
-    5: "UpdateStarAction",
-}
-"""Actions of MERGE, as Spark's parser calls them."""
-
 ReadTexts = Iterable[tuple[LineageText | None, frozenset[str]]]
 """SQL within a plan, None where Spark's parser does not read it; and the names in it that stand for relations
 of the plan."""
@@ -228,34 +219,10 @@ class PlanLineageWalk:
 
     def merge(self, command: pb.MergeIntoTableCommand, table: TableName) -> OpaqueRelation:
         """Return the MERGE of a DataFrame as the one that the same text is."""
-        target = self._place_target(table)
-        lower = self.lowering.expressions.lower
-        actions = [self._lower_action(one) for one in (*command.match_actions, *command.not_matched_actions)]
-        actions += [self._lower_action(one, BY_SOURCE) for one in command.not_matched_by_source_actions]
-
-        def lowered() -> OpaqueRelation:
-            source = self.lowering.relation(command.source_table_plan)
-            on = lower(command.merge_condition)
-            made = tuple([make() for make in actions])
-            return OpaqueRelation((target, source), (on, *made), "MergeIntoTable")
-
-        return self.follow(lowered)
-
-    def _lower_action(self, message: pb.Expression, behind: str = "") -> Callable[[], Expression]:
-        action, lower = message.merge_action, self.lowering.expressions.lower
-
-        def lowered() -> Expression:
-            assignments: list[Expression] = [
-                OpaqueExpression((lower(one.key), lower(one.value)), name="Assignment")
-                for one in action.assignments
-            ]
-            if action.HasField("condition"):
-                assignments.append(lower(action.condition))
-            return OpaqueExpression(
-                tuple(assignments), name=_ACTIONS.get(action.action_type, "an unknown one") + behind
-            )
-
-        return lowered
+        target, lower = self._place_target(table), self.lowering.expressions.lower
+        return self.follow(
+            lambda: lower_merge(command, target, self.lowering.relation(command.source_table_plan), lower)
+        )
 
     def replace_where(self, condition: pb.Expression, table: TableName, rows: RelationRows) -> RelationRows:
         """Return rows that are written in the place of those of a table for which a condition holds."""

@@ -69,6 +69,17 @@ def _with_option(policy: Mapping[str, Any], name: str, value: Mapping[str, str])
     return {**policy, "options": options} if options or policy.get("options") else dict(policy)
 
 
+CHECK = "sluice.check"
+"""The key among the options of a row-filter policy that has rows checked when they are written."""
+
+
+def checks_writes(policy: Mapping[str, Any]) -> bool:
+    """Whether a policy's filters are asked of rows that are written: whatever is not `false` says so."""
+    options = policy.get("options")
+    told = options.get(CHECK) if isinstance(options, Mapping) else None
+    return told is not None and str(told).strip().lower() not in ("false", "")
+
+
 class _Unread(dict[str, str]):
     """What is told of authors, and not understood: every text is nobody's."""
 

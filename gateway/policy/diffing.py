@@ -231,7 +231,8 @@ def filter_side(engine: Engine, question: AccessQuestion, service: str | None) -
     if not text.strip():
         return Side("every row", settled.policy)
     bound = bind(text, settled.facts)
-    return Side(f"rows where {bound}" if bound is not None else "no row", settled.policy)
+    rows = f"rows where {bound}" if bound is not None else "no row"
+    return Side(f"{rows}, also to write" if settled.item.check else rows, settled.policy)
 
 
 def group_changes(changes: Iterable[AccessChange], all_accesses: Iterable[str] = ()) -> list[Group]:

@@ -244,7 +244,10 @@ def row_filter(
     text = found.item.filter_expression
     if not found.certain:
         return RowFilter(
-            expression=NO_ROWS, policy=found.policy.ref, context_dependencies=question.context_dependencies
+            expression=NO_ROWS,
+            policy=found.policy.ref,
+            context_dependencies=question.context_dependencies,
+            check=found.item.check,
         )
     if not text.strip():
         return None
@@ -269,6 +272,7 @@ def row_filter(
         policy=found.policy.ref,
         context_dependencies=question.context_dependencies,
         author=found.item.author,
+        check=found.item.check,
     )
 
 

@@ -400,4 +400,5 @@ def _rows(found: Sequence[tuple[_Held, bool]]) -> tuple[FilterItem, bool] | None
     first = next(iter(texts.values()))
     # RULE (gds-several-filters)
     text = first.filter_expression if len(texts) == 1 else " OR ".join(f"({text})" for text in texts)
-    return replace(first, filter_expression=text), True
+    check = any(rows.check for rows in texts.values())
+    return replace(first, filter_expression=text, check=check), True

@@ -428,10 +428,13 @@ def both_masks(one: ColumnMask, other: ColumnMask) -> ColumnMask:
 def all_filters(filters: Sequence[RowFilter]) -> RowFilter | None:
     """Return the filter of rows that pass all of several; None: there is none."""
     found = tuple({one.expression: one for one in filters}.values())
+    # RULE (filters-joined-check)
+    check = any(one.check for one in filters)
     if len(found) < 2:
-        return found[0] if found else None
+        return replace(found[0], check=check) if found else None
     return replace(
         found[0],
+        check=check,
         expression=" AND ".join(f"({one.expression})" for one in found),
         context_dependencies=frozenset[str]().union(*(one.context_dependencies for one in found)),
     )

@@ -103,6 +103,13 @@ _SENTENCES = {
     "org.apache.spark.api.python.PythonException": "a Python function raised an exception",
 }
 """What an exception without a condition is about, by its class."""
+MARK = "SLUICE_ROW_CHECK"
+"""In the message of the error that a row raises which may not be written. Whoever raises one himself reads
+the same words: none of them is of a row."""
+ROW_HIDDEN = (
+    "a row that the statement writes does not satisfy the row filter of its table for you, so you could not "
+    "read it back; nothing was written"
+)
 _WRAPPERS = frozenset({"org.apache.spark.SparkException", "org.apache.spark.SparkRuntimeException"})
 _JAVA = re.compile(r"(?:java|javax|org\.apache\.(?:spark|hadoop|parquet|orc)|scala)\.[\w.$]{1,200}")
 UNKNOWN = "Spark could not run the statement"
@@ -127,6 +134,8 @@ def redact(
     `hides_columns` and `hides_target` are those of Cleared. `own`: what the statement says itself.
     Without `kind` the message itself tells its class, as Thrift Server writes it, and `details` its causes.
     """
+    if any(MARK in one for one in (message, *details)):  # RULE (row-check-told)
+        return _tell(MARK, ROW_HIDDEN, "44000")
     error_class, body = _head(message)
     text = body
     if kind is None:

@@ -47,11 +47,13 @@ def merge(scope: CommandScope) -> Required:
         raise CannotClassify("MERGE has no action")
     required = _on_rows(scope, tuple(dict.fromkeys(accesses)))
     changed = (CatalogChanged(tuple(pin.table for pin in required.pins)),)
-    return replace(required, effects=changed) if evolves else required
+    # RULE (merge-evolving-raw)
+    return replace(required, effects=changed) if evolves else replace(required, restricts=True)
 
 
 def _on_rows(scope: CommandScope, accesses: tuple[str, ...]) -> Required:
-    """Conditions and values read the target's raw rows, so it may carry no obligation."""
+    """Conditions and values read the target's raw rows, so it may carry no obligation, unless the statement
+    is kept to visible rows (`restricts`)."""
     pin = _target(scope)
     resource = table_resource(pin.table)
     # RULE (row-change-reads-raw)

@@ -22,6 +22,23 @@ from tests.removals.operations import (
 from tests.removals.removing import Removal
 
 REMOVALS = (
+    Removal("restricted-merge", "MERGE of rows that are hidden", Becomes("()"), "pipeline.test_restricting"),
+    Removal(
+        "merge-total-condition",
+        "ON that can fail",
+        Becomes("True"),
+        "pipeline.test_restricting",
+    ),
+    Removal("merge-types-of-now", "types that a MERGE rests on", Deleted(), "pipeline.test_restricting"),
+    Removal("plan-restricted-merge", "mergeInto of hidden rows", Never(), "pipeline.test_restricting"),
+    Removal("checked-insert", "rows that are inserted", Never(), "pipeline.test_row_checks"),
+    Removal("checked-frame", "rows of a DataFrame that is written", Never(), "pipeline.test_row_checks"),
+    Removal("check-made-table", "rows of a table that is made", Never(), "pipeline.test_row_checks"),
+    Removal("check-other-writes", "other writes", Becomes("NO_CHECKS"), "pipeline.test_row_checks"),
+    Removal("check-other-plan-writes", "other frames", Becomes("NO_CHECK"), "pipeline.test_row_checks"),
+    Removal("check-values-as-read", "what is set is what Spark reads", Never(), "pipeline.test_row_checks"),
+    Removal("filters-joined-check", "one filter of several", Becomes("False"), "pipeline.test_row_checks"),
+    Removal("check-values-once", "what is set has one value", Never(), "pipeline.test_row_checks"),
     Removal("restricted-formats", "formats that change rows", Never(), "pipeline.test_restricting"),
     Removal("restricted-subqueries", "changes that read elsewhere", Never(), "pipeline.test_restricting"),
     Removal("restricted-masked-columns", "changes by masks", Becomes("name"), "pipeline.test_restricting"),

@@ -20,6 +20,19 @@ from tests.removals.operations import (
 from tests.removals.removing import Removal
 
 REMOVALS = (
+    Removal("restricted-plan-code", "code on hidden rows", DropOperand(1), "pipeline.test_restricting"),
+    Removal(
+        "restricted-plan-expressions",
+        "what is not known",
+        Never(),
+        "pipeline.test_restricting",
+    ),
+    Removal(
+        "plan-merge-hidden-by-source",
+        "hidden rows in no source",
+        Never(),
+        "pipeline.test_restricting",
+    ),
     Removal(
         "schema-names-hidden",
         "`to` gives no column of NULL for one that is hidden",

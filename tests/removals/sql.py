@@ -24,6 +24,27 @@ from tests.removals.operations import (
 from tests.removals.removing import Removal
 
 REMOVALS = (
+    Removal("restricted-every-column", "masked columns by a star", Never(), "pipeline.test_restricting"),
+    Removal("restricted-code", "code is run for hidden rows", Never(), "pipeline.test_restricting"),
+    Removal("restricted-merge-expressions", "MERGE reads elsewhere", Never(), "pipeline.test_restricting"),
+    Removal(
+        "restricted-source-columns",
+        "columns of a source",
+        Always(),
+        "pipeline.test_restricting",
+    ),
+    Removal(
+        "merge-evolving-raw",
+        "MERGE that adds columns sees raw rows",
+        Becomes("replace(required, effects=changed, restricts=True)"),
+        "pipeline.test_restricting",
+    ),
+    Removal("merge-filter-columns", "a filter has names of its own", Never(), "pipeline.test_restricting"),
+    Removal("merge-hidden-by-source", "hidden rows in no source", Never(), "pipeline.test_restricting"),
+    Removal("merge-checked-actions", "rows that MERGE makes", Never(), "pipeline.test_row_checks"),
+    Removal("check-needs-columns", "a default is not looked up", Never(), "pipeline.test_row_checks"),
+    Removal("check-unset-columns", "nothing is asked of what stays", Never(), "pipeline.test_row_checks"),
+    Removal("check-fields-set", "a field of a column is set", Never(), "pipeline.test_row_checks"),
     Removal("global-aggregate-row", "an aggregation has a row of nothing", Never(), "pipeline.test_metrics"),
     Removal(
         "no-star-in-metric-having",

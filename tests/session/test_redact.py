@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from gateway.session.conditions import STARS
 from gateway.session.redact import (
     NOT_SELECTABLE,
+    ROW_HIDDEN,
     UNKNOWN,
     UNNAMED,
     WITHHELD,
@@ -315,3 +316,16 @@ def test_spark_s_documentation_is_no_path() -> None:
     link = "https://spark.apache.org/docs/latest/sql-ref.html"
     assert link in redact(f"[X] see {link} or https://example.org/x/y. SQLSTATE: 42000", None)
     assert "example.org" not in redact(f"[X] see {link} or https://example.org/x/y. SQLSTATE: 42000", None)
+
+
+@pytest.mark.parametrize("has_obligations", [True, False])
+def test_why_a_row_may_not_be_written(*, has_obligations: bool) -> None:
+    """Whoever raises the same himself reads the same words."""
+    message = (
+        "org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] SLUICE_ROW_CHECK a.b.c canary "
+        "SQLSTATE: P0001"
+    )
+    told = redact(message, "P0001", has_obligations=has_obligations)
+    assert told == f"[SLUICE_ROW_CHECK] {ROW_HIDDEN} SQLSTATE: 44000"
+    wrapped = redact("[TASK_WRITE_FAILED] Task failed", None, details=("x", message))
+    assert wrapped == told

@@ -36,6 +36,7 @@ _POLICY_KEYS = (
     "deny_all_else",
     "mask",
     "filter",
+    "check",
     "author",
     "author_id",
 )
@@ -108,6 +109,8 @@ class PackPolicyReader:
         if priority not in ("normal", "override"):
             self._faults.add((*path, "priority"), "`priority` must be `normal` or `override`")
         deny_all_else = shapes.flag(data, "deny_all_else", path, default=False)
+        if "check" in data and type_ is not PolicyType.ROW_FILTER:
+            self._faults.add((*path, "check"), "`check` belongs to policies with `filter`")
         access = self._access(data, name, path, type_, definition, deny_all_else)
         policy = Policy(
             id=ident or 0,
@@ -363,6 +366,7 @@ class PackPolicyReader:
                     accesses=self._accesses(found, where, accesses, accesses),
                     filter_expression=text.strip(),
                     author=self._author(data, path),
+                    check=self._shapes.flag(data, "check", path, default=False),
                 )
             )
         return tuple(items)

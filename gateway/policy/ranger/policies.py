@@ -18,7 +18,7 @@ from gateway.model.policy import (
     ResourceValues,
     ServiceDef,
 )
-from gateway.policy.authors import authors_in, digest
+from gateway.policy.authors import authors_in, checks_writes, digest
 from gateway.policy.conditions import Untranslatable, compile_condition, is_known
 from gateway.policy.diagnostics import Diagnostics, Path, hint
 from gateway.policy.globs import LOST_STAR, has_wildcard
@@ -484,7 +484,8 @@ class _PolicyReading:
             text = self._reader.text(info, "filterExpr", place).strip()
             self._sql(text, "filter", (*place, "filterExpr"))
             author = authors_in(raw).get(digest(text), "")
-            found.append(FilterItem(**who, filter_expression=text, author=author))
+            check = checks_writes(raw)
+            found.append(FilterItem(**who, filter_expression=text, author=author, check=check))
         return tuple(found)
 
     def _sql(self, text: str, kind: str, path: Path) -> None:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 from tests.e2e.lake.worlds import LakeSpark, Twins
 
+SEEN = "if(k.note = 'z', raise_error('seen'), {})"
+"""The same of rows that a MERGE may have changed before."""
 FAILING = "if(id IN (2, 12), raise_error('seen'), {})"
 """A condition that fails on rows that are hidden."""
 
@@ -29,12 +35,118 @@ def require_hidden_rows_stay(lake: LakeSpark, bob: Twins, provider: str, catalog
         f"UPDATE {{db}}.moved_rows m SET region = 'APAC' WHERE {FAILING.format('m.id = 4')} AND id > 3",
     ):
         bob.same(text)
+    for text in (
+        # Of the keys of the source only a hidden row has 2: it is inserted.
+        "MERGE INTO {db}.kept_rows k USING (SELECT 2 AS id, 'n' AS contact, 'EMEA' AS region, 'i' AS note "
+        "UNION ALL SELECT 3, 'n', 'EMEA', 'i') s ON k.id = s.id WHEN NOT MATCHED THEN INSERT *",
+        f"MERGE INTO {{db}}.kept_rows k USING (SELECT 3 AS id UNION ALL SELECT 12) s "
+        f"ON {SEEN.format('k.id = s.id')} "
+        "WHEN MATCHED THEN UPDATE SET note = 'm' WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id) "
+        f"WHEN NOT MATCHED BY SOURCE AND {SEEN.format('k.id = 4')} THEN DELETE "
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET contact = 's'",
+        # What is masked is neither asked for nor set.
+        f"MERGE INTO {{db}}.moved_rows k USING (SELECT 1 AS id, 'c' AS contact) s "
+        f"ON {SEEN.format('k.id = s.id')} "
+        "WHEN MATCHED AND s.contact = 'c' THEN UPDATE SET note = s.contact",
+    ):
+        bob.same(text)
+    merges_frames = bob.ours.frames is not None and lake.minor >= (4, 0)
+    if merges_frames:
+        for side in (bob.ours, bob.theirs):
+            _merge_frame(side.frames, f"{side.database}.kept_rows")
+        bob.same("REFRESH TABLE {db}.kept_rows")
+    bob.same("SELECT * FROM {db}.kept_rows WHERE region = 'EMEA' ORDER BY id, note")
     # With a row goes what its masked columns hide.
     assert "SLUICE_" in str(bob.ours.message(f"DELETE FROM {bob.ours.database}.moved_rows WHERE id = 1"))
     bob.same("SELECT id, region, note FROM {db}.moved_rows WHERE region = 'EMEA' ORDER BY id")
     for table, ids, notes in (
-        ("moved_rows", [1, 2, 4, 12, 13], ["x", "z", "y", "z", "n"]),
-        ("kept_rows", [2, 3, 4, 12], ["z", None, "y", "z"]),
+        ("moved_rows", [1, 2, 4, 12, 13], ["c", "z", "y", "z", "n"]),
+        ("kept_rows", [2, 2, 3, 12, 12], ["f" if merges_frames else "i", "z", "m", None, "z"]),
     ):
-        kept = lake.spark.query(f"SELECT id, note FROM {catalog}shop.{table} ORDER BY id", user="loader")
+        kept = lake.spark.query(
+            f"SELECT id, note FROM {catalog}shop.{table} ORDER BY id, note", user="loader"
+        )
         assert [tuple(row) for row in kept] == list(zip(ids, notes, strict=True))
+
+
+def _merge_frame(spark: Any, table: str) -> None:
+    """Merge a row into a table of which one is hidden that has its key."""
+    from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
+
+    source = spark.range(2, 3).alias("s")
+    on = F.expr(f"if({table}.note = 'z', raise_error('seen'), {table}.id = s.id)")
+    writer = source.mergeInto(table, on).whenMatched().update({"note": F.lit("f")})
+    failing = F.expr(f"if({table}.note = 'z', raise_error('seen'), {table}.id = 77)")
+    writer.whenNotMatchedBySource(failing).delete().merge()
+
+
+def require_hidden_rows_are_not_written(
+    lake: LakeSpark, bob: Twins, provider: str, catalog: str = ""
+) -> None:
+    """Write rows over both endpoints that a filter with `check` hides, and require that none is there."""
+    name, full = f"{bob.ours.database}.checked_rows", f"{catalog}shop.checked_rows"
+    lake.spark.query(
+        f"CREATE TABLE {full} (id INT, region STRING, note STRING) USING {provider}",
+        f"INSERT INTO {full} VALUES (1, 'EMEA', 'x'), (2, 'AMER', 'x')",
+        user="loader",
+    )
+    values = "VALUES (6, 'EMEA', 'x'), (7, 'APAC', 'x') AS v(id, region, note)"
+    passing = (
+        f"INSERT INTO {name} VALUES (3, 'EMEA', 'x')",
+        # Below conditions, joins and limits there are rows that are not written.
+        f"INSERT INTO {name} SELECT * FROM {values} WHERE region = 'EMEA'",
+        f"INSERT INTO {name} SELECT v.id + 1, region, note FROM {values} JOIN VALUES (6) k(i) ON id = i",
+        f"INSERT INTO {name} (note, region, id) SELECT note, region, 8 FROM {values} ORDER BY id LIMIT 1",
+        f"UPDATE {name} SET region = upper('emea'), note = 'u' WHERE id = 3",
+        f"MERGE INTO {name} t USING (SELECT 6 AS id UNION ALL SELECT 9) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET note = 'm' "
+        "WHEN NOT MATCHED THEN INSERT (id, region) VALUES (s.id, 'EMEA')",
+    )
+    failing = (
+        f"INSERT INTO {name} VALUES (13, 'EMEA', 'x'), (14, 'APAC', 'x'), (15, NULL, 'x')",
+        f"INSERT INTO {name} SELECT * FROM {values}",
+        f"UPDATE {name} SET region = 'APAC' WHERE id IN (1, 3)",
+        f"MERGE INTO {name} t USING (SELECT 1 AS id, 'APAC' AS region, 'x' AS note) s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET *",
+        f"MERGE INTO {name} t USING (SELECT 19 AS id, 'EMEA' AS region, 'x' AS note UNION ALL "
+        "SELECT 20, 'APAC', 'x') s ON t.id = s.id WHEN NOT MATCHED THEN INSERT *",
+        f"MERGE INTO {name} t USING (SELECT 1 AS id) s ON t.id = s.id "
+        "WHEN NOT MATCHED BY SOURCE THEN UPDATE SET region = 'APAC'",
+    )
+    for text in passing:
+        assert bob.ours.message(text) is None, text
+    told = [str(bob.ours.message(text)) for text in failing]
+    if (spark := bob.ours.frames) is not None:
+        told += [_message(partial(spark.sql, text)) for text in failing[:2]]
+        hidden = spark.sql(f"SELECT id, region, note FROM {values}")
+        for write in (
+            lambda: hidden.write.insertInto(name),
+            lambda: hidden.writeTo(name).append(),
+            lambda: hidden.write.mode("append").saveAsTable(name),
+        ):
+            told.append(_message(write))
+        hidden.filter("id = 6").selectExpr("id + 4", "region", "note").write.insertInto(name)
+    for one in told:
+        assert "SLUICE_ROW_CHECK" in one, told
+        assert "nothing was written" in one, told
+        assert "APAC" not in one, told
+    rows = lake.spark.query(f"SELECT id, region, note FROM {full} ORDER BY id", user="loader")
+    written: list[tuple[Any, ...]] = [
+        (1, "EMEA", "x"),
+        (2, "AMER", "x"),
+        (3, "EMEA", "u"),
+        (6, "EMEA", "m"),
+        (7, "EMEA", "x"),
+    ]
+    written += [(8, "EMEA", "x"), (9, "EMEA", None), *([(10, "EMEA", "x")] if spark is not None else [])]
+    assert [tuple(row) for row in rows] == written
+
+
+def _message(write: Callable[[], object]) -> str:
+    from pyspark.errors import PySparkException
+
+    try:
+        write()
+    except PySparkException as error:
+        return str(error)
+    return ""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.e2e import one_pack
-from tests.e2e.lake.changes import require_hidden_rows_stay
+from tests.e2e.lake.changes import require_hidden_rows_are_not_written, require_hidden_rows_stay
 from tests.e2e.lake.renames import (
     VIEWS_ARE_READ,
     require_commands_read_no_renamed_column,
@@ -52,6 +52,10 @@ policies:
     deny: [{groups: [analysts], access: [select]}]
   - name: rows of a region by the name that it has now
     on: {catalog: spark_catalog, database: shop, table: ["moved_*", kept_rows]}
+    filter: [{groups: [analysts], where: "region = 'EMEA'"}]
+  - name: rows that analysts write and read back
+    on: {catalog: spark_catalog, database: shop, table: checked_rows}
+    check: true
     filter: [{groups: [analysts], where: "region = 'EMEA'"}]
 """
 CANARY = "canary-9152"
@@ -373,6 +377,7 @@ def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text
 @pytest.mark.in_turn(5, one_way=True)
 def test_rows_that_are_not_seen_are_not_changed(lake: LakeSpark, bob: Twins) -> None:
     require_hidden_rows_stay(lake, bob, "delta")
+    require_hidden_rows_are_not_written(lake, bob, "delta")
 
 
 @pytest.mark.in_turn(5, one_way=True)

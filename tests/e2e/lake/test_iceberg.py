@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e import one_pack
-from tests.e2e.lake.changes import require_hidden_rows_stay
+from tests.e2e.lake.changes import require_hidden_rows_are_not_written, require_hidden_rows_stay
 from tests.e2e.lake.renames import (
     VIEWS_ARE_READ,
     require_commands_read_no_renamed_column,
@@ -38,7 +38,7 @@ policies:
     on: {catalog: ice, database: shop, table: customer}
     allow: [{groups: [analysts], access: [all]}]
   - name: rows that analysts change
-    on: {catalog: ice, database: shop, table: [moved_rows, kept_rows], column: "*"}
+    on: {catalog: ice, database: shop, table: [moved_rows, kept_rows, checked_rows], column: "*"}
     allow: [{groups: [analysts], access: [all]}]
   - name: customers of a region
     on: {catalog: ice, database: shop, table: customer}
@@ -66,6 +66,10 @@ policies:
     deny: [{groups: [analysts], access: [select]}]
   - name: rows of a region by the name that it has now
     on: {catalog: ice, database: shop, table: ["moved_*", kept_rows]}
+    filter: [{groups: [analysts], where: "region = 'EMEA'"}]
+  - name: rows that analysts write and read back
+    on: {catalog: ice, database: shop, table: checked_rows}
+    check: true
     filter: [{groups: [analysts], where: "region = 'EMEA'"}]
 """
 CANARY = "canary-7421"
@@ -798,3 +802,4 @@ def test_commands_read_no_column_that_was_renamed_outside(lake: LakeSpark, gatew
 @pytest.mark.in_turn(5, one_way=True)
 def test_rows_that_are_not_seen_are_not_changed(lake: LakeSpark, bob: Twins) -> None:
     require_hidden_rows_stay(lake, bob, "iceberg", "ice.")
+    require_hidden_rows_are_not_written(lake, bob, "iceberg", "ice.")

@@ -71,7 +71,9 @@ final class CanonicalDump {
     IdentityHashMap properties = new IdentityHashMap();
     /** Node that makes a function → Map of what its body and its comment become. */
     IdentityHashMap fields = new IdentityHashMap();
-    /** Nodes of `plans`, `names`, `properties` and `fields` that were met. */
+    /** Action of a MERGE without a condition → the one that it gets. */
+    IdentityHashMap conditions = new IdentityHashMap();
+    /** Nodes of `plans`, `names`, `properties`, `fields` and `conditions` that were met. */
     final IdentityHashMap met = new IdentityHashMap();
 
     CanonicalDump(IdentityHashMap plans, IdentityHashMap names, IdentityHashMap references) {
@@ -206,6 +208,11 @@ final class CanonicalDump {
         if (added != null) {
             met.put(product, Boolean.TRUE);
             addProperty(product, elements, (String) added.get(0), (String) added.get(1));
+        }
+        Object condition = conditions.get(product);
+        if (condition != null) {
+            met.put(product, Boolean.TRUE);
+            elements.set(0, scala.Option$.MODULE$.apply(condition));
         }
         Map given = (Map) fields.get(product);
         if (given != null) {

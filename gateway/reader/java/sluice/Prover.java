@@ -1,5 +1,6 @@
 package sluice;
 
+import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.IdentityHashMap;
 import java.util.Iterator;
@@ -13,6 +14,8 @@ import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.InsertIntoStatement;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.SubqueryAlias$;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.execution.command.ResetCommand;
@@ -42,6 +45,11 @@ final class Prover {
     /** Node of the original that makes a function → what its body and its comment become, by the field's name. */
     private final IdentityHashMap fields = new IdentityHashMap();
 
+    /** Action of a MERGE without a condition → the one that it gets. */
+    private final IdentityHashMap conditions = new IdentityHashMap();
+    /** Each MERGE with a condition that was restricted. */
+    private final IdentityHashMap restricted = new IdentityHashMap();
+
     /** Nodes of the original, of the guards and of the rewritten text that refer to a CTE in scope there. */
     private final IdentityHashMap references = new IdentityHashMap();
 
@@ -63,6 +71,7 @@ final class Prover {
             for (int i = 0; i < splices.size(); i++) {
                 prover.apply((Map) splices.get(i));
             }
+            prover.checkMerges();
             prover.noteReferences(afterWalk);
             prover.compare(after, afterWalk);
             return "";
@@ -135,6 +144,10 @@ final class Prover {
             applied = property((List) splice.get("parts"));
         } else if ("condition".equals(kind)) {
             applied = condition((String) splice.get("query"), (List) splice.get("parts"));
+        } else if ("rows".equals(kind)) {
+            applied = rows((String) splice.get("query"), (List) splice.get("parts"));
+        } else if ("end".equals(kind)) {
+            applied = 1; // Its beginning is another splice's, which says what stands here.
         } else if ("body".equals(kind) || "comment".equals(kind)) {
             applied = function(kind, (List) splice.get("parts"));
         } else if ("reset".equals(kind)) {
@@ -295,7 +308,10 @@ final class Prover {
         return applied;
     }
 
-    /** The condition of UPDATE or DELETE becomes the one of `query`, in which it stands where the place is named. */
+    /**
+     * A condition of UPDATE, DELETE or MERGE becomes the one of `query`, in which it stands where the place is
+     * named. Of a MERGE the place is followed by a number: 0 for ON, then its actions, as Spark lists them.
+     */
     private int condition(String query, List parts) throws Unproven {
         requireParts(parts);
         ParsedText parsed = ParsedText.expression(query);
@@ -304,37 +320,123 @@ final class Prover {
         if (!within.markers.isEmpty()) {
             throw new Unproven("what stands around a condition must not hold parameter markers");
         }
-        java.util.Iterator each = within.columnSpans.keySet().iterator();
-        Object place = null;
-        while (each.hasNext()) {
-            Object column = each.next();
-            if (column instanceof UnresolvedAttribute
-                && ScalaValues.strings(((UnresolvedAttribute) column).nameParts()).equals(parts)) {
-                if (place != null) {
-                    throw new Unproven("a condition stands in two places");
-                }
-                place = column;
-            }
-        }
-        if (place == null) {
-            throw new Unproven("a condition stands nowhere");
-        }
+        Object place = placeIn(within, parts.get(0));
         int applied = 0;
         for (int i = 0; i < walk.commands.size(); i++) {
             Object command = walk.commands.get(i);
             Object own = null;
-            if (command instanceof DeleteFromTable) {
+            if (parts.size() == 2 && command instanceof MergeIntoTable) {
+                MergeIntoTable merge = (MergeIntoTable) command;
+                restricted.put(merge, Boolean.TRUE);
+                int at = Integer.parseInt((String) parts.get(1));
+                if (at > 0) {
+                    Object action = actionsOf(merge).get(at - 1);
+                    own = ScalaValues.elements((scala.Product) action).get(0);
+                    own = ((scala.Option) own).isDefined() ? ((scala.Option) own).get() : null;
+                    if (own == null && place == null) {
+                        conditions.put(action, parsed.root);
+                        applied++;
+                        continue;
+                    }
+                } else {
+                    own = merge.mergeCondition();
+                }
+            } else if (parts.size() == 1 && command instanceof DeleteFromTable) {
                 own = ((DeleteFromTable) command).condition();
-            } else if (command instanceof UpdateTable && ((UpdateTable) command).condition().isDefined()) {
+            } else if (parts.size() == 1 && command instanceof UpdateTable
+                && ((UpdateTable) command).condition().isDefined()) {
                 own = ((UpdateTable) command).condition().get();
             }
             if (own != null) {
+                if (place == null) {
+                    throw new Unproven("a condition stands nowhere");
+                }
                 plans.put(own, new CanonicalDump.Standing(parsed.root, new java.util.HashMap()));
                 plans.put(place, CanonicalDump.Standing.itself(own));
                 applied++;
             }
         }
         return applied;
+    }
+
+    /** The query of an INSERT becomes the one of `query`, in which it stands where the place is named. */
+    private int rows(String query, List parts) throws Unproven {
+        requireParts(parts);
+        ParsedText parsed = RecentTexts.GUARDS.parsed(query);
+        PlanWalk within = new PlanWalk(parsed);
+        noteReferences(within);
+        if (!within.markers.isEmpty() || PlanWalk.isCommand((LogicalPlan) parsed.root)) {
+            throw new Unproven("what stands around rows must be a query without parameter markers");
+        }
+        Object place = null;
+        for (int i = 0; i < within.mentions.size(); i++) {
+            Mention mention = (Mention) within.mentions.get(i);
+            if (mention.parts.equals(parts)) {
+                if (place != null) {
+                    throw new Unproven("rows stand in two places");
+                }
+                place = mention.replaced;
+            }
+        }
+        int applied = 0;
+        for (int i = 0; i < walk.commands.size(); i++) {
+            Object command = walk.commands.get(i);
+            if (command instanceof InsertIntoStatement && place != null) {
+                Object own = ((InsertIntoStatement) command).query();
+                plans.put(own, new CanonicalDump.Standing(parsed.root, new java.util.HashMap()));
+                plans.put(place, CanonicalDump.Standing.itself(own));
+                applied++;
+            }
+        }
+        if (applied > 1) {
+            throw new Unproven("the rows of several INSERTs cannot be checked");
+        }
+        return applied;
+    }
+
+    /** The one column of an expression that stands for another expression, or null. */
+    private static Object placeIn(PlanWalk within, Object name) throws Unproven {
+        java.util.Iterator each = within.columnSpans.keySet().iterator();
+        Object place = null;
+        while (each.hasNext()) {
+            Object column = each.next();
+            if (column instanceof UnresolvedAttribute) {
+                List named = ScalaValues.strings(((UnresolvedAttribute) column).nameParts());
+                if (named.size() == 1 && named.get(0).equals(name)) {
+                    if (place != null) {
+                        throw new Unproven("a condition stands in two places");
+                    }
+                    place = column;
+                }
+            }
+        }
+        return place;
+    }
+
+    private static List actionsOf(MergeIntoTable merge) {
+        List actions = new ArrayList(ScalaValues.list(merge.matchedActions()));
+        actions.addAll(ScalaValues.list(merge.notMatchedActions()));
+        actions.addAll(ScalaValues.list(merge.notMatchedBySourceActions()));
+        return actions;
+    }
+
+    /** A MERGE whose ON was told apart from hidden rows changes none of them as not matched by its source. */
+    private void checkMerges() throws Unproven {
+        java.util.Iterator each = restricted.keySet().iterator();
+        while (each.hasNext()) {
+            MergeIntoTable merge = (MergeIntoTable) each.next();
+            List actions = ScalaValues.list(merge.notMatchedBySourceActions());
+            for (int i = 0; i < actions.size(); i++) {
+                Object own = ScalaValues.elements((scala.Product) actions.get(i)).get(0);
+                boolean around = ((scala.Option) own).isDefined() && plans.containsKey(((scala.Option) own).get());
+                if (!around && !conditions.containsKey(actions.get(i))) {
+                    throw new Unproven("an action on rows that the source does not have is on hidden ones too");
+                }
+            }
+            if (!plans.containsKey(merge.mergeCondition())) {
+                throw new Unproven("the condition of MERGE is on hidden rows too");
+            }
+        }
     }
 
     /** A function in SQL gets another text for its body, or another comment. */
@@ -385,8 +487,10 @@ final class Prover {
         dump.markers = walk.markers;
         dump.properties = properties;
         dump.fields = fields;
+        dump.conditions = conditions;
         String expected = CanonicalDump.of(original.root, dump);
-        if (dump.met.size() != plans.size() + names.size() + properties.size() + fields.size()) {
+        if (dump.met.size() != plans.size() + names.size() + properties.size() + fields.size()
+            + conditions.size()) {
             throw new Unproven("a splice lies inside another one");
         }
         CanonicalDump dumpAfter = new CanonicalDump(new IdentityHashMap(), new IdentityHashMap(), references);
