@@ -73,6 +73,33 @@ def table_from_json(text: Any, name: TableName) -> Table:
     )
 
 
+def global_view_from_json(text: Any, name: TableName) -> Table:
+    """Read what AS JSON says of a global temporary view. One whose text is not there cannot be governed.
+
+    Nobody vouches for it: Spark has no place for who defined it, and so whoever reads it needs access of his
+    own to what it reads.
+    """
+    unread = Table(
+        name=name, kind=TableKind.UNGOVERNED, columns=(), object_type="GLOBAL TEMPORARY VIEW without a text"
+    )
+    try:
+        described = json.loads(text)
+        if _text(described, "type") != "VIEW" or _text(described, "table_name").lower() != name.table.lower():
+            return unread
+        columns = tuple(_column(column) for column in _list(described, "columns"))
+        body = _view_body(described, columns)
+    except (AttributeError, TypeError, ValueError, RecursionError, NotUnderstood):
+        return unread
+    if body is None:
+        return unread
+    return Table(
+        name=name,
+        kind=TableKind.VIEW,
+        columns=columns,
+        view=replace(body, definer=""),  # RULE (global-view-readers-access)
+    )
+
+
 def _replaces_rows(provider: object, properties: Mapping[str, Any] | str | None) -> bool:
     """Whether a row that is added takes the place of the one with its key. The plain form has all properties
     in one text, so one with the key in its value counts as well; so does a table without any."""
