@@ -416,9 +416,9 @@ def function_from_rows(rows: Sequence[Row], name: TableName) -> Table:
     comments = [line for line in lines if line.startswith(_COMMENT)]
     definer = definer_in_comment(text, comments[0].strip()) if len(comments) == 1 else None
     parameters = () if definer is None else tuple(_parameters(lines))
-    given = list(_defaults(lines))
-    if given:  # RULE (function-defaults)
-        text = f"struct({', '.join(f'({one}' + chr(10) + ')' for one in (*given, text))})"
+    is_table = any(re.fullmatch(r"Type:\s+TABLE", line.strip()) for line in lines)
+    if given := list(_defaults(lines)):  # RULE (function-defaults)
+        text = _write_with_defaults(text, given, is_table=is_table)
     return Table(
         name=name,
         kind=TableKind.VIEW,
@@ -430,9 +430,17 @@ def function_from_rows(rows: Sequence[Row], name: TableName) -> Table:
             output=(),
             definer=definer,
             parameters=parameters,
-            is_table=any(re.fullmatch(r"Type:\s+TABLE", line.strip()) for line in lines),
+            is_table=is_table,
         ),
     )
+
+
+def _write_with_defaults(body: str, defaults: Sequence[str], *, is_table: bool) -> str:
+    """Return a body with what parameters are by default. It is read, and never run."""
+    given = ", ".join(f"({one}\n)" for one in defaults)
+    if not is_table:
+        return f"struct({given}, ({body}\n))"
+    return f"WITH `its.defaults` AS (SELECT struct({given})) (\n{body}\n)"  # no table has a name with a dot
 
 
 def _parameters(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
