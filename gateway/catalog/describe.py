@@ -8,6 +8,7 @@ what the plain form leaves out, too.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,25 +80,19 @@ def global_view_from_json(text: Any, name: TableName) -> Table:
     Nobody vouches for it: Spark has no place for who defined it, and so whoever reads it needs access of his
     own to what it reads.
     """
-    unread = Table(
-        name=name, kind=TableKind.UNGOVERNED, columns=(), object_type="GLOBAL TEMPORARY VIEW without a text"
-    )
-    try:
+    body: ViewBody | None = None
+    columns: tuple[Column, ...] = ()
+    with contextlib.suppress(AttributeError, TypeError, ValueError, RecursionError, NotUnderstood):
         described = json.loads(text)
-        if _text(described, "type") != "VIEW" or _text(described, "table_name").lower() != name.table.lower():
-            return unread
-        columns = tuple(_column(column) for column in _list(described, "columns"))
-        body = _view_body(described, columns)
-    except (AttributeError, TypeError, ValueError, RecursionError, NotUnderstood):
-        return unread
+        kind, view = _text(described, "type"), _text(described, "table_name")
+        if (kind, view.lower()) == ("VIEW", name.table.lower()):
+            columns = tuple(_column(column) for column in _list(described, "columns"))
+            body = _view_body(described, columns)
     if body is None:
-        return unread
-    return Table(
-        name=name,
-        kind=TableKind.VIEW,
-        columns=columns,
-        view=replace(body, definer=""),  # RULE (global-view-readers-access)
-    )
+        what = "GLOBAL TEMPORARY VIEW without a text"
+        return Table(name=name, kind=TableKind.UNGOVERNED, columns=columns, object_type=what)
+    # RULE (global-view-readers-access)
+    return Table(name=name, kind=TableKind.VIEW, columns=columns, view=replace(body, definer=""))
 
 
 def _replaces_rows(provider: object, properties: Mapping[str, Any] | str | None) -> bool:

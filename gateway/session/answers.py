@@ -140,7 +140,8 @@ def _sees_table(rule: AnswerRule, row: _Row, visible: Visible) -> bool:
     A temporary view has no namespace and belongs to the session; a global one is governed as a view.
     """
     namespace, name, temporary = _text(row, 0), _text(row, 1), _flag(row[2])
-    if temporary and namespace.lower() == GLOBAL_TEMP:  # RULE (global-view-listed)
+    if temporary and namespace.lower() == GLOBAL_TEMP:
+        # RULE (global-view-listed)
         return visible(Resource.table(SESSION_CATALOG, GLOBAL_TEMP, unquote(name)))
     if temporary:
         return namespace == ""

@@ -23,7 +23,7 @@ def before_forwarding(context: SessionContext, effect: SessionEffect) -> Session
     if isinstance(effect, DeclareVariables | SetVariables):
         context = _without_values(context, effect.names)
     if isinstance(effect, DeclareVariables):
-        # RULE (variable-known-before, variable-type-known)
+        # RULE (variable-known-before)
         context = replace(
             context,
             variables=context.variables | effect.names,

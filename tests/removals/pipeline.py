@@ -22,6 +22,24 @@ from tests.removals.operations import (
 from tests.removals.removing import Removal
 
 REMOVALS = (
+    Removal(
+        "global-view-own-text",
+        "what is kept for others reads no global temporary view",
+        Becomes("Names(bound, known.catalogs, known.sources, known.listed, global_views=True)"),
+        "pipeline.test_global_views",
+    ),
+    Removal(
+        "global-view-written-out",
+        "Spark reads no global temporary view by itself",
+        Deleted(),
+        "pipeline.test_global_views",
+    ),
+    Removal(
+        "global-view-readers-access",
+        "nobody vouches for a global temporary view",
+        Becomes("Table(name=name, kind=TableKind.VIEW, columns=columns, view=body)"),
+        "pipeline.test_global_views",
+    ),
     Removal("restricted-formats", "formats that change rows", Never(), "pipeline.test_restricting"),
     Removal("restricted-subqueries", "changes that read elsewhere", Never(), "pipeline.test_restricting"),
     Removal("restricted-masked-columns", "changes by masks", Becomes("name"), "pipeline.test_restricting"),

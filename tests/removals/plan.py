@@ -20,6 +20,7 @@ from tests.removals.operations import (
 from tests.removals.removing import Removal
 
 REMOVALS = (
+    Removal("global-view-calls", "calls on global temporary views", Never(), "pipeline.test_global_views"),
     Removal(
         "schema-names-hidden",
         "`to` gives no column of NULL for one that is hidden",
