@@ -106,8 +106,8 @@ async def _look_at(connection: Any, where: str) -> DatabaseAnswer:
     found = await connection.fetchrow(_QUESTIONS)
     if found["encoding"] != "UTF8":
         return DatabaseAnswer(
-            fault=f"{where}: the database of `ledger.dsn` has the encoding {found['encoding']}; create it with "
-            "the encoding UTF8"
+            fault=f"{where}: the database of `ledger.dsn` has the encoding {found['encoding']}; create it "
+            "with the encoding UTF8"
         )
     warnings = []
     if found["standby"]:

@@ -8,6 +8,7 @@ what the plain form leaves out, too.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -71,6 +72,27 @@ def table_from_json(text: Any, name: TableName) -> Table:
         replaces_rows=_replaces_rows(described.get("provider"), described.get("table_properties")),
         view=body,
     )
+
+
+def global_view_from_json(text: Any, name: TableName) -> Table:
+    """Read what AS JSON says of a global temporary view. One whose text is not there cannot be governed.
+
+    Nobody vouches for it: Spark has no place for who defined it, and so whoever reads it needs access of his
+    own to what it reads.
+    """
+    body: ViewBody | None = None
+    columns: tuple[Column, ...] = ()
+    with contextlib.suppress(AttributeError, TypeError, ValueError, RecursionError, NotUnderstood):
+        described = json.loads(text)
+        kind, view = _text(described, "type"), _text(described, "table_name")
+        if (kind, view.lower()) == ("VIEW", name.table.lower()):
+            columns = tuple(_column(column) for column in _list(described, "columns"))
+            body = _view_body(described, columns)
+    if body is None:
+        what = "GLOBAL TEMPORARY VIEW without a text"
+        return Table(name=name, kind=TableKind.UNGOVERNED, columns=columns, object_type=what)
+    # RULE (global-view-readers-access)
+    return Table(name=name, kind=TableKind.VIEW, columns=columns, view=replace(body, definer=""))
 
 
 def _replaces_rows(provider: object, properties: Mapping[str, Any] | str | None) -> bool:
@@ -389,9 +411,9 @@ def function_from_rows(rows: Sequence[Row], name: TableName) -> Table:
     comments = [line for line in lines if line.startswith(_COMMENT)]
     definer = definer_in_comment(text, comments[0].strip()) if len(comments) == 1 else None
     parameters = () if definer is None else tuple(_parameters(lines))
-    given = list(_defaults(lines))
-    if given:  # RULE (function-defaults)
-        text = f"struct({', '.join(f'({one}' + chr(10) + ')' for one in (*given, text))})"
+    is_table = any(re.fullmatch(r"Type:\s+TABLE", line.strip()) for line in lines)
+    if given := list(_defaults(lines)):  # RULE (function-defaults)
+        text = _write_with_defaults(text, given, is_table=is_table)
     return Table(
         name=name,
         kind=TableKind.VIEW,
@@ -403,9 +425,17 @@ def function_from_rows(rows: Sequence[Row], name: TableName) -> Table:
             output=(),
             definer=definer,
             parameters=parameters,
-            is_table=any(re.fullmatch(r"Type:\s+TABLE", line.strip()) for line in lines),
+            is_table=is_table,
         ),
     )
+
+
+def _write_with_defaults(body: str, defaults: Sequence[str], *, is_table: bool) -> str:
+    """Return a body with what parameters are by default. It is read, and never run."""
+    given = ", ".join(f"({one}\n)" for one in defaults)
+    if not is_table:
+        return f"struct({given}, ({body}\n))"
+    return f"WITH `its.defaults` AS (SELECT struct({given})) (\n{body}\n)"  # no table has a name with a dot
 
 
 def _parameters(lines: Sequence[str]) -> Iterator[tuple[str, str]]:

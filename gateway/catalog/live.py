@@ -19,6 +19,7 @@ from gateway.catalog.describe import (
     Row,
     catalog_view_from_rows,
     function_from_rows,
+    global_view_from_json,
     is_catalog_view,
     property_from_rows,
     table_from_json,
@@ -314,6 +315,8 @@ class LiveCatalog:
     async def _describe(self, name: TableName) -> Table | None:
         full_name = quote_parts(name.parts)
         try:
+            if name.is_global_view:
+                return await self._describe_global_view(name)
             table = await self._describe_relation(full_name, name)
             if _is_kept(table):
                 # What it told is what our own session knew, which can be older than what the user's knows.
@@ -348,6 +351,15 @@ class LiveCatalog:
         if not self._json and table.kind is TableKind.VIEW:
             return replace(table, view=await self._view_body(sql, dotted, rows, len(table.columns)))
         return table
+
+    async def _describe_global_view(self, name: TableName) -> Table | None:
+        """Return what Spark tells of a global temporary view, whose name has no catalog. One of a DataFrame
+        has no text, and some minors do not tell any."""
+        asked = f"DESCRIBE TABLE EXTENDED {quote_parts((name.database, name.table))} AS JSON"
+        rows = await self._rows(asked, refusable=True) if self._json else _NOT_SUPPORTED
+        if rows in (_NO_SUCH_TABLE, _NO_SUCH_NAMESPACE):
+            return None
+        return global_view_from_json("" if isinstance(rows, str) else _only_cell(rows), name)
 
     async def _version(self, now: Table | None, name: TableName) -> Table | None:
         """Return a version of a table. One that Spark does not describe, or is not asked about, is

@@ -30,6 +30,8 @@ def namespaces_of(database: str) -> tuple[str, ...]:
     return tuple(join_namespace(each[:depth]) for depth in range(1, len(each) + 1))
 
 
+GLOBAL_TEMP = "global_temp"
+"""Where Spark has the global temporary views, in the place of a database."""
 SOME_VERSION = "AS OF some version"
 """Stands for the clause of a version that Spark is not asked about."""
 FUNCTION = "FUNCTION"
@@ -66,6 +68,11 @@ class TableName:
         if catalog == self.catalog and database == self.database and table == self.table:
             return self  # as nearly all are, and it is asked again and again
         return TableName(catalog, database, table, self.version)
+
+    @property
+    def is_global_view(self) -> bool:
+        """Whether it can be nothing but a global temporary view, which all sessions of one Spark share."""
+        return self.database.lower() == GLOBAL_TEMP
 
     @property
     def current(self) -> TableName:

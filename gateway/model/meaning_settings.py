@@ -30,48 +30,71 @@ TIME_ZONE = "spark.sql.session.timeZone"
 
 _REACHES: Mapping[str, Influence] = {ANSI_MODE: Influence.ANSI, TIME_ZONE: Influence.TIME_ZONE}
 
-HARMLESS = frozenset(
-    """
-    spark.sql.adaptive.advisoryPartitionSizeInBytes spark.sql.adaptive.autoBroadcastJoinThreshold
-    spark.sql.adaptive.coalescePartitions.enabled spark.sql.adaptive.coalescePartitions.initialPartitionNum
-    spark.sql.adaptive.coalescePartitions.minPartitionSize
-    spark.sql.adaptive.coalescePartitions.parallelismFirst spark.sql.adaptive.enabled
-    spark.sql.adaptive.forceOptimizeSkewedJoin spark.sql.adaptive.localShuffleReader.enabled
-    spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold
-    spark.sql.adaptive.optimizeSkewsInRebalancePartitions.enabled
-    spark.sql.adaptive.rebalancePartitionsSmallPartitionFactor spark.sql.adaptive.skewJoin.enabled
-    spark.sql.adaptive.skewJoin.skewedPartitionFactor
-    spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes
-    spark.sql.autoBroadcastJoinThreshold spark.sql.broadcastTimeout spark.sql.cbo.enabled
-    spark.sql.cbo.joinReorder.dp.threshold spark.sql.cbo.joinReorder.enabled
-    spark.sql.cbo.planStats.enabled spark.sql.cbo.starSchemaDetection
-    spark.sql.codegen.fallback spark.sql.codegen.hugeMethodLimit spark.sql.codegen.maxFields
-    spark.sql.codegen.methodSplitThreshold spark.sql.codegen.wholeStage
-    spark.sql.debug.maxToStringFields spark.sql.defaultSizeInBytes
-    spark.sql.exchange.reuse spark.sql.files.maxPartitionBytes spark.sql.files.maxPartitionNum
-    spark.sql.files.minPartitionNum spark.sql.files.openCostInBytes
-    spark.sql.inMemoryColumnarStorage.batchSize spark.sql.inMemoryColumnarStorage.compressed
-    spark.sql.join.preferSortMergeJoin spark.sql.limit.initialNumPartitions
-    spark.sql.limit.scaleUpFactor spark.sql.maxMetadataStringLength spark.sql.maxPlanStringLength
-    spark.sql.maxSinglePartitionBytes spark.sql.optimizer.dynamicPartitionPruning.enabled
-    spark.sql.optimizer.runtime.bloomFilter.enabled spark.sql.orc.filterPushdown
-    spark.sql.parquet.filterPushdown spark.sql.shuffle.partitions
-    spark.sql.shuffledHashJoinFactor
-    spark.sql.sources.partitionOverwriteMode spark.sql.statistics.fallBackToHdfs
-    spark.sql.thriftserver.scheduler.pool spark.sql.thriftServer.incrementalCollect
-    spark.sql.thriftServer.queryTimeout
-    hive.exec.dynamic.partition hive.exec.dynamic.partition.mode hive.exec.max.dynamic.partitions
-    hive.exec.max.dynamic.partitions.pernode hive.execution.engine mapreduce.job.queuename tez.queue.name
-    spark.sql.avro.compression.codec spark.sql.crossJoin.enabled spark.sql.iceberg.vectorization.enabled
-    spark.sql.iceberg.planning.preserve-data-grouping spark.sql.orc.compression.codec
-    spark.sql.parquet.compression.codec spark.sql.sources.bucketing.enabled
-    spark.sql.sources.v2.bucketing.enabled
-    hive.server2.thrift.resultset.default.fetch.size
-    spark.job.description spark.job.interruptOnCancel spark.jobGroup.id spark.scheduler.pool
-    """.split()
-)
-"""In Spark's spelling: another one is another setting, of which nothing is known.
-`partitionOverwriteMode`, which dbt sets, says what INSERT OVERWRITE removes, and nothing of reading."""
+HARMLESS_BY_EFFECT: Mapping[str, str] = {
+    "how a query is run while its sizes become known": """
+        spark.sql.adaptive.advisoryPartitionSizeInBytes spark.sql.adaptive.autoBroadcastJoinThreshold
+        spark.sql.adaptive.coalescePartitions.enabled
+        spark.sql.adaptive.coalescePartitions.initialPartitionNum
+        spark.sql.adaptive.coalescePartitions.minPartitionSize
+        spark.sql.adaptive.coalescePartitions.parallelismFirst spark.sql.adaptive.enabled
+        spark.sql.adaptive.forceOptimizeSkewedJoin spark.sql.adaptive.localShuffleReader.enabled
+        spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold
+        spark.sql.adaptive.optimizeSkewsInRebalancePartitions.enabled
+        spark.sql.adaptive.rebalancePartitionsSmallPartitionFactor spark.sql.adaptive.skewJoin.enabled
+        spark.sql.adaptive.skewJoin.skewedPartitionFactor
+        spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes
+    """,
+    "into how many parts work is cut": """
+        spark.sql.files.maxPartitionBytes spark.sql.files.maxPartitionNum
+        spark.sql.files.minPartitionNum spark.sql.files.openCostInBytes
+        spark.sql.iceberg.planning.preserve-data-grouping spark.sql.leafNodeDefaultParallelism
+        spark.sql.limit.initialNumPartitions spark.sql.limit.scaleUpFactor
+        spark.sql.maxSinglePartitionBytes spark.sql.shuffle.partitions
+        spark.sql.sources.bucketing.enabled spark.sql.sources.v2.bucketing.enabled
+    """,
+    "which join is taken": """
+        spark.sql.autoBroadcastJoinThreshold spark.sql.broadcastTimeout spark.sql.cbo.enabled
+        spark.sql.cbo.joinReorder.dp.threshold spark.sql.cbo.joinReorder.enabled
+        spark.sql.cbo.planStats.enabled spark.sql.cbo.starSchemaDetection spark.sql.crossJoin.enabled
+        spark.sql.defaultSizeInBytes spark.sql.join.preferSortMergeJoin
+        spark.sql.optimizer.runtime.bloomFilter.enabled spark.sql.shuffledHashJoinFactor
+        spark.sql.statistics.fallBackToHdfs
+    """,
+    "how rows are computed and kept": """
+        spark.sql.codegen.fallback spark.sql.codegen.hugeMethodLimit spark.sql.codegen.maxFields
+        spark.sql.codegen.methodSplitThreshold spark.sql.codegen.wholeStage spark.sql.exchange.reuse
+        spark.sql.inMemoryColumnarStorage.batchSize spark.sql.inMemoryColumnarStorage.compressed
+    """,
+    "how files are read": """
+        spark.sql.iceberg.vectorization.enabled spark.sql.optimizer.dynamicPartitionPruning.enabled
+        spark.sql.optimizer.nestedSchemaPruning.enabled spark.sql.orc.columnarReaderBatchSize
+        spark.sql.orc.filterPushdown spark.sql.parquet.columnarReaderBatchSize
+        spark.sql.parquet.filterPushdown
+    """,
+    "how files are written, and what INSERT OVERWRITE removes": """
+        spark.sql.avro.compression.codec spark.sql.files.maxRecordsPerFile
+        spark.sql.orc.compression.codec spark.sql.parquet.compression.codec
+        spark.sql.sources.partitionOverwriteMode
+    """,
+    "how much of a plan is printed": """
+        spark.sql.debug.maxToStringFields spark.sql.maxMetadataStringLength
+        spark.sql.maxPlanStringLength
+    """,
+    "what Hive's clients send; Spark heeds the first two where it writes partitions": """
+        hive.exec.dynamic.partition hive.exec.dynamic.partition.mode hive.exec.max.dynamic.partitions
+        hive.exec.max.dynamic.partitions.pernode hive.execution.engine
+        hive.server2.thrift.resultset.default.fetch.size mapreduce.job.queuename tez.queue.name
+    """,
+    "where, how long and under what name a statement runs": """
+        spark.job.description spark.job.interruptOnCancel spark.jobGroup.id spark.scheduler.pool
+        spark.sql.thriftServer.incrementalCollect spark.sql.thriftServer.queryTimeout
+        spark.sql.thriftserver.scheduler.pool
+    """,
+}
+"""What settings change, and nothing of what an expression means → those, in Spark's spelling: another one is
+another setting, of which nothing is known. They are in the pack that Sluice ships (rules/policies)."""
+
+HARMLESS = frozenset(key for keys in HARMLESS_BY_EFFECT.values() for key in keys.split())
 
 HARMLESS_PREFIXES = (
     # How rows are turned into a client's objects; masks and filters are through with them by then.

@@ -32,6 +32,8 @@ class SessionContext:
     variables: frozenset[str] = frozenset()
     """Session variables that may exist in Spark's session, lower case: names that mean a value where nothing
     else has them."""
+    string_variables: frozenset[str] = frozenset()
+    """Those that were declared with the type STRING: what is given to one is its value, as it stands."""
     known_values: frozenset[tuple[str, str]] = frozenset()
     """Those variables that were given a string as it stood in a statement, and which."""
     settings: frozenset[str] = frozenset()
@@ -166,6 +168,8 @@ class DeclareVariables:
     names: frozenset[str]
     text: str | None = None
     """The string that they have when it succeeds, where that is known."""
+    of_strings: bool = False
+    """Whether they are known to have the type STRING."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +178,7 @@ class SetVariables:
 
     names: frozenset[str]
     text: str | None = None
-    """As DeclareVariables has it, of a variable whose string was known before."""
+    """As DeclareVariables has it, of a variable of type STRING."""
 
 
 @dataclass(frozen=True, slots=True)

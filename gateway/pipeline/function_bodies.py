@@ -123,6 +123,8 @@ async def _pin(
         name = names.table(relation.parts)
         if not isinstance(name, TableName) or relation.span is None:
             return not_governable(Unsupported(f"`{'.'.join(relation.parts)}` is not written literally"))
+        if name.is_global_view:
+            return not_governable(Unsupported("functions cannot read global temporary views"))
         allowed.add(name.parts)
         if relation.parts != name.parts:  # RULE (function-whole-names)
             pinned = quote_parts(name.parts)

@@ -90,7 +90,7 @@ class _Plan:
         self.reading = reading
         self.rendering = rendering
         catalog = judging.snapshot.catalog
-        self.names = Names(self.context, catalog.catalogs, catalog.sources, catalog.listed)
+        self.names = Names(self.context, catalog.catalogs, catalog.sources, catalog.listed, global_views=True)
         self.evaluation: Evaluation = judging.evaluation()
         self.accessing = Accessing(own_rights(judging.principal), self.evaluation)
         self.evaluation.context = replace(self.evaluation.context, request_data=rendering.text)

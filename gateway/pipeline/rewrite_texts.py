@@ -183,7 +183,7 @@ class _Text:
         bodies = await reads.bodies(named)
         if isinstance(bodies, NotRewritten):
             return bodies
-        if required.shares:
+        if required.shares and required.pins:
             whole = refuse_unsupported(await metric_definition(prepared, judging))
             if isinstance(whole, NotRewritten):
                 return whole
@@ -337,8 +337,8 @@ class _Text:
     def _define_view(self, splices: Sequence[Splice]) -> Splice | Definition | Unsupported | None:
         """Return how it is recorded who defines a view: in the text, or before it."""
         prepared, required = self.prepared, self.prepared.required
-        if not required.shares or required.explains:
-            return None
+        if not required.shares or required.explains or not required.pins:
+            return None  # a global temporary view, which is nobody's, has no pin
         target, user = required.pins[0].table, self.judging.principal.identity
         return guard.define_view(prepared.text, prepared.reading, target, splices, user, required.metrics)
 

@@ -210,8 +210,9 @@ def _classify(
 ) -> Prepared | Unsupported:
     bound = replace(context, temp_views=context.temp_views | place.aliases) if place.aliases else context
     known = judging.snapshot.catalog
-    names = Names(bound, known.catalogs, known.sources, known.listed)
     own = place.depth == 0 and not place.expression  # RULE (file-functions-own-text)
+    # RULE (global-view-own-text)
+    names = Names(bound, known.catalogs, known.sources, known.listed, global_views=own)
     required = classify(
         reading,
         names,

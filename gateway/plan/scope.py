@@ -64,6 +64,8 @@ class PlanScope:
         resolved = self.names.table(self.parts(text))
         if isinstance(resolved, Ungovernable):
             raise CannotClassify(resolved.refusal(text))
+        if isinstance(resolved, TableName) and resolved.is_global_view:  # RULE (global-view-calls)
+            raise CannotClassify("calls on global temporary views are not supported; use SQL")
         return resolved
 
     def target(self, text: str) -> TableName:

@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from gateway.model.catalog import TableName, join_namespace, levels, split_name, unquote
+from gateway.model.catalog import GLOBAL_TEMP, TableName, join_namespace, levels, split_name, unquote
+from gateway.model.files import SESSION_CATALOG
 from gateway.model.reading_settings import is_of_catalog, is_servers_own
 from gateway.model.resource import Resource
 from gateway.model.statement import AnswerFilter, AnswerRule
@@ -136,10 +137,12 @@ def _database(written: str) -> str | None:
 def _sees_table(rule: AnswerRule, row: _Row, visible: Visible) -> bool:
     """Whether a row of SHOW TABLES (namespace, name, isTemporary) may be shown.
 
-    A temporary view has no namespace and belongs to the session; global ones (`global_temp`) are everybody's
-    and were judged for somebody else, so they are not shown.
+    A temporary view has no namespace and belongs to the session; a global one is governed as a view.
     """
     namespace, name, temporary = _text(row, 0), _text(row, 1), _flag(row[2])
+    if temporary and namespace.lower() == GLOBAL_TEMP:
+        # RULE (global-view-listed)
+        return visible(Resource.table(SESSION_CATALOG, GLOBAL_TEMP, unquote(name)))
     if temporary:
         return namespace == ""
     catalog, database = _require_known(rule.catalog), _database(namespace)

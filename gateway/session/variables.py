@@ -24,7 +24,11 @@ def before_forwarding(context: SessionContext, effect: SessionEffect) -> Session
         context = _without_values(context, effect.names)
     if isinstance(effect, DeclareVariables):
         # RULE (variable-known-before)
-        context = replace(context, variables=context.variables | effect.names)
+        context = replace(
+            context,
+            variables=context.variables | effect.names,
+            string_variables=context.string_variables - effect.names,
+        )
     return context
 
 
@@ -34,7 +38,12 @@ def after_success(
     """Return the context as a statement has made it that Spark has FINISHED."""
     if isinstance(effect, DropVariable):
         context = _without_values(context, {effect.name})
-        return replace(context, variables=context.variables - {effect.name})
+        left = {effect.name}
+        return replace(
+            context, variables=context.variables - left, string_variables=context.string_variables - left
+        )
+    if isinstance(effect, DeclareVariables) and effect.of_strings:
+        context = replace(context, string_variables=context.string_variables | effect.names)
     if effect.text is None:
         return context
     texts = frozenset((name, effect.text) for name in effect.names)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from gateway.model.catalog import TableName
+from gateway.model.catalog import GLOBAL_TEMP, TableName
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.reading import RelationRole
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, CreateTempView, DropTempView, Meaning
 from gateway.sql import storage
-from gateway.sql.names import TempViewName, Ungovernable, namespace_above
+from gateway.sql.names import TempViewName, Ungovernable, name_global_view, namespace_above
 from gateway.sql.path_commands import partition_locations
 from gateway.sql.required import Named, Pin, Privilege, Required, Written
 from gateway.sql.scope import CannotClassify, CommandScope, table_resource
@@ -286,14 +286,36 @@ def refresh_table(scope: CommandScope) -> Required:
 
 def create_temp_view(scope: CommandScope) -> Required:
     """CREATE TEMPORARY VIEW … AS: its sources are judged, and Spark keeps the guarded text."""
-    # RULE (no-global-temp-view)
-    if str(scope.field("viewType")).rstrip("$") not in ("LocalTempView", "LocalTempView$"):
-        raise CannotClassify("global temporary views are shared by all sessions and are not supported")
     parts = scope.parts("name")
     if len(parts) != 1:
         raise CannotClassify("the name of a temporary view must have one part")
     storage.check_properties(storage.keys(scope.field("properties"), "view properties"))
-    return Required(effects=(CreateTempView(parts[0]),))
+    match str(scope.field("viewType")).rstrip("$"):
+        case "LocalTempView":
+            return Required(effects=(CreateTempView(parts[0]),))
+        case "GlobalTempView":
+            return _create_global_view(scope, parts[0])
+        case other:
+            raise CannotClassify(f"a view of the kind {other} is not supported")
+
+
+def _create_global_view(scope: CommandScope, view: str) -> Required:
+    """CREATE GLOBAL TEMPORARY VIEW … AS: Spark keeps the text as a persistent view has it, without masks and
+    filters. Whoever reads it does so by his own access: Spark has no place for who defined it."""
+    name = name_global_view(view)
+    if isinstance(name, Ungovernable):
+        raise CannotClassify(name.refusal(view))
+    for relation in scope.reading.relations:
+        found = scope.names.table(relation.parts) if relation.role is RelationRole.SCAN else None
+        if isinstance(found, TempViewName):  # RULE (global-view-on-temp-view)
+            raise CannotClassify(f"`{found.name}` is of this session, and a global temporary view is of all")
+        if isinstance(found, TableName) and found.is_global_view:
+            raise CannotClassify("a global temporary view that reads another one is not supported")
+    required = [Privilege(table_resource(name), "create")]
+    if scope.flag("replace"):  # RULE (replace-global-view-drops)
+        required.append(Privilege(table_resource(name), "drop"))
+    # RULE (global-view-shares)
+    return Required(privileges=tuple(required), effects=(CatalogChanged((name,)),), shares=True)
 
 
 def create_view(scope: CommandScope) -> Required:
@@ -322,7 +344,9 @@ def _rests_on_tables(scope: CommandScope, view: TableName) -> None:
     for relation in scope.reading.relations:
         found = scope.names.table(relation.parts) if relation.role is RelationRole.SCAN else None
         if isinstance(found, TempViewName):  # RULE (view-on-temp-view)
-            raise CannotClassify(build_temporary_reference_refusal(view, found.name))
+            raise CannotClassify(build_temporary_reference_refusal(view, (found.name,)))
+        if isinstance(found, TableName) and found.is_global_view:
+            raise CannotClassify(build_temporary_reference_refusal(view, (GLOBAL_TEMP, found.table)))
 
 
 def alter_view_as(scope: CommandScope) -> Required:

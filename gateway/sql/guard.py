@@ -482,6 +482,11 @@ _NEW_OF_SESSION = frozenset({"CreateTempViewUsing", "CreateVariable", "CreateVie
 """Commands whose target is a name of the session's, and nothing of a catalog."""
 
 
+def _write_target(name: TableName) -> tuple[str, ...]:
+    """Return the name of a target as Spark finds it: that of a global temporary view has no catalog."""
+    return (name.database, name.table) if name.is_global_view else name.parts
+
+
 def pin_targets(
     reading: Reading, required: Required, names: Names
 ) -> tuple[tuple[Splice, ...], frozenset[tuple[str, ...]]] | Unsupported:
@@ -502,7 +507,7 @@ def pin_targets(
     ]
     for pin, relation in mentions:
         judged.add(id(relation))
-        parts = (*pin.table.parts, *filter(None, (pin.below,)))
+        parts = (*_write_target(pin.table), *filter(None, (pin.below,)))
         if relation.span is None:
             if relation.parts != parts:
                 return Unsupported(

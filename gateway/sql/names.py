@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gateway.model.catalog import TableName, join_namespace, levels, quote, quote_parts
+from gateway.model.catalog import GLOBAL_TEMP, TableName, join_namespace, levels, quote, quote_parts
 from gateway.model.files import SESSION_CATALOG
 from gateway.model.metalakes import NONE_LISTED, ListedCatalogs
 from gateway.model.statement import SessionContext
@@ -57,7 +57,7 @@ _BRANCH = re.compile(r"branch_\w+", re.ASCII)
 _BELOW_TABLES = METADATA_TABLES[ICEBERG.name]
 _VERSIONS = re.compile(r"(?:branch|tag|snapshot_id|at_timestamp)_.*|changes|rewrite", re.IGNORECASE)
 """Iceberg's ways to name rows of a table at another time, below it, and what it tells of changes."""
-_NO_LEVELS = frozenset({"global_temp"})
+_NO_LEVELS = frozenset({GLOBAL_TEMP})
 """What no level of a namespace is called: Spark has views of every session there."""
 
 
@@ -86,6 +86,8 @@ class Names:
     """As `CatalogSnapshot` has them: first parts that mean files, and are no catalogs."""
     listed: ListedCatalogs = NONE_LISTED
     """As `CatalogSnapshot` has them: catalogs that come and go."""
+    global_views: bool = False
+    """Whether a text may read global temporary views: a client's own, and the text of such a view."""
 
     def explain_unusable_catalog(self, catalog: str) -> Ungovernable | None:
         """Say why nothing in a catalog can be named in this session now, None when it can.
@@ -132,6 +134,8 @@ class Names:
             if parts[0].lower() in self.context.temp_views:  # RULE (temp-view-any-case)
                 return TempViewName(parts[0])
             return self._in_current(parts[0])
+        if self.global_views and len(parts) == 2 and parts[0].lower() == GLOBAL_TEMP:
+            return name_global_view(parts[1])
         return self._qualify(parts)
 
     def _qualify(self, parts: tuple[str, ...]) -> TableName | Ungovernable:
@@ -211,7 +215,7 @@ class Names:
     def namespace(self, parts: tuple[str, ...]) -> tuple[str, str | None] | Ungovernable:
         """Say which catalog and database a namespace means, as `TableName` has them; no database for a
         catalog by itself."""
-        if parts and parts[0].lower() in ("global_temp", "system", "session"):
+        if parts and parts[0].lower() in (GLOBAL_TEMP, "system", "session"):
             return Ungovernable("is a reserved namespace")
         catalog, rest = self._split_catalog(parts)
         return self._in_capitals(catalog) or self.namespace_in(catalog, rest)  # RULE (capital-catalog)
@@ -261,6 +265,13 @@ class Names:
             return True
         # One that is not there any more Spark's session has still.
         return any(name == first for name, _ in self.context.catalogs)
+
+
+def name_global_view(view: str) -> TableName | Ungovernable:
+    """Return what a global temporary view is judged as: a view of Spark's own catalog."""
+    if not _GOVERNED_NAME.fullmatch(view):
+        return Ungovernable("has a name with characters of paths or system tables, or with unusual blanks")
+    return TableName(SESSION_CATALOG, GLOBAL_TEMP, view)
 
 
 def no_catalog(name: str) -> Unsupported:

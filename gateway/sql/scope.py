@@ -12,6 +12,8 @@ from gateway.model.resource import Resource
 from gateway.sql.names import Names, TempViewName, Ungovernable
 from gateway.sql.required import NamespacePin, Pin, Unsupported
 
+_OF_GLOBAL_VIEWS = frozenset({"DescribeRelation", "DropView"})
+"""Commands that a global temporary view may be named in."""
 _OF_CURRENT = frozenset({"ShowTables", "ShowTableExtended", "ShowViews", "ShowFunctions", "AnalyzeTables"})
 """Statements that mean the session's database where they name none, as Spark 3.5 resolves them."""
 
@@ -93,6 +95,9 @@ class CommandScope:
             raise CannotClassify(resolved.refusal(".".join(parts)))
         if isinstance(resolved, TempViewName):
             return resolved
+        # RULE (global-view-commands)
+        if resolved.is_global_view and self.command.node not in _OF_GLOBAL_VIEWS:
+            raise CannotClassify(f"{self.command.node} of a global temporary view is not supported")
         return Pin(self.relation(parts), resolved)
 
     def relation(self, parts: tuple[str, ...]) -> Relation:

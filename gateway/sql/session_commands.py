@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gateway.model.catalog import levels
+from gateway.model.catalog import GLOBAL_TEMP, levels
+from gateway.model.files import SESSION_CATALOG
 from gateway.model.reading import RelationRole
 from gateway.model.reading_settings import (
     find_pinned_value,
@@ -133,11 +134,19 @@ def _read_setting(key: str) -> Required:
 
 
 def show_tables(scope: CommandScope) -> Required:
-    return _show_in_database(scope, AnswerFilter.TABLES)
+    return _show_relations(scope, AnswerFilter.TABLES)
 
 
 def show_views(scope: CommandScope) -> Required:
-    return _show_in_database(scope, AnswerFilter.VIEWS)
+    return _show_relations(scope, AnswerFilter.VIEWS)
+
+
+def _show_relations(scope: CommandScope, answer: AnswerFilter) -> Required:
+    written = scope.node("namespace").get("parts")
+    if not isinstance(written, tuple) or [str(part).lower() for part in written] != [GLOBAL_TEMP]:
+        return _show_in_database(scope, answer)
+    # A name of the session's own catalog, whichever is current; each view is asked about by itself.
+    return Required(answer=AnswerRule(filter=answer, catalog=SESSION_CATALOG, database=GLOBAL_TEMP))
 
 
 def show_tables_extended(scope: CommandScope) -> Required:

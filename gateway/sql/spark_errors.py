@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gateway.model.catalog import TableName, quote, quote_parts
+from gateway.model.catalog import TableName, quote_parts
 from gateway.model.reading import FunctionRef, Parameter, Reading
 from gateway.model.statement import SessionContext
 from gateway.sql.required import Unsupported
@@ -98,9 +98,9 @@ def add_position(refusal: Unsupported, text: str) -> str:
     return f"{refusal.why}; line {line} pos {column}{plan}"
 
 
-def build_temporary_reference_refusal(view: TableName, temporary: str) -> Unsupported:
+def build_temporary_reference_refusal(view: TableName, temporary: tuple[str, ...]) -> Unsupported:
     """Return the refusal of a persistent view that reads a temporary one, in Spark's words."""
-    made, read = quote_parts(view.parts), quote(temporary)
+    made, read = quote_parts(view.parts), quote_parts(temporary)
     return Unsupported(
         f"[INVALID_TEMP_OBJ_REFERENCE] Cannot create the persistent object {made} of the type VIEW because "
         f"it contains a reference to the temporary object {read} of the type VIEW. Please make the temporary "

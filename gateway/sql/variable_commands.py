@@ -20,7 +20,7 @@ MAX_VARIABLES = 1_000
 """Variables of one session, those that were dropped not counted."""
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WORD = re.compile(r"\w+")
-_HOLDERS = frozenset("Alias Cast CreateVariable DefaultValueExpression Project SetVariable".split())
+_HOLDERS = frozenset("Alias Cast CreateVariable DefaultValueExpression UnresolvedAlias".split())
 """What a string may stand in that is all that a statement gives a variable."""
 _QUALIFIERS = ((), ("session",), ("system", "session"))
 
@@ -33,17 +33,34 @@ def declare(scope: CommandScope) -> Required:
     names = frozenset(_name(_parts(one, scope)) for one in held)
     if len(scope.names.context.variables | names) > MAX_VARIABLES:
         raise CannotClassify(f"a session has at most {MAX_VARIABLES} variables")
-    return Required(effects=(DeclareVariables(names, _string_of(scope.reading.tree)),))
+    tree = scope.reading.tree
+    return Required(effects=(DeclareVariables(names, _string_of(tree), of_strings=_is_of_strings(tree)),))
 
 
-def _string_of(tree: ExpressionNode | None) -> str | None:
-    """Return the string that a statement gives its variables, where it is written in it."""
-    held = tree
+def _string_of(held: ExpressionNode | None) -> str | None:
+    """Return the string that an expression is, or that DECLARE gives its variables, where it is written."""
     while held is not None and held.node != "Literal":
-        inner = held.plans if held.node == "SetVariable" else held.children
         whole = held.node in _HOLDERS and (held.node != "Cast" or held.type == "string")
-        held = inner[0] if whole and len(inner) == 1 else None
+        held = held.children[0] if whole and len(held.children) == 1 else None
     return held.value if held is not None and held.type == "string" else None
+
+
+def _is_of_strings(tree: ExpressionNode | None) -> bool:
+    """Whether DECLARE says that its variables have the type STRING, or gives them a string."""
+    held = tree
+    while held is not None and held.node in ("CreateVariable", "DefaultValueExpression"):
+        held = held.children[0] if len(held.children) == 1 else None
+    return held is not None and held.node in ("Cast", "Literal") and held.type == "string"
+
+
+def _given(tree: ExpressionNode | None, number: int) -> list[str | None]:
+    """Return the strings that SET VARIABLE gives so many variables, where they are written in it."""
+    query = tree.plans[0] if tree is not None and len(tree.plans) == 1 else None
+    # RULE (variable-one-row): of no row a variable is NULL.
+    if query is None or query.node != "Project" or [one.node for one in query.plans] != ["OneRowRelation"]:
+        return [None] * number
+    found = [_string_of(one) for one in query.children]
+    return found if len(found) == number else [None] * number
 
 
 def assign(scope: CommandScope) -> Required:
@@ -51,9 +68,15 @@ def assign(scope: CommandScope) -> Required:
     held = scope.field("targetVariables")
     if not isinstance(held, tuple):
         raise CannotClassify("the names of the variables could not be read")
-    names = frozenset(_name(_parts(one, scope)) for one in held)
-    known = names <= {name for name, _ in scope.names.context.known_values}
-    return Required(effects=(SetVariables(names, _string_of(scope.reading.tree) if known else None),))
+    names = [_name(_parts(one, scope)) for one in held]
+    given = dict(zip(names, _given(scope.reading.tree, len(names)), strict=True))
+    # RULE (variable-of-strings)
+    known = {
+        n: text for n, text in given.items() if text is not None and n in scope.names.context.string_variables
+    }
+    others = frozenset(names) - known.keys()
+    effects = [SetVariables(frozenset({name}), text) for name, text in known.items()]
+    return Required(effects=(*effects, *((SetVariables(others),) if others else ())))
 
 
 def drop(scope: CommandScope) -> Required:

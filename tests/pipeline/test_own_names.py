@@ -129,9 +129,11 @@ def lab(world: World, reader: ReaderPool) -> Lab:
     ("text", "effect"),
     [
         ("DECLARE x INT DEFAULT 5", DeclareVariables(frozenset("x"))),
+        ("DECLARE x STRING", DeclareVariables(frozenset("x"), of_strings=True)),
+        ("DECLARE x STRING COLLATE UTF8_LCASE", DeclareVariables(frozenset("x"))),
         (
             "DECLARE OR REPLACE VARIABLE session.X STRING DEFAULT 'SELECT 1'",
-            DeclareVariables(frozenset("x"), "SELECT 1"),
+            DeclareVariables(frozenset("x"), "SELECT 1", of_strings=True),
         ),
         ("DECLARE x VARCHAR(2) DEFAULT 'abc'", DeclareVariables(frozenset("x"))),
         ("DECLARE x = upper('abc')", DeclareVariables(frozenset("x"))),
@@ -144,10 +146,25 @@ async def test_what_becomes_of_variables(lab: Lab, text: str, effect: Any) -> No
     assert (await lab.cleared(text)).effects == (effect,)
 
 
-async def test_a_string_is_known_of_a_variable_that_had_one(lab: Lab) -> None:
-    known = frozenset({("x", "a")})
-    found = await lab.cleared("SET VAR x = 'b'", known_values=known)
-    assert found.effects == (SetVariables(frozenset("x"), "b"),)
+@pytest.mark.parametrize(
+    ("text", "effects"),
+    [
+        ("SET VAR x = 'b'", [SetVariables(frozenset("x"), "b")]),
+        ("SET VAR y = 1, x = 'b'", [SetVariables(frozenset("x"), "b"), SetVariables(frozenset("y"))]),
+        (
+            "SET VAR (y, x) = (SELECT 1, 'b')",
+            [SetVariables(frozenset("x"), "b"), SetVariables(frozenset("y"))],
+        ),
+        ("SET VAR y = 'b'", [SetVariables(frozenset("y"))]),
+        ("SET VAR x = (SELECT 'b' FROM free WHERE false)", [SetVariables(frozenset("x"))]),
+        ("SET VAR x = (SELECT 'b' WHERE false)", [SetVariables(frozenset("x"))]),
+        ("SET VAR x = (SELECT 'b' LIMIT 0)", [SetVariables(frozenset("x"))]),
+        ("SET VAR x = upper('b')", [SetVariables(frozenset("x"))]),
+    ],
+)
+async def test_what_a_variable_of_type_string_is_given_is_known(lab: Lab, text: str, effects: Any) -> None:
+    found = await lab.cleared(text, string_variables=frozenset("x"), known_values=frozenset({("x", "a")}))
+    assert list(found.effects) == effects
 
 
 async def test_a_query_that_gives_a_value_is_guarded(lab: Lab) -> None:

@@ -268,7 +268,7 @@ async def test_temporary_views_of_the_session_stay_names_of_one_part(
 @pytest.mark.parametrize(
     ("frame", "words"),
     [
-        (lambda: table("global_temp.v"), "global temporary view"),
+        (lambda: table("spark_catalog.global_temp.v"), "global temporary view"),
         (lambda: table("parquet.`/etc/x`"), "characters of paths"),
         (lambda: table("system.x.y"), "reserved"),
         (lambda: table("employee").select(F.input_file_name()), "input_file_name"),

@@ -252,6 +252,12 @@ REMOVALS = (
         "session.test_datasets",
     ),
     Removal(
+        "global-view-listed",
+        "who may know of a global temporary view",
+        Becomes("True"),
+        "session.test_answers",
+    ),
+    Removal(
         "variable-known-before", "a variable is known before it is there", Deleted(), "session.test_own_names"
     ),
     Removal(

@@ -783,7 +783,29 @@ REMOVALS = (
     Removal(
         "rename-wants-create", "a table's new name wants create", DropElement(0), "pipeline.test_pipeline"
     ),
-    Removal("no-global-temp-view", "global temporary views are not made", Never(), "pipeline.test_pipeline"),
+    Removal(
+        "global-view-shares",
+        "a global temporary view is stored without masks",
+        DropArgument(2),
+        "pipeline.test_global_views",
+    ),
+    Removal("replace-global-view-drops", "replacing one drops one", Deleted(), "pipeline.test_global_views"),
+    Removal(
+        "global-view-on-temp-view",
+        "a global temporary view rests on none of the session",
+        Never(),
+        "pipeline.test_global_views",
+    ),
+    Removal(
+        "global-view-commands", "commands on global temporary views", Never(), "pipeline.test_global_views"
+    ),
+    Removal(
+        "variable-of-strings",
+        "what is given to a variable is known of the type STRING alone",
+        Becomes("dict(given)"),
+        "pipeline.test_own_names",
+    ),
+    Removal("variable-one-row", "of no row a variable is NULL", Never(), "pipeline.test_own_names"),
     Removal(
         "create-view-shares", "a persistent view serves everybody", DropArgument(5), "pipeline.test_pipeline"
     ),

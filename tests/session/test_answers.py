@@ -56,9 +56,19 @@ def test_tables_and_views_with_the_sessions_own_temporary_ones(filter_: AnswerFi
         ("hr", "employee", False),
         ("", "mine", True),
         ("global_temp", "everybodys", True),
+        ("global_temp", "hidden", True),
+        ("other", "hidden", True),
         ("", "nowhere", False),
     ]
-    assert shown(filter_, rows) == [("sales", "orders", False), ("", "mine", True)]
+    HIDDEN.add("spark_catalog.global_temp.hidden")
+    try:
+        assert shown(filter_, rows) == [
+            ("sales", "orders", False),
+            ("", "mine", True),
+            ("global_temp", "everybodys", True),
+        ]
+    finally:
+        HIDDEN.remove("spark_catalog.global_temp.hidden")
 
 
 def test_flags_may_come_as_text() -> None:

@@ -93,6 +93,17 @@ def test_a_variable_counts_from_when_it_may_be_there_until_it_is_gone() -> None:
     assert session.context.variables == frozenset()
 
 
+def test_that_a_variable_has_strings_is_known_until_it_is_declared_anew() -> None:
+    session = new_session()
+    declared = clear(session, "DECLARE x STRING", DeclareVariables(X, of_strings=True))
+    session.prepare_to_forward(declared)
+    assert session.context.string_variables == frozenset()
+    session.apply_finished(declared, 1)
+    assert session.context.string_variables == X
+    session.prepare_to_forward(clear(session, "DECLARE OR REPLACE x", DeclareVariables(X)))
+    assert session.context.string_variables == frozenset()
+
+
 async def test_a_value_that_came_of_rows_ends_with_them_and_so_does_what_came_of_it() -> None:
     session = new_session()
     policies = Policies(session)

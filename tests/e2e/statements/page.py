@@ -11,12 +11,13 @@ from typing import Any
 
 import yaml
 
+from gateway.model.meaning_settings import HARMLESS_BY_EFFECT
 from gateway.model.reading_settings import READING_SETTINGS, SETTABLE_LEGACY
 from gateway.sql.classify import REFUSED_COMMANDS
 from gateway.sql.expressions import REFUSED_EXPRESSIONS
 from gateway.sql.functions import REFUSED_FUNCTIONS
 from gateway.sql.nodes import REFUSED_NODES
-from tests.e2e.statements.collection import TOTALITY
+from tests.e2e.statements.collection import HERE, TOTALITY
 
 PAGE = Path(__file__).parents[3] / "docs" / "statements.md"
 PREFACE = """\
@@ -48,6 +49,15 @@ The text of `EXECUTE IMMEDIATE`, and the name in `IDENTIFIER(…)`, is a string,
 between them, or a variable that was declared with a string, or set to one since. The statement is judged,
 recorded and sent with that written out. Arguments of `USING` are literals; `INTO` takes variables. Any
 other text or name is not known before it runs, and is refused.
+
+## Global temporary views
+
+`CREATE [OR REPLACE] GLOBAL TEMPORARY VIEW` wants `create` (and `drop`, to replace) on the table
+`spark_catalog.global_temp.NAME`, reading one `select`, and `DROP VIEW` `drop`. Spark has no place for who
+defined one, so it lends nothing: whoever reads it needs `select` on what it reads too, and has his own masks
+and filters. It is read by the text that Spark has of it, written out in its place, under the reader's
+settings. It reads no temporary view, and no persistent view or function reads it. One that was made of a
+DataFrame has no text, and is refused.
 
 ## SQL functions
 
@@ -150,6 +160,51 @@ A policy on `setting` says who may set what; tables with masks or filters that c
 a setting are refused until it is reset. `SET` and `SET -v` list the values of settings that the user may set,
 or that are no secret; `RESET` gives back Spark's own.
 
+Everybody may set these where the pack `rules/policies/platform.yaml` is in force; masks and filters mean the
+same under them:
+
+| what they change | settings |
+|---|---|
+"""
+_DEPENDS = "masks and filters that depend on it refuse their tables"
+MORE_SETTINGS = {
+    f"implicit casts, and what fails or overflows: {_DEPENDS}": "spark.sql.ansi.enabled",
+    f"what day and hour an instant is: {_DEPENDS}": "spark.sql.session.timeZone",
+    "how clients get and show rows": """
+        spark.sql.execution.arrow.* spark.sql.execution.pandas.* spark.sql.repl.eagerEval.*
+    """,
+}
+OF_TOOLS = (
+    ("dbt", "spark.sql.ansi.enabled spark.sql.sources.partitionOverwriteMode", "in the pack"),
+    (
+        "drivers of Hive, in DBeaver, Tableau, Power BI and Superset",
+        "hive.* mapreduce.* tez.*",
+        "those in the pack; others by a policy. They come as `set:hiveconf:…` or SET",
+    ),
+    (
+        "PySpark and pandas on Spark",
+        "spark.sql.execution.arrow.* spark.sql.execution.pandas.* spark.sql.ansi.enabled pandas_on_spark.*",
+        "in the pack; everybody may set `pandas_on_spark.*`, which Spark ignores",
+    ),
+    (
+        "Iceberg",
+        "spark.sql.iceberg.vectorization.enabled spark.sql.iceberg.planning.preserve-data-grouping",
+        "in the pack",
+    ),
+    (
+        "Iceberg",
+        "spark.sql.iceberg.handle-timestamp-without-timezone spark.wap.id spark.wap.branch",
+        "by a policy: they change types, and which rows a table has",
+    ),
+    (
+        "Delta",
+        "spark.databricks.delta.*",
+        "by a policy: with `schema.autoMerge.enabled` INSERT and MERGE add columns, which else wants `alter`",
+    ),
+)
+OTHERS = """
+A policy can let users set others. Tables with masks or filters are refused while one is set.
+
 Nobody sets what shapes how statements are read. It has these values:
 
 | setting | value |
@@ -159,17 +214,23 @@ Nobody sets what shapes how statements are read. It has these values:
 
 def page() -> str:
     """Return the page as Markdown."""
-    return PREFACE + SCRIPTS + FILES + "".join((*_settings(), *_refused()))
+    return PREFACE + SCRIPTS + FILES + "".join((*_settings(), *_differences(), *_refused()))
 
 
 def _settings() -> Iterator[str]:
     yield SETTINGS
+    for what, keys in {**HARMLESS_BY_EFFECT, **MORE_SETTINGS}.items():
+        yield f"| {what} | {_codes(keys)} |\n"
+    yield "\nTools set:\n\n| tool | settings | may be set |\n|---|---|---|\n"
+    for tool, keys, how in OF_TOOLS:
+        yield f"| {tool} | {_codes(keys)} | {how} |\n"
+    yield OTHERS
     for key, value in sorted(READING_SETTINGS.items()):
         yield f"| `{key}` | `{value}` |\n"
     yield "\nBelow `spark.sql.legacy.` a policy can let users set these, and no others:\n\n"
     yield "| what they change | settings |\n|---|---|\n"
     for what, keys in SETTABLE_LEGACY.items():
-        yield f"| {what} | {' '.join(f'`{key}`' for key in sorted(keys.split()))} |\n"
+        yield f"| {what} | {_codes(' '.join(sorted(keys.split())))} |\n"
 
 
 def _refused() -> Iterator[str]:
@@ -186,6 +247,24 @@ def _refused() -> Iterator[str]:
     yield "\n| functions | why |\n|---|---|\n"
     for why, names in sorted(by_reason.items()):
         yield f"| {' '.join(f'`{name}`' for name in sorted(names))} | {_cell(why)} |\n"
+
+
+def _codes(keys: str) -> str:
+    return " ".join(f"`{key}`" for key in keys.split())
+
+
+def _differences() -> Iterator[str]:
+    yield "\n## Where Sluice differs from Spark\n\nOf the collection, for somebody who may do everything:\n\n"
+    yield from _list_differences("known")
+    yield "\nAnd refused to who has a mask and a row filter on `people`:\n\n"
+    yield from _list_differences("obliged")
+
+
+def _list_differences(file: str) -> Iterator[str]:
+    reasons: Mapping[str, list[str]] = yaml.safe_load((HERE / f"{file}.yaml").read_text(encoding="utf-8"))
+    yield "| why | statements |\n|---|---|\n"
+    for why, statements in reasons.items():
+        yield f"| {why} | {'<br>'.join(f'`{_cell(one)}`' for one in statements)} |\n"
 
 
 def _cell(text: str) -> str:

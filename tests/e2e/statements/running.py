@@ -102,9 +102,10 @@ class Outcome:
         ours = self.through
         if not ours.error:
             return "answered otherwise"
-        said = ours.message.split("\n")[0] if ours.refused else f"{ours.error} instead of "
-        if not ours.refused:
-            said += self.direct.error or "an answer"
+        if ours.refused:
+            said = ours.message.split("\n")[0].split("; to ask about it")[0]
+        else:
+            said = f"{ours.error} instead of {self.direct.error or 'an answer'}"
         return _QUOTED.sub("…", said)[:160]
 
 

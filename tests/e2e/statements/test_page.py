@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
-from tests.e2e.statements.page import PAGE, page
+from pathlib import Path
+
+import yaml
+
+from gateway.model.meaning_settings import HARMLESS_BY_EFFECT, Influence, influence
+from gateway.model.reading_settings import may_be_set
+from tests.e2e.statements.page import MORE_SETTINGS, PAGE, page
+
+PACK = Path(__file__).parents[3] / "rules" / "policies" / "platform.yaml"
 
 
 def test_the_page_is_as_generated() -> None:
     told = "run `python -m tests.e2e.statements.page`"
     assert PAGE.read_text(encoding="utf-8") == page(), told
+
+
+def test_the_pack_lets_everybody_set_what_the_page_says() -> None:
+    policies = yaml.safe_load(PACK.read_text(encoding="utf-8"))["policies"]
+    shipped = next(one for one in policies if one["name"] == "harmless session settings")
+    told = [key for keys in (*HARMLESS_BY_EFFECT.values(), *MORE_SETTINGS.values()) for key in keys.split()]
+    assert sorted(shipped["on"]["setting"]) == sorted(told)
+    for key in told:
+        assert may_be_set(key)
+        assert influence(key.removesuffix("*")) is not Influence.ANYTHING
