@@ -120,6 +120,9 @@ class AdminServer:
         app.router.add_get("/metrics", self._metrics)
         for prefix, make in self._mounted.items():
             app.add_subapp(prefix, make())
+        if self.unready is not None:
+            # RULE (page-to-come)
+            app.router.add_route("*", "/{page:.*}", self._wait)
         return app
 
     async def start(self, door: Entrance, host: str, port: int, *, tls: ssl.SSLContext | None = None) -> int:
@@ -139,7 +142,7 @@ class AdminServer:
         mounted: Mapping[str, Callable[[], web.Application]],
     ) -> None:
         """Have everything there that was not yet at the start, on connections that come from now on; what is
-        asked on an older one is answered by it as well, but for what is mounted."""
+        asked on an older one is answered by it as well, but for what is mounted: there it ends."""
         self._checks, self._notes, self._mounted = dict(checks), dict(notes), dict(mounted)
         self._answered_at = float("-inf")
         await self._set_up()
@@ -188,6 +191,15 @@ class AdminServer:
         except Exception:  # noqa: BLE001 - a check's root: one that breaks means not ready, not a dead page
             _log.exception("readiness_check_failed", part=name)
             return "the check itself failed; the log has the details"
+
+    async def _wait(self, request: web.Request) -> web.Response:
+        """Have who asks for a page that is still to come ask again, on a new connection: by 404 a plugin
+        would take its service for deleted."""
+        answer = web.json_response(
+            {"statusCode": 503, "msgDesc": "the gateway is starting; try again"}, status=503
+        )
+        answer.force_close()
+        return answer
 
     async def _healthz(self, request: web.Request) -> web.Response:
         return web.json_response({"status": "alive"})

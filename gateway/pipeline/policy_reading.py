@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from gateway.errors import UnreadableFiles
 from gateway.model.policy import FileLine, Policy, PolicySet, Service
-from gateway.model.reading import NotParsed, NotRead, Reading, ReadingAnswer
+from gateway.model.reading import ExpressionNode, NotParsed, NotRead, Reading, ReadingAnswer
 from gateway.policy.list_deltas import unlike
 from gateway.policy.sqltext import sample
 from gateway.reader.port import ReaderPort
+from gateway.sql.functions import OF_MANY_ROWS
 
 AT_ONCE = 8
 """Texts that are read at the same time: statements of users wait in the same queue."""
@@ -198,7 +199,22 @@ def fault_in(expression: str, kind: str, answer: ReadingAnswer) -> str | None:
         return f"this {kind} is not a Spark SQL expression: {' '.join(answer.message.split())}"
     if kind == "filter" and is_never_boolean(expression, answer):
         return "this filter is not a boolean expression"
+    tree = answer.tree
+    if answer.root == "LambdaFunction" or (tree is not None and _is_of_many_rows(tree, kind)):
+        return f"this {kind} is not an expression of one row; put aggregate functions into a subquery"
     return None
+
+
+def _is_of_many_rows(node: ExpressionNode, kind: str) -> bool:
+    """Whether an expression makes one row of many, or several of one, outside of its subqueries. In the place
+    of a column, `max(x)` makes one row of a whole table."""
+    if node.node == "WindowExpression":
+        return kind == "filter"
+    *qualifier, name = node.parts if node.node == "UnresolvedFunction" else ("",)
+    # A function of a database may be called so, too.
+    if name.lower() in OF_MANY_ROWS and qualifier[-1:] in ([], ["builtin"]):  # RULE (policy-of-one-row)
+        return True
+    return any(_is_of_many_rows(child, kind) for child in node.children)
 
 
 def is_never_boolean(text: str, reading: Reading) -> bool:

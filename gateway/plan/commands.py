@@ -263,7 +263,7 @@ def _start_stream(command: pb.WriteStreamOperationStart, scope: PlanScope) -> Pl
                 *required,
             ),
             raw=(target,) if replaces else (),
-            written=(Written(table=target, by_name=True, creates=not replaces),),
+            written=(Written(table=target, by_name=True, creates=not replaces, streams=True),),
             effects=(CatalogChanged((target,), meaning="where_missing"),),
         ),
         names=(NamePin(message=command, field="table_name", text=quote_name(target)),),

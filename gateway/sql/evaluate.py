@@ -268,7 +268,8 @@ class Evaluation:
         privilege decides.
         """
         replaced = self._list_replaced(required)
-        if (removed := self._deny_removals((*required.removed, *replaced))) is not None:
+        removed = self.build_denial() or self._deny_removals((*required.removed, *replaced))
+        if removed is not None:
             return removed
         read, past = {*required.read, *required.shown}, {*required.past}
         changed = (*required.raw, *(name for name, _ in replaced))
@@ -300,10 +301,13 @@ class Evaluation:
         )
 
     def _list_replaced(self, required: Required) -> list[tuple[TableName, str]]:
-        """Return the tables where rows that are added take the place of those with their keys, which go."""
-        tables = ((one.table, self.catalog.table(one.table)) for one in required.written)
+        """Return the tables where rows that are added take the place of others: of those with their keys, or
+        of all, which then takes `delete`."""
+        tables = [(one, table) for one in required.written if (table := self.catalog.table(one.table))]
+        hiding = [one.table for one, table in tables if one.hides_rows(table)]
+        self.require(Privilege(table_resource(name), "delete") for name in hiding)
         # RULE (insert-replaces-rows)
-        return [(name, "delete") for name, table in tables if table is not None and table.replaces_rows]
+        return [(name, "delete") for name in (*hiding, *(t.name for _, t in tables if t.replaces_rows))]
 
     def _deny_removals(self, removals: Iterable[tuple[TableName, str]]) -> Denied | None:
         """Deny to remove rows or columns of a table that the principal does not see, unless by name.

@@ -161,6 +161,8 @@ values."""
 
 ALLOWED_FUNCTIONS: Final = frozenset(name for names in _ALLOWED.values() for name in names.split())
 AGGREGATES: Final = frozenset(_ALLOWED["aggregate"].split())
+OF_MANY_ROWS: Final = AGGREGATES | frozenset(_ALLOWED["generator"].split())
+"""Functions that make one row of many, or many of one."""
 
 VARYING_BY_ROW: Final = frozenset(
     """

@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from gateway.model.catalog import TableName
+from gateway.model.catalog import Table, TableName
 from gateway.model.reading import Relation, Span
 from gateway.model.resource import Resource
 from gateway.model.statement import RELAY, AnswerRule, SessionEffect
+from gateway.model.table_formats import FORMATS
 
 REMOVING = ("drop", "delete")
 """Access types by which rows go, and columns with them."""
@@ -74,6 +75,13 @@ class Written:
     """Columns are found by the names that the rows have, not by position."""
     creates: bool = False
     """The table is made when it is not there."""
+    streams: bool = False
+    """A stream adds them."""
+
+    def hides_rows(self, table: Table) -> bool:
+        """Whether nobody sees any more what was in a table: Spark keeps a list of the files that a stream has
+        written, `_spark_metadata`, and then reads these alone. Table formats have a list of their own."""
+        return self.streams and str(table.provider).lower() not in FORMATS  # RULE (stream-into-files)
 
 
 @dataclass(frozen=True, slots=True)

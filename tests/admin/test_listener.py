@@ -154,6 +154,8 @@ async def test_who_probes_is_answered_before_there_is_anything_to_ask() -> None:
                     "status": "not ready",
                     "parts": {"gateway": "the gateway is starting"},
                 }
+            # By 404 a plugin that polls would take its service for deleted.
+            assert (await get(url + "/more/page"))[0] == 503
 
             async def page(_: web.Request) -> web.Response:
                 return web.Response(text="here")
@@ -168,6 +170,11 @@ async def test_who_probes_is_answered_before_there_is_anything_to_ask() -> None:
             # A connection that was there before knows what is ready now, too.
             async with kept.get(url + "/readyz") as response:
                 assert (response.status, (await response.json())["parts"]) == (200, {"backend": "ok"})
+            asked = []
+            for _ in range(2):
+                async with kept.get(url + "/more/page") as response:
+                    asked.append(response.status)
+            assert asked == [503, 200], "it ends with the first answer"
             listener.unready = "the gateway is stopping"
             status, body = await get(url + "/readyz")
             assert (status, "the gateway is stopping" in body) == (503, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,9 @@ FRAMES: dict[str, Callable[[Any, str], Any]] = {
     "overwritePartitions": lambda s, t: _rows(s).writeTo(t).overwritePartitions(),
     "overwrite": lambda s, t: _rows(s).writeTo(t).overwrite(s.sql("SELECT true AS x")["x"]),
     "truncate": lambda s, t: s.sql(f"TRUNCATE TABLE {t}"),
+    # Spark reads the files that a stream has written, and none that were there before.
+    "stream": lambda s, t: _stream(s, t).awaitTermination(),
+    "stream with a format": lambda s, t: _stream(s, t, format="parquet").awaitTermination(),
 }
 
 
@@ -70,10 +74,19 @@ def _rows(session: Any) -> Any:
     return session.sql("SELECT 7 AS id, 'x' AS pin, 0 AS day")
 
 
+def _stream(session: Any, table: str, **more: str) -> Any:
+    rows = session.readStream.table("rm.source").select("id", "pin", "day")
+    to = f"file:/tmp/sluice-removing-{uuid.uuid4().hex}"
+    writer = rows.writeStream.option("checkpointLocation", to).trigger(availableNow=True)
+    return writer.toTable(table, outputMode="append", **more)
+
+
 @pytest.fixture(scope="module")
 def place(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
     users = {"hob": ["half"], "lea": ["half"], "ada": ["whole"], "wim": ["writers"]}
-    running = RunningGateway(write_settings(open_directory / "removing", spark, PACK, users)).start()
+    checkpoints = {"checkpoints": f"file:{open_directory}/removing_checkpoints"}
+    file = write_settings(open_directory / "removing", spark, PACK, users, sessions=checkpoints)
+    running = RunningGateway(file).start()
     yield running
     assert running.stop() == 0
 
@@ -89,6 +102,7 @@ def make(spark: Spark, *names: str) -> None:
     values = ", ".join(map(str, ROWS))
     spark.query(
         "CREATE DATABASE IF NOT EXISTS rm",
+        "CREATE TABLE IF NOT EXISTS rm.source USING parquet AS SELECT 9 AS id, 'x' AS pin, 0 AS day",
         *(
             statement
             for name in names or TABLES

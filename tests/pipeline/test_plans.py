@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 from pyspark.sql.connect import plan as plans
 
-from gateway.model.catalog import TableName
+from gateway.model.catalog import Table, TableKind, TableName
 from gateway.model.handles import SparkHandle
 from gateway.model.reading import Reading
 from gateway.model.statement import (
@@ -25,6 +25,7 @@ from gateway.model.statement import (
 )
 from gateway.pipeline import Rules
 from gateway.reader.pool import ReaderPool
+from gateway.sql.required import Written
 from gateway.wire.connect import parse, pb
 from tests.judge_world import World
 from tests.plan.frames import made, message, sql, table
@@ -498,10 +499,24 @@ async def test_a_stream_that_replaces_rows_replaces_none_that_are_hidden(
         ("sales.tmp_gone", "append", ""),
         ("hr.chest", "complete", "by position"),
         ("hr.employee", "complete", "delete on table spark_catalog.hr.employee"),
+        # Of files, Spark reads none but those that streams have written, once there is one.
+        ("sales.orders", "append", ""),
+        ("hr.chest", "append", "by position"),
     ):
         verdict = await world.judge_plan(started(name, mode), reader, user="bob")
         assert isinstance(verdict, Refused) is bool(words), verdict
         assert not words or (isinstance(verdict, Refused) and words in verdict.message), verdict
+
+
+@pytest.mark.parametrize("provider", [None, "parquet", "CSV", "hive", "x.Y", "iceberg", "DELTA", "paimon"])
+async def test_a_stream_hides_what_was_there_but_in_tables_with_a_list_of_their_files(
+    provider: str | None,
+) -> None:
+    name = TableName("spark_catalog", "d", "t")
+    there = Table(name=name, kind=TableKind.TABLE, columns=(), provider=provider)
+    lists = provider is not None and provider.lower() in ("iceberg", "delta", "paimon")
+    assert Written(table=name, streams=True).hides_rows(there) is not lists
+    assert not Written(table=name).hides_rows(there)
 
 
 async def test_handles_are_those_of_the_session(world: World, reader: ReaderPool) -> None:

@@ -10,7 +10,11 @@ import pytest
 
 from gateway.model.statement import Cleared, SessionContext, Statement
 from gateway.reader.pool import ReaderPool
+from gateway.wire.connect import pb
 from tests.judge_world import World
+from tests.pipeline.test_plans import run
+from tests.plan.frames import message
+from tests.plan.frames import table as frame
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -113,6 +117,23 @@ async def test_what_it_takes_is_what_the_table_says(reader: ReaderPool, granted:
             text=SAMPLES[name].format("plain"), principal=there.principal("who"), context=SessionContext()
         )
         assert isinstance(await there.judge_statement(plain, reader), Cleared), name
+
+
+@pytest.mark.parametrize("granted", [*GRANTS.values(), "[create, insert, select]"])
+async def test_what_a_stream_takes_is_what_the_table_says(reader: ReaderPool, granted: str) -> None:
+    """Spark reads the files that a stream has written, and none that were there before."""
+    rows = message(frame("d.plain")).root
+    rows.read.is_streaming = True
+    for provider in ("parquet", "iceberg"):
+        there = world_of(granted)
+        for name, table in there.tables.items():
+            there.tables[name] = replace(table, provider=provider)
+        for table_name in (*PART, "plain"):
+            start = pb.WriteStreamOperationStart(input=rows, table_name=f"d.{table_name}")
+            verdict = await there.judge_plan(run(write_stream_operation_start=start), reader, user="who")
+            added = provider == "iceberg" and table_name in ("filtered", "masked", "plain")
+            allowed = added or (table_name == "plain" and "create" not in granted)
+            assert isinstance(verdict, Cleared) == allowed, (provider, table_name, granted, verdict)
 
 
 DATABASES = """

@@ -936,6 +936,18 @@ REMOVALS = (
         "pipeline.test_checkpoints",
     ),
     Removal(
+        "policy-of-one-row",
+        "a mask or filter that aggregates is at fault",
+        Never(),
+        "pipeline.test_policy_reading",
+    ),
+    Removal(
+        "page-to-come",
+        "who asks for a page before it is there is not told that there is none",
+        Deleted(),
+        "admin.test_listener",
+    ),
+    Removal(
         "policy-of-user",
         "a policy is of a user and not of his name",
         Condition('{policy.get("createdBy"), policy.get("updatedBy")} == {principal.user}'),

@@ -77,6 +77,12 @@ REMOVALS = (
         "pipeline.test_removing_documented",
     ),
     Removal(
+        "stream-into-files",
+        "a stream into a table of files hides no row that is not seen",
+        Becomes("False"),
+        "pipeline.test_plans",
+    ),
+    Removal(
         "drop-masked-database-by-name",
         "dropping all of a database with masks in it takes drop by name",
         Never(),

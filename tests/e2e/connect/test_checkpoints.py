@@ -27,7 +27,7 @@ service: spark
 policies:
   - name: everybody works here
     on: {{catalog: spark_catalog, database: ckp, table: "*", column: "*"}}
-    allow: [{{users: [ann, bob], access: [select, create, drop, insert, alter]}}]
+    allow: [{{users: [ann, bob], access: [select, create, drop, insert, delete, alter]}}]
   - name: everybody reads and writes every file
     on: [{{url: "*"}}, {{catalog: "*", database: "*", udf: "*"}}]
     allow: [{{users: [ann, bob], access: [all]}}]
