@@ -14,6 +14,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from urllib.parse import unquote
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?=:)")
@@ -34,6 +36,9 @@ _BUCKETS = frozenset({"s3", "gs", "azure", "oss", "cosn", "obs"})
 """Schemes whose authority is a bucket. Other servers can have several names."""
 _EXACT = frozenset({"s3", "gs", "hdfs", "oss", "cosn", "obs"})
 """Schemes whose paths differ by upper and lower case; others may not tell them apart."""
+_MAX_LINKS = 40
+"""Links in a path, as Linux has it."""
+_MOUNTS = Path("/proc/self/mounts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +75,48 @@ def parse_place(url: str) -> Place:
 
 def places(url: str) -> frozenset[Place]:
     """Return what a URL could mean: as it stands and without its percent-encoding; of a local one, also the
-    place that links lead to. Raises ValueError as `parse_place`. It looks at local directories."""
+    place that links lead to. Raises ValueError as `parse_place`, and where links mean something else to each
+    process. It looks at local directories."""
     found = set[Place]()
     for one in dict.fromkeys((url, unquote(url))):
         found.add(parse_place(one))
         local = _LOCAL.fullmatch(one)
         if local is not None and "\0" not in one:
-            found.add(parse_place(f"file:{os.path.realpath(local['path'])}"))
+            found.add(parse_place(f"file:{_follow_links(local['path'])}"))
     return frozenset(found)
+
+
+def _follow_links(path: str) -> str:
+    """Return where a local path leads. Raises ValueError where nobody here knows where it leads Spark:
+    `/proc/self/cwd` is another directory to each process, and so is what `/dev/fd` leads to."""
+    pending, at, links = path.split("/")[::-1], "/", 0
+    while pending:
+        name = pending.pop()
+        at = os.path.normpath(os.path.join(at, name))
+        if at in _list_process_mounts():  # RULE (path-of-a-process)
+            raise ValueError(f"`{path}` leads into {at}, where links mean something else to each process")
+        try:
+            target = os.readlink(at)
+        except OSError:
+            continue
+        links += 1
+        if links > _MAX_LINKS:
+            raise ValueError(f"`{path}` has too many links in it")
+        at = os.path.dirname(at)
+        pending += target.split("/")[::-1]
+        if target.startswith("/"):
+            at = "/"
+    return at
+
+
+@cache
+def _list_process_mounts() -> frozenset[str]:
+    """Return where the system tells of its processes."""
+    try:
+        lines = [line.split() for line in _MOUNTS.read_text().splitlines()]
+    except OSError:
+        lines = []
+    return frozenset({"/proc", *(line[1] for line in lines if len(line) > 2 and line[2] == "proc")})
 
 
 def overlap(one: Place, other: Place) -> bool:

@@ -138,8 +138,8 @@ class TakenPlaces:
                 return (
                     "it leads to files of the gateway, or of a catalog whose tables are read by their names"
                 )
-        except LocationNotReported as error:
-            return f"Spark does not say where the files of {error} are"
+        except LocationNotReported:  # RULE (unknown-place-name)
+            return "Spark does not say where the files of one of its tables are"
         except ValueError as error:
             return str(error)
         return tuple(found)

@@ -70,6 +70,21 @@ def test_escapes_and_links_mean_both(tmp_path: Path) -> None:
     for url in (f"file:{tmp_path}/link/in", f"file://{tmp_path}/link/in", f"{tmp_path}/link"):
         assert overlaps(places(url), places(f"file:{tmp_path}/real/in/x"))
     assert not overlaps(places(f"file:{tmp_path}/link/in"), places(f"file:{tmp_path}/real/out"))
+    (tmp_path / "relative").symlink_to("./link/../real")
+    assert overlaps(places(f"{tmp_path}/relative/in"), places(f"{tmp_path}/real/in"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/proc/self/cwd/t", "file:///proc/self/task/1/root/t", "//h/proc/x", "/%70roc/1/cwd", "/dev/fd/3", "{}/in"],
+)
+def test_what_leads_elsewhere_in_each_process_is_no_place(path: str, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/proc/self/cwd")
+    with pytest.raises(ValueError, match="each process"):
+        places(path.format(tmp_path / "link"))
+    (tmp_path / "again").symlink_to(tmp_path / "again")
+    with pytest.raises(ValueError, match="too many links"):
+        places(f"{tmp_path}/again")
 
 
 NAMES = st.text("abAB%._é ", min_size=1, max_size=4).filter(lambda name: name not in (".", ".."))
