@@ -37,11 +37,10 @@ from gateway.plan.lowering_expressions import UnreadablePlan
 from gateway.plan.reading import PlanReading
 from gateway.plan.walk_sources import is_registrable
 from gateway.sql.analyse import cte_places
-from gateway.sql.functions import AGGREGATES, builtin_name
 from gateway.sql.lineage_changes import trace_replace_where
-from gateway.sql.lineage_extraction import Bound, Extraction, TextSource
+from gateway.sql.lineage_extraction import Bound, Extraction, FunctionNames, TextSource, name_in_full
 from gateway.sql.lineage_sources import LineageText
-from gateway.sql.names import Names, TempViewName, Ungovernable
+from gateway.sql.names import Names
 from gateway.wire.connect import pb
 
 T = TypeVar("T")
@@ -63,7 +62,7 @@ of the plan."""
 
 
 @dataclass(slots=True)
-class _PlanSource:
+class _PlanSource(FunctionNames):
     """Where the values of a plan come from."""
 
     extraction: Extraction
@@ -79,17 +78,11 @@ class _PlanSource:
         read = self.reads.get(scan.span)
         if read is None:
             base, text, _ = self.texts[bisect_right(self.texts, scan.span.start, key=lambda one: one[0]) - 1]
-            return text.scan(replace(scan, span=move_span(scan.span, -base)))
+            return text.scan(replace(scan, span=scan.span.move(-base)))
         found = self.scanned.get(scan.span)
         if found is None:
             found = self.scanned[scan.span] = read()
         return found
-
-    def name_function(self, parts: tuple[str, ...]) -> str:
-        return builtin_name(parts) or ""
-
-    def is_aggregate(self, name: str) -> bool:
-        return name in AGGREGATES
 
     def spend(self, work: int) -> None:
         self.extraction.budget.spend(work)
@@ -136,7 +129,7 @@ class PlanLineageWalk:
         self._reads = len(self._whole)
         for read in reading.tables:
             scan = self.place_read(read.parts, partial(self._read, read.parts, names, changes=read.changes))
-            self._full_names[scan.span or Span(0, 0)] = _name_in_full(read.parts, names)
+            self._full_names[scan.span or Span(0, 0)] = name_in_full(read.parts, names)
             reads[id(read.relation)] = scan
         self.lowering = PlanLowering(PlanSources(reads=reads, expressions=texts, bound=bound))
         self.lowering.notes.messages = {}
@@ -158,13 +151,13 @@ class PlanLineageWalk:
     def _place(self, text: LineageText, aliases: frozenset[str]) -> int:
         base = len(self._whole)
         self._whole += f"{text.text}\n"
-        self._ctes |= {move_span(span, base) for span in cte_places(text.reading)}
+        self._ctes |= {span.move(base) for span in cte_places(text.reading)}
         self._ctes |= {
-            move_span(one.span, base)
+            one.span.move(base)
             for one in text.reading.relations
             if one.span is not None and len(one.parts) == 1 and one.parts[0].lower() in aliases
         }
-        self._unnamed += [replace(one, span=move_span(one.span, base)) for one in text.columns]
+        self._unnamed += [replace(one, span=one.span.move(base)) for one in text.columns]
         return base
 
     def _add(self, base: int, text: LineageText, aliases: frozenset[str], tree: RelationNode) -> RelationNode:
@@ -176,7 +169,7 @@ class PlanLineageWalk:
             if len(one.parts) > 1 or one.parts[0].lower() not in names
         }
         self.source.texts.append((base, source, tree))
-        self._full_names.update((move_span(span, base), name) for span, name in source.full_names().items())
+        self._full_names.update((span.move(base), name) for span, name in source.full_names().items())
         return tree
 
     def place_read(self, parts: Parts, read: Callable[[], LineageColumns]) -> NamedScan:
@@ -293,20 +286,5 @@ def paths_of(source: pb.Read.DataSource) -> list[str]:
     return [*source.paths[:], *(value for key, value in source.options.items() if key.lower() == "path")]
 
 
-def move_span(span: Span, by: int) -> Span:
-    """Return a place that is counted from elsewhere."""
-    return Span(span.start + by, span.end + by)
-
-
 def _list_read(text: LineageText) -> frozenset[str]:
     return frozenset(one.parts[0].lower() for one in text.reading.relations if len(one.parts) == 1)
-
-
-def _name_in_full(parts: Parts, names: Names) -> Parts:
-    match names.table(parts):
-        case TempViewName(name=name):
-            return (name.lower(),)
-        case Ungovernable():
-            return tuple([part.lower() for part in parts])
-        case found:
-            return found.fold().parts

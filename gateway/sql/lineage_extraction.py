@@ -37,7 +37,7 @@ from gateway.sql.lineage_changes import trace_changes, trace_replace_where
 from gateway.sql.lineage_edges import TargetValue, predicates, projections
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, Sources, target_of
 from gateway.sql.lineage_writes import OVERWRITES, Write, match_target_columns
-from gateway.sql.names import TempViewName, Ungovernable
+from gateway.sql.names import Names, TempViewName, Ungovernable
 from gateway.sql.second_opinion import names_in_tree
 
 MAX_STEPS = 20_000
@@ -70,8 +70,31 @@ class Budget:
             raise Unclear("the statement has too many subqueries")
 
 
+def name_in_full(parts: Parts, names: Names) -> Parts:
+    """Return what a relation is called in full, lower case."""
+    match names.table(parts):
+        case TempViewName(name=name):
+            return (name.lower(),)
+        case Ungovernable():
+            return tuple([part.lower() for part in parts])
+        case found:
+            return found.fold().parts
+
+
+class FunctionNames:
+    """What lineage is told of functions."""
+
+    __slots__ = ()
+
+    def name_function(self, parts: tuple[str, ...]) -> str:
+        return builtin_name(parts) or ""
+
+    def is_aggregate(self, name: str) -> bool:
+        return name in AGGREGATES
+
+
 @dataclass(slots=True)
-class TextSource:
+class TextSource(FunctionNames):
     """Where the values of one text come from."""
 
     of: LineageText
@@ -94,17 +117,8 @@ class TextSource:
         """Return what the relations are called in full, lower case."""
         found: dict[Span, Parts] = {}
         for span, relation in self.relations.items():
-            folded = tuple([part.lower() for part in relation.parts])
-            if self._bound(relation) is not None:
-                continue
-            meaning = self.of.names.table(relation.parts)
-            match meaning:
-                case TempViewName():
-                    found[span] = (meaning.name.lower(),)
-                case Ungovernable():
-                    found[span] = folded
-                case _:
-                    found[span] = meaning.fold().parts
+            if self._bound(relation) is None:
+                found[span] = name_in_full(relation.parts, self.of.names)
         return found
 
     def scan(self, scan: NamedScan) -> LineageColumns:
@@ -138,12 +152,6 @@ class TextSource:
                 self.targets.append(NamedScan(relation.parts, span=relation.span))
                 return self.targets[-1]
         raise Unclear("the target of the command was not found")
-
-    def name_function(self, parts: tuple[str, ...]) -> str:
-        return builtin_name(parts) or ""
-
-    def is_aggregate(self, name: str) -> bool:
-        return name in AGGREGATES
 
     def spend(self, work: int) -> None:
         self.budget.spend(work)
