@@ -84,6 +84,7 @@ from gateway.algebra.scope import (
     NameAnswer,
     RelationColumn,
     RelationColumns,
+    list_join_names,
     scope_of,
 )
 from gateway.algebra.spark import GROUPINGS
@@ -282,12 +283,9 @@ class LineageDomain(LineageExpressions):
     def _join(self, join: Join, left: LineageColumns, right: LineageColumns, scope: LineageScope) -> None:
         rows = self.new_rows(join, [rows_of(left), rows_of(right)])
         of_left, of_right = NULLS_KEPT_OUT[join.kind]
-        names: Sequence[str] = [name.lower() for name in join.using]
-        if join.natural:
-            if left.open or right.open:
-                raise Unclear("a natural join with unknown columns")
-            plain = {one.name for one in right.columns if one.bare}
-            names = [one.name for one in left.columns if one.bare and one.name in plain]
+        if join.natural and (left.open or right.open):
+            raise Unclear("a natural join with unknown columns")
+        names = [name.lower() for name in list_join_names(join, left, right)]
         if names:
             pairs = [KeyPair(name, *[self._key(name, side) for side in (left, right)]) for name in names]
             self._pairs[id(join)] = pairs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Final, Protocol, cast
 
 from gateway.algebra.lineage_functions import (
     GROUPING,
@@ -77,20 +77,12 @@ _CALLED_SO: Final = frozenset({"current_date", "current_user", "current_timestam
 """Functions without brackets that Spark calls the same with them, in all its versions."""
 
 
-class StoredRelation(NamedTuple):
-    """A relation that is read."""
-
-    columns: Sequence[tuple[str, Value]]
-    """Names, empty where Spark makes one up, and values. One that stands for others whose names are not
-    known has these in its value."""
-    rows: RelationRows
-
-
 class LineageSource(Protocol):
     """Where the values of a statement come from."""
 
-    def scan(self, scan: NamedScan) -> StoredRelation:
-        """Return a relation that is stored; the same one when it is asked again."""
+    def scan(self, scan: NamedScan) -> LineageColumns:
+        """Return a relation that is stored; the same one when it is asked again. A column that stands for
+        others whose names are not known has these in its value."""
 
     def name_function(self, parts: tuple[str, ...]) -> str:
         """Return the lower-case name of a built-in function, empty for any other."""
@@ -150,8 +142,8 @@ class LineageExpressions(ABC):
 
     def scan(self, scan: NamedScan) -> Iterable[tuple[str, Value]] | None:
         stored = self.source.scan(scan)
-        self._rows[id(scan)] = stored.rows
-        return stored.columns
+        self._rows[id(scan)] = rows_of(stored)
+        return [(one.name, one.value) for one in stored.columns if one.bare]
 
     def column(self, column: NamedColumn, answer: NameAnswer[Value], scope: LineageScope) -> Value:
         self.seen.add(id(column))
@@ -369,7 +361,7 @@ class LineageExpressions(ABC):
             return None
         columns = [RelationColumn(name, value) for name, value in made.columns]
         if made.others and columns:
-            columns[-1] = columns[-1]._replace(value=_with_others(columns[-1].value, whole))
+            columns[-1] = columns[-1]._replace(value=with_others(columns[-1].value, whole))
         return columns or [stand_for_others(whole)]
 
     def new_rows(self, node: RelationNode | Expression, parents: Iterable[RelationRows]) -> RelationRows:
@@ -381,6 +373,12 @@ class LineageExpressions(ABC):
 def rows_of(columns: LineageColumns) -> RelationRows:
     """Return what decides on the rows that columns are in."""
     return cast(RelationRows, columns.rows) if columns.rows is not None else RelationRows()
+
+
+def store_columns(columns: Iterable[tuple[str, Value]], rows: RelationRows | None = None) -> LineageColumns:
+    """Return a relation that is read, by the names and the values of its columns."""
+    made = tuple([RelationColumn(name, value) for name, value in columns])
+    return RelationColumns(made, rows=rows or RelationRows())
 
 
 def find_unlisted(parts: Parts, scope: LineageScope) -> tuple[list[Callable[[str], Value]], int]:
@@ -421,8 +419,9 @@ def fold_parts(parts: Iterable[str]) -> Parts:
 
 def stand_for_others(value: Value) -> LineageColumn:
     """Return a column that stands for others, of which only this is known: each is made of a value."""
-    return RelationColumn(ANY_COLUMN, _with_others(value, value))
+    return RelationColumn(ANY_COLUMN, with_others(value, value))
 
 
-def _with_others(value: Value, whole: Value) -> Value:
-    return replace(value, unlisted=(lambda _: whole,))
+def with_others(value: Value, whole: Value) -> Value:
+    """Return a column that stands for others as well, each of which is made of `whole`."""
+    return replace(value, unlisted=(*value.unlisted, lambda _: whole))

@@ -78,6 +78,7 @@ from gateway.algebra.scope import (
     UnknownName,
     V,
     is_named,
+    list_join_names,
     list_meant,
     scope_of,
     star_columns,
@@ -500,12 +501,9 @@ class Resolver(Generic[V]):
     def _join_columns(self, join: Join, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
         left, right = inputs
         both = left.beside(right)
-        names: Sequence[str] = join.using
-        if join.natural:
-            if both.open:
-                return _UNLISTED
-            plain = {one.name for one in right.columns if one.bare}
-            names = [one.name for one in left.columns if one.bare and one.name in plain]
+        if join.natural and both.open:
+            return _UNLISTED
+        names = list_join_names(join, left, right)
         if join.kind in LEFT_ONLY:  # RULE (join-keys-first)
             keys = [one for name in names for one in left.find_columns((name,))]
             rest = [one for one in left.columns if not any(one is key for key in keys)]

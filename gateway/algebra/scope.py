@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Generic, NamedTuple, TypeVar
 
-from gateway.algebra.nodes import Star, declare_value
+from gateway.algebra.nodes import Join, Star, declare_value
 
 V = TypeVar("V")
 """What a domain knows of a column or an expression."""
@@ -241,6 +241,15 @@ def star_columns(star: Star, below: RelationColumns[V]) -> list[RelationColumn[V
 def is_named(column: RelationColumn[V], parts: Sequence[str]) -> bool:
     """Whether a reference means a column, its name alone or with that of its relation."""
     return column.name == parts[-1] and (len(parts) == 1 or tuple(parts[:-1]) in column.qualifiers)
+
+
+def list_join_names(join: Join, left: RelationColumns[V], right: RelationColumns[V]) -> Sequence[str]:
+    """Return the names of the columns of which a join makes one, as far as the columns are known: those of
+    USING, or with NATURAL the plain names that both sides have, in the left one's order."""
+    if not join.natural:
+        return join.using
+    plain = {one.name for one in right.columns if one.bare}
+    return [one.name for one in left.columns if one.bare and one.name in plain]
 
 
 def of_groups(shown: RelationColumns[V], below: RelationColumns[V]) -> RelationColumns[V]:

@@ -63,6 +63,7 @@ from gateway.algebra.scope import (
     OpenName,
     RelationColumn,
     RelationColumns,
+    list_join_names,
 )
 from gateway.algebra.walking import names_in, nodes_of, parts_of
 from gateway.model.catalog import TableName
@@ -440,17 +441,14 @@ class UsageDomain:
 
     def _join(self, join: Join, inputs: _Inputs, scope: _Scope) -> _Inputs:
         left, right = inputs
-        names: Sequence[str] = join.using
         if join.natural:
             if left.open or right.open:
                 raise Unclear("a natural join with unknown columns")
-            plain = {one.name for one in right.columns if one.bare}
-            names = [one.name for one in left.columns if one.bare and one.name in plain]
             # It compares all columns that both have, whatever they are called.
             tables = {one.value.table for one in (*left.columns, *right.columns)}
             # RULE (natural-join-all-columns)
             self.found.stars |= {table for table in tables if table is not None}
-        for name in names:
+        for name in list_join_names(join, left, right):
             for side in (left, right):
                 found = side.find_columns((name,))
                 if len(found) != 1 and (found or not side.open):  # RULE (join-column-known)

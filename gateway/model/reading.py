@@ -20,6 +20,10 @@ class Span:
     def of(self, text: str) -> str:
         return text[self.start : self.end]
 
+    def move(self, by: int) -> Span:
+        """Return the place as it is counted from elsewhere."""
+        return Span(self.start + by, self.end + by)
+
 
 class RelationRole(enum.Enum):
     """What a relation is in its statement."""

@@ -200,10 +200,10 @@ class _Sources:
     def _place(self, use: TextUse, aliases: frozenset[str], base: int) -> frozenset[str]:
         """Note what a text reads, at places that no other text of the plan has; return the relations of the
         plan, by their names, that it reads."""
-        self.ctes.update(_move_span(span, base) for span in cte_places(use.reading))
+        self.ctes.update(span.move(base) for span in cte_places(use.reading))
         named = [one for one in use.scans if len(one.parts) == 1 and one.parts[0].lower() in aliases]
-        self.ctes.update(_move_span(one.span, base) for one in named if one.span is not None)
-        stored = [replace(one, span=_move_span(one.span, base)) for one in use.scans if one.span is not None]
+        self.ctes.update(one.span.move(base) for one in named if one.span is not None)
+        stored = [replace(one, span=one.span.move(base)) for one in use.scans if one.span is not None]
         self._store([one for one in stored if one.span not in self.ctes])
         return frozenset(one.parts[0].lower() for one in named)
 
@@ -409,10 +409,6 @@ def _strip_showing(tree: RelationNode, count: int) -> RelationNode:
 def _is_here(answer: NameAnswer[UsedValue]) -> bool:
     """Whether a name is of the relation itself."""
     return not isinstance(answer, UnknownName) and getattr(answer, "depth", 0) == 0
-
-
-def _move_span(span: Span, by: int) -> Span:
-    return Span(span.start + by, span.end + by)
 
 
 def _note_meanings(words: WordMeanings, notes: PlanNotes, domain: _PlanUsageDomain) -> None:

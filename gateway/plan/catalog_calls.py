@@ -25,12 +25,13 @@ from gateway.model.statement import (
     UseNamespace,
 )
 from gateway.plan.reading import CatalogCall
-from gateway.plan.scope import NamePin, PlanRequired, PlanScope, on_url, quote_name, split_option
+from gateway.plan.scope import NamePin, PlanRequired, PlanScope, quote_name, split_option
 from gateway.sql import storage
 from gateway.sql.cache_commands import check_cached_view
 from gateway.sql.data_commands import build_create_database_effect, list_cascade_privileges
 from gateway.sql.functions import ALLOWED_FUNCTIONS, ALLOWED_TABLE_FUNCTIONS, is_of
 from gateway.sql.names import Names, TempViewName, no_catalog
+from gateway.sql.paths import on_path
 from gateway.sql.required import Named, Privilege, Required, Unsupported
 from gateway.sql.scope import CannotClassify, table_resource
 from gateway.sql.session_commands import use_below_current, use_privileges
@@ -207,7 +208,7 @@ def _create_table(call: pb.CreateTable | pb.CreateExternalTable, scope: PlanScop
     name = scope.target(call.table_name)
     if call.HasField("path"):
         paths = (*paths, call.path)
-    urls = [privilege for path in paths for privilege in on_url(path, "read", "write")]
+    urls = [privilege for path in paths for privilege in on_path(path, "read", "write")]
     resource = table_resource(name)
     return PlanRequired(
         required=Required(
@@ -277,7 +278,7 @@ def _clear_cache(call: pb.ClearCache, scope: PlanScope) -> PlanRequired:
 
 
 def _refresh_by_path(call: pb.RefreshByPath, scope: PlanScope) -> PlanRequired:
-    return PlanRequired(required=Required(privileges=on_url(call.path, "read")))
+    return PlanRequired(required=Required(privileges=on_path(call.path, "read")))
 
 
 def _set_current_database(call: pb.SetCurrentDatabase, scope: PlanScope) -> PlanRequired:
@@ -304,7 +305,7 @@ def _create_database(call: pb.CreateDatabase, scope: PlanScope) -> PlanRequired:
     resource = Resource.database(catalog, database)
     locations, others = split_option(call.properties.items(), "location")
     storage.check_properties(key for key in others if key.lower() != "comment")
-    urls = [privilege for location in locations for privilege in on_url(location, "read", "write")]
+    urls = [privilege for location in locations for privilege in on_path(location, "read", "write")]
     return PlanRequired(
         required=Required(
             privileges=(Privilege(resource, "create"), *urls),

@@ -16,10 +16,11 @@ from gateway.model.handles import HandleKind, SparkHandle
 from gateway.model.resource import Resource
 from gateway.model.statement import CatalogChanged, CreateTempView, RegisterCode
 from gateway.plan.reading import PlanReading
-from gateway.plan.scope import NamePin, PlanRequired, PlanScope, on_url, quote_name, split_option
+from gateway.plan.scope import NamePin, PlanRequired, PlanScope, quote_name, split_option
 from gateway.plan.walk_sources import is_registrable
 from gateway.sql import storage
 from gateway.sql.names import Names
+from gateway.sql.paths import on_path
 from gateway.sql.required import Privilege, Required, Unsupported, Written
 from gateway.sql.scope import CannotClassify, table_resource
 from gateway.wire.connect import Message, pb
@@ -71,14 +72,14 @@ def _write(command: pb.WriteOperation, scope: PlanScope) -> PlanRequired:
     source = command.source if command.HasField("source") else None
     paths, options = split_option(command.options.items(), "path")
     storage.check_options(options)
-    urls = tuple(privilege for path in paths for privilege in on_url(path, "read", "write"))
+    urls = tuple(privilege for path in paths for privilege in on_path(path, "read", "write"))
     kind = command.WhichOneof("save_type")
     if kind == "path":
         if source is not None and source.lower() == "hive":
             raise CannotClassify("provider `hive` does not support paths of files")
         storage.check_provider(source)
         # RULE (write-path)
-        return PlanRequired(required=Required(privileges=(*on_url(command.path, "write"), *urls)))
+        return PlanRequired(required=Required(privileges=(*on_path(command.path, "write"), *urls)))
     if kind == "table":
         return _write_table(command.table, mode, source, urls, scope)
     if source is not None and source.lower() == "noop" and not urls:
@@ -160,7 +161,7 @@ def _write_v2(command: pb.WriteOperationV2, scope: PlanScope) -> PlanRequired:
     storage.check_provider(command.provider if command.HasField("provider") else None)
     location = command.table_properties.get("location")
     storage.check_properties(key for key in command.table_properties if key != "location")
-    urls = on_url(location, "read", "write") if location is not None else ()
+    urls = on_path(location, "read", "write") if location is not None else ()
     accesses = creates[command.mode]
     return PlanRequired(
         required=Required(
@@ -219,7 +220,7 @@ def _create_view(command: pb.CreateDataFrameViewCommand, scope: PlanScope) -> Pl
 def _start_stream(command: pb.WriteStreamOperationStart, scope: PlanScope) -> PlanRequired:
     urls, options = split_option(command.options.items(), "path", "checkpointlocation")
     storage.check_options(key for key in options if key.lower() not in _SINK_OPTIONS)
-    required = tuple(privilege for url in urls for privilege in on_url(url, "read", "write"))
+    required = tuple(privilege for url in urls for privilege in on_path(url, "read", "write"))
     sink = command.format.lower()
     kind = command.WhichOneof("sink_destination")
     foreach = command.HasField("foreach_writer") or command.HasField("foreach_batch")
@@ -244,7 +245,7 @@ def _start_stream(command: pb.WriteStreamOperationStart, scope: PlanScope) -> Pl
     if sink:
         storage.check_provider(sink)
     if kind != "table_name":
-        paths = on_url(command.path, "read", "write") if kind == "path" else ()
+        paths = on_path(command.path, "read", "write") if kind == "path" else ()
         return PlanRequired(required=Required(privileges=(*required, *paths)))
     target = scope.target(command.table_name)
     resource = table_resource(target)

@@ -31,7 +31,7 @@ from gateway.plan.reading import PlanReading
 from gateway.plan.walk import read_plan
 from gateway.sql.lineage_changes import trace_changes
 from gateway.sql.lineage_edges import TargetValue
-from gateway.sql.lineage_extraction import Bound, Extraction, as_relation
+from gateway.sql.lineage_extraction import Bound, Extraction
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, read_datasets, scans_of, target_of
 from gateway.sql.lineage_writes import Write, match_target_columns, writes_of
 from gateway.sql.names import Names
@@ -181,7 +181,7 @@ class _Opened:
         if target.replaced is not None and write.table is not None:
             rows = walk.replace_where(target.replaced, write.table, rows)
         walk.check(tree)
-        return match_target_columns(write, as_relation(columns), self.catalog), rows
+        return match_target_columns(write, columns, self.catalog), rows
 
 
 def _root(reading: PlanReading) -> pb.Relation:

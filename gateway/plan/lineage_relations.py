@@ -14,7 +14,6 @@ from gateway.algebra.lineage_expressions import (
     LineageColumn,
     LineageColumns,
     LineageScope,
-    StoredRelation,
     rows_of,
     stand_for_others,
 )
@@ -63,8 +62,8 @@ _Inputs = Sequence[LineageColumns]
 class MessageDomain(LineageDomain):
     """What relations ask of the domain beside what those of SQL do."""
 
-    read_files: Callable[[pb.Read.DataSource], StoredRelation]
-    read_kept: Callable[[str], StoredRelation]
+    read_files: Callable[[pb.Read.DataSource], LineageColumns]
+    read_kept: Callable[[str], LineageColumns]
     """Returns what a plan made whose rows Spark keeps under an id."""
 
     def find_by_string(self, name: str, below: LineageColumns) -> Value:
@@ -309,11 +308,9 @@ def _read_kept(at: RelationPlace, message: pb.CachedRemoteRelation) -> LineageCo
     return _of_stored(at.domain.read_kept(message.relation_id))
 
 
-def _of_stored(stored: StoredRelation) -> LineageColumns:
-    columns = [RelationColumn(name, value) for name, value in stored.columns] or [
-        stand_for_others(NO_SOURCES)
-    ]
-    return with_rows(RelationColumns(tuple(columns)), stored.rows)
+def _of_stored(stored: LineageColumns) -> LineageColumns:
+    columns = stored.columns or (stand_for_others(NO_SOURCES),)
+    return with_rows(RelationColumns(columns), rows_of(stored))
 
 
 # The user's code.

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, TypeVar
 
-from gateway.algebra.lineage_expressions import LineageColumns, StoredRelation
+from gateway.algebra.lineage_expressions import LineageColumns, store_columns, with_others
 from gateway.algebra.lineage_values import NO_SOURCES, RelationRows
 from gateway.algebra.nodes import (
     Expression,
@@ -37,12 +37,10 @@ from gateway.plan.merging import lower_merge
 from gateway.plan.reading import PlanReading
 from gateway.plan.walk_sources import is_registrable
 from gateway.sql.analyse import cte_places
-from gateway.sql.functions import AGGREGATES, builtin_name
 from gateway.sql.lineage_changes import trace_replace_where
-from gateway.sql.lineage_extraction import Bound, Extraction, TextSource, as_relation, store_relation
-from gateway.sql.lineage_scope import LineageRelation, Open
+from gateway.sql.lineage_extraction import Bound, Extraction, FunctionNames, TextSource, name_in_full
 from gateway.sql.lineage_sources import LineageText
-from gateway.sql.names import Names, TempViewName, Ungovernable
+from gateway.sql.names import Names
 from gateway.wire.connect import pb
 
 T = TypeVar("T")
@@ -55,33 +53,27 @@ of the plan."""
 
 
 @dataclass(slots=True)
-class _PlanSource:
+class _PlanSource(FunctionNames):
     """Where the values of a plan come from."""
 
     extraction: Extraction
     kept: Mapping[str, StatementLineage]
     texts: list[tuple[int, TextSource, RelationNode]] = field(default_factory=list)
     """Each with where it begins, and what it is."""
-    reads: dict[Span, Callable[[], LineageRelation]] = field(default_factory=dict)
-    scanned: dict[Span, StoredRelation] = field(default_factory=dict)
+    reads: dict[Span, Callable[[], LineageColumns]] = field(default_factory=dict)
+    scanned: dict[Span, LineageColumns] = field(default_factory=dict)
 
-    def scan(self, scan: NamedScan) -> StoredRelation:
+    def scan(self, scan: NamedScan) -> LineageColumns:
         if scan.span is None:
             raise Unclear(f"the relation `{'.'.join(scan.parts)}` is not a literal name")
         read = self.reads.get(scan.span)
         if read is None:
             base, text, _ = self.texts[bisect_right(self.texts, scan.span.start, key=lambda one: one[0]) - 1]
-            return text.scan(replace(scan, span=move_span(scan.span, -base)))
+            return text.scan(replace(scan, span=scan.span.move(-base)))
         found = self.scanned.get(scan.span)
         if found is None:
-            found = self.scanned[scan.span] = store_relation(read(), self.extraction.sources)
+            found = self.scanned[scan.span] = read()
         return found
-
-    def name_function(self, parts: tuple[str, ...]) -> str:
-        return builtin_name(parts) or ""
-
-    def is_aggregate(self, name: str) -> bool:
-        return name in AGGREGATES
 
     def spend(self, work: int) -> None:
         self.extraction.budget.spend(work)
@@ -128,7 +120,7 @@ class PlanLineageWalk:
         self._reads = len(self._whole)
         for read in reading.tables:
             scan = self.place_read(read.parts, partial(self._read, read.parts, names, changes=read.changes))
-            self._full_names[scan.span or Span(0, 0)] = _name_in_full(read.parts, names)
+            self._full_names[scan.span or Span(0, 0)] = name_in_full(read.parts, names)
             reads[id(read.relation)] = scan
         self.lowering = PlanLowering(PlanSources(reads=reads, expressions=texts, bound=bound))
         self.lowering.notes.messages = {}
@@ -150,13 +142,13 @@ class PlanLineageWalk:
     def _place(self, text: LineageText, aliases: frozenset[str]) -> int:
         base = len(self._whole)
         self._whole += f"{text.text}\n"
-        self._ctes |= {move_span(span, base) for span in cte_places(text.reading)}
+        self._ctes |= {span.move(base) for span in cte_places(text.reading)}
         self._ctes |= {
-            move_span(one.span, base)
+            one.span.move(base)
             for one in text.reading.relations
             if one.span is not None and len(one.parts) == 1 and one.parts[0].lower() in aliases
         }
-        self._unnamed += [replace(one, span=move_span(one.span, base)) for one in text.columns]
+        self._unnamed += [replace(one, span=one.span.move(base)) for one in text.columns]
         return base
 
     def _add(self, base: int, text: LineageText, aliases: frozenset[str], tree: RelationNode) -> RelationNode:
@@ -168,35 +160,37 @@ class PlanLineageWalk:
             if len(one.parts) > 1 or one.parts[0].lower() not in names
         }
         self.source.texts.append((base, source, tree))
-        self._full_names.update((move_span(span, base), name) for span, name in source.full_names().items())
+        self._full_names.update((span.move(base), name) for span, name in source.full_names().items())
         return tree
 
-    def place_read(self, parts: Parts, read: Callable[[], LineageRelation]) -> NamedScan:
+    def place_read(self, parts: Parts, read: Callable[[], LineageColumns]) -> NamedScan:
         """Return a relation that the plan reads itself, at a place of its own."""
         span = Span(self._reads, self._reads + 1)
         self._reads += 1
         self.source.reads[span] = read
         return NamedScan(tuple(parts), span=span)
 
-    def _read(self, parts: Parts, names: Names, *, changes: bool) -> LineageRelation:
+    def _read(self, parts: Parts, names: Names, *, changes: bool) -> LineageColumns:
         found = self.extraction.sources.scan(parts, names)
         if not changes:
             return found
-        return LineageRelation(found.attributes, found.rows, [*found.opens, Open((), None)])
+        last = found.columns[-1]
+        last = last._replace(value=with_others(last.value, NO_SOURCES))
+        return replace(found, columns=(*found.columns[:-1], last))
 
-    def _read_files(self, source: pb.Read.DataSource) -> StoredRelation:
+    def _read_files(self, source: pb.Read.DataSource) -> LineageColumns:
         """Return the files that are read, or the columns of data that come from no file."""
         columns = columns_in(source.schema) if source.HasField("schema") else []
         paths = paths_of(source)
         if paths and not is_registrable(source.format or "parquet"):
-            return store_relation(self.extraction.sources.files(paths, columns), self.extraction.sources)
-        return StoredRelation([(name, NO_SOURCES) for name, _ in columns], RelationRows())
+            return self.extraction.sources.files(paths, columns)
+        return store_columns((name, NO_SOURCES) for name, _ in columns)
 
-    def _read_kept(self, relation_id: str) -> StoredRelation:
+    def _read_kept(self, relation_id: str) -> LineageColumns:
         made = self.source.kept.get(relation_id)
         if made is None:
             raise Unclear("a relation cached in the session, whose lineage is not known")
-        return store_relation(self.extraction.sources.resolve_cached(made), self.extraction.sources)
+        return self.extraction.sources.resolve_cached(made)
 
     # What relations give.
 
@@ -214,8 +208,8 @@ class PlanLineageWalk:
         self.lowering.bind(message)
         return {name: partial(self._give_named, name) for name in self.lowering.named}
 
-    def _give_named(self, name: str) -> LineageRelation:
-        return as_relation(self.relation(self.lowering.named[name])[1])
+    def _give_named(self, name: str) -> LineageColumns:
+        return self.relation(self.lowering.named[name])[1]
 
     def merge(self, command: pb.MergeIntoTableCommand, table: TableName) -> OpaqueRelation:
         """Return the MERGE of a DataFrame as the one that the same text is."""
@@ -259,20 +253,5 @@ def paths_of(source: pb.Read.DataSource) -> list[str]:
     return [*source.paths[:], *(value for key, value in source.options.items() if key.lower() == "path")]
 
 
-def move_span(span: Span, by: int) -> Span:
-    """Return a place that is counted from elsewhere."""
-    return Span(span.start + by, span.end + by)
-
-
 def _list_read(text: LineageText) -> frozenset[str]:
     return frozenset(one.parts[0].lower() for one in text.reading.relations if len(one.parts) == 1)
-
-
-def _name_in_full(parts: Parts, names: Names) -> Parts:
-    match names.table(parts):
-        case TempViewName(name=name):
-            return (name.lower(),)
-        case Ungovernable():
-            return tuple([part.lower() for part in parts])
-        case found:
-            return found.fold().parts

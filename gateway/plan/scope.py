@@ -118,10 +118,6 @@ def quote_name(name: TableName | TempViewName) -> str:
     return quote_parts(name.parts)
 
 
-def on_url(url: str, *accesses: str) -> tuple[Privilege, ...]:
-    return tuple(Privilege(Resource.url(url), access) for access in accesses)
-
-
 def split_option(options: Iterable[tuple[str, str]], *names: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the values of the options of these names (lower case), and the keys of all others."""
     values, others = [], []

@@ -552,7 +552,7 @@ def define_view(
         return Unsupported("the definition of the view was not found in the statement")
     start, end = found.query.start, found.query.end
     within = [
-        replace(splice, span=Span(splice.span.start - start, splice.span.end - start))
+        replace(splice, span=splice.span.move(-start))
         for splice in splices
         if start <= splice.span.start and splice.span.end <= end
     ]

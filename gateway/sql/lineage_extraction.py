@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from gateway.algebra.lineage import LineageDomain
 from gateway.algebra.lineage_expressions import (
     LineageColumns,
     LineageScope,
-    StoredRelation,
     rows_of,
 )
-from gateway.algebra.lineage_values import NO_SOURCES, RelationRows
+from gateway.algebra.lineage_values import RelationRows
 from gateway.algebra.nodes import (
     Expression,
     NamedScan,
@@ -30,24 +28,22 @@ from gateway.algebra.resolve import TooMuch
 from gateway.algebra.scope import NameScope
 from gateway.algebra.spark import relation_of
 from gateway.algebra.usage import Parts, Unclear
-from gateway.model.catalog import TableName
-from gateway.model.lineage import ANY_COLUMN, ColumnVertex, LineageEdge, Operation, StatementLineage
+from gateway.model.lineage import ColumnVertex, LineageEdge, Operation, StatementLineage
 from gateway.model.reading import Reading, RelationRole, Span
 from gateway.model.reading import Relation as ReadRelation
 from gateway.sql.analyse import cte_places
 from gateway.sql.functions import AGGREGATES, builtin_name
 from gateway.sql.lineage_changes import trace_changes, trace_replace_where
 from gateway.sql.lineage_edges import TargetValue, predicates, projections
-from gateway.sql.lineage_scope import Attribute, LineageRelation, Open
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, Sources, target_of
 from gateway.sql.lineage_writes import OVERWRITES, Write, match_target_columns
-from gateway.sql.names import TempViewName, Ungovernable
+from gateway.sql.names import Names, TempViewName, Ungovernable
 from gateway.sql.second_opinion import names_in_tree
 
 MAX_STEPS = 20_000
 """Queries that are looked at, those of views among them."""
 
-Bound = Mapping[str, Callable[[], LineageRelation]]
+Bound = Mapping[str, Callable[[], LineageColumns]]
 """Relations of a plan, by the lower-case names that a text within it has for them."""
 
 _INSERT = "InsertIntoStatement"
@@ -74,8 +70,31 @@ class Budget:
             raise Unclear("the statement has too many subqueries")
 
 
+def name_in_full(parts: Parts, names: Names) -> Parts:
+    """Return what a relation is called in full, lower case."""
+    match names.table(parts):
+        case TempViewName(name=name):
+            return (name.lower(),)
+        case Ungovernable():
+            return tuple([part.lower() for part in parts])
+        case found:
+            return found.fold().parts
+
+
+class FunctionNames:
+    """What lineage is told of functions."""
+
+    __slots__ = ()
+
+    def name_function(self, parts: tuple[str, ...]) -> str:
+        return builtin_name(parts) or ""
+
+    def is_aggregate(self, name: str) -> bool:
+        return name in AGGREGATES
+
+
 @dataclass(slots=True)
-class TextSource:
+class TextSource(FunctionNames):
     """Where the values of one text come from."""
 
     of: LineageText
@@ -85,7 +104,7 @@ class TextSource:
     catalog: LineageCatalog
     relations: dict[Span, ReadRelation] = field(default_factory=dict)
     """What is read or written, by where its name stands."""
-    scanned: dict[Span, StoredRelation] = field(default_factory=dict)
+    scanned: dict[Span, LineageColumns] = field(default_factory=dict)
     targets: list[NamedScan] = field(default_factory=list)
     """Made here and not by a lowering: the resolver knows relations by their identity."""
 
@@ -98,29 +117,20 @@ class TextSource:
         """Return what the relations are called in full, lower case."""
         found: dict[Span, Parts] = {}
         for span, relation in self.relations.items():
-            folded = tuple([part.lower() for part in relation.parts])
-            if self._bound(relation) is not None:
-                continue
-            meaning = self.of.names.table(relation.parts)
-            match meaning:
-                case TempViewName():
-                    found[span] = (meaning.name.lower(),)
-                case Ungovernable():
-                    found[span] = folded
-                case _:
-                    found[span] = meaning.fold().parts
+            if self._bound(relation) is None:
+                found[span] = name_in_full(relation.parts, self.of.names)
         return found
 
-    def scan(self, scan: NamedScan) -> StoredRelation:
+    def scan(self, scan: NamedScan) -> LineageColumns:
         relation = self.relations.get(scan.span) if scan.span is not None else None
         if relation is None or scan.span is None:
             raise Unclear(f"the relation `{'.'.join(scan.parts)}` is not a literal name")
         found = self.scanned.get(scan.span)
         if found is None:
-            found = self.scanned[scan.span] = store_relation(self._read(relation), self.sources)
+            found = self.scanned[scan.span] = self._read(relation)
         return found
 
-    def _read(self, relation: ReadRelation) -> LineageRelation:
+    def _read(self, relation: ReadRelation) -> LineageColumns:
         bound = self._bound(relation)
         if bound is not None:
             return bound()
@@ -130,7 +140,7 @@ class TextSource:
                 return self.sources.table(table)
         return self.sources.scan(relation.parts, self.of.names)
 
-    def _bound(self, relation: ReadRelation) -> Callable[[], LineageRelation] | None:
+    def _bound(self, relation: ReadRelation) -> Callable[[], LineageColumns] | None:
         if len(relation.parts) > 1 or relation.role is not RelationRole.SCAN:
             return None
         return self.bound.get(relation.parts[0].lower())
@@ -142,12 +152,6 @@ class TextSource:
                 self.targets.append(NamedScan(relation.parts, span=relation.span))
                 return self.targets[-1]
         raise Unclear("the target of the command was not found")
-
-    def name_function(self, parts: tuple[str, ...]) -> str:
-        return builtin_name(parts) or ""
-
-    def is_aggregate(self, name: str) -> bool:
-        return name in AGGREGATES
 
     def spend(self, work: int) -> None:
         self.budget.spend(work)
@@ -170,7 +174,7 @@ class Extraction:
     def __init__(self, catalog: LineageCatalog, max_work: int) -> None:
         self.catalog = catalog
         self.budget = Budget(max_work)
-        self.sources = Sources(catalog, self._view)
+        self.sources = Sources(catalog, lambda text: self.query(text, {}))
         self.guessed: dict[str, None] = {}
 
     def statement(
@@ -196,7 +200,7 @@ class Extraction:
         self._agree(domain, source, tree)
         return self.lineage(found, made)
 
-    def query(self, text: LineageText, bound: Bound) -> LineageRelation:
+    def query(self, text: LineageText, bound: Bound) -> LineageColumns:
         """Return what a text that is a query gives."""
         self.budget.step()
         tree = _tree_of(text.reading)
@@ -206,7 +210,7 @@ class Extraction:
         except TooMuch:
             raise Unclear("a query has too many columns") from None
         self._agree(domain, source, tree)
-        return as_relation(columns)
+        return columns
 
     def lineage(
         self, found: StatementLineage, made: Sequence[tuple[list[TargetValue], RelationRows]]
@@ -244,7 +248,7 @@ class Extraction:
         replaced = find_replaced(command) if query is not command else ()
         if replaced:
             rows = trace_replace_where(domain, source.target(), replaced, rows, scope)
-        return match_target_columns(write, as_relation(columns), self.catalog), rows
+        return match_target_columns(write, columns, self.catalog), rows
 
     def open_text(self, of: LineageText, bound: Bound) -> TextSource:
         """Return where the values of a text come from."""
@@ -258,10 +262,6 @@ class Extraction:
             source, of.text, cte_places(of.reading), of.columns, source.full_names(), self.guessed
         )
         return domain, source
-
-    def _view(self, name: TableName, of: LineageText) -> LineageRelation:
-        """Return what the text of a view gives."""
-        return self.query(of, {})
 
     def _agree(self, domain: LineageDomain, source: TextSource, tree: RelationNode) -> None:
         """Raise Unclear where Spark's parser has a relation or a column that was not come by."""
@@ -323,28 +323,3 @@ def query_of(command: RelationNode) -> RelationNode:
     if not isinstance(command, OpaqueRelation) or not queries:
         raise Unclear("the query of the command was not found")
     return queries[-1]
-
-
-# Between the columns of relations and those of plans.
-
-
-def store_relation(relation: LineageRelation, sources: Sources) -> StoredRelation:
-    columns = [(one.name or "", one.value) for one in relation.attributes if not one.hidden]
-    unlisted = tuple([partial(sources.column, one) for one in relation.opens])
-    if unlisted:
-        places = [place for place, (name, _) in enumerate(columns) if name == ANY_COLUMN]
-        place = (places or [len(columns) - 1])[0]
-        if not columns:
-            columns, place = [(ANY_COLUMN, NO_SOURCES)], 0
-        name, value = columns[place]
-        columns[place] = (name, replace(value, unlisted=unlisted))
-    return StoredRelation(columns, relation.rows)
-
-
-def as_relation(columns: LineageColumns) -> LineageRelation:
-    """Return columns as what a plan reads."""
-    attributes = [Attribute(one.name or None, one.value, hidden=not one.bare) for one in columns.columns]
-    unlisted = dict.fromkeys(ask for one in columns.columns for ask in one.value.unlisted)
-    return LineageRelation(
-        attributes, rows_of(columns), [Open((), None, NO_SOURCES, ask) for ask in unlisted]
-    )

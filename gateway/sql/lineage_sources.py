@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
+from gateway.algebra.lineage_expressions import LineageColumns, rows_of, store_columns, with_others
 from gateway.algebra.lineage_values import (
     ALL,
     IDENTITY,
@@ -28,11 +30,6 @@ from gateway.model.lineage import (
     StatementLineage,
 )
 from gateway.model.reading import Reading, RelationRole, UnnamedColumn
-from gateway.sql.lineage_scope import (
-    Attribute,
-    LineageRelation,
-    Open,
-)
 from gateway.sql.names import Names, TempViewName, Ungovernable
 
 MAX_VIEW_DEPTH = 32
@@ -108,7 +105,7 @@ class Vertices:
         return found
 
 
-ReadView = Callable[[TableName, LineageText], LineageRelation]
+ReadView = Callable[[LineageText], LineageColumns]
 
 
 class Sources:
@@ -122,14 +119,13 @@ class Sources:
         self.view_columns: dict[Dataset, list[tuple[ColumnVertex, Value]]] = {}
         """What the columns of the views that were read are made of."""
         self._read_view = read_view
-        self._views: dict[TableName, LineageRelation] = {}
+        self._masks = {name.fold().parts: columns for name, columns in catalog.masks.items()}
+        self._views: dict[TableName, LineageColumns] = {}
         self._reading: list[TableName] = []
         self._datasets: list[Dataset] = []
         """Of each scan, by its number."""
-        self._together: dict[int, list[int]] = {}
-        """Scans of several files that are read as one, by the first of them."""
 
-    def scan(self, parts: Parts, names: Names) -> LineageRelation:
+    def scan(self, parts: Parts, names: Names) -> LineageColumns:
         """Return the relation of a name that is read."""
         resolved = names.table(parts)
         if isinstance(resolved, TempViewName):
@@ -137,84 +133,51 @@ class Sources:
             made = self.catalog.temp_views.get(name)
             if made is not None and not made.table_level:
                 return self._temp_view(name, made)
-            return self._table(Dataset(DatasetKind.TEMP_VIEW, (name,)), None, (name,))
+            return self._table(Dataset(DatasetKind.TEMP_VIEW, (name,)), None)
         if isinstance(resolved, Ungovernable):
-            folded = tuple(part.lower() for part in parts)
-            return self._table(dataset_of(parts, names, self.catalog), None, folded)
-        name_ = resolved.fold()
-        text = self.catalog.views.get(name_)
-        qualifier = name_.parts
-        if text is not None:
-            view = self._view(name_, text)
-            if view is not None:
-                attributes = [Attribute(a.name, a.value, qualifier) for a in view.attributes]
-                opens = [replace(one, qualifier=qualifier) for one in view.opens]
-                return LineageRelation(attributes, view.rows, opens)
-        return self._table(self.catalog.dataset(name_), self.catalog.table(name_), qualifier)
+            return self._table(dataset_of(parts, names, self.catalog), None)
+        text = self.catalog.views.get(resolved.fold())
+        view = None if text is None else self._view(resolved.fold(), text)
+        return self.table(resolved) if view is None else view
 
-    def table(self, name: TableName) -> LineageRelation:
+    def table(self, name: TableName) -> LineageColumns:
         """Return the relation of a table by itself: the target of a MERGE, UPDATE or DELETE."""
-        folded = name.fold()
-        qualifier = folded.parts
-        return self._table(self.catalog.dataset(folded), self.catalog.table(folded), qualifier)
+        return self._table(self.catalog.dataset(name.fold()), self.catalog.table(name.fold()))
 
-    def _table(self, dataset: Dataset, table: Table | None, qualifier: Parts) -> LineageRelation:
+    def _table(self, dataset: Dataset, table: Table | None) -> LineageColumns:
         scan = self.vertices.scan()
         self._datasets.append(dataset)
-        if table is None or not table.columns:
-            unknown = Open(qualifier, scan)
-            return LineageRelation(
-                [Attribute(ANY_COLUMN, self.column(unknown, ANY_COLUMN), qualifier)],
-                RelationRows(),
-                [unknown],
-            )
-        masked = self.catalog.masks.get(table.name.fold(), frozenset())
-        attributes = []
-        for column in table.columns:
-            name = column.name.lower()
-            number = self.vertices.number(scan, ColumnVertex(dataset, name))
-            bits = IDENTITY << WAYS if name in masked else IDENTITY
-            attributes.append(Attribute(name, Value({number: bits}, (), (name,), column.type), qualifier))
-        return LineageRelation(attributes, RelationRows())
+        known = () if table is None else table.columns
+        return self._scanned([scan], [(column.name.lower(), column.type) for column in known])
 
-    def column(self, unknown: Open, name: str) -> Value:
-        """Return a column of a relation whose columns are not known."""
-        if unknown.ask is not None:
-            return unknown.ask(name)
-        if unknown.scan is None:
-            return unknown.value
-        scans = self._together.get(unknown.scan, [unknown.scan])
-        return self._column(scans, name)
-
-    def files(self, paths: Sequence[str], columns: Sequence[tuple[str, str]]) -> LineageRelation:
+    def files(self, paths: Sequence[str], columns: Sequence[tuple[str, str]]) -> LineageColumns:
         """Return files by their locations, read as one. `columns`: names and types, none if not known."""
         scans = []
         for path in paths:
             scans.append(self.vertices.scan())
             self._datasets.append(Dataset(DatasetKind.PATH, (path,)))
+        return self._scanned(scans, columns)
+
+    def _scanned(self, scans: Sequence[int], columns: Sequence[tuple[str, str]]) -> LineageColumns:
+        """Return what is read as one: with columns that nobody knows it has whatever is asked of it."""
         if columns:
             values = [(name, replace(self._column(scans, name), type=type_)) for name, type_ in columns]
-            return LineageRelation([Attribute(name, value) for name, value in values], RelationRows())
-        self._together[scans[0]] = scans
-        unknown = Attribute(ANY_COLUMN, self._column(scans, ANY_COLUMN))
-        return LineageRelation([unknown], RelationRows(), [Open((), scans[0])])
+            return store_columns(values)
+        unlisted = (partial(self._column, scans),)
+        return store_columns([(ANY_COLUMN, replace(self._column(scans, ANY_COLUMN), unlisted=unlisted))])
 
     def _column(self, scans: Sequence[int], name: str) -> Value:
         found: AttributeDependencies = {}
         for scan in scans:
             dataset = self._datasets[scan]
-            masked = (
-                self.catalog.masks.get(TableName(*dataset.parts), frozenset())
-                if len(dataset.parts) == 3
-                else frozenset()
-            )
             number = self.vertices.number(scan, ColumnVertex(dataset, name))
-            found[number] = IDENTITY << WAYS if name in masked else IDENTITY
+            masked = name in self._masks.get(dataset.parts, ())
+            found[number] = IDENTITY << WAYS if masked else IDENTITY
         return Value(found, (), (name,))
 
     # ---------------------------------------------------------------- views
 
-    def _view(self, name: TableName, text: LineageText) -> LineageRelation | None:
+    def _view(self, name: TableName, text: LineageText) -> LineageColumns | None:
         """Return a persistent view read through to its tables; None when its text cannot be read."""
         if name in self._views:
             return self._views[name]
@@ -225,7 +188,7 @@ class Sources:
             raise Unclear(f"the view {name} reads itself, or views are nested too deep")
         self._reading.append(name)
         try:
-            found = self._name_columns(name, self._read_view(name, text))
+            found = self._name_columns(name, self._read_view(text))
         except Unclear as unclear:
             self.unread[dataset] = unclear.why
             return None
@@ -234,13 +197,11 @@ class Sources:
         masked = self.catalog.masks.get(name, frozenset())
         scan = self.vertices.scan()
         self._datasets.append(dataset)
-        attributes, columns = [], []
-        for attribute in found.attributes:
-            vertex = ColumnVertex(dataset, attribute.name or ANY_COLUMN)
-            columns.append((vertex, attribute.value))
-            attributes.append(Attribute(attribute.name, self._step(scan, vertex, attribute.value, masked)))
+        columns = [(ColumnVertex(dataset, one.name or ANY_COLUMN), one.value) for one in found.columns]
         self.view_columns[dataset] = columns
-        self._views[name] = LineageRelation(attributes, found.rows, found.opens)
+        steps = [self._step(scan, vertex, value, masked) for vertex, value in columns]
+        names = [one.name for one in found.columns]
+        self._views[name] = store_columns(zip(names, steps, strict=True), rows_of(found))
         return self._views[name]
 
     def _step(self, scan: int, vertex: ColumnVertex, value: Value, masked: frozenset[str]) -> Value:
@@ -249,19 +210,17 @@ class Sources:
         dependencies = {**value.dependencies, number: IDENTITY}
         if vertex.column in masked:
             dependencies = {key: behind_mask(bits) for key, bits in dependencies.items()}
-        return Value(dependencies, value.rows, value.written, value.type)
+        return Value(dependencies, value.rows, value.written, value.type, unlisted=value.unlisted)
 
-    def _name_columns(self, name: TableName, relation: LineageRelation) -> LineageRelation:
+    def _name_columns(self, name: TableName, relation: LineageColumns) -> LineageColumns:
         """Give the columns of a view's query the view's names: by those that Spark recorded, or in order."""
         table = self.catalog.table(name)
-        if table is None or not table.columns:
-            return relation
+        shown = [one for one in relation.columns if one.bare]
+        if table is None or not table.columns or any(one.value.unlisted for one in shown):
+            return replace(relation, columns=tuple(shown))
         names = [column.name.lower() for column in table.columns]
-        shown = [a for a in relation.attributes if not a.hidden]
         recorded = [n.lower() for n in table.view.output] if table.view is not None else []
-        by_name = {a.name: a for a in reversed(shown) if a.name is not None}
-        if relation.opens:
-            return relation
+        by_name = {one.name: one for one in reversed(shown) if one.name}
         if (
             len(recorded) == len(names)
             and len(set(recorded)) == len(recorded)
@@ -270,37 +229,36 @@ class Sources:
             shown = [by_name[n] for n in recorded]
         if len(shown) != len(names):
             raise Unclear(f"the view {name} has {len(names)} columns, but its query {len(shown)}")
-        return LineageRelation(
-            [Attribute(n, a.value) for n, a in zip(names, shown, strict=True)], relation.rows
-        )
+        return store_columns(zip(names, [one.value for one in shown], strict=True), rows_of(relation))
 
-    def _temp_view(self, name: str, made: StatementLineage) -> LineageRelation:
+    def _temp_view(self, name: str, made: StatementLineage) -> LineageColumns:
         """Return a temporary view as what the statement that made it read."""
         columns, rows = self._resolve_made(made)
         dataset = Dataset(DatasetKind.TEMP_VIEW, (name,))
         scan = self.vertices.scan()
         self._datasets.append(dataset)
-        attributes = []
-        for vertex, value in columns:
-            step = self._step(scan, ColumnVertex(dataset, vertex.column), value, frozenset())
-            attributes.append(Attribute(vertex.column, step, (name,)))
-        opens = [Open((name,), None, a.value) for a in attributes if a.name == ANY_COLUMN]
-        return LineageRelation(attributes, rows, opens)
+        steps = [
+            (vertex.column, self._step(scan, ColumnVertex(dataset, vertex.column), value, frozenset()))
+            for vertex, value in columns
+        ]
+        return store_columns(
+            ((name, with_others(step, step) if name == ANY_COLUMN else step) for name, step in steps), rows
+        )
 
-    def resolve_cached(self, made: StatementLineage) -> LineageRelation:
+    def resolve_cached(self, made: StatementLineage) -> LineageColumns:
         """Return a relation that Spark has kept as what the plan that made it read."""
         if made.table_level:
             raise Unclear(made.table_level)
         columns, rows = self._resolve_made(made)
         seen: set[str] = set()
-        attributes = []
+        named: list[tuple[str, Value]] = []
         for vertex, value in columns:
             # Columns of one name were numbered for their vertices.
             plain, _, count = vertex.column.rpartition("#")
             name = plain if count.isdigit() and plain in seen else vertex.column
             seen.add(name)
-            attributes.append(Attribute(name, value))
-        return LineageRelation(attributes, rows)
+            named.append((name, value))
+        return store_columns(named, rows)
 
     def _resolve_made(self, made: StatementLineage) -> tuple[list[tuple[ColumnVertex, Value]], RelationRows]:
         """Return what a statement made, by column, and its rows: both of what it read."""

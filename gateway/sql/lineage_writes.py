@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gateway.algebra.lineage_expressions import LineageColumn, LineageColumns
 from gateway.algebra.lineage_values import NO_DEPENDENCIES, Value, merge_values
 from gateway.algebra.usage import Unclear
 from gateway.model.catalog import TableName
@@ -25,10 +26,6 @@ from gateway.model.lineage import (
 from gateway.model.reading import CommandNode, Reading, Span
 from gateway.model.reading import Relation as ReadRelation
 from gateway.sql.lineage_edges import TargetValue
-from gateway.sql.lineage_scope import (
-    Attribute,
-    LineageRelation,
-)
 from gateway.sql.lineage_sources import LineageCatalog, LineageText, target_of
 
 MAX_BRANCHES = 100
@@ -210,13 +207,13 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def match_target_columns(
-    write: Write, relation: LineageRelation, catalog: LineageCatalog
+    write: Write, relation: LineageColumns, catalog: LineageCatalog
 ) -> list[TargetValue]:
     """Return the target columns that are written, in order, each with its value."""
-    shown = [a for a in relation.attributes if not a.hidden]
+    shown = [one for one in relation.columns if one.bare]
     names = _column_names(write, shown, catalog)
     values: list[Value]
-    if relation.opens and len(names) != len(shown):
+    if len(names) != len(shown) and any(one.value.unlisted for one in shown):
         # A star stands for columns that nobody knows: whatever is there may be in any column.
         whole = merge_values(a.value for a in shown)
         values = [whole] * len(names)
@@ -234,7 +231,7 @@ def match_target_columns(
     return targets + [(ColumnVertex(write.dataset, n), Value(NO_DEPENDENCIES)) for n in write.static]
 
 
-def _column_names(write: Write, shown: Sequence[Attribute], catalog: LineageCatalog) -> list[str]:
+def _column_names(write: Write, shown: Sequence[LineageColumn], catalog: LineageCatalog) -> list[str]:
     """Return the names of the columns that are written, by position in the query."""
     if write.columns:
         return list(write.columns)

@@ -151,11 +151,6 @@ def names_in_text(text: str, bare: frozenset[str]) -> NamesRead:
     return names.found.freeze()
 
 
-def names_in_expression(text: str, bare: frozenset[str]) -> NamesRead:
-    """Return the same of an expression, which stands by itself in a select list."""
-    return names_in_text(f"SELECT {text}", bare)
-
-
 @dataclass(slots=True)
 class _SqlglotNames:
     """Gathers names from sqlglot's trees."""

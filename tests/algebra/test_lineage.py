@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gateway.algebra.lineage import LineageDomain
-from gateway.algebra.lineage_expressions import StoredRelation
-from gateway.algebra.lineage_values import IDENTITY, RelationRows, Value
+from gateway.algebra.lineage_expressions import LineageColumns, store_columns
+from gateway.algebra.lineage_values import IDENTITY, Value
 from gateway.algebra.nodes import (
     Literal,
     NamedCall,
@@ -27,8 +27,8 @@ SCAN = NamedScan(("a",))
 class Source:
     """One table with one column."""
 
-    def scan(self, scan: NamedScan) -> StoredRelation:
-        return StoredRelation([("x", Value({0: IDENTITY}))], RelationRows())
+    def scan(self, scan: NamedScan) -> LineageColumns:
+        return store_columns([("x", Value({0: IDENTITY}))])
 
     def name_function(self, parts: tuple[str, ...]) -> str:
         return parts[-1]
