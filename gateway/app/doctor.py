@@ -206,5 +206,5 @@ def _describe_spark(spark: SparkConfiguration, settings: Settings) -> Iterator[D
             area="spark",
             state="warning",
             text=f"Spark's `{STACK_KEY}` has no `{STACK}`: deep statements may overflow its stack",
-            advice="start Spark with `-Xss16m`, see docs/connect.md",
+            advice="start Spark with `-Xss16m`, unless Java has it from elsewhere; see docs/connect.md",
         )
