@@ -133,7 +133,7 @@ async def _look_at(connection: Any, where: str) -> DatabaseAnswer:
             "schedules go by the time; have both take it from one source (NTP)"
         )
     answer = DatabaseAnswer(
-        warnings=tuple(warnings), version=f"{server.major}.{server.minor}", clock_ahead_s=ahead_s
+        warnings=tuple(warnings), version=f"{server.major}.{server.micro}", clock_ahead_s=ahead_s
     )
     schema = await read_schema_state(connection)
     if schema.changed:

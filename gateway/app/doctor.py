@@ -24,10 +24,10 @@ from gateway.model.spark_configuration import SparkConfiguration
 from gateway.settings.loading import load_settings
 from gateway.settings.models import Settings
 
-Area = Literal[
+FindingArea = Literal[
     "version", "settings", "machine", "disk", "ports", "network", "postgresql", "clock", "spark", "policies"
 ]
-State = Literal["ok", "warning", "fault", "unknown"]
+FindingState = Literal["ok", "warning", "fault", "unknown"]
 RECOMMENDED = {
     "spark.connect.grpc.marshallerRecursionLimit": "otherwise messages may be 1,024 deep at most",
     "spark.sql.thriftServer.incrementalCollect": "otherwise the driver holds whole results",
@@ -37,7 +37,7 @@ _OF_THRIFT = "spark.sql.thriftServer."
 STACK = "-Xss"
 STACK_KEY = "spark.driver.extraJavaOptions"
 
-ADVICE: dict[Area, str] = {
+ADVICE: dict[FindingArea, str] = {
     "settings": "correct the lines that are named; docs/settings.md has every key",
     "machine": "correct what is named, or the setting that names it, as the user that runs the gateway",
     "policies": "correct the packs that are named; `sluice check` with their directory is quicker to repeat",
@@ -56,8 +56,8 @@ REACH_ADVICE = {
 class DoctorFinding:
     """One thing that was looked at."""
 
-    area: Area
-    state: State
+    area: FindingArea
+    state: FindingState
     text: str
     advice: str = ""
     """What to do; empty where nothing is to be done."""
@@ -99,7 +99,7 @@ def _list_check(report: CheckReport) -> Iterator[DoctorFinding]:
     """Yield what `sluice check` finds."""
     for state, messages in (("fault", report.faults), ("warning", report.warnings)):
         for message in messages:
-            area: Area = report.areas.get(message, "policies")
+            area: FindingArea = report.areas.get(message, "policies")
             yield DoctorFinding(
                 area=area,
                 state="fault" if state == "fault" else "warning",
@@ -206,5 +206,5 @@ def _describe_spark(spark: SparkConfiguration, settings: Settings) -> Iterator[D
             area="spark",
             state="warning",
             text=f"Spark's `{STACK_KEY}` has no `{STACK}`: deep statements may overflow its stack",
-            advice="start Spark with `-Xss16m`, see docs/connect.md",
+            advice="start Spark with `-Xss16m`, unless Java has it from elsewhere; see docs/connect.md",
         )

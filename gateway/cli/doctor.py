@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from dataclasses import asdict
+from itertools import zip_longest
 
 from gateway.app import exit_codes, logs
 from gateway.app.doctor import examine
@@ -22,10 +23,11 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if arguments.json:
         terminal.json({"healthy": not faults, "findings": [asdict(one) for one in found]})
     else:
-        for one in found:
+        for one, following in zip_longest(found, found[1:]):
             state = terminal.style(f"{one.state:<8}", _COLOURS[one.state])
             terminal.line(f"{state} {one.area:<11} {one.text}")
-            if one.advice and one.state != "ok":
+            # Once for all that have the same.
+            if one.advice and (following is None or following.advice != one.advice):
                 terminal.line(f"{'':20} {terminal.style('→ ' + one.advice, DIM)}")
         warnings = sum(one.state == "warning" for one in found)
         told = f"{len(faults)} faults, {warnings} warnings"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import shlex
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +16,12 @@ import pytest
 from gateway.audit.search import EventQuery, search
 from gateway.audit.verify import verify
 from gateway.database.migrate import migrate, migrations, read_schema_state
+from gateway.database.postgres import find_binaries
 from tests.audit.ledgers import running, shipped
 from tests.audit.samples import cleared, completed
 from tests.conftest import new_database
 
+ROOT = Path(__file__).resolve().parents[2]
 STATES = {path.stem: path.read_text("utf-8") for path in (Path(__file__).parent / "states").glob("*.sql")}
 """Dumps of the record, as releases left it. Each release adds its own, and none is changed."""
 EVENTS = 10
@@ -110,3 +115,26 @@ async def test_a_gateway_of_that_release_writes_into_tables_of_this_one(database
         assert (await verify(connection)).events == EVENTS
     finally:
         await connection.close()
+
+
+async def test_a_backup_is_restored_as_documented(upgraded: tuple[str, Any], embedded_postgres: str) -> None:
+    dsn, connection = upgraded
+    page = (ROOT / "docs" / "upgrading.md").read_text("utf-8")
+    (dump,) = re.findall(r"^pg_dump (.+)$", page, re.M)
+    (restore,) = re.findall(r"`pg_restore (.+?)`", page)
+    (binaries,) = [one for one in find_binaries({}) if one.bundle is not None][:1]
+    async with new_database(embedded_postgres) as empty:
+        with tempfile.TemporaryDirectory() as place:
+            for program, words, at in (("pg_dump", dump, dsn), ("pg_restore", restore, empty)):
+                done = await asyncio.create_subprocess_exec(
+                    binaries.directory / program, *shlex.split(words.replace("$LEDGER_DSN", at)), cwd=place
+                )
+                assert await done.wait() == 0
+        restored = await asyncpg.connect(empty)
+        try:
+            assert await migrate(restored) == []
+            assert await made(restored) == await made(connection)
+            found = await verify(restored)
+            assert (found.holds, found.events) == (True, EVENTS)
+        finally:
+            await restored.close()
