@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from gateway.app import catalogs as module
 from gateway.app.catalogs import SparkCatalogs, make_catalogs
 from gateway.catalog.token_exchange import NotExchanged
 from gateway.errors import AuthenticationFailed, Faults
@@ -52,11 +51,10 @@ class Exchange:
         return f"for.{audience}.of-{shown}"
 
 
-@pytest.fixture
-def exchange(monkeypatch: pytest.MonkeyPatch) -> Exchange:
-    made = Exchange()
-    monkeypatch.setattr(module, "TokenExchange", lambda rule: made)
-    return made
+def made(exchange: Exchange, directory: Path) -> SparkCatalogs:
+    settings = documented(directory)
+    exchanging: Any = exchange
+    return SparkCatalogs(settings.catalogs, audiences=settings.audiences, exchange=exchanging)
 
 
 def told(catalogs: SparkCatalogs, asker: CatalogAsker) -> dict[str, Any]:
@@ -69,10 +67,8 @@ def told(catalogs: SparkCatalogs, asker: CatalogAsker) -> dict[str, Any]:
     return asyncio.run(ask())
 
 
-def test_a_users_session_has_a_token_of_his_and_nothing_of_the_gateways(
-    exchange: Exchange, tmp_path: Path
-) -> None:
-    catalogs = make_catalogs(documented(tmp_path))
+def test_a_users_session_has_a_token_of_his_and_nothing_of_the_gateways(tmp_path: Path) -> None:
+    catalogs = made(Exchange(), tmp_path)
     found = told(catalogs, CatalogAsker("bobs"))
     assert found[f"{LAKE}.token"] == "for.lake-api.of-bobs"
     assert found[f"{LAKE}.uri"] == "https://lake.corp.example"
@@ -83,17 +79,17 @@ def test_a_users_session_has_a_token_of_his_and_nothing_of_the_gateways(
 
 
 @pytest.mark.parametrize("fault", [None, NotExchanged("status 400")])
-def test_who_has_no_token_asks_the_catalog_as_nobody(
-    exchange: Exchange, tmp_path: Path, fault: Exception | None
-) -> None:
+def test_who_has_no_token_asks_the_catalog_as_nobody(tmp_path: Path, fault: Exception | None) -> None:
+    exchange = Exchange()
     exchange.fault = fault
-    found = told(make_catalogs(documented(tmp_path)), CatalogAsker("bobs") if fault else NO_TOKEN)
+    found = told(made(exchange, tmp_path), CatalogAsker("bobs") if fault else NO_TOKEN)
     assert found[LAKE] == "org.apache.iceberg.spark.SparkCatalog"
     assert not {f"{LAKE}.token", f"{LAKE}.credential", f"{LAKE}.oauth2-server-uri"} & found.keys()
 
 
-def test_the_gateway_itself_asks_by_its_own_login(exchange: Exchange, tmp_path: Path) -> None:
-    catalogs = make_catalogs(documented(tmp_path))
+def test_the_gateway_itself_asks_by_its_own_login(tmp_path: Path) -> None:
+    exchange = Exchange()
+    catalogs = made(exchange, tmp_path)
 
     async def ask() -> dict[str, Any]:
         ASKER.set(CatalogAsker("bobs"))
@@ -109,7 +105,7 @@ def test_the_gateway_itself_asks_by_its_own_login(exchange: Exchange, tmp_path: 
     assert "bobs" not in repr(CatalogAsker("bobs"))
 
 
-def test_sparks_own_configuration_has_no_login_of_such_a_catalog(exchange: Exchange, tmp_path: Path) -> None:
+def test_sparks_own_configuration_has_no_login_of_such_a_catalog(tmp_path: Path) -> None:
     found = make_catalogs(documented(tmp_path)).of_start(Minor(4, 1))
     assert f"{LAKE}.uri" in found
     assert f"{LAKE}.credential" not in found
