@@ -243,8 +243,7 @@ class _Site:
                     ("users", "file"), f"`{file}` does not exist: create it with `sluice users add NAME`"
                 )
             return
-        logins = self._settings.logins
-        if not users and logins.ldap is None and logins.jwt is None:
+        if not users and self._settings.logins.ldap is None and self._settings.logins.jwt is None:
             self._diagnostics.warn(("users", "file"), f"`{file}` has no users: nobody can log in")
         self._mode(("users", "file"), file)
         if users:

@@ -36,7 +36,7 @@ from gateway.model.spark_configuration import (
 )
 from gateway.model.statement import Cleared
 from gateway.model.table_formats import formats_of, list_settings_of_formats
-from gateway.session.ports import CatalogLogins, Envelope, OpenedSession, asked_by_gateway, no_logins
+from gateway.session.ports import CatalogLogins, Envelope, OpenedSession, ask_as_gateway, no_logins
 from gateway.wire.connect import METHODS, Message, ProtobufError, parse, pb, serialize
 from gateway.wire.connect_errors import error_id
 
@@ -154,7 +154,7 @@ class SparkConnectBackend:
             return self._untouched[1]
         # An id that no client has ever had.
         session = str(uuid.uuid4())
-        with asked_by_gateway():
+        with ask_as_gateway():
             _, untouched, _ = await self._open_session(session, PROBE_USER, "")
         await self._release(session)
         found = process_of(untouched.settings)
@@ -278,7 +278,7 @@ class SparkConnectBackend:
         """
         try:
             async with asyncio.timeout(self._options.connect_timeout_s):
-                with asked_by_gateway():
+                with ask_as_gateway():
                     _, configuration, _ = await self._open_session(PROBE_SESSION, PROBE_USER, "")
                 return configuration
         except (TimeoutError, RpcError) as error:

@@ -18,7 +18,7 @@ import pyarrow
 from gateway.backends.spark_connect import SparkConnectBackend
 from gateway.backends.spark_thrift_service import LOOKING_SETTINGS, OF_FUNCTIONS
 from gateway.errors import BackendUnavailable, RpcError
-from gateway.session.ports import BackendError, asked_by_gateway
+from gateway.session.ports import BackendError, ask_as_gateway
 from gateway.wire import connect_calls
 from gateway.wire.connect import pb, serialize
 from gateway.wire.connect_requests import ConfigOperation
@@ -91,7 +91,7 @@ class SparkConnectService:
     async def _open(self) -> tuple[str, str]:
         """Return the id of a new session, and of the server's."""
         session = str(uuid.uuid4())
-        with asked_by_gateway():
+        with ask_as_gateway():
             opened = await self._backend.open_session(session, self._user)
         looking = ConfigOperation(kind="set", pairs=tuple(LOOKING_SETTINGS.items()))
         request = connect_calls.config((self._user, session), looking, opened.id, "")

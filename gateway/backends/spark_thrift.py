@@ -221,7 +221,7 @@ class SparkThriftBackend:
         return await self._answers(METASTORE_PROBE)
 
     async def _answers(self, text: str) -> SparkConfiguration:
-        with ports.asked_by_gateway():
+        with ports.ask_as_gateway():
             session = await self.open_session(PROBE, protocol_version=TProtocolVersion.V10, settings={})
         try:
             configuration = await session.read_spark_configuration()

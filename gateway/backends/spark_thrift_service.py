@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftSession
 from gateway.errors import BackendUnavailable
 from gateway.model.principal import Principal
-from gateway.session.ports import BackendError, asked_by_gateway
+from gateway.session.ports import BackendError, ask_as_gateway
 from gateway.wire.rows import Cell
 from gateway.wire.tcli import TProtocolVersion
 
@@ -100,7 +100,7 @@ class SparkThriftService:
 
     async def _open(self) -> _IdleSession:
         told = dict(self._session_catalogs())
-        with asked_by_gateway():
+        with ask_as_gateway():
             session = await self._backend.open_session(
                 self._principal, protocol_version=TProtocolVersion.V10, settings=dict(LOOKING_SETTINGS)
             )

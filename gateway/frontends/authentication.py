@@ -40,7 +40,7 @@ from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session import audit_records
 from gateway.session.metrics import Metrics
-from gateway.session.ports import ASKER, Asker
+from gateway.session.ports import ASKER, CatalogAsker
 from gateway.session.recorder import Recorder
 
 _log = structlog.get_logger(__name__)
@@ -131,7 +131,7 @@ class Authenticator:
                 raise
             address.block_recorded = True
         # RULE (asks-by-own-token)
-        ASKER.set(Asker(shown_secret(shown) if kind == "JWT" and outcome.principal is not None else ""))
+        ASKER.set(CatalogAsker(secret_of(shown) if kind == "JWT" and outcome.principal is not None else ""))
         principal = outcome.principal
         if principal is not None and must_be not in ("", principal.user):  # RULE (certificate-and-login)
             told = "the certificate belongs to another user"
@@ -202,7 +202,7 @@ class Authenticator:
         user, kind = self._chain.users().get(principal.user), self._chain.kind_of(shown)
         if user is None or not isinstance(shown, Password | Bearer):
             return None
-        secret = shown_secret(shown)
+        secret = secret_of(shown)
         # RULE (cookie-of-what-was-shown)
         secret_hash = digest(secret) if kind == "TOKEN" else user.password_hash if kind == "PLAIN" else ""
         if not secret_hash:
@@ -300,7 +300,7 @@ class Authenticator:
         )
 
 
-def shown_secret(shown: Credentials) -> str:
+def secret_of(shown: Credentials) -> str:
     """Return the password or token that somebody shows; empty for anything else."""
     match shown:
         case Password(_, secret) | Bearer(secret):

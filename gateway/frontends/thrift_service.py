@@ -144,7 +144,7 @@ class ThriftService:
                 purposes = principal.values(PURPOSE) if client.token else ()
                 ASKER.set(NO_TOKEN)  # RULE (acts-as-without-token)
                 acts_as = confine(found.principal, *purposes[:1])  # RULE (purpose-of-acting)
-                return acts_as, replace(client, real_user=principal.user)
+                return acts_as, replace(client, real_user=principal.user, real_id=principal.id)
             reason = found.reason
         for key in dict(asked):
             await self._sessions.recorder.record(

@@ -506,6 +506,8 @@ class Client:
     application: str = ""
     real_user: str = ""
     """Who is logged in, where he acts as another user."""
+    real_id: str = ""
+    """What tells him from others of the name."""
     token: str = ""
     """Id of the token that was shown; it ends what is open with itself."""
     extra: Mapping[str, str] = field(default_factory=dict)

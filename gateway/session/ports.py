@@ -392,7 +392,7 @@ class Visitor(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class CatalogAsker:
     """In whose name catalogs are asked by a session of Spark that is opened now."""
 
     token: str = field(default="", repr=False)
@@ -401,15 +401,15 @@ class Asker:
     """Whether it is one of the gateway's own sessions, and no user's."""
 
 
-NO_TOKEN = Asker()
-ASKER: ContextVar[Asker] = ContextVar("asker", default=NO_TOKEN)
+NO_TOKEN = CatalogAsker()
+ASKER: ContextVar[CatalogAsker] = ContextVar("asker", default=NO_TOKEN)
 """Set by each login in its own task, so that it is of this call, or of this connection, and of no other."""
 
 
 @contextmanager
-def asked_by_gateway() -> Iterator[None]:
+def ask_as_gateway() -> Iterator[None]:
     """Open a session of the gateway's own within, whoever has made it need one."""
-    before = ASKER.set(Asker(is_gateway=True))
+    before = ASKER.set(CatalogAsker(is_gateway=True))
     try:
         yield
     finally:

@@ -315,8 +315,10 @@ class Sessions(EndpointSessions[bytes, Session]):
 
 def _is_of(session: Session, principal: Principal) -> bool:
     """Whether a session is a user's: his own, or one that he opened as somebody else."""
+    client = session.client
+    real = Principal(user=client.real_user, id=client.real_id)
     # RULE (session-of-identity)
-    return principal.identity == session.principal.identity or principal.user == session.client.real_user
+    return principal.identity in (session.principal.identity, real.identity)
 
 
 def _build_handle(operation: ThriftOperation) -> Opened:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from gateway.app import catalogs as module
 from gateway.app.catalogs import SparkCatalogs, make_catalogs
 from gateway.catalog.token_exchange import NotExchanged
 from gateway.errors import AuthenticationFailed, Faults
@@ -17,7 +16,7 @@ from gateway.frontends.login_mechanisms import IssuerLogins
 from gateway.model.credentials import Bearer, Credentials, Password
 from gateway.model.spark_minors import Minor
 from gateway.model.statement import Client
-from gateway.session.ports import ASKER, NO_TOKEN, Asker, asked_by_gateway
+from gateway.session.ports import ASKER, NO_TOKEN, CatalogAsker, ask_as_gateway
 from gateway.settings.loading import parse_settings
 from gateway.settings.models import Settings
 from tests.app.test_logins import BLOCKS
@@ -52,14 +51,13 @@ class Exchange:
         return f"for.{audience}.of-{shown}"
 
 
-@pytest.fixture
-def exchange(monkeypatch: pytest.MonkeyPatch) -> Exchange:
-    made = Exchange()
-    monkeypatch.setattr(module, "TokenExchange", lambda rule: made)
-    return made
+def made(exchange: Exchange, directory: Path) -> SparkCatalogs:
+    settings = documented(directory)
+    exchanging: Any = exchange
+    return SparkCatalogs(settings.catalogs, audiences=settings.audiences, exchange=exchanging)
 
 
-def told(catalogs: SparkCatalogs, asker: Asker) -> dict[str, Any]:
+def told(catalogs: SparkCatalogs, asker: CatalogAsker) -> dict[str, Any]:
     """Return what a session is told that is opened in a name."""
 
     async def ask() -> dict[str, Any]:
@@ -69,11 +67,9 @@ def told(catalogs: SparkCatalogs, asker: Asker) -> dict[str, Any]:
     return asyncio.run(ask())
 
 
-def test_a_users_session_has_a_token_of_his_and_nothing_of_the_gateways(
-    exchange: Exchange, tmp_path: Path
-) -> None:
-    catalogs = make_catalogs(documented(tmp_path))
-    found = told(catalogs, Asker("bobs"))
+def test_a_users_session_has_a_token_of_his_and_nothing_of_the_gateways(tmp_path: Path) -> None:
+    catalogs = made(Exchange(), tmp_path)
+    found = told(catalogs, CatalogAsker("bobs"))
     assert found[f"{LAKE}.token"] == "for.lake-api.of-bobs"
     assert found[f"{LAKE}.uri"] == "https://lake.corp.example"
     assert found[f"{LAKE}.token-refresh-enabled"] == "false"
@@ -83,33 +79,33 @@ def test_a_users_session_has_a_token_of_his_and_nothing_of_the_gateways(
 
 
 @pytest.mark.parametrize("fault", [None, NotExchanged("status 400")])
-def test_who_has_no_token_asks_the_catalog_as_nobody(
-    exchange: Exchange, tmp_path: Path, fault: Exception | None
-) -> None:
+def test_who_has_no_token_asks_the_catalog_as_nobody(tmp_path: Path, fault: Exception | None) -> None:
+    exchange = Exchange()
     exchange.fault = fault
-    found = told(make_catalogs(documented(tmp_path)), Asker("bobs") if fault else NO_TOKEN)
+    found = told(made(exchange, tmp_path), CatalogAsker("bobs") if fault else NO_TOKEN)
     assert found[LAKE] == "org.apache.iceberg.spark.SparkCatalog"
     assert not {f"{LAKE}.token", f"{LAKE}.credential", f"{LAKE}.oauth2-server-uri"} & found.keys()
 
 
-def test_the_gateway_itself_asks_by_its_own_login(exchange: Exchange, tmp_path: Path) -> None:
-    catalogs = make_catalogs(documented(tmp_path))
+def test_the_gateway_itself_asks_by_its_own_login(tmp_path: Path) -> None:
+    exchange = Exchange()
+    catalogs = made(exchange, tmp_path)
 
     async def ask() -> dict[str, Any]:
-        ASKER.set(Asker("bobs"))
-        with asked_by_gateway():
+        ASKER.set(CatalogAsker("bobs"))
+        with ask_as_gateway():
             own = {**catalogs.of_sessions(), **await catalogs.log_in()}
-        assert ASKER.get() == Asker("bobs")
+        assert ASKER.get() == CatalogAsker("bobs")
         return own
 
     found = asyncio.run(ask())
     assert found[f"{LAKE}.credential"] == "sluice:of the lake"
     assert found[f"{LAKE}.token-refresh-enabled"] == "true"
     assert exchange.asked == []
-    assert "bobs" not in repr(Asker("bobs"))
+    assert "bobs" not in repr(CatalogAsker("bobs"))
 
 
-def test_sparks_own_configuration_has_no_login_of_such_a_catalog(exchange: Exchange, tmp_path: Path) -> None:
+def test_sparks_own_configuration_has_no_login_of_such_a_catalog(tmp_path: Path) -> None:
     found = make_catalogs(documented(tmp_path)).of_start(Minor(4, 1))
     assert f"{LAKE}.uri" in found
     assert f"{LAKE}.credential" not in found
@@ -141,18 +137,18 @@ async def test_each_login_says_anew_in_whose_name_is_asked(show: Any, asks_by: b
         recorder=world.sessions.recorder,
         metrics=world.sessions.metrics,
     )
-    ASKER.set(Asker("of the request before, on the same connection"))
+    ASKER.set(CatalogAsker("of the request before, on the same connection"))
     shown: Credentials = show()
     try:
         await one.login(shown, Client(protocol="thrift", address="192.0.2.1"))
     except AuthenticationFailed:
         assert not asks_by
     secret = shown.password if isinstance(shown, Password) else getattr(shown, "secret", "")
-    assert ASKER.get() == (Asker(secret) if asks_by else NO_TOKEN)
+    assert ASKER.get() == (CatalogAsker(secret) if asks_by else NO_TOKEN)
 
 
 async def test_what_was_shown_goes_to_the_session_that_it_opens_and_to_no_other() -> None:
-    opened: list[Asker] = []
+    opened: list[CatalogAsker] = []
 
     def watch(gateway: Gateway) -> None:
         gateway.chain.mechanisms += (IssuerLogins(Issuer().logins()),)
@@ -181,7 +177,7 @@ async def test_what_was_shown_goes_to_the_session_that_it_opens_and_to_no_other(
     assert [bool(asker.token) for asker in opened] == [True, False]
     async with connect_listening() as connect:
         connect.server._authenticator._chain.mechanisms += (IssuerLogins(Issuer().logins()),)
-        found: list[Asker] = []
+        found: list[CatalogAsker] = []
 
         async def answer(_method: str, _request: bytes) -> bytes:
             found.append(ASKER.get())
@@ -195,7 +191,7 @@ async def test_what_was_shown_goes_to_the_session_that_it_opens_and_to_no_other(
 
 async def test_who_acts_as_another_asks_by_no_token() -> None:
     async with acting(HUE) as gateway:
-        ASKER.set(Asker("of hue"))
+        ASKER.set(CatalogAsker("of hue"))
         here = Client(protocol="thrift", address="192.0.2.1")
         await gateway.server.service.act_as(gateway.users["hue"].principal, here, [("doAs", "bob")])
         assert ASKER.get() == NO_TOKEN

@@ -31,7 +31,7 @@ from gateway.model.spark_configuration import (
     differences,
     parsers_in,
 )
-from gateway.session.ports import ASKER, Asker
+from gateway.session.ports import ASKER, CatalogAsker
 from tests.backends.fake_connect_server import Configured, rows, spark_connect
 from tests.backends.fake_hive_server import ASKED, Answer, Cut, FakeHiveServer, Garbage, Refuse
 from tests.speed import patience
@@ -441,7 +441,7 @@ async def test_a_session_logs_in_to_catalogs_in_its_users_name_and_the_gateways_
         asker = ASKER.get()
         return {key: "of the gateway" if asker.is_gateway else asker.token}
 
-    ASKER.set(Asker("bobs"))
+    ASKER.set(CatalogAsker("bobs"))
     async with spark_connect() as server:
         spark = Configured(server)
         connect = SparkConnectBackend(

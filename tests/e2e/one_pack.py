@@ -51,8 +51,8 @@ def write_settings(
 class Thrift:
     """An open session of a user."""
 
-    def __init__(self, gateway: RunningGateway, user: str) -> None:
-        self._connection = connect(gateway.host, gateway.port, user, PASSWORD)
+    def __init__(self, gateway: RunningGateway, user: str, password: str = PASSWORD) -> None:
+        self._connection = connect(gateway.host, gateway.port, user, password)
         self._cursor = self._connection.cursor()
 
     def __call__(self, text: str) -> list[Any]:
@@ -76,13 +76,13 @@ class Thrift:
 
 
 @contextlib.contextmanager
-def session(gateway: RunningGateway, endpoint: str, user: str) -> Iterator[Ask]:
+def session(gateway: RunningGateway, endpoint: str, user: str, password: str = PASSWORD) -> Iterator[Ask]:
     """Open a session through an endpoint."""
     if endpoint == "thrift":
-        with contextlib.closing(Thrift(gateway, user)) as ask:
+        with contextlib.closing(Thrift(gateway, user, password)) as ask:
             yield ask
         return
-    with gateway.session(user, PASSWORD) as frames:
+    with gateway.session(user, password) as frames:
         yield lambda text: sorted(tuple(row) for row in frames.sql(text).collect())
 
 

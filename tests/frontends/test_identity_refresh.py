@@ -287,6 +287,11 @@ async def test_somebody_else_of_the_same_name_has_no_session_of_the_first() -> N
         await gateway.run(handle, principal=other)
     (event,) = gateway.world.ledger.of("security")
     assert event.body["action"] == "foreign_handle"
+    # Nor one that the first has opened as somebody else.
+    handle = await gateway.open(EVA, replace(CLIENT, real_user="hue", real_id="h-1"))
+    await gateway.run(handle, principal=Principal(user="hue", id="h-1"))
+    with pytest.raises(InvalidHandle):
+        await gateway.run(handle, principal=Principal(user="hue", id="sub"))
 
 
 # -- who is known by name alone ------------------------------------------------------------------------------

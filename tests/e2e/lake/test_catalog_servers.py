@@ -11,7 +11,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import aiohttp
 import pytest
+from aiohttp import web
 
 from gateway.app.catalog_access import CatalogAccess, FoundCatalog, entry_named
 from gateway.settings import load_settings
@@ -22,6 +24,7 @@ from tests.e2e.lake.servers import DRIVER, iceberg_rest, postgres
 from tests.e2e.lake.worlds import LakeSpark, OpenLake, Twins
 from tests.e2e.running import LoopThread, RunningGateway
 from tests.e2e.wire_client import WireClient
+from tests.frontends.test_jwt_logins import KEY, public, token
 
 pytestmark = pytest.mark.in_turn(2)
 
@@ -340,3 +343,102 @@ def test_an_unknown_user_sees_no_such_catalog(
     with Twins.open(lake, gateway, "eve", governed="spark_catalog.default", copies="default") as eve:
         assert (name,) not in eve.ours.ask("SHOW CATALOGS").rows
         assert eve.refusal(f"SELECT * FROM {name}.shop.plain").startswith("[SLUICE_")
+
+
+class IssuerBeforeTheCatalog:
+    """An issuer of tokens that exchanges Eva's, and what stands before the catalog and lets in by them."""
+
+    def __init__(self, catalog: str) -> None:
+        self.catalog = catalog
+        self.url = ""
+        self.asked: dict[str, list[str]] = {}
+        """By what was shown: methods and paths."""
+        self.exchanged: list[Mapping[str, str]] = []
+
+    async def start(self) -> None:
+        app = web.Application()
+        app.router.add_get("/.well-known/openid-configuration", self.discover)
+        app.router.add_get("/keys", self.keys)
+        app.router.add_post("/token", self.exchange)
+        app.router.add_route("*", "/catalog/{path:.*}", self.forward)
+        self._runner = web.AppRunner(app)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        self._http = aiohttp.ClientSession()
+
+    async def stop(self) -> None:
+        await self._http.close()
+        await self._runner.cleanup()
+
+    async def discover(self, _: web.Request) -> web.Response:
+        return web.json_response({"issuer": self.url, "jwks_uri": f"{self.url}/keys"})
+
+    async def keys(self, _: web.Request) -> web.Response:
+        return web.json_response({"keys": [public(KEY, "one", use="sig", alg="RS256")]})
+
+    async def exchange(self, request: web.Request) -> web.Response:
+        self.exchanged.append({key: str(value) for key, value in (await request.post()).items()})
+        return web.json_response({"access_token": EVAS, "token_type": "Bearer", "expires_in": 300})
+
+    async def forward(self, request: web.Request) -> web.Response:
+        shown = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        self.asked.setdefault(shown, []).append(f"{request.method} {request.match_info['path']}")
+        if shown not in (EVAS, OWN):
+            told = {"message": "log in", "type": "NotAuthorizedException", "code": 401}
+            return web.json_response({"error": told}, status=401)
+        async with self._http.request(
+            request.method,
+            f"{self.catalog}/{request.match_info['path']}",
+            params=request.query,
+            data=await request.read(),
+            headers={"Content-Type": "application/json"},
+        ) as answer:
+            return web.Response(
+                status=answer.status, body=await answer.read(), content_type="application/json"
+            )
+
+
+EVAS, OWN = "of-eva-for-the-catalog", "of-the-gateway-for-the-catalog"
+
+
+def test_the_catalog_is_asked_in_the_name_of_the_user(
+    lake: LakeSpark, told: tuple[str, dict[str, str]], set_up: list[str], session_loop: LoopThread
+) -> None:
+    """By a token that the issuer gives for his; who has none is nobody there, whatever the gateway may."""
+    name, settings = told
+    if name != "rest":
+        return
+    issuer = IssuerBeforeTheCatalog(settings["uri"].rstrip("/"))
+    session_loop.run(issuer.start())
+    params = {"type": "rest", "uri": f"{issuer.url}/catalog", "token": {"env": "SLUICE_TEST_TOKEN"}}
+    entry = {"name": name, "catalog": {"type": "iceberg", "connection-params": params}, "policies": "spark"}
+    exchange = {
+        "token_url": f"{issuer.url}/token",
+        "client_id": "sluice",
+        "client_secret": {"env": "SLUICE_TEST_TOKEN"},
+        "catalogs": {name: "lake-api"},
+    }
+    logins = {"jwt": {"issuer": issuer.url, "audiences": ["sluice"], "exchange": exchange}}
+    more: dict[str, Any] = {"catalogs": [entry], "logins": logins}
+    os.environ["SLUICE_TEST_TOKEN"] = OWN
+    evas, text = token(iss=issuer.url), "SELECT id FROM rest.shop.customer"
+    try:
+        with lake.gateway(
+            "exchanging", PACK.replace("CATALOG", name), {"bob": ["analysts"]}, **more
+        ) as running:
+            for endpoint in one_pack.ENDPOINTS:
+                issuer.asked.clear()
+                with one_pack.session(running, endpoint, "Eva", evas) as eva:
+                    assert eva(text) == [(1,), (3,)]
+                assert any(path.endswith("tables/customer") for path in issuer.asked[EVAS]), issuer.asked
+                with one_pack.session(running, endpoint, "bob") as bob, pytest.raises(Exception) as raised:
+                    bob(text)
+                assert "" in issuer.asked
+                assert not any(one in str(raised.value) for one in (EVAS, OWN, evas))
+    finally:
+        del os.environ["SLUICE_TEST_TOKEN"]
+        session_loop.run(issuer.stop())
+    assert {one["audience"] for one in issuer.exchanged} == {"lake-api"}
+    assert {one["subject_token"] for one in issuer.exchanged} == {evas}
