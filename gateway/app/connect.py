@@ -52,6 +52,7 @@ def connect_backend(
     named_catalogs: frozenset[str] = frozenset(),
     session_catalogs: Callable[[], Mapping[str, int]] = dict,
     gateway: str = "",
+    call_timeout_s: float = 60.0,
 ) -> ConnectUpstream:
     """Return the backend for the settings' Spark Connect. Raises Faults when its token cannot be had."""
     token = settings.token.reveal() if settings.token is not None else ""
@@ -72,6 +73,7 @@ def connect_backend(
         ca_file=settings.ca_file,
         channels=settings.channels,
         connect_timeout_s=timeout_s,
+        call_timeout_s=call_timeout_s,
     )
     backend = SparkConnectBackend(options)
     return ConnectUpstream(
@@ -93,6 +95,7 @@ def own_connect_backend(
     named_catalogs: frozenset[str] = frozenset(),
     session_catalogs: Callable[[], Mapping[str, int]] = dict,
     gateway: str = "",
+    call_timeout_s: float = 60.0,
 ) -> ConnectUpstream:
     """Return the backend for the Spark Connect of an embedded Spark."""
     host, port, token = spark.host, spark.connect_port, spark.connect_token
@@ -107,6 +110,7 @@ def own_connect_backend(
         session_catalogs=session_catalogs,
         gateway=gateway,
         connect_timeout_s=timeout_s,
+        call_timeout_s=call_timeout_s,
     )
     return ConnectUpstream(
         backend=SparkConnectBackend(options),

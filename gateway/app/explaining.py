@@ -267,6 +267,7 @@ def make_upstream(
                 named_catalogs=named,
                 session_catalogs=catalogs.list_session_catalogs,
                 gateway=gateway,
+                call_timeout_s=backend.call_timeout_s,
             )
         elif backend.connect is not None:
             connect = connect_backend(
@@ -278,6 +279,7 @@ def make_upstream(
                 named_catalogs=named,
                 session_catalogs=catalogs.list_session_catalogs,
                 gateway=gateway,
+                call_timeout_s=backend.call_timeout_s,
             )
             host, port = (host, port) if thrift is not None else (connect.host, connect.port)
     return Upstream(

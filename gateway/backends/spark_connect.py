@@ -86,7 +86,10 @@ class SparkConnectOptions:
     """Which gateway this is: sessions that another one has opened are not taken. Empty: any are."""
     channels: int = 4
     connect_timeout_s: float = 10.0
-    """Seconds for a probe's answer. Calls themselves have no deadline: a statement may run for hours."""
+    """Seconds for a probe's answer."""
+    call_timeout_s: float = 60.0
+    """Seconds for the answer to a call without a plan. With a plan there is no deadline: it may run for
+    hours."""
     max_message_bytes: int = -1
     """Largest answer; by default there is no bound, because Spark has one (128 MB)."""
 
@@ -216,7 +219,7 @@ class SparkConnectBackend:
         """Make a unary call that carries no plan. See `PlanBackend`."""
         if method not in CALLS:
             raise ValueError(f"{method} is not a call without a plan")
-        return await self._unary(method, request)
+        return await self._unary(method, request, within_s=self._options.call_timeout_s)
 
     async def add_artifacts(self, requests: AsyncIterator[bytes]) -> bytes:
         """Upload artifacts that were judged. See `PlanBackend`."""
@@ -322,10 +325,10 @@ class SparkConnectBackend:
 
     # -- calls -------------------------------------------------------------------------------------------
 
-    async def _unary(self, method: str, request: bytes) -> bytes:
+    async def _unary(self, method: str, request: bytes, *, within_s: float | None = None) -> bytes:
         call: _Call = next(self._turns).unary_unary(METHODS[method].path)
         try:
-            return bytes(await call(request, metadata=self._metadata))
+            return bytes(await call(request, metadata=self._metadata, timeout=within_s))
         except grpc.aio.AioRpcError as error:
             raise _translate_status(error, self._where) from None
 

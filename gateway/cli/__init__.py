@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -13,10 +14,17 @@ from gateway.cli.arguments import parse_arguments
 from gateway.cli.terminal import Terminal, complain
 from gateway.errors import BackendUnavailable, Faults, LedgerUnavailable, SluiceError, members_of
 
+SERVE = "serve"
+"""The command that runs until it is told to stop."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Prints errors without a trace."""
-    arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
+    argv = sys.argv[1:] if argv is None else argv
+    if SERVE in argv:
+        # Before anything: whoever has the gateway read its files again must not end one that has just begun.
+        signal.signal(signal.SIGHUP, lambda *_: None)
+    arguments = parse_arguments(argv)
     terminal = Terminal()
     try:
         code: int = arguments.run(arguments, terminal)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,8 +26,6 @@ log = structlog.get_logger(__name__)
 
 def run(arguments: argparse.Namespace, _terminal: Terminal) -> int:
     """Serve until told to stop."""
-    # Before anything: whoever has the gateway read its files again must not end one that has just begun.
-    signal.signal(signal.SIGHUP, lambda *_: None)
     settings = load_settings(arguments.config)
     logs.configure(settings.logging)
     serving = _Serving(settings, arguments.config)

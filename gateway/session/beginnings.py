@@ -9,13 +9,18 @@ from contextlib import asynccontextmanager
 from gateway.errors import BackendUnavailable
 from gateway.session.limits import SessionLimits
 
+
+class LoginUnanswered(BackendUnavailable):
+    """Spark did not open a session in the time that there is for it."""
+
+
 GIVE_UP_S = 1.0
 """How long a client waits until what could not begin has been taken away in Spark."""
 
 
 @asynccontextmanager
 async def bounded_login(limits: SessionLimits) -> AsyncIterator[None]:
-    """End what opens a session in Spark after `limits.login_s` seconds. Raises BackendUnavailable then."""
+    """End what opens a session in Spark after `limits.login_s` seconds. Raises LoginUnanswered then."""
     deadline = asyncio.timeout(limits.login_s)
     try:
         async with deadline:
@@ -23,7 +28,7 @@ async def bounded_login(limits: SessionLimits) -> AsyncIterator[None]:
     except TimeoutError:
         if not deadline.expired():
             raise
-        raise BackendUnavailable(
+        raise LoginUnanswered(
             f"Spark accepts connections, but has not opened the session within {limits.login_s:g} s "
             "(`backend.login_timeout_s`); it may be waiting for its metastore"
         ) from None

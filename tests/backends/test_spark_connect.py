@@ -195,6 +195,26 @@ async def test_calls_with_a_plan_have_no_other_way_out() -> None:
     assert {*exchanges.split(), "GetStatus"} == CALLS
 
 
+async def test_a_call_that_spark_never_answers_ends() -> None:
+    never = asyncio.Event()
+
+    async def silent(_request: bytes, _context: Any) -> bytes:
+        await never.wait()
+        return b""
+
+    async with spark_connect() as server:
+        server.answers |= dict.fromkeys(CALLS, silent)
+        options = SparkConnectOptions(host="127.0.0.1", port=server.port, token=TOKEN, call_timeout_s=0.05)
+        backend = SparkConnectBackend(options)
+        try:
+            for method in CALLS:
+                with pytest.raises(BackendUnavailable, match="Spark did not answer in time"):
+                    await backend.call(method, b"q")
+        finally:
+            never.set()
+            await backend.close()
+
+
 async def test_artifacts_go_out_one_by_one() -> None:
     async def parts() -> AsyncIterator[bytes]:
         yield b"a"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from gateway import cli
 from gateway.app import exit_codes
 from gateway.cli import main
 from gateway.cli.arguments import parse_arguments
@@ -112,3 +114,22 @@ def test_colour_is_for_terminals() -> None:
 def test_options_may_stand_between_an_action_and_its_name(line: str, expected: dict[str, str | None]) -> None:
     found = vars(parse_arguments(line.split()))
     assert {key: found[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize(("command", "heeds"), [("serve", True), ("check", False)])
+def test_a_gateway_heeds_a_hangup_before_its_modules_are_there(
+    command: str, heeds: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Importing them takes seconds on a busy machine, and by default the signal ends a process."""
+
+    def parse(_: object) -> object:
+        raise RuntimeError(signal.getsignal(signal.SIGHUP))
+
+    monkeypatch.setattr(cli, "parse_arguments", parse)
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        with pytest.raises(RuntimeError) as told:
+            main([command, "-c", "gateway.yaml"])
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (told.value.args[0] is not signal.SIG_DFL) is heeds

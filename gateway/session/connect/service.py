@@ -21,7 +21,7 @@ from gateway.model.principal import Principal
 from gateway.model.reading_settings import list_overridden_settings
 from gateway.model.statement import Client, PlanRequest
 from gateway.pipeline.pace import in_turn
-from gateway.session.beginnings import bounded_login, wait_a_moment
+from gateway.session.beginnings import LoginUnanswered, bounded_login, wait_a_moment
 from gateway.session.connect.answers import current_namespace
 from gateway.session.connect.artifacts import Uploads
 from gateway.session.connect.calls import Calls
@@ -59,6 +59,9 @@ _log = structlog.get_logger(__name__)
 CURRENT_NAMESPACE = "SHOW CURRENT NAMESPACE"
 ABANDON_S = 10.0
 """How long Spark is waited for when it is told to forget a session that never came to be."""
+UNANSWERED_S = 5.0
+"""How long further calls of a session that Spark did not open in time are answered in the same way, and no
+longer than was waited: a client makes several before it tells its user."""
 UNRELEASED = 10_000
 """Sessions that are to be released before they are used again, because Spark could not be reached."""
 
@@ -82,6 +85,8 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         self._unreleased: OrderedDict[SessionKey, None] = OrderedDict()
         self._releasing: Counter[SessionKey] = Counter()
         """Sessions whose clients have asked for their release, while Spark may still have them."""
+        self._unanswered: dict[SessionKey, tuple[float, LoginUnanswered]] = {}
+        """Since when, and what clients of sessions that Spark did not open are told."""
         self._abandoned: dict[SessionKey, asyncio.Task[None]] = {}
         """What is taking sessions away that never came to be."""
         self.metrics.watch(self.metrics.connect_sessions, lambda: len(self._registry))
@@ -171,6 +176,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         asked = await in_turn(lambda: connect_requests.call(method, request))
         client = _build_recorded_client(client, asked)
         key = (principal.user, asked.session_id)
+        self._require_answered(key)
         match asked:
             case ConfigRequest():
                 session = await self._session(principal, client, asked)
@@ -280,6 +286,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         """Return the session of a request, ready for plans; the first contact makes it."""
         key = (principal.user, asked.session_id)
         observed = asked.observed
+        self._require_answered(key)
         while True:
             session = self._registry.get(key)
             if session is None:
@@ -329,6 +336,9 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
                     await asyncio.shield(earlier)
                 made = not observed
                 await self._learn_names(session, observed, client)
+        except LoginUnanswered as fault:
+            self._unanswered[session.key] = self._clock(), fault
+            raise
         except SessionElsewhere:
             made = False
             raise
@@ -337,6 +347,15 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
                 abandoning = self._endings.spawn(self._abandon(session.key))
                 self._abandoned[session.key] = abandoning
                 await wait_a_moment(abandoning)
+
+    def _require_answered(self, key: SessionKey) -> None:
+        """Raise LoginUnanswered for a session that Spark has just not opened in time."""
+        if not self._unanswered:
+            return
+        since = self._clock() - min(UNANSWERED_S, self.limits.login_s)
+        self._unanswered = {one: told for one, told in self._unanswered.items() if told[0] > since}
+        if (told := self._unanswered.get(key)) is not None and self._registry.get(key) is None:
+            raise told[1]
 
     async def _learn_names(self, session: ConnectSession, observed: str, client: Client) -> None:
         """The session may be new in Spark, or one that lived on while the gateway was started anew. Of the

@@ -20,6 +20,7 @@ from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.statement import CreateTempView, UseNamespace
 from gateway.session.failures import StatementRefused
 from gateway.session.limits import SessionLimits
+from gateway.wire.connect import pb
 from tests.session.connect.fakes import (
     ALICE,
     BOB,
@@ -56,10 +57,21 @@ async def test_a_spark_that_does_not_open_the_session_is_told_in_time() -> None:
     world = World(limits=SessionLimits(login_s=0.05))
     world.spark.silent = asyncio.Event()
     world.spark.hold["ReleaseSession"] = asyncio.Event()
+    told = r"within 0\.05 s \(`backend\.login_timeout_s`\)"
     for _ in range(2):  # the second waits for what is taken away after the first, and no longer
-        with pytest.raises(BackendUnavailable, match=r"within 0\.05 s \(`backend\.login_timeout_s`\)"):
+        with pytest.raises(BackendUnavailable, match=told):
             await world.run(table("t"))
         await until(lambda: [method for method, _ in world.spark.calls] == ["ReleaseSession"])
+        world.now += 1
+    # What a client calls besides, before it tells its user, waits for Spark no more.
+    with pytest.raises(BackendUnavailable, match=told):
+        await world.run(table("t"))
+    release = pb.ReleaseExecuteRequest(session_id=SESSION, operation_id=OTHER_SESSION)
+    release.user_context.user_id = "bob"
+    with pytest.raises(BackendUnavailable, match=told):
+        await world.service.call("ReleaseExecute", BOB, CLIENT, release.SerializeToString())
+    assert [method for method, _ in world.spark.calls] == ["ReleaseSession"]
+    world.now += 1
     world.spark.hold["ReleaseSession"].set()
     await until(lambda: not world.service._abandoned)
     world.spark.silent = None
