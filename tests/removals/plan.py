@@ -20,7 +20,7 @@ from tests.removals.operations import (
 from tests.removals.removing import Removal
 
 REMOVALS = (
-    Removal("restricted-plan-code", "code on hidden rows", DropOperand(1), "pipeline.test_restricting"),
+    Removal("restricted-plan-code", "code on hidden rows", Never(), "pipeline.test_restricting"),
     Removal(
         "restricted-plan-expressions",
         "what is not known",
