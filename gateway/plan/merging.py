@@ -80,11 +80,12 @@ def read_plan_merge(reading: PlanReading, texts: Iterable[tuple[Message, Reading
     """Return what the MERGE of a plan uses of its target; None where that cannot be told. `texts`: the SQL
     expressions in it, by their messages."""
     command = merge_of(reading)
-    if command is None or names_metadata(reading):
-        return None
-    names = {builtin_name(one.parts) or "" for one in reading.functions}
     # Spark runs code of its users' for each row before it looks at the condition around it.
     # RULE (restricted-plan-code)
+    if command is None or reading.code or names_metadata(reading):
+        return None
+    names = {builtin_name(one.parts) or "" for one in reading.functions}
+    # RULE (restricted-plan-functions)
     if not names <= ALLOWED_FUNCTIONS | INTERNAL_FUNCTIONS or names & FILE_FUNCTIONS:
         return None
     trees: dict[int, Expression] = {}
