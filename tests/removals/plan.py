@@ -27,7 +27,8 @@ REMOVALS = (
         "pipeline.test_restricting",
     ),
     Removal("restricted-plan-functions", "registered code", Never(), "pipeline.test_restricting"),
-"restricted-plan-expressions",
+    Removal(
+        "restricted-plan-expressions",
         "what is not known",
         Never(),
         "pipeline.test_restricting",
