@@ -14,7 +14,9 @@ from gateway.reader.port import LineageReader, ReaderPort
 from gateway.sql.lineage import LineageCatalog, LineageText, lineage_of, table_lineage
 from gateway.sql.metric_views import as_plain_view
 from gateway.sql.names import Names
+from gateway.sql.parameters import IMMEDIATE, constant_text
 
+_SCRIPT = "CompoundBody"
 _UNNAMED = "UnresolvedAlias"
 """Node that Spark's parser puts around an expression without an alias, except aggregates of a PIVOT."""
 _PIVOT = "Pivot"
@@ -83,7 +85,33 @@ class Gatherer:
             return await self.text(plain, context)
         if not isinstance(reading, Reading):
             return reading
-        return await self._text(text, reading, context, expression=expression)
+        tree = reading.tree if reading.root == IMMEDIATE else None
+        if tree is not None and tree.children and not reading.commands[0].fields.get("targetVariables"):
+            # Shorter each time: it is a string in what has it run.
+            inner = constant_text(tree.children[0], {})
+            if inner is not None:
+                return await self.text(inner, context)
+        whole = await self._text(text, reading, context, expression=expression)
+        if reading.root != _SCRIPT or isinstance(whole, NotRead):
+            return whole
+        return await self._script(whole, context)
+
+    async def _script(self, whole: LineageText, context: SessionContext) -> LineageText | NotRead:
+        """Return a script with its statements and queries, as if each stood alone."""
+        script = await self.reader.read_script(whole.text)
+        if isinstance(script, NotRead):
+            return script
+        parts: list[LineageText] = []
+        for piece in script.parts if script is not None else ():
+            if piece.kind not in ("statement", "query", "cursor"):
+                continue
+            text = f"{piece.lead}{piece.span.of(whole.text)[piece.cut :]}"
+            part = await self.text(text, context)
+            if isinstance(part, NotRead):
+                return part
+            if isinstance(part, LineageText):
+                parts.append(part)
+        return replace(whole, parts=tuple(parts))
 
     async def catalog(
         self,
@@ -182,7 +210,7 @@ async def names_of_columns(
 
 def names_of(statement: LineageText) -> set[TableName]:
     """Return the tables and views that a statement reads or writes."""
-    found: set[TableName] = set()
+    found = set[TableName]().union(*map(names_of, statement.parts))
     for relation in statement.reading.relations:
         if relation.role is RelationRole.CTE:
             continue

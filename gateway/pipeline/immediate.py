@@ -15,10 +15,10 @@ from gateway.model.reading import ExpressionNode, NotParsed, NotRead, Reading, S
 from gateway.model.statement import SessionContext
 from gateway.reader.port import ReaderPort
 from gateway.sql import guard
-from gateway.sql.parameters import parameter_refusal
+from gateway.sql.parameters import IMMEDIATE, constant_text, parameter_refusal
 from gateway.sql.required import Unsupported
 
-ROOT = "UnresolvedExecuteImmediate"
+ROOT = IMMEDIATE
 MAX_NESTED = 8
 """How often a text may have another one run."""
 _COMPUTED = (
@@ -58,23 +58,6 @@ async def write_immediate(
     if asked.commands or len(names) != len(into):  # RULE (immediate-into-query)
         return Unsupported("EXECUTE IMMEDIATE … INTO takes a query, and the names of variables")
     return f"SET VARIABLE ({', '.join(names)}) = ({inner}\n)"
-
-
-def constant_text(node: ExpressionNode, known: Mapping[str, str]) -> str | None:
-    """Return the string that an expression is: a literal, literals put together, or a variable whose value is
-    known; None for what has to be computed."""
-    if node.node == "Literal":
-        return node.value if node.type == "string" else None
-    joins = node.node == "Concat" or (
-        node.node == "UnresolvedFunction" and [part.lower() for part in node.parts] == ["concat"]
-    )
-    if joins:
-        parts = [constant_text(child, known) for child in node.children]
-        return None if any(part is None for part in parts) else "".join(part or "" for part in parts)
-    if node.node == "UnresolvedAttribute":
-        *qualifier, name = (part.lower() for part in node.parts)
-        return known.get(name) if qualifier in ([], ["session"], ["system", "session"]) else None
-    return None
 
 
 async def _bind(

@@ -85,6 +85,7 @@ def read_plan_merge(reading: PlanReading, texts: Iterable[tuple[Message, Reading
     if command is None or reading.code or names_metadata(reading):
         return None
     names = {builtin_name(one.parts) or "" for one in reading.functions}
+    # RULE (restricted-plan-functions)
     if not names <= ALLOWED_FUNCTIONS | INTERNAL_FUNCTIONS or names & FILE_FUNCTIONS:
         return None
     trees: dict[int, Expression] = {}

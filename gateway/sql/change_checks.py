@@ -78,8 +78,12 @@ def made_by_action(
         source = name_of(merge.inputs[1])
         if not source or source in names:
             return Unsupported("give the source of MERGE an alias, so that what it writes can be checked")
-        given = {name.lower(): quote_parts((source, name)) for name in check.columns}
-        return RowMade(values={}, named=given, inserted=kind == "InsertStarAction")
+        # Of what is inserted the source alone is asked: by the one name, which is no field of a column.
+        inserted = kind == "InsertStarAction"
+        given = {
+            name.lower(): quote(name) if inserted else quote_parts((source, name)) for name in check.columns
+        }
+        return RowMade(values={}, named=given, inserted=inserted)
     assignments = [one for one in action.operands if _is_assignment(one)]
     words = text[clause.then.end + 1 : clause.end]
     if kind == "UpdateAction":

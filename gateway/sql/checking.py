@@ -199,7 +199,8 @@ def write_by_name(check: RowCheck, fixed: Mapping[str, str]) -> str | Unsupporte
     types = {column.name.lower(): column.type for column in check.table.columns}
 
     def write(word: str) -> str:
-        value = write_string_literal(fixed[word]) if word in fixed else f"`{ROWS}`.{quote(word)}"
+        # By the one name: with another before it, it could be a field of a column of that name.
+        value = write_string_literal(fixed[word]) if word in fixed else quote(word)
         return f"CAST({value} AS {types[word]})"
 
     rows = write_filter(check.text, check.reading, check.table, write)

@@ -44,6 +44,8 @@ class LineageText:
     names: Names
     columns: tuple[UnnamedColumn, ...] = ()
     """What Spark calls the columns of the text that have no alias, as far as that is known."""
+    parts: tuple[LineageText, ...] = ()
+    """Of a script: its statements and queries, each as if it stood alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

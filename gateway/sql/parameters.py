@@ -8,9 +8,10 @@ the plan, and only where no literal can join the characters beside it. Elsewhere
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-from gateway.model.reading import Reading
+from gateway.model.reading import ExpressionNode, Reading
 from gateway.sql.expressions import PARAMETERS
 
 WITH_QUERIES: Final = frozenset(
@@ -33,6 +34,9 @@ MISPLACED: Final = (
     "a parameter marker is used where no expression is allowed; write its value into the statement"
 )
 
+IMMEDIATE = "UnresolvedExecuteImmediate"
+"""The command that has the statement in a text run."""
+
 
 def parameter_refusal(reading: Reading) -> str | None:
     """Return why the markers of a text with arguments may not stand where they do, or None."""
@@ -46,4 +50,21 @@ def parameter_refusal(reading: Reading) -> str | None:
     commands = sorted({command.node for command in reading.commands} - WITH_QUERIES)
     if commands:  # RULE (parameter-in-stored-text)
         return "parameter markers are only allowed in queries; write the value into the statement"
+    return None
+
+
+def constant_text(node: ExpressionNode, known: Mapping[str, str]) -> str | None:
+    """Return the string that an expression is: a literal, literals put together, or a variable whose value is
+    known; None for what has to be computed."""
+    if node.node == "Literal":
+        return node.value if node.type == "string" else None
+    joins = node.node == "Concat" or (
+        node.node == "UnresolvedFunction" and [part.lower() for part in node.parts] == ["concat"]
+    )
+    if joins:
+        parts = [constant_text(child, known) for child in node.children]
+        return None if any(part is None for part in parts) else "".join(part or "" for part in parts)
+    if node.node == "UnresolvedAttribute":
+        *qualifier, name = (part.lower() for part in node.parts)
+        return known.get(name) if qualifier in ([], ["session"], ["system", "session"]) else None
     return None

@@ -170,10 +170,12 @@ def _is_of_one_row(expression: Expression) -> bool:
 
 
 def _words(parts: tuple[str, ...], source: str) -> Iterator[str]:
-    """Yield the words of a reference that may name columns of the target: all but those of the source."""
+    """Yield the words of a reference that may name columns of the target: all but `source.column`, since what
+    is longer may begin with the target's database."""
     first, *others = [part.lower() for part in parts]
     yield first
-    if not (others and source and first == source):  # RULE (restricted-source-columns)
+    # RULE (restricted-source-columns, restricted-source-like-database)
+    if not (len(others) == 1 and source and first == source):
         yield from others
 
 

@@ -16,7 +16,7 @@ import pytest
 from gateway.lineage.gathering import GatheredLineage, Gatherer
 from gateway.lineage.workers import LineageWorkers
 from gateway.model.catalog import CatalogSnapshot, TableName
-from gateway.model.lineage import Operation
+from gateway.model.lineage import Operation, StatementLineage
 from gateway.model.reading import Reading
 from gateway.model.statement import SessionContext
 from gateway.reader.pool import ReaderPool
@@ -143,3 +143,40 @@ async def test_a_worker_that_hangs_ends_with_a_gateway_that_is_killed(
     parent.kill()
     await parent.wait()
     await asyncio.to_thread(worker.wait, patience())
+
+
+async def test_what_is_in_scripts_and_in_texts_that_are_run(reader: ReaderPool) -> None:
+    """A script's is that of all of its statements, with edges between columns."""
+    script = (
+        "BEGIN DECLARE n INT DEFAULT 1; CREATE TABLE ln.copy AS SELECT a.ssn FROM a WHERE a.i > 1; "
+        "IF (SELECT max(i) FROM b) > 1 THEN INSERT INTO ln.other SELECT upper(p) AS p FROM b; END IF; END"
+    )
+    run = "EXECUTE IMMEDIATE 'CREATE TABLE ln.copy AS ' || 'SELECT a.ssn FROM a WHERE a.i > :n' USING 1 AS n"
+    found = (await gathered(reader, script)).lineage()
+    assert found is not None
+    assert not found.table_level
+    assert found.operation is Operation.CREATE
+    assert [str(target) for target in found.targets] == ["spark_catalog.ln.copy", "spark_catalog.ln.other"]
+    assert {str(dataset) for dataset in found.inputs} == {"spark_catalog.ln.a", "spark_catalog.ln.b"}
+    edges = _edges(found)
+    assert ("spark_catalog.ln.a.ssn", "spark_catalog.ln.copy.ssn") in edges
+    # Where a variable's value is from, nobody follows: every input may feed every target.
+    of_variable = (await gathered(reader, script.replace("> 1;", "> n;"))).lineage()
+    assert of_variable is not None
+    assert of_variable.table_level == "`n` is not in any relation in scope"
+    assert not of_variable.edges
+    assert of_variable.inputs == found.inputs
+    by_text = (await gathered(reader, run)).lineage()
+    assert by_text is not None
+    assert not by_text.table_level
+    assert ("spark_catalog.ln.a.ssn", "spark_catalog.ln.copy.ssn") in _edges(by_text)
+    assert (await gathered(reader, "EXECUTE IMMEDIATE upper('select 1')")).lineage() is None
+
+
+def _edges(found: StatementLineage) -> set[tuple[str, str]]:
+    return {
+        (str(source.column), str(target))
+        for edge in found.edges
+        for source in edge.sources
+        for target in edge.targets
+    }

@@ -198,6 +198,7 @@ async def test_to_a_merge_hidden_rows_are_not_there(
         (f"{ON_T} WHEN MATCHED THEN UPDATE SET pay = u.id", "row filter, column mask"),
         (f"{ON_T} WHEN MATCHED AND pay > 1 THEN UPDATE SET id = 1", "row filter, column mask"),
         (f"{ON_T} AND t.pay > 1 WHEN NOT MATCHED THEN INSERT *", "row filter, column mask"),
+        ("MERGE INTO lab.t USING u AS lab ON lab.t.pay > 1 " + INSERTS, "row filter, column mask"),
         (f"{ON_T} AND exists(array(1), i -> i = 1) {INSERTS}", "row filter, column mask"),
         (f"{ON_T} AND t.id IN (SELECT 1) {INSERTS}", "row filter, column mask"),
         (f"{ON_T} WHEN NOT MATCHED THEN INSERT (id) VALUES ((SELECT 1))", "row filter, column mask"),

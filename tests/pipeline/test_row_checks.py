@@ -131,7 +131,7 @@ U = "`spark_catalog`.`lab`.`u`"
             "INSERT INTO t BY NAME SELECT 'EMEA' AS region, 1 AS id",
             "INSERT INTO `spark_catalog`.`lab`.`t` BY NAME SELECT `sluice rows`.* FROM ( "
             "SELECT 'EMEA' AS region, 1 AS id\n) AS `sluice rows` WHERE "
-            + asked("t", "CAST(`sluice rows`.`region` AS string) = 'EMEA'"),
+            + asked("t", "CAST(`region` AS string) = 'EMEA'"),
         ),
     ],
 )
@@ -189,6 +189,7 @@ async def test_what_is_merged_is_asked(world: World, reader: ReaderPool) -> None
     kept = "system.builtin.coalesce(CASE WHEN ({}) THEN ({}) END, FALSE)"
     first = both_of(" s.pay > 1 \n", "CAST((s.region\n) AS string) = 'EMEA'")
     third = both_of(" s.id > 3 \n", "CAST((upper(s.region)\n) AS string) = 'EMEA'")
+    inserted_star = ASKED.format("CAST(`region` AS string) = 'EMEA'")
     star = ASKED.format("CAST(`s`.`region` AS string) = 'EMEA'")
     for verdict in await both(world, reader, text):
         assert isinstance(verdict, Cleared), verdict
@@ -201,7 +202,7 @@ async def test_what_is_merged_is_asked(world: World, reader: ReaderPool) -> None
             f"WHEN MATCHED AND ({star}) THEN UPDATE SET * WHEN NOT MATCHED AND "
             f"{third} "
             "THEN INSERT (id, region) VALUES (s.id, upper(s.region)) "
-            f"WHEN NOT MATCHED AND ({star}) THEN INSERT * WHEN NOT MATCHED BY SOURCE AND "
+            f"WHEN NOT MATCHED AND ({inserted_star}) THEN INSERT * WHEN NOT MATCHED BY SOURCE AND "
             + kept.format(here, both_of(" t.id = 7 \n", "CAST(('APAC'\n) AS string) = 'EMEA'"))
             + " THEN UPDATE SET region = 'APAC' "
             f"WHEN NOT MATCHED BY SOURCE AND ({here}) THEN DELETE"
@@ -279,9 +280,7 @@ async def test_what_a_dataframe_inserts_is_asked(world: World, reader: ReaderPoo
         assert isinstance(verdict, Cleared), verdict
         (name,) = command
         rows = getattr(parse(pb.Plan, verdict.forwarded_plan).command, name).input.filter
-        assert rows.condition.expression_string.expression == asked(
-            "t", "CAST(`sluice rows`.`region` AS string) = 'EMEA'"
-        )
+        assert rows.condition.expression_string.expression == asked("t", "CAST(`region` AS string) = 'EMEA'")
         assert rows.input.subquery_alias.alias == "sluice rows"
 
 

@@ -20,7 +20,13 @@ from tests.removals.operations import (
 from tests.removals.removing import Removal
 
 REMOVALS = (
-    Removal("restricted-plan-code", "code on hidden rows", DropOperand(1), "pipeline.test_restricting"),
+    Removal(
+        "restricted-plan-code",
+        "code on hidden rows",
+        Condition("command is None or names_metadata(reading)"),
+        "pipeline.test_restricting",
+    ),
+    Removal("restricted-plan-functions", "registered code", Never(), "pipeline.test_restricting"),
     Removal(
         "restricted-plan-expressions",
         "what is not known",

@@ -24,6 +24,12 @@ from tests.removals.operations import (
 from tests.removals.removing import Removal
 
 REMOVALS = (
+    Removal(
+        "restricted-source-like-database",
+        "a source with the name of the target's database",
+        Condition("not (others and source and first == source)"),
+        "pipeline.test_restricting",
+    ),
     Removal("restricted-every-column", "masked columns by a star", Never(), "pipeline.test_restricting"),
     Removal("restricted-code", "code is run for hidden rows", Never(), "pipeline.test_restricting"),
     Removal("restricted-merge-expressions", "MERGE reads elsewhere", Never(), "pipeline.test_restricting"),

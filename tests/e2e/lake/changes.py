@@ -122,7 +122,7 @@ def require_hidden_rows_are_not_written(
         for write in (
             lambda: hidden.write.insertInto(name),
             lambda: hidden.writeTo(name).append(),
-            lambda: hidden.write.mode("append").saveAsTable(name),
+            lambda: hidden.write.format(provider).mode("append").saveAsTable(name),
         ):
             told.append(_message(write))
         hidden.filter("id = 6").selectExpr("id + 4", "region", "note").write.insertInto(name)
