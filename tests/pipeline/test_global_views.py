@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 
 from gateway.catalog.describe import global_view_from_json
 from gateway.model.catalog import TableKind, TableName
@@ -15,7 +16,8 @@ from gateway.model.statement import CatalogChanged
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import World
 from tests.pipeline.test_own_names import Lab
-from tests.pipeline.test_plans import F, catalog, execute, forwarded, refused, table
+from tests.pipeline.test_plans import catalog, execute, forwarded, refused
+from tests.plan.frames import table
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -165,7 +167,7 @@ async def test_who_may_drop_and_describe_one(lab: Lab) -> None:
     assert dropped.effects == (CatalogChanged((VIEW,)),)
     assert "drop on table" in (await lab.refused("DROP VIEW global_temp.over_free")).message
     described = await lab.cleared("DESCRIBE global_temp.over_free")
-    assert described.answer.columns == {"id", "region"}
+    assert described.answer.columns == frozenset({"id", "region"})
     assert (await lab.refused("DESCRIBE global_temp.over_free", user="eve")).code == "ACCESS_DENIED"
     listed = await lab.cleared("SHOW TABLES IN global_temp", user="eve")
     assert (listed.answer.catalog, listed.answer.database) == ("spark_catalog", "global_temp")
