@@ -469,6 +469,8 @@ class Refused:
     """Of a message in Spark's words."""
     exceptions: tuple[str, ...] = ()
     """Of an error that Spark's parser raised: its Java class, and those above it."""
+    condition: str = ""
+    """Of a message in Spark's words: its error class, which an old one does not begin with."""
 
     @property
     def text(self) -> str:

@@ -232,6 +232,7 @@ def _build_refused(stop: Refusal, statement: Statement, snapshot: Snapshot) -> R
         plan_class=stop.plan_class,
         parameters=stop.parameters,
         exceptions=stop.exceptions,
+        condition=stop.condition,
         decisions=stop.decisions,
         snapshot_version=snapshot.version,
     )

@@ -74,6 +74,8 @@ class Refusal:
     """Of a message in Spark's words."""
     exceptions: tuple[str, ...] = ()
     """Of an error that Spark's parser raised: its Java class, and those above it."""
+    condition: str = ""
+    """Of a message in Spark's words: its error class, which an old one does not begin with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -136,6 +136,7 @@ async def prepare(
             message=reading.message,
             parameters=reading.parameters,
             exceptions=reading.exceptions,
+            condition=reading.error_class,
         )
     if isinstance(reading, NotRead):
         return refuse_unread(reading)

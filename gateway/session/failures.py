@@ -44,6 +44,7 @@ class StatementRefused(SluiceError):
         self.sqlstate = refused.sqlstate
         self.parameters = refused.parameters
         self.exceptions = refused.exceptions
+        self._condition = refused.condition
         self.statement_id = statement_id
 
     @property
@@ -53,9 +54,9 @@ class StatementRefused(SluiceError):
 
     @property
     def condition(self) -> str:
-        """The error class that a message in Spark's words begins with; empty when it has none."""
+        """The error class of a message in Spark's words; empty when it has none."""
         found = _CONDITION.match(self.message)
-        return found[1] if found is not None else ""
+        return found[1] if found is not None else self._condition
 
     @property
     def classes(self) -> tuple[str, ...]:

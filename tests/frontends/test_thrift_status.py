@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gateway.frontends.thrift_service import error_status, operation_text
 from gateway.session.failures import StatementFailed, StatementRefused
 from tests.session.test_audit_records import refused_in_spark_s_words
@@ -50,3 +52,10 @@ def test_a_refusal_in_spark_s_words_has_the_form_of_its_own() -> None:
     assert operation_text(refused) == (
         f"org.apache.hive.service.cli.HiveSQLException: {status.errorMessage}\nCaused by: {words}\n"
     )
+
+
+def test_a_condition_that_the_message_does_not_begin_with_is_told_too() -> None:
+    old = replace(refused_in_spark_s_words(), message="\nno.", condition="_LEGACY_ERROR_TEMP_0015")
+    told = error_status(StatementRefused(old, "event")).errorMessage
+    assert told is not None
+    assert told.startswith("Error running query: [_LEGACY_ERROR_TEMP_0015] org.apache.spark.sql.catalyst")

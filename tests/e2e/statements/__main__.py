@@ -45,7 +45,7 @@ def measure(spark: Spark, directory: Path, given: argparse.Namespace) -> None:
     users: dict[str, list[str]] = {running.BOSS: [], running.ANALYST: []}
     gateway = RunningGateway(write_settings(directory / "gateway", spark, running.PACK, users)).start()
     try:
-        running.make_tables(spark)
+        running.make_tables(spark, given.user)
         scripts = [*collection.of_our_own(), collection.of_the_grammar()]
         if given.examples:
             told = running.describe_functions(spark, running.list_functions(spark))
