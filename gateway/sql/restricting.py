@@ -7,6 +7,7 @@ condition that fails on a value would tell of hidden rows. Not of one inside `co
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from sqlglot.tokenizer_core import TokenType
@@ -14,6 +15,7 @@ from sqlglot.tokenizer_core import TokenType
 from gateway.algebra.usage import Unclear
 from gateway.model.catalog import TableKind, TableName
 from gateway.model.reading import Reading, RelationRole, Span, Splice
+from gateway.model.table_formats import METADATA_COLUMNS
 from gateway.policy.masks import QUALIFIER
 from gateway.sql.evaluate import Evaluation
 from gateway.sql.functions import FILE_FUNCTIONS, builtin_name
@@ -22,8 +24,11 @@ from gateway.sql.tokens import step, tokens_of
 
 FORMATS: Final = frozenset({"delta", "iceberg"})
 """Formats whose rows Spark changes by any condition."""
+WINDOWS: Final = frozenset({"UnresolvedWindowExpression", "WindowExpression"})
+"""Expressions that are made of more than their row."""
 PLACE: Final = "sluice condition"
 """Stands for the statement's own condition in what the proof is told."""
+_WORD: Final = re.compile(r"\w+")
 _CONDITION: Final = "{builtin}coalesce(CASE WHEN ({rows}) THEN ({own}) END, FALSE)"
 
 
@@ -50,13 +55,32 @@ def find_restricted_table(required: Required, reading: Reading, evaluation: Eval
         return None
     if any(builtin_name(one.parts) in FILE_FUNCTIONS for one in reading.functions):
         return None
+    # RULE (restricted-windows)
+    if not WINDOWS.isdisjoint(reading.expressions):
+        return None  # what is set would be made of hidden rows, too
     # RULE (restricted-masked-rows)
     if view.masks and any(one.access == "delete" for one in required.privileges):
         return None  # with a row goes what its masked columns hide
     words = {part.lower() for column in reading.columns for part in column.parts}
     masked = {column.lower() for column in view.masks}
+    # RULE (restricted-metadata-columns)
+    if words & METADATA_COLUMNS:
+        return None  # the path of a file has the values of its partition
+    # RULE (restricted-checks)
+    if any(column in table.checks.lower() for column in masked):
+        return None  # that a row fails a check would tell of what is masked in it
+    # RULE (restricted-alias)
+    if view.row_filter is not None and _hides_column(reading, view.row_filter.expression):
+        return None
     # RULE (restricted-masked-columns)
-    return None if words & masked or "_metadata" in words else name
+    return None if words & masked else name
+
+
+def _hides_column(reading: Reading, row_filter: str) -> bool:
+    """Whether the filter would mean something else because of the name that the statement gives the table:
+    to `t AS s` the field `s.owner` of a column is a column `owner`."""
+    words = {word.lower() for word in _WORD.findall(row_filter)}
+    return any(not words.isdisjoint(_WORD.findall(alias)) for alias in reading.subquery_aliases)
 
 
 def restrict_rows(text: str, row_filter: str, *, bare: bool) -> Splice | Unsupported:

@@ -76,7 +76,14 @@ def test_escapes_and_links_mean_both(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/proc/self/cwd/t", "file:///proc/self/task/1/root/t", "//h/proc/x", "/%70roc/1/cwd", "/dev/fd/3", "{}/in"],
+    [
+        "/proc/self/cwd/t",
+        "file:///proc/self/task/1/root/t",
+        "//h/proc/x",
+        "/%70roc/1/cwd",
+        "/dev/fd/3",
+        "{}/in",
+    ],
 )
 def test_what_leads_elsewhere_in_each_process_is_no_place(path: str, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/proc/self/cwd")

@@ -17,6 +17,7 @@ from tests.removals.operations import (
 from tests.removals.removing import Removal
 
 REMOVALS = (
+    Removal("path-of-a-process", "links of each process", Never(), "files.test_places"),
     Removal("path-of-reserved-place", "paths to the gateway's own files", Never(), "files.test_taken"),
     Removal("places-of-now", "tables lie where they lay", Condition("kept is not None"), "files.test_taken"),
     Removal(

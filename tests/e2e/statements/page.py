@@ -122,9 +122,10 @@ the rows that a filter leaves.
 ## Under masks and filters
 
 `UPDATE` and `DELETE` with `WHERE` change those rows of Delta and Iceberg tables that the user sees, if
-the statement uses no masked column, subquery or lambda function: the condition is asked of no hidden row.
-A row with a masked column is not deleted, since what the mask hides would go with it.
-Rows may be changed so that the user no longer sees them, as in Ranger. Other formats, `MERGE` and other
+the statement uses no masked column, subquery, window, lambda function or metadata column (`_file`): the
+condition is asked of no hidden row. The table takes no alias that is a word of its filter, and has no CHECK
+constraint on a masked column. A row with a masked column is not deleted, since what the mask hides would
+go with it. Rows may be changed so that the user no longer sees them, as in Ranger. Other formats, `MERGE` and other
 statements are refused.
 
 `EXPLAIN`, `EXPLAIN EXTENDED` and `EXPLAIN FORMATTED` show the plan with NULL for masked columns and
