@@ -25,7 +25,7 @@ from typing import IO
 from gateway.errors import SluiceError
 from gateway.model.spark_minors import Minor
 from gateway.model.table_formats import Artifact, TableFormat
-from gateway.reader.class_archive import store_archive
+from gateway.reader.class_archive import compile_sources, store_archive
 from gateway.reader.extension_jars import find_cached_jars, places_of
 from gateway.reader.java_runtime import find_java, find_kept_spark, find_spark_home
 from gateway.reader.parsers import Parsers
@@ -51,11 +51,12 @@ class NotFetched(SluiceError):
 
 
 def archive_classes() -> Path:
-    """Return the archive of the classes that a parser of this machine's Spark loads; make it if needed.
+    """Compile the parser for this machine's Spark and archive the classes that it loads; return the archive.
 
     Raises JavaNotFound, NotArchived.
     """
     java, spark_home = find_java(), find_spark_home()
+    compile_sources(java, spark_home, ENVIRONMENT)
     run = command(java, Parsers(spark_home=spark_home), heap="512m", threads=2, archived=False)
     return store_archive(java, spark_home, run, ENVIRONMENT)
 

@@ -424,7 +424,7 @@ def _spark_jars(commands: Commands) -> None:
         "  sluice spark-jars 4.1 --formats iceberg,delta\n"
         "                                           only those of table formats, with Maven (`mvn`)\n"
         "  sluice spark-jars --catalog-servers      servers of catalogs, for `sluice lake-demo` and tests\n"
-        "  sluice spark-jars --archive              lets this machine's parsers start twice as fast\n",
+        "  sluice spark-jars --archive              compiles this machine's parser: it starts twice as fast\n",
         "spark_jars",
     )
     what = parser.add_mutually_exclusive_group(required=True)

@@ -1,7 +1,8 @@
 """One parser process: a JVM whose standard input and output are one end of a socket pair.
 
 No other process can open that socket, and the JVM ends when it closes, also when the gateway is killed.
-Janino, which Spark brings along, compiles `java/sluice/*.java` in memory at start: nothing is built.
+Nothing has to be built: Janino, which Spark brings along, compiles `java/sluice/*.java` in memory at start,
+where they have not been compiled before (`class_archive`).
 """
 
 from __future__ import annotations
@@ -17,12 +18,11 @@ from pathlib import Path
 import orjson
 
 from gateway.model.java_options import QUICK_START
-from gateway.reader.class_archive import archive_options
+from gateway.reader.class_archive import COMPILING_LOADER, MAIN, SOURCES, archive_options, find_compiled
 from gateway.reader.java_runtime import jdk_openings
 from gateway.reader.parsers import Parsers
 from gateway.reader.replies import Hello, JsonReply, hello_of
 
-SOURCES = Path(__file__).resolve().parent / "java"
 MAX_REPLY_BYTES = 256 << 20
 """A reply lists a statement's names; 40 MB is the most that a million characters gave."""
 
@@ -201,6 +201,9 @@ class ParserProcess:
 
 def command(java: Path, parsers: Parsers, *, heap: str, threads: int, archived: bool = True) -> list[str]:
     """Return the JVM's command line; with the archive of classes, if there is one and it is `archived`."""
+    compiled = find_compiled(java, parsers.spark_home)
+    # Java takes an archive whose class path is the beginning of its own: the extensions' jars come last.
+    own = [] if compiled is None else [str(compiled)]
     return [
         str(java),
         *(archive_options(java, parsers.spark_home) if archived else ()),
@@ -215,11 +218,9 @@ def command(java: Path, parsers: Parsers, *, heap: str, threads: int, archived: 
         f"-Dlog4j2.configurationFile={SOURCES / 'log4j2.properties'}",
         *jdk_openings(),
         "-cp",
-        ":".join((f"{parsers.spark_home / 'jars'}/*", *map(str, parsers.jars))),
-        "org.codehaus.janino.JavaSourceClassLoader",
-        "-sourcepath",
-        str(SOURCES),
-        "sluice.ReaderMain",
+        ":".join((f"{parsers.spark_home / 'jars'}/*", *own, *map(str, parsers.jars))),
+        *(COMPILING_LOADER if compiled is None else ()),
+        MAIN,
         str(threads),
         *parsers.extensions,
     ]

@@ -311,8 +311,8 @@ def test_long_lines_of_json_are_all_read(files: RunningGateway) -> None:
     assert ask(files, "thrift", "alice", "SELECT sum(id) FROM testlake.long_lines") == [(3,)]
 
 
-@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
+@pytest.mark.in_turn(1, one_way=True)
 def test_a_table_of_directories_stays_one(files: RunningGateway, root: Path, endpoint: str) -> None:
     directory = f"below_{endpoint}"
     write(root / directory / "2024" / "a.csv", "id,name\n1,a\n")
@@ -880,6 +880,7 @@ def test_a_link_that_comes_later_is_not_followed(
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS)
+@pytest.mark.in_turn(1, one_way=True)
 def test_a_file_with_other_names_in_its_header_is_not_read_by_place(
     files: RunningGateway, root: Path, endpoint: str
 ) -> None:

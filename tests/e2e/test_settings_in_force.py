@@ -259,6 +259,7 @@ def test_a_list_of_tables_tells_all_of_those_without_obligations(ask: Ask) -> No
     assert "|-- id: integer" in rows["plain"]
 
 
+@pytest.mark.in_turn(1, one_way=True)
 def test_descriptions_keep_what_is_harmless(ask: Ask, gateway: RunningGateway) -> None:
     """On both endpoints, where a row filter applies."""
     with gateway.session("ann", PASSWORD) as frames:

@@ -164,6 +164,7 @@ async def test_a_cancel_overtakes_the_long_poll(session: SparkThriftSession) -> 
 
 
 @pytest.mark.parametrize("how", ["cancel", "close", "close session"])
+@pytest.mark.in_turn(3)
 async def test_what_is_stopped_while_it_is_planned_frees_its_cores(
     backend: SparkThriftBackend, how: str
 ) -> None:

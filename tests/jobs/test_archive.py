@@ -330,6 +330,7 @@ async def one_passed_over(place: Place) -> dict[str, Any]:
     return keys
 
 
+@pytest.mark.in_turn(1)
 async def test_what_a_job_passed_over_that_did_not_tell_is_carried_out_too(place: Place) -> None:
     keys = await one_passed_over(place)
     # As a job of before migration 0023 has it, or one of an older gateway.
@@ -339,6 +340,7 @@ async def test_what_a_job_passed_over_that_did_not_tell_is_carried_out_too(place
     assert (await place.archive(days=3, **keys)).rows_out == 0
 
 
+@pytest.mark.in_turn(1)
 async def test_an_erasure_that_was_passed_over_is_carried_out_once_its_key_is_known(place: Place) -> None:
     held = (Hold(name="case 7", users=("bob",), first=FIRST, last=FIRST),)
 
@@ -368,6 +370,7 @@ async def test_texts_that_somebody_took_do_not_leave_the_archive_nor_the_day_pos
     assert [row for row in rows if row["user_name"] == "bob" and row["statement"]]
 
 
+@pytest.mark.in_turn(1)
 async def test_a_day_that_somebody_took_from_postgresql_does_not_leave_the_archive(place: Place) -> None:
     """By a late event of it, nor by an erasure: by the sums of what is left, the last copy would go."""
     await place.fill(day_of_events(count=24))

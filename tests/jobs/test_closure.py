@@ -121,7 +121,7 @@ async def reject(connection: Any, column: str, tag: str) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(3, marks=pytest.mark.night)])
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(1)
 async def test_it_is_what_the_live_graph_says(place: Place, seed: int) -> None:
     await draw(place.connection, seed)
     columns = await place.connection.fetch(
@@ -217,7 +217,7 @@ async def test_empty_unchanged_changed_bounded_and_killed(place: Place) -> None:
     assert (await place.close()).rows_out == 0
 
 
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(1)
 async def test_what_is_not_as_it_was_is_made_anew(place: Place) -> None:
     pack = PACK.replace("tags: [PII, GEO]", "tags: [{tag: PII, validity: {from: 2026-11-25 06:00}}, GEO]")
     assert pack != PACK

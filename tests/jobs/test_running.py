@@ -426,7 +426,7 @@ async def test_the_schedule_runs_a_due_job_once(database: str, connection: Any, 
     assert niceness[-1] == 7  # it gives way to the gateways
 
 
-@pytest.mark.in_turn(4, place=3)
+@pytest.mark.in_turn(1)
 async def test_a_job_that_vanishes_is_run_once_more_by_the_gateway_that_lives(
     database: str, connection: Any, config: Path
 ) -> None:

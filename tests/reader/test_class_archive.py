@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from gateway.model.reading import Reading
-from gateway.reader.class_archive import NotArchived, archive_of, archive_options, store_archive
+from gateway.reader.class_archive import (
+    COMPILING_LOADER,
+    NotArchived,
+    archive_of,
+    archive_options,
+    compile_sources,
+    find_compiled,
+    store_archive,
+)
 from gateway.reader.java_runtime import find_java, find_spark_home
 from gateway.reader.parsers import Parsers
 from gateway.reader.process import ENVIRONMENT, command
@@ -41,22 +49,28 @@ async def reads_with(home: Path) -> bool:
 def test_a_parser_takes_classes_from_the_archive(home: Path) -> None:
     java = find_java()
     assert archive_options(java, home) == []
-    old = home / "sluice-parser-0000000000000000.jsa"
-    old.touch()
+    assert set(COMPILING_LOADER) < set(parser(home))
+    for old in (home / "sluice-parser-0000000000000000.jsa", home / "sluice-parser-0000000000000000.jar"):
+        old.touch()
+    compiled = compile_sources(java, home, ENVIRONMENT)
     archive = store_archive(java, home, parser(home), ENVIRONMENT)
-    assert [file.name for file in home.glob("*.jsa")] == [archive.name]
-    assert f"-XX:SharedArchiveFile={archive}" in command(
-        java, Parsers(spark_home=home), heap="512m", threads=2
-    )
-    made = archive.stat().st_mtime_ns
+    assert sorted(home.glob("sluice-parser-*")) == [compiled, archive]
+    started = command(java, Parsers(spark_home=home), heap="512m", threads=2)
+    assert f"-XX:SharedArchiveFile={archive}" in started
+    assert not set(COMPILING_LOADER) & set(started)
+    made = [file.stat().st_mtime_ns for file in (compiled, archive)]
+    assert compile_sources(java, home, ENVIRONMENT) == compiled
     assert store_archive(java, home, parser(home), ENVIRONMENT) == archive
-    assert archive.stat().st_mtime_ns == made
+    assert [file.stat().st_mtime_ns for file in (compiled, archive)] == made
     assert asyncio.run(reads_with(home))
 
 
 @pytest.mark.parametrize("content", [b"", b"no archive of Java's", b"\0" * 100_000])
 async def test_a_parser_starts_without_an_archive_that_is_none(home: Path, content: bytes) -> None:
-    archive_of(find_java(), home).write_bytes(content)
+    archive = archive_of(find_java(), home)
+    archive.write_bytes(content)
+    archive.with_suffix(".jar").write_bytes(content)
+    assert find_compiled(find_java(), home) is None
     assert await reads_with(home)
 
 
@@ -75,3 +89,9 @@ def test_what_ends_early_or_cannot_be_written_leaves_nothing(home: Path) -> None
     assert [file.name for file in home.iterdir()] == ["jars"]
     with pytest.raises(NotArchived, match="cannot be written"):
         store_archive(find_java(), home / "gone", parser(home), ENVIRONMENT)
+    (empty := home / "empty").mkdir()
+    with pytest.raises(NotArchived, match="the parser was not compiled"):
+        compile_sources(find_java(), empty, ENVIRONMENT)
+    with pytest.raises(NotArchived, match="cannot be written"):
+        compile_sources(find_java(), home / "gone", ENVIRONMENT)
+    assert not [*empty.iterdir()]

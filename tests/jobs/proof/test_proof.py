@@ -468,7 +468,7 @@ TERMS = """
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(1)
 async def test_dates_and_times_beyond_pythons_years_are_compared(ground: Ground, reader: ReaderPool) -> None:
     world = World()
     data = {**world.data, "tables": {**world.data["tables"]}, "views": {**world.data["views"]}}

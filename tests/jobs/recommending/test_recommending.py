@@ -191,6 +191,7 @@ async def test_a_young_record_and_garbage_tell_nothing_unused(place: Place) -> N
     assert {kind for kind, _ in await place.told()} <= {"shadowed", "no-policy"}
 
 
+@pytest.mark.in_turn(1)
 async def test_a_run_that_was_killed_is_made_up_for(place: Place) -> None:
     await fill(place.dsn, [read("ann", "sales.t0", 4)])
     await place.roll_up()
