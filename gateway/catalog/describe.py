@@ -29,7 +29,7 @@ from gateway.model.catalog import (
 )
 from gateway.model.definers import definer_in_comment, definer_of
 from gateway.model.reading_settings import PARSER_SETTINGS
-from gateway.model.table_formats import KEY_PROPERTIES
+from gateway.model.table_formats import CONSTRAINT_PREFIX, KEY_PROPERTIES
 from gateway.sql.metric_views import METRIC_VIEW, UnreadMetrics, metric_view
 
 Row = Sequence[Any]
@@ -70,6 +70,7 @@ def table_from_json(text: Any, name: TableName) -> Table:
         provider=_optional(described, "provider"),
         location=_optional(described, "location"),
         replaces_rows=_replaces_rows(described.get("provider"), described.get("table_properties")),
+        checks=_checks(described.get("table_properties")),
         view=body,
     )
 
@@ -100,6 +101,13 @@ def _replaces_rows(provider: object, properties: Mapping[str, Any] | str | None)
     in one text, so one with the key in its value counts as well; so does a table without any."""
     key = KEY_PROPERTIES.get(str(provider).lower())
     return key is not None and (properties is None or key in properties)
+
+
+def _checks(properties: Mapping[str, Any] | str | None) -> str:
+    """Return the CHECK constraints of a table; of the plain form all properties, where it has any."""
+    if isinstance(properties, str) or properties is None:
+        return properties if properties is not None and CONSTRAINT_PREFIX in properties else ""
+    return "\n".join(str(value) for key, value in properties.items() if key.startswith(CONSTRAINT_PREFIX))
 
 
 def _column(described: Any) -> Column:
@@ -380,6 +388,7 @@ def table_from_rows(rows: Sequence[Row], name: TableName) -> Table:
         provider=details.get("Provider"),
         location=details.get("Location"),
         replaces_rows=_replaces_rows(details.get("Provider"), details.get("Table Properties")),
+        checks=_checks(details.get("Table Properties")),
     )
 
 

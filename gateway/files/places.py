@@ -9,7 +9,6 @@ as the same.
 
 from __future__ import annotations
 
-import os
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -89,24 +88,22 @@ def places(url: str) -> frozenset[Place]:
 def _follow_links(path: str) -> str:
     """Return where a local path leads. Raises ValueError where nobody here knows where it leads Spark:
     `/proc/self/cwd` is another directory to each process, and so is what `/dev/fd` leads to."""
-    pending, at, links = path.split("/")[::-1], "/", 0
+    pending, at, links = path.split("/")[::-1], Path("/"), 0
     while pending:
         name = pending.pop()
-        at = os.path.normpath(os.path.join(at, name))
-        if at in _list_process_mounts():  # RULE (path-of-a-process)
+        at = at.parent if name == ".." else at / name
+        if str(at) in _list_process_mounts():  # RULE (path-of-a-process)
             raise ValueError(f"`{path}` leads into {at}, where links mean something else to each process")
         try:
-            target = os.readlink(at)
+            target = str(at.readlink())
         except OSError:
             continue
         links += 1
         if links > _MAX_LINKS:
             raise ValueError(f"`{path}` has too many links in it")
-        at = os.path.dirname(at)
+        at = Path("/") if target.startswith("/") else at.parent
         pending += target.split("/")[::-1]
-        if target.startswith("/"):
-            at = "/"
-    return at
+    return str(at)
 
 
 @cache

@@ -138,7 +138,7 @@ class TakenPlaces:
                 return (
                     "it leads to files of the gateway, or of a catalog whose tables are read by their names"
                 )
-        except LocationNotReported:  # RULE (unknown-place-name)
+        except LocationNotReported:
             return "Spark does not say where the files of one of its tables are"
         except ValueError as error:
             return str(error)

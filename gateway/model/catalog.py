@@ -194,6 +194,8 @@ class Table:
     """Whether a namespace has the same name: what is named below it need not be the table's metadata."""
     replaces_rows: bool = False
     """Whether a row that is added takes the place of the one with its key."""
+    checks: str = ""
+    """What rows are checked for when they are written: CHECK constraints, in one text; empty without any."""
     renamed: tuple[Renamed, ...] = ()
     """Of a version: its columns that have other names now."""
     unfollowed: str = ""

@@ -147,6 +147,13 @@ METADATA_TABLES: Mapping[str, frozenset[str]] = {
 NAMED_BELOW = frozenset(one.name for one in FORMATS.values() if one.named_below)
 BRANCHED = frozenset(one.name for one in FORMATS.values() if one.branched)
 LOADED_BY_NAME = frozenset(one.name for one in FORMATS.values() if one.loaded_by_name)
+METADATA_COLUMNS = frozenset(
+    """_metadata _file _pos _deleted _partition _spec_id _row_id _last_updated_sequence_number
+    _commit_snapshot_id _change_type _commit_version _commit_timestamp""".split()
+)
+"""Columns of Spark and of table formats that tables have beside their own, without showing them."""
+CONSTRAINT_PREFIX = "delta.constraints."
+"""What properties of tables begin with that are CHECK constraints."""
 KEY_PROPERTIES = {one.name: one.key_property for one in FORMATS.values() if one.key_property}
 KEPT_BY_SESSIONS = frozenset(one.name for one in FORMATS.values() if one.kept_by_sessions)
 

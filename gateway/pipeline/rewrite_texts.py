@@ -451,6 +451,8 @@ class _Text:
             # What a view's text names is as little the reader's to know as the names of a target.
             or may_name_hidden_columns(sources.inside)
             or (prepared.place.depth > 0 and self.seen.lends)  # RULE (lent-not-told)
+            # What Spark says of the condition has the policy's own in it.
+            or any(one.kind == "condition" for one in written.splices)  # RULE (restricted-errors)
         )
         temporary = frozenset(parts[0].lower() for parts in written.temporary)
         return Findings(

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from gateway.model.table_formats import METADATA_COLUMNS
 from gateway.session.conditions import NO_PARAMETERS_SHOWN, Own, find_legacy, sentence, sqlstate_of, sqlstates
 from gateway.session.raised import Raised, find_raised
 
@@ -69,11 +70,6 @@ _NO_TYPE = re.compile(
 )
 """What it says of a type that HiveServer2's protocol has no number for."""
 CAST_IT = "HiveServer2's protocol has no such type; cast the column, to STRING for example"
-_METADATA_COLUMNS = frozenset(
-    """_metadata _file _pos _deleted _partition _spec_id _row_id _last_updated_sequence_number
-    _commit_snapshot_id _change_type _commit_version _commit_timestamp""".split()
-)
-"""Columns of Spark and of table formats that tables have beside their own, without showing them."""
 NO_METADATA = "Metadata columns are not available for a table with row filters or masks."
 _NOT_FOUND = frozenset(
     {"CANNOT_RESOLVE_DATAFRAME_COLUMN", "UNRESOLVED_COLUMN", "UNRESOLVED_USING_COLUMN_FOR_JOIN"}
@@ -83,7 +79,7 @@ NOT_SELECTABLE = "Columns that you may not select cannot be resolved."
 """What is added then, whatever column was named: whoever lacks a privilege learns what to ask for."""
 UNNAMED = (
     "the statement does not match its target table, or a view that it reads does not match its table; you "
-    "may not select every column of that table"
+    "may not select every column or row of that table"
 )
 WITHHELD = (
     "the statement failed while running; Spark's message is not shown because row filters or masks apply"
@@ -227,7 +223,7 @@ def _head(message: str) -> tuple[str, str]:
 def _names_metadata(body: str) -> bool:
     """Whether the name that an error says first may be that of a metadata column."""
     found = _FIRST_NAME.search(body)
-    return found is not None and found[1].rsplit(".", 1)[-1].strip("`").lower() in _METADATA_COLUMNS
+    return found is not None and found[1].rsplit(".", 1)[-1].strip("`").lower() in METADATA_COLUMNS
 
 
 def _without_values(kind: ErrorKind, body: str, own: Own) -> str:

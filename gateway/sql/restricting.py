@@ -11,6 +11,7 @@ not in the source it does to visible ones.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -35,6 +36,7 @@ from gateway.algebra.usage import Unclear
 from gateway.algebra.walking import parts_of
 from gateway.model.catalog import TableKind, TableName
 from gateway.model.reading import Reading, RelationRole, Span, Splice
+from gateway.model.table_formats import METADATA_COLUMNS
 from gateway.policy.masks import QUALIFIER
 from gateway.sql.classify import is_builtin
 from gateway.sql.evaluate import Evaluation
@@ -45,9 +47,12 @@ from gateway.sql.varying import QUERIES
 
 FORMATS: Final = frozenset({"delta", "iceberg"})
 """Formats whose rows Spark changes by any condition."""
+WINDOWS: Final = frozenset({"UnresolvedWindowExpression", "WindowExpression"})
+"""Expressions that are made of more than their row."""
 PLACE: Final = "sluice condition"
 """Stands for the statement's own condition in what the proof is told."""
 MERGE: Final = "MergeIntoTable"
+_WORD: Final = re.compile(r"\w+")
 _CONDITION: Final = "{builtin}coalesce(CASE WHEN ({rows}) THEN ({own}) END, FALSE)"
 
 
@@ -59,6 +64,8 @@ class RowChange:
     """The parts of all names that may be columns of the table, lower case."""
     every_column: bool = False
     """Whether it sets all columns: `UPDATE SET *`."""
+    aliases: frozenset[str] = frozenset()
+    """What it calls the table, where the filter's columns stand without a qualifier."""
 
 
 _ReadChange = Callable[[], RowChange | None]
@@ -99,8 +106,24 @@ def find_changed_table(
     if view.masks and change.every_column:
         return None
     masked = {column.lower() for column in view.masks}
+    # RULE (restricted-metadata-columns)
+    if change.words & METADATA_COLUMNS:
+        return None  # the path of a file has the values of its partition
+    # RULE (restricted-checks)
+    if any(column in table.checks.lower() for column in masked):
+        return None  # that a row fails a check would tell of what is masked in it
+    # RULE (restricted-alias)
+    if view.row_filter is not None and _hides_column(change.aliases, view.row_filter.expression):
+        return None
     # RULE (restricted-masked-columns)
-    return None if change.words & masked or "_metadata" in change.words else name
+    return None if change.words & masked else name
+
+
+def _hides_column(aliases: frozenset[str], row_filter: str) -> bool:
+    """Whether the filter would mean something else because of the name that the statement gives the table:
+    to `t AS s` the field `s.owner` of a column is a column `owner`."""
+    words = {word.lower() for word in _WORD.findall(row_filter)}
+    return any(not words.isdisjoint(_WORD.findall(alias)) for alias in aliases)
 
 
 def _read_change(reading: Reading) -> RowChange | None:
@@ -118,7 +141,13 @@ def _read_change(reading: Reading) -> RowChange | None:
         return None
     if "LambdaFunction" in reading.expressions or any(column.star for column in reading.columns):
         return None
-    return RowChange(words=frozenset(part.lower() for column in reading.columns for part in column.parts))
+    # RULE (restricted-windows)
+    if not WINDOWS.isdisjoint(reading.expressions):
+        return None  # what is set would be made of hidden rows, too
+    return RowChange(
+        words=frozenset(part.lower() for column in reading.columns for part in column.parts),
+        aliases=frozenset(reading.subquery_aliases),
+    )
 
 
 def name_of(relation: RelationNode) -> str:

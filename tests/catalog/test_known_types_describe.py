@@ -383,6 +383,14 @@ def test_a_table_is_read_from_the_plain_form() -> None:
     assert (found.owner, found.provider, found.location) == ("alice", "parquet", "file:/w")
 
 
+def test_constraints_are_known_in_either_form() -> None:
+    told = {"delta.constraints.c": "id > 0", "team.constraints.c": "x"}
+    assert table_from_json(described(table_properties=told), EMP).checks == "id > 0"
+    rows = [*ROWS, ("Table Properties", "[a=b,delta.constraints.c=id > 0]", "")]
+    assert "id > 0" in table_from_rows(rows, EMP).checks
+    assert not table_from_rows([*ROWS, ("Table Properties", "[a=b]", "")], EMP).checks
+
+
 def test_a_partition_column_is_no_detail_of_its_table() -> None:
     """Partition columns stand once more before the details, and may be called like one."""
     named = [("Type", "string", None), ("Owner", "string", None)]

@@ -41,6 +41,8 @@ DATA: dict[str, Any] = {
         "spark_catalog.lab.hidden": {"id": "int", "region": "string", "pay": "int"},
         "spark_catalog.lab.itself": {"id": "int", "region": "string"},
         "spark_catalog.lab.u": {"id": "int"},
+        "spark_catalog.lab.checked": {"id": "int", "pay": "int"},
+        "spark_catalog.lab.fields": {"id": "int", "owner": "string", "s": "struct<owner:string>"},
         "ice.lab.t": {"id": "int", "region": "string", "pay": "int"},
     },
     "views": {},
@@ -48,8 +50,8 @@ DATA: dict[str, Any] = {
     "pack": """
 service: spark
 policies:
-  - {name: all, on: {catalog: "*", database: lab, table: [t, rows, plain, u, itself], column: "*"},
-     allow: [{users: [ann], access: [all]}, {users: [bob], access: [select]}]}
+  - {name: all, on: {catalog: "*", database: lab, table: [t, rows, plain, u, itself, checked, fields],
+     column: "*"}, allow: [{users: [ann], access: [all]}, {users: [bob], access: [select]}]}
   - {name: some, on: {catalog: "*", database: lab, table: hidden, column: [id, region]},
      allow: [{users: [ann], access: [select, update]}]}
   - {name: gone, on: {catalog: "*", database: lab, table: hidden}, allow: [{users: [ann], access: [delete]}]}
@@ -59,7 +61,9 @@ policies:
      filter: [{users: [ann], where: "itself.region = 'EMEA'"}]}
   - {name: rows, on: {catalog: "*", database: lab, table: [t, rows, plain, hidden]},
      filter: [{users: [ann, bob], where: "region = 'EMEA'"}]}
-  - {name: pay, on: {catalog: "*", database: lab, table: t, column: pay},
+  - {name: own, on: {catalog: "*", database: lab, table: fields},
+     filter: [{users: [ann], where: "s.owner = 'ann'"}]}
+  - {name: pay, on: {catalog: "*", database: lab, table: [t, checked], column: pay},
      mask: [{users: [ann], type: MASK_NULL}]}
 """,
 }
@@ -71,7 +75,8 @@ def world() -> World:
     made = World(DATA)
     for name, one in made.tables.items():
         provider = {"plain": "parquet"}.get(name.table, "iceberg" if name.catalog == "ice" else "delta")
-        made.tables[name] = replace(one, provider=provider)
+        checks = "PAY > id" if name.table == "checked" else ""
+        made.tables[name] = replace(one, provider=provider, checks=checks)
     return made
 
 
@@ -109,6 +114,8 @@ async def test_rows_that_are_not_seen_stay(world: World, reader: ReaderPool, tex
         "`ice`.`lab`.`t`", "ice.lab.t"
     )
     assert not thrift.shows_errors
+    assert thrift.hides_target
+    assert connect.hides_target
     assert [scan.obligations != () for scan in thrift.scans] == [True]
 
 
@@ -188,6 +195,16 @@ async def test_to_a_merge_hidden_rows_are_not_there(
         ("DELETE FROM t WHERE exists(array(1), i -> pay = i)", "row filter, column mask"),
         ("DELETE FROM t WHERE _metadata.row_index > 1", "row filter, column mask"),
         ("DELETE FROM t WHERE input_file_name() = 'x'", "row filter, column mask"),
+        ("UPDATE ice.lab.t SET region = _file WHERE id = 1", "row filter, column mask"),
+        ("UPDATE ice.lab.t AS x SET region = 'a' WHERE x.`_PARTITION`.id = 1", "row filter, column mask"),
+        (
+            "UPDATE ice.lab.t SET region = lag(region) OVER (ORDER BY id) WHERE id > 0",
+            "row filter, column mask",
+        ),
+        ("UPDATE rows SET id = count(*) OVER () WHERE TRUE", "row filter, column mask"),
+        ("UPDATE checked SET id = 9 WHERE id = 1", "row filter, column mask"),
+        ("UPDATE fields AS s SET id = 9 WHERE id = 1", "row filter, column mask"),
+        ("DELETE FROM fields AS `S` WHERE TRUE", "row filter, column mask"),
         ("DELETE FROM rows", "WHERE TRUE"),
         ("UPDATE t SET id = 1", "WHERE TRUE"),
         ("DELETE FROM plain WHERE id = 1", "row filter, column mask"),

@@ -18,6 +18,7 @@ from tests.removals.removing import Removal
 
 REMOVALS = (
     Removal("row-check-told", "why a row may not be written", Never(), "session.test_redact"),
+    Removal("path-of-a-process", "links of each process", Never(), "files.test_places"),
     Removal("path-of-reserved-place", "paths to the gateway's own files", Never(), "files.test_taken"),
     Removal("places-of-now", "tables lie where they lay", Condition("kept is not None"), "files.test_taken"),
     Removal(

@@ -13,6 +13,7 @@ SELECT * FROM `org.apache.spark.sql.parquet`.`{path}`
 SELECT * FROM `org.apache.spark.sql.execution.datasources.v2.parquet.ParquetDataSourceV2`.`{path}`
 SELECT * FROM parquet.`file:{path}`
 SELECT * FROM parquet.`{path}/*.parquet`
+SELECT * FROM parquet.`/proc/self/cwd/warehouse/{db}.db/{t}`
 SELECT * FROM delta.`{path}`
 SELECT * FROM avro.`{path}`
 SELECT (SELECT max({secret}) FROM parquet.`{path}`)

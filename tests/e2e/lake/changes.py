@@ -56,8 +56,21 @@ def require_hidden_rows_stay(lake: LakeSpark, bob: Twins, provider: str, catalog
             _merge_frame(side.frames, f"{side.database}.kept_rows")
         bob.same("REFRESH TABLE {db}.kept_rows")
     bob.same("SELECT * FROM {db}.kept_rows WHERE region = 'EMEA' ORDER BY id, note")
-    # With a row goes what its masked columns hide.
-    assert "SLUICE_" in str(bob.ours.message(f"DELETE FROM {bob.ours.database}.moved_rows WHERE id = 1"))
+    own = f"{bob.ours.database}.moved_rows"
+    for text in (
+        f"DELETE FROM {own} WHERE id = 1",  # with a row goes what its masked columns hide
+        f"UPDATE {own} SET note = _file WHERE id = 1",  # the path of a file has the values of its partition
+        f"UPDATE {own} SET note = _metadata.file_path WHERE id = 1",
+        f"UPDATE {own} SET note = max(note) OVER () WHERE TRUE",
+        f"UPDATE {own} AS region SET note = 'n' WHERE TRUE",  # the filter's own column is another's field
+    ):
+        assert "SLUICE_" in str(bob.ours.message(text)), text
+    if provider == "delta":
+        check = f"ALTER TABLE {catalog}shop.moved_rows ADD CONSTRAINT c CHECK (contact IS NOT NULL)"
+        lake.spark.query(check, user="loader")
+        assert "SLUICE_" in str(bob.ours.message(f"UPDATE {own} SET note = 'n' WHERE id = 1"))
+    # Spark's words for a condition have the filter in them.
+    assert "EMEA" not in str(bob.ours.message(f"UPDATE {bob.ours.database}.kept_rows SET id = 9 WHERE id"))
     bob.same("SELECT id, region, note FROM {db}.moved_rows WHERE region = 'EMEA' ORDER BY id")
     for table, ids, notes in (
         ("moved_rows", [1, 2, 4, 12, 13], ["c", "z", "y", "z", "n"]),
