@@ -135,12 +135,12 @@ the rows that a filter leaves.
 sees, if their conditions and what they set use no masked column, subquery, window, lambda function, metadata
 column (`_file`) or function that is not Spark's own: they are asked of no hidden row. The table of `UPDATE`
 and `DELETE` takes no alias that is a word of its filter, and none has a CHECK constraint on a masked column.
-A row with a masked column is not deleted, since what the mask hides would go with it. `MERGE` takes
-hidden rows for not there ([policies.md](policies.md#rows-that-one-does-not-see)): not `WITH SCHEMA EVOLUTION`,
-not into a branch, not behind `WITH`, and not where the row filter reads other tables. Where its `ON` can fail on no row
-Spark joins by it; where it can, and in `mergeInto`, each row is compared with each: compare columns of one
-type by `=`. Rows may be changed so that the user no longer sees them, as in Ranger, unless the row filter has
-[`check`](policies.md#rows-that-one-could-not-read-back). Other formats and statements are refused.
+A row with a masked column is not deleted, since what the mask hides would go with it. `MERGE` takes hidden
+rows for not there ([policies.md](policies.md#rows-that-one-does-not-see)): not `WITH SCHEMA EVOLUTION`, not
+into a branch, not behind `WITH`, and not where the row filter reads other tables. Where its `ON` can fail on
+no row Spark joins by it; where it can, and in `mergeInto`, each row is compared with each: compare columns of
+one type by `=`. Rows may be changed so that the user no longer sees them, as in Ranger, unless the row filter
+has [`check`](policies.md#rows-that-one-could-not-read-back). Other formats and statements are refused.
 
 `EXPLAIN`, `EXPLAIN EXTENDED` and `EXPLAIN FORMATTED` show the plan with NULL for masked columns and
 without the filter, so that it has no values of policies. It names the directory of the table. Plans with
