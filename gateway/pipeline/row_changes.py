@@ -14,7 +14,7 @@ from gateway.pipeline.judging import Judging
 from gateway.pipeline.policies import Policies
 from gateway.pipeline.seeing import Prepared
 from gateway.policy.engine import TableView
-from gateway.sql.change_checks import NOT_TOLD_APART, RowMade, ask, made_by_action, made_by_update
+from gateway.sql.change_checks import UNREADABLE, RowMade, ask, read_action, read_update
 from gateway.sql.checking import RowCheck
 from gateway.sql.evaluate import Evaluation
 from gateway.sql.merging import MergeText, qualify_filter, read_clauses, restrict_merge
@@ -73,7 +73,7 @@ async def _ask_update(
     if not isinstance(tree, OpaqueRelation):
         return Unsupported("the statement is too large for its rows to be checked")
     try:
-        made = made_by_update(tree, check, text)
+        made = read_update(tree, check, text)
     except Unclear as why:
         return Unsupported(str(why))
     return await _ask(made, check, judging)
@@ -86,7 +86,7 @@ async def _ask_actions(
     found: dict[int, str] = {}
     for at, (action, clause) in enumerate(zip(merge.expressions[1:], clauses.actions, strict=True), 1):
         try:
-            made = made_by_action(action, clause, merge, check, text)
+            made = read_action(action, clause, merge, check, text)
         except Unclear as why:
             return Unsupported(str(why))
         asked = await _ask(made, check, judging)
@@ -106,7 +106,7 @@ async def _ask(made: RowMade | Unsupported | None, check: RowCheck, judging: Jud
         tree = reading.tree if isinstance(reading, Reading) else None
         # RULE (check-values-as-read)
         if not isinstance(reading, Reading) or tree is None or lower_expression(tree) != value.expression:
-            return NOT_TOLD_APART
+            return UNREADABLE
         # RULE (check-values-once)
         if reading.identities or may_vary_by_row(reading.functions):
             return Unsupported(

@@ -21,9 +21,7 @@ from gateway.sql.required import Unsupported
 from gateway.sql.restricting import name_of
 from gateway.sql.tokens import comma_items, step, tokens_of
 
-NOT_TOLD_APART: Final = Unsupported(
-    "what the statement sets could not be told apart; write it in a simpler form"
-)
+UNREADABLE: Final = Unsupported("what the statement sets could not be read; write it in a simpler form")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +46,7 @@ class RowMade:
     """Of `UPDATE SET *` and `INSERT *`: what the columns get, which are the source's."""
 
 
-def made_by_update(update: OpaqueRelation, check: RowCheck, text: str) -> RowMade | Unsupported:
+def read_update(update: OpaqueRelation, check: RowCheck, text: str) -> RowMade | Unsupported:
     """Return what comes of an UPDATE."""
     assignments = [one for one in update.expressions if _is_assignment(one)]
     start = end = -1
@@ -60,16 +58,16 @@ def made_by_update(update: OpaqueRelation, check: RowCheck, text: str) -> RowMad
         elif depth == 0 and start >= 0 > end and token.token_type is TokenType.WHERE:
             end = token.start
     if end < 0:
-        return NOT_TOLD_APART
+        return UNREADABLE
     return _read_set(assignments, text[start:end], check, _target_names(update, check))
 
 
-def made_by_action(
+def read_action(
     action: Expression, clause: MergeClause, merge: OpaqueRelation, check: RowCheck, text: str
 ) -> RowMade | Unsupported | None:
     """Return what comes of an action of MERGE; None of one that sets none of the filter's columns."""
     if not isinstance(action, OpaqueExpression):
-        return NOT_TOLD_APART
+        return UNREADABLE
     kind = action.name.removesuffix(ON_TARGET)
     if kind == "DeleteAction":
         return None
@@ -90,10 +88,10 @@ def made_by_action(
         _, _, words = words.partition(_word_in(words, "SET"))
         return _read_set(assignments, words, check, names, kept=f"{_qualifier(merge, check)}.")
     if kind != "InsertAction":
-        return NOT_TOLD_APART
+        return UNREADABLE
     values = _read_values(words)
     if values is None or len(values) != len(assignments):
-        return NOT_TOLD_APART
+        return UNREADABLE
     return _made(zip(assignments, values, strict=True), check, names, inserted=True)
 
 
@@ -141,7 +139,7 @@ def _read_set(
     """Return what `a = 1, b = 2` sets."""
     items = comma_items(text)
     if len(items) != len(assignments):
-        return NOT_TOLD_APART
+        return UNREADABLE
     values = [item.partition("=")[2] for item in items]
     return _made(zip(assignments, values, strict=True), check, names, kept=kept)
 
@@ -159,7 +157,7 @@ def _made(
     for assignment, text in pairs:
         key, value = assignment.operands
         if not isinstance(key, NamedColumn):
-            return NOT_TOLD_APART
+            return UNREADABLE
         parts = [part.lower() for part in key.parts]
         if len(parts) > 1 and parts[-2] in names and parts[0] not in read:
             parts = parts[-1:]

@@ -218,7 +218,7 @@ async def test_what_is_merged_is_asked(world: World, reader: ReaderPool) -> None
         ("INSERT INTO named BY NAME SELECT 1 AS id", "insert by position"),
         ("FROM u INSERT INTO t SELECT * INSERT INTO free SELECT *", "cannot be checked"),
         ("UPDATE deep SET s.region = 'EMEA' WHERE TRUE", "not a field"),
-        ("UPDATE odd SET `a=b` = 'EMEA' WHERE TRUE", "could not be told apart"),
+        ("UPDATE odd SET `a=b` = 'EMEA' WHERE TRUE", "could not be read"),
         ("UPDATE t SET region = concat('EMEA', rand()) WHERE TRUE", "from row to row"),
         ("MERGE INTO t USING u s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (1)", "region"),
         ("MERGE INTO t USING (SELECT * FROM u) ON t.id = 1 WHEN NOT MATCHED THEN INSERT *", "an alias"),

@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 
 from tests.e2e import one_pack
-from tests.e2e.lake.changes import require_hidden_rows_are_not_written, require_hidden_rows_stay
+from tests.e2e.lake.changes import (
+    require_files_without_hidden_rows,
+    require_hidden_rows_are_not_written,
+    require_hidden_rows_stay,
+)
 from tests.e2e.lake.renames import (
     VIEWS_ARE_READ,
     require_commands_read_no_renamed_column,
@@ -54,7 +58,7 @@ policies:
     on: {catalog: spark_catalog, database: shop, table: ["moved_*", kept_rows]}
     filter: [{groups: [analysts], where: "region = 'EMEA'"}]
   - name: rows that analysts write and read back
-    on: {catalog: spark_catalog, database: shop, table: checked_rows}
+    on: {catalog: spark_catalog, database: shop, table: [checked_rows, checked_files]}
     check: true
     filter: [{groups: [analysts], where: "region = 'EMEA'"}]
 """
@@ -378,6 +382,7 @@ def test_there_is_no_way_past_a_filter_or_mask(lake: LakeSpark, bob: Twins, text
 def test_rows_that_are_not_seen_are_not_changed(lake: LakeSpark, bob: Twins) -> None:
     require_hidden_rows_stay(lake, bob, "delta")
     require_hidden_rows_are_not_written(lake, bob, "delta")
+    require_files_without_hidden_rows(lake, bob)
 
 
 @pytest.mark.in_turn(5, one_way=True)
