@@ -20,6 +20,12 @@ from tests.removals.operations import (
 from tests.removals.removing import Removal
 
 REMOVALS = (
+    Removal(
+        "plan-explain-modes",
+        "statistics and code of plans are not shown",
+        DropOperand(1),
+        "pipeline.test_explained",
+    ),
     Removal("global-view-calls", "calls on global temporary views", Never(), "pipeline.test_global_views"),
     Removal(
         "schema-names-hidden",
