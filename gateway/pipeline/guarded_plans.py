@@ -20,6 +20,7 @@ from gateway.sql import guard
 from gateway.sql.guard import NO_CONDITIONS, Below
 from gateway.sql.names import TempViewName
 from gateway.sql.required import Unsupported
+from gateway.sql.sketches import write_sketch
 
 KEPT_QUERIES = 4096
 """Guarded queries whose relations are remembered for a reader; a full store is emptied."""
@@ -39,6 +40,8 @@ class Guarding:
     """Whether it hides or masks something."""
     body: RewrittenStatement | None = None
     """The text of a view, as it is for this read."""
+    sketched: bool = False
+    """Whether nothing of what policies say stands in the query."""
 
 
 def place_of(position: int) -> Span:
@@ -53,8 +56,12 @@ async def guard_reads(
     below: Mapping[Span, Below],
     metrics: Mapping[Span, tuple[str, RewrittenStatement]],
     judging: Judging,
+    *,
+    sketches: bool,
 ) -> tuple[Guarding, ...] | Unsupported:
     """Say what stands in for every read of a table; each query was read, and reads what it may read.
+
+    `sketches`: what is shown is the plan.
 
     All by the places of the reads: `narrowed`, the texts of views with conditions from above them; `below`,
     what stands with the filters; `metrics`, what stands for metric views.
@@ -75,12 +82,17 @@ async def guard_reads(
         with_filter = below.get(place, NO_CONDITIONS)
         body = narrowed.get(place, bodies.get(name))
         instead: str | None = None
+        view = policies.views[name]
+        has_obligations = table is None or view is None or guard.has_obligations(table, view)
+        plain = sketches and has_obligations and not (suffix or read.read.streaming or read.read.changes)
+        sketch = write_sketch(table, view) if plain and table is not None and view is not None else None
         if metrics_of(table) is not None:
             instead, body = metrics.get(place, (None, body))
+        instead = instead or sketch
         key = (name, suffix, read.read.streaming, instead or write_nested_text(body), with_filter)
         if key not in written:
             query: str | Unsupported | None = instead
-            if metrics_of(table) is None:
+            if instead is None and metrics_of(table) is None:
                 query = _query(
                     read,
                     table,
@@ -102,17 +114,14 @@ async def guard_reads(
                     "only what their policies name"
                 )
             written[key] = query
-        seen = policies.views[name]
         # RULE (guarded-change-feed)
-        if read.read.changes and (written[key] is not None or (seen is not None and not seen.uniform())):
+        if read.read.changes and (written[key] is not None or (view is not None and not view.uniform())):
             return Unsupported(
                 f"the change feed of {read.name} cannot be filtered or masked, and a row filter or mask "
                 "applies to this user"
                 if table is not None
                 else f"{read.name} does not have a change feed"
             )
-        view = policies.views[name]
-        has_obligations = table is None or view is None or guard.has_obligations(table, view)
         found.append(
             Guarding(
                 read=read,
@@ -120,6 +129,7 @@ async def guard_reads(
                 query=written[key],
                 has_obligations=has_obligations or name in views_with_obligations,
                 body=body,
+                sketched=sketch is not None,
             )
         )
     return tuple(found)

@@ -91,6 +91,8 @@ class RewrittenStatement(Findings):
     view over it cannot show rows of one that appears meanwhile."""
     guarded: tuple[TableName, ...] = ()
     """The tables that are guarded and exist."""
+    sketched: frozenset[TableName] = frozenset()
+    """Those of them of which nothing that policies say stands in it."""
     personal: bool = False
     """Whether the principal's name was written into it: as a view's body it has to stand in for the view."""
     lends_to: frozenset[Principal] = frozenset()

@@ -225,12 +225,16 @@ class DecidedPlan:
         )
         if isinstance(metrics, NotRewritten):
             return metrics
-        reads = await guard_reads(facts, sources, narrowed, placed.below, metrics.queries, judging)
+        sketches = self.reading.sketches
+        reads = await guard_reads(
+            facts, sources, narrowed, placed.below, metrics.queries, judging, sketches=sketches
+        )
         if isinstance(reads, Unsupported):
             return not_governable(reads)
         texts: list[RewrittenStatement] = []
         for prepared, seen, meaning in zip(self.texts.all, self.seen[1:], self.meanings, strict=True):
             usage = self.usage if isinstance(self.usage, Usage) else self.texts.usage(prepared)
+            prepared = replace(prepared, required=replace(prepared.required, sketches=sketches))
             outcome = await rewrite_and_prove(prepared, usage, seen, self.evaluation, self.judging, meaning)
             if not isinstance(outcome, RewrittenStatement):
                 return outcome
@@ -329,9 +333,12 @@ class DecidedPlan:
         user = self.judging.principal.user
         kept = bool(facts.temp_views or any(one.temp_views_read for one in governed) or self.reading.handles)
         if self.reading.analysis in LAYING_OPEN:  # RULE (guarded-plan-told)
+            # RULE (plan-explained-sketched)
+            plain = [one for one in guards.reads if not one.sketched]
+            undisclosed = [one.table.name for one in plain if one.table.name in with_obligations]
+            undisclosed += [name for one in governed for name in one.guarded if name not in one.sketched]
             # A plan has the names of all that a view reads.
-            # RULE (view-plans-explained)
-            undisclosed = [*with_obligations, *sorted(list_undisclosed(bodies), key=str)]
+            undisclosed += sorted(list_undisclosed(bodies), key=str)  # RULE (view-plans-explained)
             # RULE (view-plan-texts-explained)
             undisclosed += [one.scans[0].table for one in governed if one.hides_target and one.scans]
             if undisclosed:

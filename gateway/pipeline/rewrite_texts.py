@@ -426,6 +426,7 @@ class _Text:
             allowed=written.allowed,
             has_obligations=any(scan.has_obligations for scan in guards.scans),
             guarded=guards.with_obligations,
+            sketched=guards.sketched,
             personal=written.binds_user or any(body.personal for body in (*bodies, *metrics.bodies)),
             lends_to=self.seen.lends_to,
             # RULE (outer-view-written-out)

@@ -138,6 +138,8 @@ class PlanReading:
     """Of the Spark that it is for."""
     analysis: str = ""
     """For AnalyzePlanRequest its case: `schema`, `explain`, …"""
+    sketches: bool = False
+    """Whether a plan is asked for that has neither statistics, which count hidden rows, nor code."""
     tables: list[TableRead] = field(default_factory=list)
     texts: list[SqlText] = field(default_factory=list)
     expressions: list[ExpressionText] = field(default_factory=list)

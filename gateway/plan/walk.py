@@ -21,6 +21,14 @@ from gateway.wire.connect import (
     pb,
 )
 
+_PLAIN_MODES = frozenset(
+    {
+        pb.AnalyzePlanRequest.Explain.EXPLAIN_MODE_SIMPLE,
+        pb.AnalyzePlanRequest.Explain.EXPLAIN_MODE_EXTENDED,
+        pb.AnalyzePlanRequest.Explain.EXPLAIN_MODE_FORMATTED,
+    }
+)
+"""Ways to explain that print no statistics and no code."""
 _PLANS = {
     "schema": ("plan",),
     "explain": ("plan",),
@@ -88,7 +96,8 @@ def _analysis(request: pb.AnalyzePlanRequest, minor: Minor) -> PlanReading:
     if isinstance(inner, _OF_RELATIONS):
         names.append(_relation_name(inner.relation))
     root = names[0] if names else type(inner).__name__ if inner is not None else ""
-    return PlanReading(message=request, root=root, analysis=case, minor=minor)
+    sketches = case == "explain" and request.explain.explain_mode in _PLAIN_MODES  # RULE (plan-explain-modes)
+    return PlanReading(message=request, root=root, analysis=case, minor=minor, sketches=sketches)
 
 
 def _walk(walk: PlanWalk) -> None:

@@ -13,6 +13,7 @@ ANALYSIS = ("org.apache.spark.sql.AnalysisException",)
 OTHER = ("org.apache.spark.SparkException",)
 """Classes of Spark's, each with those above it."""
 _NOT_PARSED = {
+    "CANNOT_MODIFY_STATIC_CONFIG": ANALYSIS,
     "CATALOG_NOT_FOUND": OTHER,
     "INVALID_ATTRIBUTE_NAME_SYNTAX": ANALYSIS,
     "REQUIRES_SINGLE_PART_NAMESPACE": ANALYSIS,

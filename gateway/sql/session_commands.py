@@ -85,6 +85,10 @@ def set_catalog(scope: CommandScope) -> Required:
     return use_privileges(name, None)
 
 
+_STATIC = "spark.sql.extensions"
+"""What nobody sets in Spark either, once it runs."""
+
+
 def set_setting(scope: CommandScope) -> Required:
     value = scope.field("kv")
     if value is None:
@@ -112,6 +116,13 @@ def reset_setting(scope: CommandScope) -> Required:
 
 
 def refuse_pinned(key: str) -> Unsupported:
+    if key == _STATIC:
+        return Unsupported(
+            f'[CANNOT_MODIFY_STATIC_CONFIG] Cannot modify the value of the static Spark config: "{key}". '
+            "SQLSTATE: 46110",
+            "46110",
+            parameters=(("key", f'"{key}"'),),
+        )
     return Unsupported(f"the setting `{key}` affects how statements are parsed and is fixed by Sluice")
 
 

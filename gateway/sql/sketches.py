@@ -10,8 +10,17 @@ from gateway.sql.guard import BARRIER, GuardedRelation, write_table_name
 
 
 def sketch_scan(relation: Relation, table: Table, view: TableView) -> GuardedRelation | None:
-    """Return what stands in for one scan where its plan is shown: the table's columns, with NULL for masked
-    ones, and the barrier; None for what has more to it than masks and a filter.
+    """Return what stands in for one scan where its plan is shown; None for what has more to it than masks and
+    a filter."""
+    query = write_sketch(table, view) if relation.suffix is None else None
+    if query is None:
+        return None
+    return GuardedRelation(relation=relation, table=table, query=query, has_obligations=True, sketched=True)
+
+
+def write_sketch(table: Table, view: TableView) -> str | None:
+    """Return the query that stands for a table where a plan is shown: its columns, with NULL for masked ones,
+    and the barrier; None for what has more to it than masks and a filter.
 
     INVARIANT (no values under obligations): nothing of a condition from around reaches the table, so that no
     list of partitions or files in the plan depends on its rows.
@@ -19,7 +28,7 @@ def sketch_scan(relation: Relation, table: Table, view: TableView) -> GuardedRel
     # RULE (sketched-columns)
     if table.kind is not TableKind.TABLE or list_hidden_columns(table, view) or table.renamed:
         return None
-    if relation.suffix is not None or table.name.version:
+    if table.name.version:
         return None
     masks = masks_of(view)
     columns = ", ".join(
@@ -27,5 +36,4 @@ def sketch_scan(relation: Relation, table: Table, view: TableView) -> GuardedRel
         for c in table.columns
     )
     source, alias = write_table_name(table), quote(table.name.table)
-    query = f"SELECT {columns} FROM (SELECT * FROM {source}) {BARRIER.format(period=0)} AS {alias}"
-    return GuardedRelation(relation=relation, table=table, query=query, has_obligations=True, sketched=True)
+    return f"SELECT {columns} FROM (SELECT * FROM {source}) {BARRIER.format(period=0)} AS {alias}"

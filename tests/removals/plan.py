@@ -39,6 +39,12 @@ REMOVALS = (
         Never(),
         "pipeline.test_restricting",
     ),
+    Removal(
+        "plan-explain-modes",
+        "statistics and code of plans are not shown",
+        DropOperand(1),
+        "pipeline.test_explained",
+    ),
     Removal("global-view-calls", "calls on global temporary views", Never(), "pipeline.test_global_views"),
     Removal(
         "schema-names-hidden",

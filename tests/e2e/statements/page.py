@@ -143,9 +143,9 @@ one type by `=`. Rows may be changed so that the user no longer sees them, as in
 has [`check`](policies.md#rows-that-one-could-not-read-back). Other formats and statements are refused.
 
 `EXPLAIN`, `EXPLAIN EXTENDED` and `EXPLAIN FORMATTED` show the plan with NULL for masked columns and
-without the filter, so that it has no values of policies. It names the directory of the table. Plans with
-statistics or code, over views with obligations and over tables with hidden columns are refused, and those
-of DataFrames.
+without the filter, so that it has no values of policies; so does `explain()` of a DataFrame. It names the
+directory of the table. Plans with statistics or code, over temporary views, over views with obligations and
+over tables with hidden columns are refused.
 
 ## Properties and options
 
