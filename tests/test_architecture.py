@@ -415,7 +415,7 @@ OPTIONAL = {
     "gateway.backends.embedded_spark": {
         "app/connect.py", "app/explaining.py", "app/gateway.py", "demo/lake.py",
     },
-    "gateway.database.postgres": {"app/gateway.py", "cli/audit.py"},
+    "gateway.database.postgres": {"app/gateway.py", "app/site_checks.py", "cli/audit.py"},
     "gateway.demo": {"cli/demo.py", "cli/lake_demo.py"},
 }  # fmt: skip
 """What a gateway does not need to run → who may import it, besides itself."""

@@ -66,6 +66,8 @@ class _Archived:
 
     day: date
     dropped: bool
+    verified_at: datetime
+    """What PostgreSQL stored later, the archive need not have."""
     chains: Mapping[str, int]
     """The last place that it has of each gateway."""
 
@@ -204,7 +206,7 @@ class _Verifying:
     async def _days(self, connection: Any, chains: Sequence[Chain]) -> list[_Archived]:
         """Return the archive's days with events of these chains; tell of those that are gone, or too many."""
         rows = await connection.fetch(
-            "SELECT day, dropped_events > 0 AS dropped FROM sluice.archive_day"
+            "SELECT day, dropped_events > 0 AS dropped, verified_at FROM sluice.archive_day"
             f" WHERE {KNOWN_DAY} ORDER BY day"
         )
         stretches = await connection.fetch(
@@ -214,7 +216,7 @@ class _Verifying:
         for row in stretches:
             of_day = lasts.get(row["day"], {})
             of_day[row["gateway"]] = max(row["last"], of_day.get(row["gateway"], 0))
-        days = [_Archived(day=row["day"], dropped=row["dropped"], chains=lasts[row["day"]]) for row in rows]
+        days = [_Archived(**row, chains=lasts[row["day"]]) for row in rows]
         there = set(await self._table.partitions())
         for name in sorted(there - {one.name for one in days}):
             self._found.report(Kind.ADDED, f"`{name}` of the archive was not written by any run")
@@ -289,7 +291,8 @@ class _Verifying:
         of_day = f.date_format("time", "yyyy-MM-dd")
         archived = f.broadcast(
             spark.createDataFrame(
-                [(one.day.isoformat(), one.dropped) for one in days], "archived string, dropped boolean"
+                [(one.day.isoformat(), one.dropped, one.verified_at) for one in days],
+                "archived string, dropped boolean, verified_at timestamp",
             )
         )
         places = [
@@ -308,8 +311,11 @@ class _Verifying:
             .select(
                 *NEEDED,
                 f.lit(DATABASE).alias("source"),
-                # What is in no chain is older than all chains.
-                f.when(f.col("chain_position").isNull(), f.col("archived").isNotNull())
+                # What is in no chain is older than all chains, unless somebody has put it there since.
+                f.when(
+                    f.col("chain_position").isNull(),
+                    f.coalesce(f.col("stored_at") <= f.col("verified_at"), no),
+                )
                 .otherwise(f.coalesce(f.col("chain_position") <= f.col("reached"), no))
                 .alias("copied"),
                 no.alias("astray"),

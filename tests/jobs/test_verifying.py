@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from gateway.audit.archived import Archive
 from gateway.audit.chain import Head, start
 from gateway.audit.erasing import KINDS, erase, without_texts
-from gateway.audit.rows import event_digest
+from gateway.audit.rows import COLUMNS, event_digest
 from gateway.audit.seals import make_seal, read_seal, seals
 from gateway.audit.verify import GONE, verify
 from gateway.errors import JobBusy, RecordChanged
@@ -165,8 +165,15 @@ async def test_what_was_done_to_postgresql_is_found_as_it_is_here(place: Place) 
     await connection.execute(swap, other["event_id"], first + 3, one["link"])
     gone = "DELETE FROM sluice.audit_event WHERE gateway = $1 AND chain_position = ANY ($2::bigint[])"
     await connection.execute(gone, GATE, [first + 5, first + 6, last - 1, last])
+    # Into a day that was archived before: nobody misses it in the archive.
+    await connection.execute(
+        f"INSERT INTO sluice.audit_event (event_id, {', '.join(COLUMNS[1:])})"
+        f" SELECT gen_random_uuid(), {', '.join(COLUMNS[1:])} FROM sluice.audit_event"
+        " WHERE time >= $1 AND time < $2 LIMIT 1",
+        *(DAY + timedelta(days=1), DAY + timedelta(days=2)),
+    )
     expected = await place.here()
-    assert {one[0] for one in expected} == {"changed", "erased", "swapped", "missing", "truncated"}
+    assert {one[0] for one in expected} == {"changed", "erased", "swapped", "missing", "truncated", "added"}
     await place.found()
     assert await place.told() == expected
 

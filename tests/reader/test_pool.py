@@ -371,6 +371,8 @@ async def test_start_tells_what_is_wrong(tmp_path: Path) -> None:
     assert told.value.message.startswith("the parser service of Spark 4.3.0 does not start: ")
     assert "ClassNotFoundException" in told.value.message
     assert re.findall(r"\n| \| |\tat ", told.value.message) == []
+    with pytest.raises(BackendUnavailable, match=r"does not start: Too small maximum heap$"):
+        await ReaderPool(spark_home=tmp_path, heap="1m").start()
 
 
 @pytest.mark.in_turn(3)

@@ -66,7 +66,7 @@ def test_gohive_gets_what_its_user_may_see_and_errors_with_words(programs: Progr
         (4, None),
         (5, "xxxx@x.xxxxxxx"),
     ]
-    assert got[refused]["error"].startswith("[SLUICE_NOT_GOVERNABLE]")
+    assert got[refused]["error"].startswith("[SLUICE_ACCESS_DENIED]")
     assert (
         "[CAST_INVALID_INPUT]" in got[failing]["error"] or "[CAST_INVALID_INPUT]" in got[failing]["message"]
     )

@@ -33,7 +33,7 @@ from tests.speed import patience
 __all__ = ["connect_gateway", "connect_world"]
 pytestmark = [pytest.mark.programs, pytest.mark.night, pytest.mark.timeout(7200)]
 CLIENTS = ("4.0", "4.1", "4.2")
-SHARE = 8
+SHARE = 48
 MODES = ("direct", "allowed")
 
 
