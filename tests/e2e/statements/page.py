@@ -105,8 +105,8 @@ full: relative ones, `..`, wildcards and versions (`@v1`) are refused. Persisten
 Files of a table are the table. Where a path is at, in or around the location of a table of Spark's
 session catalog, one also needs `select` on all of it, without masks and row filters, and to write there
 `insert` and `delete`. Percent-encoding, case, schemes of the same store and links of local directories
-are looked through; what could be the same counts as the same. Locations are those of the last 30 seconds,
-and of now where a statement through this gateway changed names of the database. Files of the gateway, and
+are looked through; what could be the same counts as the same; paths into `/proc` are refused.
+Locations are those of the last 30 seconds, and of now where a statement through this gateway changed names of the database. Files of the gateway, and
 the warehouses of the catalogs in its settings, are not read by path. Not seen are partitions that lie
 elsewhere than their table. A temporary view over files is judged when it is made: files of a table that
 comes there later are read through it.
@@ -125,8 +125,8 @@ the rows that a filter leaves.
 the statement uses no masked column, subquery, window, lambda function or metadata column (`_file`): the
 condition is asked of no hidden row. The table takes no alias that is a word of its filter, and has no CHECK
 constraint on a masked column. A row with a masked column is not deleted, since what the mask hides would
-go with it. Rows may be changed so that the user no longer sees them, as in Ranger. Other formats, `MERGE` and other
-statements are refused.
+go with it. Rows may be changed so that the user no longer sees them, as in Ranger. Other formats, `MERGE`
+and other statements are refused.
 
 `EXPLAIN`, `EXPLAIN EXTENDED` and `EXPLAIN FORMATTED` show the plan with NULL for masked columns and
 without the filter, so that it has no values of policies. It names the directory of the table. Plans with
