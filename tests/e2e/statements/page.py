@@ -115,11 +115,11 @@ full: relative ones, `..`, wildcards and versions (`@v1`) are refused. Persisten
 Files of a table are the table. Where a path is at, in or around the location of a table of Spark's
 session catalog, one also needs `select` on all of it, without masks and row filters, and to write there
 `insert` and `delete`. Percent-encoding, case, schemes of the same store and links of local directories
-are looked through; what could be the same counts as the same. Locations are those of the last 30 seconds,
-and of now where a statement through this gateway changed names of the database. Files of the gateway, and
-the warehouses of the catalogs in its settings, are not read by path. Not seen are partitions that lie
-elsewhere than their table. A temporary view over files is judged when it is made: files of a table that
-comes there later are read through it.
+are looked through; what could be the same counts as the same; paths into `/proc` are refused. Locations
+are those of the last 30 seconds, and of now where a statement through this gateway changed names of the
+database. Files of the gateway, and the warehouses of the catalogs in its settings, are not read by path.
+Not seen are partitions that lie elsewhere than their table. A temporary view over files is judged when it
+is made: files of a table that comes there later are read through it.
 
 `input_file_name()` and its likes answer over tables of which one may see everything, and over files.
 
