@@ -10,7 +10,7 @@ from gateway.model.statement import Cleared, PlanRequest
 from gateway.reader.pool import ReaderPool
 from gateway.wire.connect import pb
 from tests.judge_world import World
-from tests.pipeline import test_global_views
+from tests.pipeline.test_global_views import DATA as VIEWS
 from tests.pipeline.test_plans import refused
 from tests.plan.frames import message, sql, table
 
@@ -21,7 +21,7 @@ MASK = """
     on: {catalog: spark_catalog, database: lab, table: filtered, column: region}
     mask: [{groups: [staff], type: CUSTOM, show: "concat('s3cret', region)"}]
 """
-DATA = {**test_global_views.DATA, "pack": test_global_views.DATA["pack"] + MASK}
+DATA = {**VIEWS, "pack": VIEWS["pack"] + MASK}
 
 
 @pytest.mark.parametrize(

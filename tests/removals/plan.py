@@ -42,7 +42,7 @@ REMOVALS = (
     Removal(
         "plan-explain-modes",
         "statistics and code of plans are not shown",
-        DropOperand(1),
+        Becomes('case == "explain"'),
         "pipeline.test_explained",
     ),
     Removal("global-view-calls", "calls on global temporary views", Never(), "pipeline.test_global_views"),
