@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import socketserver
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,10 +97,42 @@ def write_settings(directory: Path, spark: Spark) -> Path:
     return file
 
 
+class _Syslog(socketserver.StreamRequestHandler):
+    def handle(self) -> None:
+        while data := self.request.recv(65536):
+            self.server.got.extend(data)  # type: ignore[attr-defined]
+
+
+class SyslogServer(socketserver.ThreadingTCPServer):
+    """Keeps what it is sent."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Syslog)
+        self.got = bytearray()
+
+
 @pytest.fixture(scope="session")
-def gateway(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
+def syslog() -> Iterator[SyslogServer]:
+    """A syslog server to which `gateway` forwards its record."""
+    with SyslogServer() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def gateway(spark: Spark, open_directory: Path, syslog: SyslogServer) -> Iterator[RunningGateway]:
     """A gateway with the demo's users and packs; tests must leave both as they were."""
-    running = RunningGateway(write_settings(open_directory / "gateway", spark)).start()
+    file = write_settings(open_directory / "gateway", spark)
+    settings = json.loads(file.read_text())
+    host, port = syslog.server_address[:2]
+    settings["ledger"]["forward"] = [
+        {"name": "siem", "transport": "syslog", "host": host, "port": port, "tls": False, "format": "cef"}
+    ]
+    file.write_text(json.dumps(settings))
+    running = RunningGateway(file).start()
     yield running
     assert running.stop() == 0
 
