@@ -15,7 +15,7 @@ from sqlglot.tokenizer_core import TokenType
 from gateway.algebra.nodes import Expression, NamedColumn, OpaqueExpression, OpaqueRelation, SubqueryAlias
 from gateway.algebra.spark import BY_SOURCE as ON_TARGET
 from gateway.model.catalog import quote, quote_parts
-from gateway.sql.checking import RowCheck, explain_missing, write_filter
+from gateway.sql.checking import RowCheck, explain_missing, refuse_structs, write_filter
 from gateway.sql.merging import MergeClause
 from gateway.sql.required import Unsupported
 from gateway.sql.restricting import name_of
@@ -103,7 +103,7 @@ def ask(made: RowMade, check: RowCheck, *, bare: bool) -> str | Unsupported | No
     if not given and not made.inserted:  # RULE (check-unset-columns)
         return None
     shown = given if made.inserted else {**{name.lower(): "" for name in check.columns}, **given}
-    if (missing := explain_missing(check, shown)) is not None:
+    if (missing := explain_missing(check, shown) or refuse_structs(check, given)) is not None:
         return missing
     types = {column.name.lower(): column.type for column in check.table.columns}
 

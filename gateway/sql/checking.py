@@ -7,6 +7,7 @@ that Spark asks it of the rows that are written and of no others: below a join o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -27,7 +28,8 @@ ROWS: Final = "sluice rows"
 """Stands for the statement's own query in what the proof is told, and names its rows."""
 MARK: Final = "SLUICE_ROW_CHECK"
 """Begins the message of the error that a row raises: `session/redact.py` looks for it."""
-_PADDED: Final = ("char", "varchar")
+_PADDED: Final = re.compile(r"\b(var)?char\s*\(", re.IGNORECASE)
+_OF_FIELDS: Final = re.compile(r"\bstruct\s*<", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,7 @@ class RowCheck:
 
     def find_padded(self) -> str | None:
         """Return a column that the filter reads and that is not stored as it is given."""
-        return next((name for name in self.columns if self.type_of(name).lower().startswith(_PADDED)), None)
+        return next((name for name in self.columns if _PADDED.search(self.type_of(name))), None)
 
     def condition(self, rows: str, *, bare: bool, varying: bool) -> str:
         """Return a condition that fails where `rows`, the filter over what is written, does not hold."""
@@ -84,8 +86,12 @@ def write_filter(text: str, reading: Reading, table: Table, write: Callable[[str
         # RULE (merge-filter-columns)
         if column.star or span is None or span.start < at or not (word in columns or literal):
             return None
-        fields = "".join(f".{quote(part)}" for part in column.parts[1:])
-        found = f"{write(word)}{fields}" if word in columns else f"{span.of(text)}()"
+        # By brackets: `t.s.owner` could be the column `owner` of a source `s` in a database `t`.
+        fields = [write_string_literal(part) or "" for part in column.parts[1:]]
+        if not all(one.startswith("'") for one in fields):
+            return None  # Spark takes a literal alone
+        behind = "".join(f"[{one}]" for one in fields)  # RULE (merge-filter-fields)
+        found = f"{write(word)}{behind}" if word in columns else f"{span.of(text)}()"
         pieces += [text[at : span.start], found]
         at = span.end
     return "".join((*pieces, text[at:]))
@@ -117,6 +123,20 @@ def explain_missing(check: RowCheck, given: Iterable[str]) -> Unsupported | None
             f"the row filter of {check.table.name} checks what is written, and cannot check the column "
             f"{padded}, of type {check.type_of(padded)}: it is not stored as it is given"
         )
+    return None
+
+
+def refuse_structs(check: RowCheck, given: Iterable[str]) -> Unsupported | None:
+    """Refuse structs for columns that the filter reads where the statement says columns by their names: Spark
+    and the table formats then find their fields by name, too, and CAST by their places. `given`: names, lower
+    case."""
+    names = set(given)
+    for name in check.columns:
+        if name.lower() in names and _OF_FIELDS.search(check.type_of(name)):  # RULE (check-structs)
+            return Unsupported(
+                f"the row filter of {check.table.name} checks what is written, and cannot check the struct "
+                f"{name} where columns are written by name: insert by position"
+            )
     return None
 
 
@@ -192,9 +212,8 @@ def select_by_name(own: str, check: RowCheck, fixed: Mapping[str, str], *, bare:
 
 def write_by_name(check: RowCheck, fixed: Mapping[str, str]) -> str | Unsupported:
     """Return the filter over rows that are called as `ROWS`."""
-    if (
-        missing := explain_missing(check, [column.name.lower() for column in check.table.columns])
-    ) is not None:
+    names = [column.name.lower() for column in check.table.columns]
+    if (missing := explain_missing(check, names) or refuse_structs(check, names)) is not None:
         return missing
     types = {column.name.lower(): column.type for column in check.table.columns}
 

@@ -41,6 +41,7 @@ DATA: dict[str, Any] = {
         "spark_catalog.lab.hidden": {"id": "int", "region": "string", "pay": "int"},
         "spark_catalog.lab.itself": {"id": "int", "region": "string"},
         "spark_catalog.lab.u": {"id": "int"},
+        "spark_catalog.lab.s": {"id": "int", "owner": "string"},
         "spark_catalog.lab.checked": {"id": "int", "pay": "int"},
         "spark_catalog.lab.fields": {"id": "int", "owner": "string", "s": "struct<owner:string>"},
         "ice.lab.t": {"id": "int", "region": "string", "pay": "int"},
@@ -50,7 +51,7 @@ DATA: dict[str, Any] = {
     "pack": """
 service: spark
 policies:
-  - {name: all, on: {catalog: "*", database: lab, table: [t, rows, plain, u, itself, checked, fields],
+  - {name: all, on: {catalog: "*", database: lab, table: [t, rows, plain, u, s, itself, checked, fields],
      column: "*"}, allow: [{users: [ann], access: [all]}, {users: [bob], access: [select]}]}
   - {name: some, on: {catalog: "*", database: lab, table: hidden, column: [id, region]},
      allow: [{users: [ann], access: [select, update]}]}
@@ -170,6 +171,12 @@ async def test_a_merge_whose_condition_cannot_fail_is_a_join(world: World, reade
             f"MERGE INTO `spark_catalog`.`lab`.`t` USING (SELECT id, id AS pay FROM {U}) AS s ON "
             + KEPT.format("`spark_catalog`.`lab`.`t`.`region` = 'EMEA'", " t.id = 1 / s.pay ")
             + " WHEN MATCHED AND s.pay > 1 THEN UPDATE SET id = s.pay WHEN NOT MATCHED THEN INSERT *",
+        ),
+        (  # To Spark `lab.s.owner` would be a column of the source.
+            "MERGE INTO fields AS lab USING lab.s ON lab.id = 1 / s.id WHEN MATCHED THEN UPDATE SET id = 1",
+            "MERGE INTO `spark_catalog`.`lab`.`fields` AS lab USING `spark_catalog`.`lab`.`s` ON "
+            + KEPT.format("`lab`.`s`['owner'] = 'ann'", " lab.id = 1 / s.id ")
+            + " WHEN MATCHED THEN UPDATE SET id = 1",
         ),
     ],
 )

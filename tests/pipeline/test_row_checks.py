@@ -28,6 +28,7 @@ DATA: dict[str, Any] = {
         "spark_catalog.lab.deep": {"id": "int", "s": "struct<region:string>"},
         "spark_catalog.lab.odd": {"id": "int", "a=b": "string"},
         "spark_catalog.lab.padded": {"id": "int", "region": "char(4)"},
+        "spark_catalog.lab.within": {"id": "int", "s": "struct<region:varchar(4)>"},
         "spark_catalog.lab.u": {"id": "int", "region": "string", "pay": "int"},
     },
     "views": {},
@@ -41,7 +42,7 @@ policies:
      filter: [{users: [bob], where: ""}, {users: [ann], where: "region = 'EMEA'"}]}
   - {name: named, on: {catalog: "*", database: lab, table: named}, check: true,
      filter: [{users: [ann], where: "id IN (SELECT u.id FROM spark_catalog.lab.u u)"}]}
-  - {name: deep, on: {catalog: "*", database: lab, table: deep}, check: true,
+  - {name: deep, on: {catalog: "*", database: lab, table: [deep, within]}, check: true,
      filter: [{users: [ann], where: "s.region = 'EMEA'"}]}
   - {name: odd, on: {catalog: "*", database: lab, table: odd}, check: true,
      filter: [{users: [ann], where: "`a=b` = 'EMEA'"}]}
@@ -216,6 +217,10 @@ async def test_what_is_merged_is_asked(world: World, reader: ReaderPool) -> None
         ("INSERT INTO padded SELECT 1, 'EMEA'", "of type char(4)"),
         ("CREATE TABLE made AS SELECT 1 AS id, 'EMEA' AS region", "Create the table first"),
         ("INSERT INTO named BY NAME SELECT 1 AS id", "insert by position"),
+        ("INSERT INTO within SELECT 1, struct('EMEA')", "varchar(4)"),
+        # Its fields are stored by their names, and CAST takes them by their places.
+        ("INSERT INTO deep BY NAME SELECT 1 AS id, struct('EMEA' AS x, 'APAC' AS region) AS s", "struct s"),
+        ("UPDATE deep SET s = struct('EMEA' AS x) WHERE TRUE", "struct s"),
         ("FROM u INSERT INTO t SELECT * INSERT INTO free SELECT *", "cannot be checked"),
         ("UPDATE deep SET s.region = 'EMEA' WHERE TRUE", "not a field"),
         ("UPDATE odd SET `a=b` = 'EMEA' WHERE TRUE", "could not be read"),

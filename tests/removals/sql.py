@@ -46,6 +46,13 @@ REMOVALS = (
         "pipeline.test_restricting",
     ),
     Removal("merge-filter-columns", "a filter has names of its own", Never(), "pipeline.test_restricting"),
+    Removal(
+        "merge-filter-fields",
+        "a field of the target is a column of a source",
+        Becomes('"".join(f".{quote(part)}" for part in column.parts[1:])'),
+        "pipeline.test_restricting",
+    ),
+    Removal("check-structs", "fields are stored by their names", Never(), "pipeline.test_row_checks"),
     Removal("merge-hidden-by-source", "hidden rows in no source", Never(), "pipeline.test_restricting"),
     Removal("merge-checked-actions", "rows that MERGE makes", Never(), "pipeline.test_row_checks"),
     Removal("check-needs-columns", "a default is not looked up", Never(), "pipeline.test_row_checks"),
