@@ -55,7 +55,8 @@ def test_it_is_alive_ready_and_measured(gateway: RunningGateway) -> None:
     assert gateway.admin("/healthz")[0] == 200
     # A busy Spark may answer the probe too late.
     until(lambda: gateway.admin("/readyz")[0] == 200, "a gateway that is ready")
-    assert set(json.loads(gateway.admin("/readyz")[1])["parts"]) >= {"parser", "spark", "ledger", "policies", "users"}
+    parts = json.loads(gateway.admin("/readyz")[1])["parts"]
+    assert set(parts) >= {"parser", "spark", "ledger", "policies", "users"}
     assert version_in_force(gateway) >= 1
 
 

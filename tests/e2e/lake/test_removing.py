@@ -48,7 +48,7 @@ DELETE FROM {t}
 DELETE FROM {t} WHERE id = 1
 UPDATE {t} SET pin = 'x'
 MERGE INTO {t} AS m USING (SELECT 1 AS k) s ON m.id = s.k WHEN MATCHED THEN DELETE
-MERGE INTO {t} AS m USING (SELECT 9 AS k) s ON m.id = s.k WHEN NOT MATCHED BY SOURCE THEN DELETE
+MERGE INTO {t} AS m USING (SELECT 9 AS k) s ON m.id = s.k WHEN NOT MATCHED BY SOURCE AND m.id = 1 THEN DELETE
 MERGE INTO {t} AS m USING (SELECT 1 AS k) s ON m.id = s.k WHEN MATCHED THEN UPDATE SET pin = 'x'
 INSERT OVERWRITE {t} SELECT 7, 'x', 0
 INSERT OVERWRITE {t} SELECT * FROM {t}
@@ -151,8 +151,9 @@ def test_what_is_hidden_outlives_what_formats_have(
             if "SLUICE_" not in (told := refusal(hob, filled)):
                 passed.append((filled, told))
         assert stored(lake, format_, name) == before[name], (name, passed)
-    # It asks visible rows alone: none of them has that id.
-    assert passed == [(f"DELETE FROM {db}.rows WHERE id = 1", "")]
+    # They ask visible rows alone: none of them has that id.
+    texts = [text for text in BOTH.strip().splitlines() if "id = 1" in text or "m.id = s.k" in text]
+    assert passed == [(text.format(t=f"{db}.rows"), "") for text in texts]
 
 
 @pytest.mark.parametrize("endpoint", ["thrift", "connect"])
