@@ -22,7 +22,7 @@ from gateway.model.spark_configuration import SparkConfiguration
 SETTINGS = """\
 backend: {thrift: {host: spark}, connect: {host: spark, token: {file: t}}}
 listeners: {thrift: {port: 10009}, connect: {port: 15009}, admin: {port: 10080}}
-ledger: {directory: spool, dsn: {file: dsn}, spool_bytes: 1}
+ledger: {directory: spool, dsn: {file: dsn}, spool_bytes: 1048576}
 """
 SPARK = {
     "spark.connect.grpc.marshallerRecursionLimit": "10000",
@@ -144,7 +144,7 @@ async def test_settings_that_cannot_be_read_are_told_and_nothing_is_asked(tmp_pa
 
 
 def test_a_small_disk_is_warned_of(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config.write_text(SETTINGS.replace("spool_bytes: 1}", "spool_bytes: 1000000000000000}"))
+    config.write_text(SETTINGS.replace("spool_bytes: 1048576}", "spool_bytes: 1000000000000000}"))
     answered(monkeypatch, report())
     (found,) = [one for one in asyncio.run(examine(config)) if one.state == "warning"]
     assert (found.area, "less than `ledger.spool_bytes`" in found.text) == ("disk", True)

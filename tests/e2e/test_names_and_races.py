@@ -264,7 +264,7 @@ def test_a_table_that_appeared_meanwhile_is_not_reached(
             told
         )
     else:
-        kept = f"SELECT * FROM {text.split(' AS ')[0].split()[-1]}"
+        kept = f"SELECT * FROM {statement.split(' AS ')[0].split()[-1]}"
         assert (over_thrift(thrift, kept) if door == "thrift" else over_connect(rows_of, connect, kept)) == ""
     assert spark.query(f"SELECT * FROM {name}", user="loader") == [(1,)]
 
