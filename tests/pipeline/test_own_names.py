@@ -159,6 +159,8 @@ async def test_what_becomes_of_variables(lab: Lab, text: str, effect: Any) -> No
         ("SET VAR x = (SELECT 'b' FROM free WHERE false)", [SetVariables(frozenset("x"))]),
         ("SET VAR x = (SELECT 'b' WHERE false)", [SetVariables(frozenset("x"))]),
         ("SET VAR x = (SELECT 'b' LIMIT 0)", [SetVariables(frozenset("x"))]),
+        ("SET VAR (y, x) = (SELECT 1, 'b' WHERE false)", [SetVariables(frozenset("xy"))]),
+        ("SET VAR (y, x) = (SELECT 1, 'b' FROM free)", [SetVariables(frozenset("xy"))]),
         ("SET VAR x = upper('b')", [SetVariables(frozenset("x"))]),
     ],
 )
