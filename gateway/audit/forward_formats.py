@@ -254,11 +254,7 @@ def _dump(value: Mapping[str, Any]) -> bytes:
     try:
         return orjson.dumps(value, default=str)
     except orjson.JSONEncodeError:  # lone surrogates of an original record
-        return orjson.dumps(orjson.loads(_replace_surrogates(value)))
-
-
-def _replace_surrogates(value: Mapping[str, Any]) -> bytes:
-    return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace")
+        return json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "replace")
 
 
 _ENCODERS: Mapping[ForwardFormat, Callable[[AuditEvent, Mapping[str, Any], str], bytes]] = {

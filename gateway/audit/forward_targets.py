@@ -20,7 +20,6 @@ from gateway.audit.forwarding import ForwardLine, NotDelivered
 FACILITY = 10
 """`authpriv`: security and authorization messages."""
 INFORMATIONAL = 6
-RETRIED = frozenset({408, 425, 429})
 MAX_ANSWER_BYTES = 2000
 _LOOK_S = 0.02
 
@@ -119,8 +118,7 @@ class HttpTarget:
                 await answer.content.read(MAX_ANSWER_BYTES)
                 if answer.status == 413 or 200 <= answer.status < 300:
                     return answer.status
-                again = " and is asked again" if answer.status in RETRIED or answer.status >= 500 else ""
-                raise NotDelivered(f"the server answered HTTP {answer.status}{again}")
+                raise NotDelivered(f"the server answered HTTP {answer.status}")
         except aiohttp.ClientError as error:
             raise NotDelivered(f"{type(error).__name__}: {error}") from error
 

@@ -14,13 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import asyncpg
 import structlog
 
 from gateway.audit.rows import event_of
+from gateway.audit.shipper import describe_failure
 from gateway.database.connections import open_connection
 from gateway.database.migrate import migrate
-from gateway.errors import Faults
 from gateway.model.audit import AuditEvent
 
 log = structlog.get_logger(__name__)
@@ -92,9 +91,7 @@ class ForwardProgress:
     """How forwarding to one target goes, for metrics and the readiness page."""
 
     forwarding: bool = False
-    """Whether this gateway is the one that forwards."""
-    begun: bool = False
-    """Whether what a new target does not get has been decided."""
+    """Whether this gateway is the one that forwards, and what a new target does not get is decided."""
     sent: int = 0
     missed: int = 0
     """Events that had left the database before they were sent."""
@@ -146,9 +143,8 @@ class Forwarder:
         ):
             self.progress.trouble = ""
             await asyncio.sleep(self.options.look_s)
-        self.progress.forwarding = True
         await self._begin(connection)
-        self.progress.begun = True
+        self.progress.forwarding = True
         while True:
             heads = await connection.fetch(_HEADS, name)
             self.progress.behind = sum(row["head"] - row["position"] for row in heads)
@@ -190,9 +186,4 @@ class Forwarder:
 
 
 def _describe(error: Exception) -> str:
-    """Describe an error without what it may quote of an event."""
-    if isinstance(error, asyncpg.PostgresError):
-        return f"PostgreSQL: {type(error).__name__} {error.sqlstate or ''}".strip()
-    if isinstance(error, NotDelivered | OSError | Faults):
-        return str(error) or type(error).__name__
-    return type(error).__name__
+    return str(error) if isinstance(error, NotDelivered) else describe_failure(error)

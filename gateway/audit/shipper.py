@@ -142,7 +142,7 @@ class Shipper:
                 await self._ship_all(connection)
             except Exception as error:  # noqa: BLE001 - root of the task; asyncpg leaks its inner errors
                 self.progress.connected = False
-                self.progress.last_error = _why(error)
+                self.progress.last_error = describe_failure(error)
                 log.warning("audit_shipping_interrupted", error=self.progress.last_error, pause_s=pause)
             finally:
                 self.progress.connected = False
@@ -241,7 +241,7 @@ class Shipper:
             await self._insert_once(connection, rows)
         except _REFUSALS as error:
             if len(rows) == 1:
-                log.error("audit_record_unfit", error=_why(error))
+                log.error("audit_record_unfit", error=describe_failure(error))
                 self.progress.unfit_events += 1
                 await self._insert_once(
                     connection, [build_unfit_row(entries[0], f"{type(error).__name__}: {error}")]
@@ -373,12 +373,14 @@ def _link_rows(rows: Sequence[EventRow], heads: dict[str, Head]) -> list[EventRo
     return linked
 
 
-def _why(error: Exception) -> str:
+def describe_failure(error: Exception) -> str:
     """Name an error without its text where that may quote a record: logs hold no statement."""
     name = type(error).__name__
     if isinstance(error, asyncpg.PostgresError):
         return f"{name} {error.sqlstate or ''}".strip()
-    return f"{name}: {error}" if isinstance(error, OSError | LedgerUnavailable | Faults) else name
+    if isinstance(error, OSError | LedgerUnavailable | Faults):
+        return f"{name}: {error}".removesuffix(": ")
+    return name
 
 
 def days_ahead(now: datetime) -> set[date]:

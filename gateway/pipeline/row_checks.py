@@ -15,11 +15,12 @@ from gateway.pipeline.seeing import ColumnAccess, Prepared
 from gateway.sql.checking import INSERT, RowCheck, Wrapping, wrap_insert
 from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.required import Required, Unsupported
+from gateway.sql.restricting import MERGE
 from gateway.sql.scope import table_resource
 
 _WRITING = ("insert", "update")
 _MAKING = frozenset({"CreateTableAsSelect", "ReplaceTableAsSelect"})
-_CHANGING = frozenset({"MergeIntoTable", "UpdateTable"})
+_CHANGING = frozenset({MERGE, "UpdateTable"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,7 @@ async def find_checks(
 
 
 def explain_unchecked(name: TableName, why: str) -> Unsupported:
+    """Refuse what writes to a table whose filter cannot be asked of it."""
     return Unsupported(
         f"the row filter of {name} checks what is written, and this statement cannot be checked. {why}"
     )

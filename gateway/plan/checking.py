@@ -63,14 +63,14 @@ def check_frame(write: FrameWrite, check: RowCheck, *, bare: bool) -> FrameCheck
         condition = check.condition(rows, bare=bare, varying=True)
         return FrameCheck(rows=write.rows, condition=condition, alias=ROWS)
     columns = [column.name.lower() for column in check.table.columns]
-    given = {name: value_name(at) for at, name in enumerate(columns)}
+    given = {name: quote(value_name(at)) for at, name in enumerate(columns)}
     if (missing := explain_missing(check, given)) is not None:
         return missing
     return FrameCheck(
         rows=write.rows,
         condition=check.condition(check.text, bare=bare, varying=True),
         alias=check.table.name.table,
-        values=tuple(f"sluice {at}" for at in range(len(columns))),
+        values=tuple(value_name(at) for at in range(len(columns))),
         copies=tuple(copies_of(check, given)),
     )
 

@@ -66,9 +66,9 @@ def archive_of(java: Path, spark_home: Path) -> Path:
     return spark_home / f"{PREFIX}{seen.hexdigest()[:16]}{SUFFIX}"
 
 
-def find_compiled(java: Path, spark_home: Path) -> Path | None:
-    """Return the jar of the parser's own classes; None when there is none that is whole."""
-    jar = archive_of(java, spark_home).with_suffix(".jar")
+def find_compiled(archive: Path) -> Path | None:
+    """Return the jar of the parser's own classes beside an archive; None when there is none that is whole."""
+    jar = archive.with_suffix(".jar")
     try:
         with zipfile.ZipFile(jar) as opened:
             whole = opened.testzip() is None and f"{MAIN.replace('.', '/')}.class" in opened.namelist()
@@ -77,9 +77,8 @@ def find_compiled(java: Path, spark_home: Path) -> Path | None:
     return jar if whole else None
 
 
-def archive_options(java: Path, spark_home: Path) -> list[str]:
-    """Return the options by which a parser's JVM uses the archive; none when there is no archive."""
-    archive = archive_of(java, spark_home)
+def archive_options(archive: Path) -> list[str]:
+    """Return the options by which a parser's JVM uses an archive; none when it is not there."""
     if not archive.is_file():
         return []
     # Standard output is the parser's connection: what Java has to say of an archive goes elsewhere.
@@ -88,9 +87,10 @@ def archive_options(java: Path, spark_home: Path) -> list[str]:
 
 def compile_sources(java: Path, spark_home: Path, environment: dict[str, str]) -> Path:
     """Compile the parser's sources beside the jars of a Spark; return the jar. Raises NotArchived."""
-    if (found := find_compiled(java, spark_home)) is not None:
+    archive = archive_of(java, spark_home)
+    if (found := find_compiled(archive)) is not None:
         return found
-    jar = archive_of(java, spark_home).with_suffix(".jar")
+    jar = archive.with_suffix(".jar")
     try:
         with _beside(jar) as place:
             classes = place.with_suffix("")

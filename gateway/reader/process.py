@@ -18,7 +18,14 @@ from pathlib import Path
 import orjson
 
 from gateway.model.java_options import QUICK_START
-from gateway.reader.class_archive import COMPILING_LOADER, MAIN, SOURCES, archive_options, find_compiled
+from gateway.reader.class_archive import (
+    COMPILING_LOADER,
+    MAIN,
+    SOURCES,
+    archive_of,
+    archive_options,
+    find_compiled,
+)
 from gateway.reader.java_runtime import jdk_openings
 from gateway.reader.parsers import Parsers
 from gateway.reader.replies import Hello, JsonReply, hello_of
@@ -204,12 +211,13 @@ class ParserProcess:
 
 def command(java: Path, parsers: Parsers, *, heap: str, threads: int, archived: bool = True) -> list[str]:
     """Return the JVM's command line; with the archive of classes, if there is one and it is `archived`."""
-    compiled = find_compiled(java, parsers.spark_home)
+    archive = archive_of(java, parsers.spark_home)
+    compiled = find_compiled(archive)
     # Java takes an archive whose class path is the beginning of its own: the extensions' jars come last.
     own = [] if compiled is None else [str(compiled)]
     return [
         str(java),
-        *(archive_options(java, parsers.spark_home) if archived else ()),
+        *(archive_options(archive) if archived else ()),
         f"-Xmx{heap}",
         "-XX:+UseSerialGC",  # 100 MB less than the default collector at this size
         # A parser must be fast at once rather than after ten thousand statements: without the second compiler

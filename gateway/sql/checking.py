@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from sqlglot.tokenizer_core import Token, TokenType
@@ -28,6 +28,7 @@ ROWS: Final = "sluice rows"
 """Stands for the statement's own query in what the proof is told, and names its rows."""
 MARK: Final = "SLUICE_ROW_CHECK"
 """Begins the message of the error that a row raises: `session/redact.py` looks for it."""
+_NO_QUERY: Final = Unsupported("the query of INSERT could not be told apart; write it in a simpler form")
 _PADDED: Final = re.compile(r"\b(var)?char\s*\(", re.IGNORECASE)
 _OF_FIELDS: Final = re.compile(r"\bstruct\s*<", re.IGNORECASE)
 
@@ -47,12 +48,6 @@ class RowCheck:
         """The columns of the table that the filter may read, as the table writes them."""
         words = {part.lower() for column in self.reading.columns for part in column.parts}
         return tuple([column.name for column in self.table.columns if column.name.lower() in words])
-
-    @property
-    def reads_more(self) -> bool:
-        """Whether it has names that are not the row's."""
-        lambdas = "LambdaFunction" in self.reading.expressions
-        return bool(lambdas or QUERIES & self.reading.expressions or self.reading.relations)
 
     def type_of(self, name: str) -> str:
         return next(column.type for column in self.table.columns if column.name == name)
@@ -98,8 +93,8 @@ def write_filter(text: str, reading: Reading, table: Table, write: Callable[[str
 
 
 def value_name(at: int) -> str:
-    """Return what the column of a place is called among the rows that are written."""
-    return quote(f"sluice {at}")
+    """Return what the column of a place is called among the rows that are written, without quotes."""
+    return f"sluice {at}"
 
 
 def copies_of(check: RowCheck, given: Mapping[str, str]) -> list[str]:
@@ -189,11 +184,11 @@ def select_by_position(
 ) -> str | Unsupported:
     """Return the query of the rows that `own` has for these columns, each asked by the filter. `fixed`: what
     other columns get, by their names in lower case."""
-    given = {name.lower(): value_name(at) for at, name in enumerate(columns)}
+    given = {name.lower(): quote(value_name(at)) for at, name in enumerate(columns)}
     given |= {name: write_string_literal(value) or "NULL" for name, value in fixed.items()}
     if (missing := explain_missing(check, given)) is not None:
         return missing
-    values = ", ".join(value_name(at) for at in range(len(columns)))
+    values = ", ".join(quote(value_name(at)) for at in range(len(columns)))
     made = ", ".join(("*", *copies_of(check, given)))
     asked = check.condition(check.text, bare=bare, varying=True)
     return (
@@ -236,7 +231,7 @@ def _find_query(text: str, reading: Reading, command: CommandNode) -> tuple[int,
     does."""
     targets = [one.span for one in reading.relations if one.role is RelationRole.TARGET]
     if len(targets) != 1 or targets[0] is None:
-        return Unsupported("the query of INSERT could not be told apart; write it in a simpler form")
+        return _NO_QUERY
     try:
         tokens = [token for token in tokens_of(text) if token.start >= targets[0].end]
     except Unclear as why:
@@ -253,7 +248,7 @@ def _find_query(text: str, reading: Reading, command: CommandNode) -> tuple[int,
     elif command.fields.get("userSpecifiedCols"):
         at = _skip_brackets(tokens, at)
     if at >= len(tokens):
-        return Unsupported("the query of INSERT could not be told apart; write it in a simpler form")
+        return _NO_QUERY
     if at:
         start = tokens[at - 1].end + 1
     return start, tokens[-1].end + 1
@@ -280,14 +275,7 @@ def attach(text: str, splices: Sequence[Splice], wrapping: Wrapping) -> tuple[Sp
     for place, words in ((wrapping.start, wrapping.head), (wrapping.end, wrapping.tail)):
         for at, one in enumerate(found):
             if one.span.end == place:
-                found[at] = Splice(
-                    span=one.span,
-                    text=one.text + words,
-                    kind=one.kind,
-                    query=one.query,
-                    alias=one.alias,
-                    parts=one.parts,
-                )
+                found[at] = replace(one, text=one.text + words)
                 break
         else:
             found.append(Splice(span=Span(place - 1, place), text=text[place - 1] + words, kind="end"))

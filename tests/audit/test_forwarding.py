@@ -127,7 +127,7 @@ async def test_a_new_target_gets_what_happens_from_now_on(tmp_path: Path, databa
     async with running(tmp_path, database) as ledger:
         await say(ledger, 3)
         async with forwarding(database, target, from_beginning=False) as forwarder:
-            await until(lambda: forwarder.progress.begun)
+            await until(lambda: forwarder.progress.forwarding)
             sent = await say(ledger, 1)
             await until(lambda: len(target.ids) == len(sent))
     assert target.ids == sent

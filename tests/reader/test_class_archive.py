@@ -48,7 +48,7 @@ async def reads_with(home: Path) -> bool:
 
 def test_a_parser_takes_classes_from_the_archive(home: Path) -> None:
     java = find_java()
-    assert archive_options(java, home) == []
+    assert archive_options(archive_of(java, home)) == []
     assert set(COMPILING_LOADER) < set(parser(home))
     for old in (home / "sluice-parser-0000000000000000.jsa", home / "sluice-parser-0000000000000000.jar"):
         old.touch()
@@ -70,7 +70,7 @@ async def test_a_parser_starts_without_an_archive_that_is_none(home: Path, conte
     archive = archive_of(find_java(), home)
     archive.write_bytes(content)
     archive.with_suffix(".jar").write_bytes(content)
-    assert find_compiled(find_java(), home) is None
+    assert find_compiled(archive) is None
     assert await reads_with(home)
 
 
