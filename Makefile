@@ -70,7 +70,7 @@ help:
 	@echo 'make logins-test     logins at a real OpenLDAP and a real KDC (needs slapd, krb5-kdc, libldap, libkrb5 and a C compiler)'
 	@echo 'make programs-test   dbt, Go or Java programs (one of them a day), through a gateway and direct'
 	@echo '                  (needs Maven; make night has pyspark-client, Superset and dbt on Delta)'
-	@echo 'make deploy-test  chart, Kustomize, alerts and dashboards by helm, kustomize and promtool; packages outside'
+	@echo 'make deploy-test  chart, Kustomize, alerts and dashboards by helm, kustomize and promtool, the unit by systemd; packages outside'
 	@echo '                  of the repository. make charts: write the base of Kustomize anew, of the chart'
 	@echo 'make lint-deploy  Dockerfile and compose file'
 	@echo 'make constraints  write constraints.txt anew, of what the environment holds'

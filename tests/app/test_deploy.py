@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import stat
-import subprocess
 import sys
 import tempfile
 import traceback
@@ -181,17 +180,3 @@ def test_systemd_waits_until_the_gateway_has_drained_and_restarts_what_may_mend_
     lasting = {str(exit_codes.USAGE), str(exit_codes.FAULTS)}
     assert set(read_unit("RestartPreventExitStatus")[0].split()) == lasting
     assert int(read_unit("LimitNOFILE")[0]) >= 16384
-
-
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd")
-def test_systemd_understands_the_unit_and_calls_it_hardened(tmp_path: Path) -> None:
-    file = tmp_path / "sluice.service"
-    # Neither the environment nor its user is on this machine.
-    text = UNIT.replace("/opt/sluice/bin/sluice", sys.executable)
-    file.write_text(re.sub(r"^(User|Group)=sluice$", r"\1=daemon", text, flags=re.MULTILINE))
-    for words in (("verify",), ("security", "--offline=true", "--threshold=25", "--no-pager")):
-        done = subprocess.run(
-            ["systemd-analyze", *words, str(file)], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert str(file) not in done.stderr, done.stderr
