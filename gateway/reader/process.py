@@ -36,6 +36,8 @@ MAX_REPLY_BYTES = 256 << 20
 ENVIRONMENT = {"LC_ALL": "C.UTF-8", "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
 """All of it: no JAVA_TOOL_OPTIONS and its kind; and Spark need not look up this machine's name."""
 
+MAX_LINE_BYTES = 64 << 10
+"""Of one line of its standard error that are kept, from its end."""
 LAST_WORDS = 20
 """Lines of its standard error that the log has of a process that is gone."""
 NOT_BEGUN = "Error occurred during initialization of VM"
@@ -205,8 +207,13 @@ class ParserProcess:
 
     async def _keep_last_words(self) -> None:
         stream = self._child.stderr
+        begun = b""  # of a line that the JVM writes in pieces
         while stream is not None and (chunk := await stream.read(4096)):
-            self._last_words.extend(chunk.decode(errors="replace").splitlines())
+            *whole, begun = (begun + chunk).split(b"\n")
+            self._last_words.extend(line.decode(errors="replace").rstrip() for line in whole)
+            begun = begun[-MAX_LINE_BYTES:]
+        if begun:
+            self._last_words.append(begun.decode(errors="replace"))
 
 
 def command(java: Path, parsers: Parsers, *, heap: str, threads: int, archived: bool = True) -> list[str]:

@@ -13,8 +13,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
-from unittest.mock import patch
+from unittest.mock import MagicMock, patch
 
 import pytest
 import pytest_asyncio
@@ -373,6 +374,28 @@ async def test_start_tells_what_is_wrong(tmp_path: Path) -> None:
     assert re.findall(r"\n| \| |\tat ", told.value.message) == []
     with pytest.raises(BackendUnavailable, match=r"does not start: Too small maximum heap$"):
         await ReaderPool(spark_home=tmp_path, heap="1m").start()
+
+
+async def test_a_line_that_comes_in_pieces_is_one_line() -> None:
+    """A JVM writes a line and its end apart, so that a read may return the end of one alone."""
+    errors = asyncio.StreamReader()
+    socket = MagicMock()
+    process = ParserProcess(SimpleNamespace(stderr=errors), socket, socket)  # type: ignore[arg-type]
+    for piece in (
+        b"Error occurred during init",
+        b"ialization of VM",
+        b"\nToo small",
+        b" maximum heap",
+        b"\n",
+    ):
+        errors.feed_data(piece)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert process.reason == "Too small maximum heap"
+    errors.feed_data(b"without an end")
+    errors.feed_eof()
+    await asyncio.gather(*process._tasks)
+    assert process.last_words.endswith("Too small maximum heap | without an end")
 
 
 @pytest.mark.in_turn(3)
