@@ -74,9 +74,7 @@ def test_what_cannot_be_parsed_fails_where_spark_says_so(pair: Pair, run_async: 
 
 def test_what_the_parser_throws_is_told_as_spark_tells_it(pair: Pair) -> None:
     text = "SELECT 1 FROM range(1) a NATURAL SEMI JOIN range(1) b"
-    ours, theirs = (
-        one.execute(text).status.errorMessage.split("\n")[0] for one in (pair.gateway, pair.direct)
-    )
+    told = [one.execute(text).status.errorMessage.split("\n")[0] for one in (pair.gateway, pair.direct)]
     assert told[0] == told[1]
 
 
