@@ -526,8 +526,8 @@ class Resolver(Generic[V]):
                 value = self.domain.merge(sides)
             guessed = any(one.guessed for one in (*ours, *theirs))
             merged.append(RelationColumn(name.lower(), value, guessed=guessed))
-        keys = {id(one) for one in hidden}
-        rest = [one for one in both.columns if id(one) not in keys]
+        gone = {id(one) for one in hidden}
+        rest = [one for one in both.columns if id(one) not in gone]
         columns = (*merged, *[one._replace(bare=False) for one in hidden], *rest)
         return RelationColumns(columns, both.open, both.unlisted, both.uncounted)
 
