@@ -66,6 +66,7 @@ from gateway.model.spark_minors import minor_of
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.policy.engine import engine_for
 from gateway.policy.parts import build_closing_part
+from gateway.reader.class_archive import find_spark_classes
 from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.reader.pool import ReaderPool
 from gateway.session.dependencies import Dependencies
@@ -474,6 +475,7 @@ def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> Embedd
         spark_home=parsers.spark_home,
         jars=parsers.jars,
         java_options=jdk_openings(),
+        classes=find_spark_classes(java, parsers.spark_home),
         heap=embedded.heap,
         cores=embedded.cores,
         statements=settings.backend.statements,
