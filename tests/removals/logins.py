@@ -8,6 +8,24 @@ from tests.removals.removing import Removal
 
 REMOVALS = (
     Removal(
+        "bad-certificate-opens-nothing",
+        "no call is answered on a connection whose client certificate is bad",
+        Never(),
+        "frontends.test_certificate_logins",
+    ),
+    Removal(
+        "certificate-fault-kept",
+        "what OpenSSL has against a client certificate is kept",
+        Never(),
+        "frontends.test_certificate_logins",
+    ),
+    Removal(
+        "unreadable-login-refused",
+        "a login that cannot be read is nobody's",
+        Never(),
+        "frontends.test_thrift_http frontends.test_connect_server",
+    ),
+    Removal(
         "names-of-the-file",
         "a name of the user file is nobody else's",
         Always(),
