@@ -90,8 +90,8 @@ class _ServerState(enum.Enum):
 
 
 class SaslServer:
-    """The server's end. Feed it with `receive`; answer Password with `accept` or `refuse`, UnreadableLogin with
-    `refuse`, and SaslToken with `challenge` as well.
+    """The server's end. Feed it with `receive`; answer Password with `accept` or `refuse`, UnreadableLogin
+    with `refuse`, and SaslToken with `challenge` as well.
 
     Bytes that the client sends ahead of the verdict are kept, at most `max_early_bytes`; `accept` gives them
     back: they are the first frames.
