@@ -20,6 +20,7 @@ from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.judged_tls import ALPN, JudgedTls
 from gateway.model.secret_values import SecretValues
 from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration
+from gateway.model.tracing import Tracer
 from gateway.session.connect.service import ConnectSessions
 from gateway.session.dependencies import Dependencies
 from gateway.session.ports import CatalogLogins, no_logins
@@ -136,6 +137,7 @@ def connect_server(
     settings: ConnectListener,
     logins: LoginSettings,
     door: ConnectionLimiter,
+    tracer: Tracer | None,
 ) -> ConnectServer:
     """Return the listener of the settings, not started."""
     limits = ConnectLimits(
@@ -145,7 +147,7 @@ def connect_server(
         requests_bytes=settings.requests_bytes,
         handshake_timeout_s=logins.handshake_timeout_s,
     )
-    return ConnectServer(sessions, authenticator, door=door, limits=limits)
+    return ConnectServer(sessions, authenticator, door=door, limits=limits, tracer=tracer)
 
 
 def connect_context_of(pair: CertificatePair) -> ssl.SSLContext | JudgedTls:

@@ -102,6 +102,7 @@ class GatewayParts:
             guesses=self.guesses,
             cookies=cookies,
             identities=self.identities,
+            tracer=self.dependencies.tracer,
         )
 
     def build_connection_limiter(self, listener: str) -> ConnectionLimiter:
@@ -209,6 +210,7 @@ def _thrift_service(parts: GatewayParts, sessions: Sessions) -> ThriftService:
         keywords=parts.reader.keywords,
         max_statement_chars=parts.settings.reader.statement_chars,
         impersonation=make_impersonation(parts.settings, parts.logins.known, parts.identities),
+        tracer=parts.dependencies.tracer,
     )
 
 
@@ -240,7 +242,10 @@ class ConnectEndpoint(Endpoint):
         parts.background.append(sessions.run())
         parts.open_sessions.add(sessions)
         door = parts.build_connection_limiter(self.name)
-        server = connect_server(sessions, parts.authenticator(), listener, parts.settings.logins, door)
+        tracer = parts.dependencies.tracer
+        server = connect_server(
+            sessions, parts.authenticator(), listener, parts.settings.logins, door, tracer
+        )
         parts.open_sessions.add_connections(server.end_where, server.count_running_calls)
         parts.stack.push_async_callback(server.close)
         tls = connect_context_of(read_pair(listener.tls)) if listener.tls is not None else None

@@ -40,6 +40,7 @@ from gateway.model.credentials import (
 )
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
+from gateway.model.tracing import Tracer, traced_request
 from gateway.session import audit_records
 from gateway.session.metrics import Metrics
 from gateway.session.ports import ASKER, CatalogAsker
@@ -75,9 +76,11 @@ class Authenticator:
         guesses: FailedLogins | None = None,
         cookies: LoginCookies | None = None,
         identities: Identities | None = None,
+        tracer: Tracer | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`identities` hears of who logs in without being in the user file."""
+        self._tracer = tracer
         self.cookies = cookies or LoginCookies()
         self._chain = chain
         self._guesses = guesses or FailedLogins(clock=clock)
@@ -111,6 +114,15 @@ class Authenticator:
         return outcome.principal
 
     async def _log_in(
+        self, shown: Credentials, client: Client, *, record_success: bool
+    ) -> tuple[LoginOutcome, LoginKind]:
+        with traced_request(self._tracer, "login") as span:
+            outcome, kind = await self._decide(shown, client, record_success=record_success)
+            if span is not None:
+                span.note(mechanism=kind, protocol=client.protocol, accepted=outcome.principal is not None)
+            return outcome, kind
+
+    async def _decide(
         self, shown: Credentials, client: Client, *, record_success: bool
     ) -> tuple[LoginOutcome, LoginKind]:
         """Say what comes of what a client shows, and record it. Raises AuthenticationFailed where that would

@@ -40,6 +40,7 @@ from gateway.model.credentials import (
 )
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
+from gateway.model.tracing import Tracer, begin_span, traced_request
 from gateway.session.identifiers import new_event_id
 from gateway.session.registry import IsOver
 from gateway.wire.connect import METHODS, Method
@@ -108,9 +109,11 @@ class ConnectServer:
         *,
         door: ConnectionLimiter,
         limits: ConnectLimits | None = None,
+        tracer: Tracer | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limits = limits or ConnectLimits()
+        self._tracer = tracer
         self._service = service
         self._authenticator = authenticator
         self._clock = clock
@@ -226,8 +229,21 @@ class ConnectServer:
         return answer
 
     async def _answer_call(self, method: Method, context: Any) -> RpcStatus | bytes | None:
+        metadata = context.invocation_metadata() or ()
+        if self._tracer is None or method.name in SMALL:
+            return await self._log_in_and_answer(method, context, metadata)
+        told = next((value for key, value in metadata if key == "traceparent"), "")
+        with traced_request(self._tracer, method.name, told if isinstance(told, str) else "") as span:
+            answer = await self._log_in_and_answer(method, context, metadata)
+            if span is not None and isinstance(answer, RpcStatus):
+                span.note(status=answer.code.name)
+                span.end(answer.code.name)
+            return answer
+
+    async def _log_in_and_answer(
+        self, method: Method, context: Any, metadata: _Metadata
+    ) -> RpcStatus | bytes | None:
         try:
-            metadata = context.invocation_metadata() or ()
             relayed = self._relaying.find(context.peer()) if self._relaying is not None else None
             if relayed is None:  # RULE (door-grpc)
                 raise AuthenticationFailed("the connection did not come through the listener")
@@ -315,10 +331,14 @@ class ConnectServer:
         return None
 
     async def _relay(self, context: Any, responses: AsyncIterator[bytes]) -> None:
+        span = None
         try:
             async for response in responses:
+                span = span or begin_span("relay")
                 await self._write(context, response)
         finally:
+            if span is not None:
+                span.end()
             # A client that is gone must not leave a query behind that nobody reads.
             if (close := getattr(responses, "aclose", None)) is not None:
                 await close()

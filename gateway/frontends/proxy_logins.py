@@ -61,8 +61,8 @@ def read_proxied_user(
     """Return whom a proxy names in a request; None where none does. `read`: gives all headers of a name;
     `peer`: where the connection comes from; `has_login`: whether there is an `Authorization`, too.
 
-    Headers from anywhere else are what any client may write, and count for nothing. An UnreadableLogin is of a
-    proxy that proves nothing, or of two logins, of which the client may have written one.
+    Headers from anywhere else are what any client may write, and count for nothing. A proxy that proves
+    nothing is an UnreadableLogin, and so are two logins, of which the client may have written one.
     """
     if rule is None or not is_within(peer, rule.addresses):  # RULE (proxy-address)
         return None

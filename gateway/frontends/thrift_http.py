@@ -40,6 +40,7 @@ from gateway.model.credentials import (
 from gateway.model.networks import Network, is_within
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
+from gateway.model.tracing import CLIENTS
 from gateway.session.ports import Visitor
 from gateway.session.registry import IsOver
 from gateway.wire.frames import HEADER_BYTES
@@ -292,6 +293,7 @@ class ThriftHttpServer:
         refused = self._refusal(request)
         if refused is not None:
             return refused
+        CLIENTS.set(request.headers.get("traceparent", ""))
         client = Client(protocol=PROTOCOL, address=self._address_of(request, connection.place.address))
         try:
             shown, written = self._read_credentials(request, connection.place.address)

@@ -28,6 +28,7 @@ from gateway.model.statement import (
     Statement,
     UseNamespace,
 )
+from gateway.model.tracing import TraceSpan
 from gateway.session.identifiers import new_event_id
 from gateway.session.judged import Basis
 from gateway.session.locks import NO_LOCKS, HeldLocks
@@ -49,6 +50,8 @@ class RecordedCall:
     relayed_rows: int = 0
     relayed_bytes: int = 0
     error: SluiceError | None = None
+    span: TraceSpan | None = field(default=None, repr=False)
+    """From being handed to Spark to its closing event, where it is traced."""
 
     @property
     def backend_id(self) -> str:
