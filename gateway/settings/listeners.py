@@ -171,6 +171,8 @@ class AdminListener(Section):
     """Port to listen on; 0 picks a free one."""
     tls: Tls | None = None
     """Without it passwords cross the network in the clear."""
+    balancers: tuple[Network, ...] = ()
+    """As of `listeners.thrift`."""
     ranger: RangerApiSettings | None = None
     lineage: LineageApiSettings | None = None
     tags: TagApiSettings | None = None
