@@ -8,6 +8,12 @@ from tests.removals.removing import Removal
 
 REMOVALS = (
     Removal(
+        "admin-address-of-client",
+        "who guesses at the admin listener through a balancer is counted by his own address",
+        Never(),
+        "admin.test_listener",
+    ),
+    Removal(
         "bad-certificate-opens-nothing",
         "no call is answered on a connection whose client certificate is bad",
         Never(),
