@@ -103,7 +103,7 @@ def _work_on(span: TraceSpan) -> Iterator[None]:
         yield
     except BaseException as error:
         # Its kind alone: texts of errors have literals.
-        fault = type(error).__name__
+        fault = type(error).__name__  # RULE (error-text-in-no-span)
         raise
     finally:
         CURRENT.reset(before)

@@ -50,6 +50,8 @@ class RecordedCall:
     relayed_rows: int = 0
     relayed_bytes: int = 0
     error: SluiceError | None = None
+    waiting_span: TraceSpan | None = field(default=None, repr=False)
+    """While it waits for a slot in Spark, where it is traced."""
     span: TraceSpan | None = field(default=None, repr=False)
     """From being handed to Spark to its closing event, where it is traced."""
 

@@ -11,7 +11,6 @@ from typing import Any
 from gateway.errors import InvalidHandle, InvalidRequest
 from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext
-from gateway.model.tracing import TraceSpan
 from gateway.session.endpoint import EndpointOperation, EndpointSession
 from gateway.session.identifiers import Handle
 from gateway.session.ports import BackendOperation, BackendSession
@@ -128,8 +127,6 @@ class ThriftOperation(EndpointOperation):
         """Its place among those that Spark has."""
         self.arrived = 0.0
         """The loop's time at which it began to wait for Spark."""
-        self.waiting_span: TraceSpan | None = None
-        """Of that wait, where it is traced."""
         self.taking: asyncio.Task[None] | None = None
         """Waits for that and hands it to Spark."""
         self.moved = asyncio.Event()

@@ -129,10 +129,12 @@ class Recorder:
             return
         operation.completed = True
         self._metrics.outcomes.labels(outcome).inc()
-        if operation.span is not None:
+        for span in filter(None, (operation.waiting_span, operation.span)):
             rows, size = operation.relayed_rows, operation.relayed_bytes
-            operation.span.note(outcome=outcome, rows=rows, bytes=size)
-            operation.span.end("" if outcome == "finished" else outcome)
+            span.note(outcome=outcome, rows=rows, bytes=size)
+            span.end("" if outcome == "finished" else outcome)
+        # It may be run again, as another entry of the record.
+        operation.waiting_span = operation.span = None
         failure, ended = operation.error, time.monotonic()
         answered = ended if operation.answered is None else operation.answered
         await self._record(

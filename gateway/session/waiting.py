@@ -67,6 +67,7 @@ class WaitingStatements:
         """Note that Spark has taken an operation, with the session's slot; `watch` finds out how it ends."""
         if operation.waiting_span is not None:
             operation.waiting_span.end()
+            operation.waiting_span = None
         slot, operation.session.slot = operation.session.slot, None
         if slot is not None:
             operation.slot = slot

@@ -22,6 +22,7 @@ from gateway.app.logs import add_trace
 from gateway.app.tracing import OtlpTracer
 from gateway.model.tracing import CURRENT, read_traceparent, traced, traced_request, traceparent_in
 from gateway.session.metrics import Metrics
+from gateway.session.operation import FINISHED
 from gateway.settings.loading import parse_settings
 from gateway.settings.tracing import TracingSettings
 from gateway.wire import calls
@@ -30,6 +31,7 @@ from tests.frontends.listening import RawClient
 from tests.frontends.listening import listening as thrift_listening
 from tests.frontends.test_thrift_http import client as http_client
 from tests.frontends.test_thrift_http import listening as http_listening
+from tests.session import test_waiting as waiting
 from tests.session.connect import fakes
 from tests.speed import patience
 
@@ -192,6 +194,26 @@ async def test_a_plan_over_spark_connect_is_one_trace_from_its_login_to_its_last
         assert b"secret" not in b"".join(collector.bodies)
 
 
+@pytest.mark.parametrize("cancels", [True, False])
+async def test_waiting_for_spark_is_a_span_whatever_it_ends_in(cancels: bool) -> None:
+    async with collecting() as collector:
+        tracer = make_tracer(collector.url)
+        world, session = await waiting.full()
+        with traced_request(tracer, "ExecuteStatement", TOLD):
+            operation = await waiting.begun(world, session, "SELECT 1")
+        if cancels:
+            await world.sessions.cancel(fakes.BOB, operation)
+        else:
+            world.backend.sessions[0].operations[0].end()
+            await waiting.ends_in(world, operation, FINISHED)
+            await world.sessions.close_operation(fakes.BOB, operation)
+        await world.sessions.close()
+        await tracer.close()
+        spans = collector.of_trace()
+        assert ("spark" in spans) is not cancels
+        assert attributes(spans["wait for spark"]).get("sluice.outcome") == ("canceled" if cancels else None)
+
+
 # -- the collector -------------------------------------------------------------------------------------------
 
 
@@ -248,6 +270,16 @@ async def test_what_is_not_sampled_is_not_sent_but_where_a_client_wants_it() -> 
                 assert int(span.traceparent[-2:], 16) & 1 == (told == TOLD)
         await tracer.close()
         assert [span.trace_id.hex() for span in collector.spans()] == [TRACE]
+
+
+async def test_an_error_is_told_by_its_kind_and_without_its_text() -> None:
+    async with collecting() as collector:
+        tracer = make_tracer(collector.url)
+        with pytest.raises(ValueError, match="a secret"), traced_request(tracer, "x"), traced("y"):
+            raise ValueError("a secret")
+        await tracer.close()
+        assert {attributes(span)["error.type"] for span in collector.spans()} == {"ValueError"}
+        assert b"secret" not in b"".join(collector.bodies)
 
 
 # -- without one ---------------------------------------------------------------------------------------------

@@ -8,6 +8,12 @@ from tests.removals.removing import Removal
 
 REMOVALS = (
     Removal(
+        "error-text-in-no-span",
+        "a span tells an error by its kind alone",
+        Becomes("str(error)"),
+        "app.test_tracing",
+    ),
+    Removal(
         "admin-address-of-client",
         "who guesses at the admin listener through a balancer is counted by his own address",
         Never(),
