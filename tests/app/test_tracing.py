@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import gzip
 import socket
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
-from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from gateway.app import tracing as app_tracing
@@ -26,6 +22,7 @@ from gateway.session.operation import FINISHED
 from gateway.settings.loading import parse_settings
 from gateway.settings.tracing import TracingSettings
 from gateway.wire import calls
+from tests.app.otlp_collector import PARENT, TOLD, TRACE, collecting
 from tests.frontends.connect_listening import connect_listening
 from tests.frontends.listening import RawClient
 from tests.frontends.listening import listening as thrift_listening
@@ -34,55 +31,6 @@ from tests.frontends.test_thrift_http import listening as http_listening
 from tests.session import test_waiting as waiting
 from tests.session.connect import fakes
 from tests.speed import patience
-
-TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
-TOLD = f"00-{TRACE}-{PARENT}-01"
-
-
-@dataclass
-class Collector:
-    """Takes OTLP over HTTP, as a test wants."""
-
-    status: int = 200
-    silent: bool = False
-    url: str = ""
-    bodies: list[bytes] = field(default_factory=list)
-    headers: list[dict[str, str]] = field(default_factory=list)
-
-    async def take(self, request: web.Request) -> web.Response:
-        self.headers.append({name.lower(): value for name, value in request.headers.items()})
-        body = await request.read()
-        if self.silent:
-            await asyncio.Event().wait()
-        # aiohttp opens what is compressed.
-        self.bodies.append(gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body)
-        return web.Response(status=self.status)
-
-    def spans(self) -> list[Any]:
-        return [
-            span
-            for body in self.bodies
-            for resource in ExportTraceServiceRequest.FromString(body).resource_spans
-            for scope in resource.scope_spans
-            for span in scope.spans
-        ]
-
-    def of_trace(self, trace: str = TRACE) -> dict[str, Any]:
-        return {span.name: span for span in self.spans() if span.trace_id.hex() == trace}
-
-
-@asynccontextmanager
-async def collecting(**how: Any) -> AsyncIterator[Collector]:
-    one, app = Collector(**how), web.Application(client_max_size=64 * 1024**2)
-    app.router.add_post("/v1/traces", one.take)
-    runner = web.AppRunner(app, shutdown_timeout=0.01)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    one.url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1/traces"
-    try:
-        yield one
-    finally:
-        await runner.cleanup()
 
 
 def make_tracer(url: str, metrics: Metrics | None = None, **more: Any) -> OtlpTracer:
