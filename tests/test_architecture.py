@@ -411,6 +411,7 @@ OPTIONAL = {
     "gateway.app.jobs": {"app/gateway.py", "cli/audit_proof.py", "cli/jobs.py", "cli/replay.py"},
     "gateway.app.lineage_admin": {"app/endpoints.py"},
     "gateway.app.ranger_admin": {"app/endpoints.py"},
+    "gateway.app.tracing": {"app/gateway.py"},
     "gateway.app.administered_apis": {"app/endpoints.py"},
     "gateway.backends.embedded_spark": {
         "app/connect.py", "app/explaining.py", "app/gateway.py", "app/spark_classes.py", "demo/lake.py",
@@ -426,6 +427,7 @@ NOT_LOADED = (
     "gateway.admin.tag_proposals",
     "gateway.app.jobs",
     "gateway.app.catalog_access",
+    "gateway.app.tracing",
     "gateway.backends.embedded_catalog",
     "gateway.backends.embedded_spark",
     "gateway.catalog.hive_metastore",
@@ -437,6 +439,8 @@ NOT_LOADED = (
     "gateway.jobs.proof",
     "gateway.jobs.recommending",
     "gateway.jobs.replay",
+    "OpenSSL",
+    "opentelemetry",
 )
 
 

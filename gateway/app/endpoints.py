@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple
 from aiohttp import web
 
 from gateway.admin.listener import Check
-from gateway.app.certificates import CertificatePair, context_of, tls_context
+from gateway.app.certificates import CertificatePair, context_of, read_pair, tls_context
 from gateway.app.closed_policies import describe_closed
 from gateway.app.files_at_fault import describe_files_at_fault
 from gateway.app.lineage_following import trouble
@@ -102,6 +102,7 @@ class GatewayParts:
             guesses=self.guesses,
             cookies=cookies,
             identities=self.identities,
+            tracer=self.dependencies.tracer,
         )
 
     def build_connection_limiter(self, listener: str) -> ConnectionLimiter:
@@ -110,10 +111,16 @@ class GatewayParts:
         self.reloading.connection_limiters[listener] = made
         return made
 
-    def follow(self, listener: str, tls: Tls | None, door: ConnectionLimiter) -> None:
-        """Have a listener whose door shakes hands take up certificates that change."""
+    def follow(
+        self,
+        listener: str,
+        tls: Tls | None,
+        door: ConnectionLimiter,
+        make: Callable[[CertificatePair], Any] = context_of,
+    ) -> None:
+        """Have a listener take up certificates that change. `make`: what it shakes hands by."""
         if tls is not None:
-            self.reloading.certificates.add(listener, tls, lambda pair: door.renew(context_of(pair)))
+            self.reloading.certificates.add(listener, tls, lambda pair: door.renew(make(pair)))
 
 
 class Endpoint(ABC):
@@ -203,6 +210,7 @@ def _thrift_service(parts: GatewayParts, sessions: Sessions) -> ThriftService:
         keywords=parts.reader.keywords,
         max_statement_chars=parts.settings.reader.statement_chars,
         impersonation=make_impersonation(parts.settings, parts.logins.known, parts.identities),
+        tracer=parts.dependencies.tracer,
     )
 
 
@@ -224,7 +232,7 @@ class ConnectEndpoint(Endpoint):
         return settings.listeners.connect
 
     async def start(self, parts: GatewayParts) -> int:
-        from gateway.app.connect import certificate, connect_server, connect_sessions, read_grpc_pair
+        from gateway.app.connect import connect_context_of, connect_server, connect_sessions
 
         upstream, listener = parts.upstream.connect, parts.settings.listeners.connect
         if upstream is None or listener is None:
@@ -234,17 +242,15 @@ class ConnectEndpoint(Endpoint):
         parts.background.append(sessions.run())
         parts.open_sessions.add(sessions)
         door = parts.build_connection_limiter(self.name)
-        server = connect_server(sessions, parts.authenticator(), listener, parts.settings.logins, door)
+        tracer = parts.dependencies.tracer
+        server = connect_server(
+            sessions, parts.authenticator(), listener, parts.settings.logins, door, tracer
+        )
         parts.open_sessions.add_connections(server.end_where, server.count_running_calls)
         parts.stack.push_async_callback(server.close)
-        port = await server.start(listener.host, listener.port, certificate=certificate(listener.tls))
-        if listener.tls is not None:
-
-            def take(pair: CertificatePair) -> None:
-                context_of(pair)  # gRPC says nothing of what OpenSSL refuses
-                server.renew(read_grpc_pair(pair))
-
-            parts.reloading.certificates.add(self.name, listener.tls, take)
+        tls = connect_context_of(read_pair(listener.tls)) if listener.tls is not None else None
+        port = await server.start(listener.host, listener.port, ssl=tls)
+        parts.follow(self.name, listener.tls, door, connect_context_of)
         return port
 
 

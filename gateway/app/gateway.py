@@ -64,6 +64,7 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.spark_minors import minor_of
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
+from gateway.model.tracing import Tracer
 from gateway.policy.engine import engine_for
 from gateway.policy.parts import build_closing_part
 from gateway.reader.class_archive import find_spark_classes
@@ -261,6 +262,7 @@ class Gateway:
             ledger=ledger,
             gateway=ledger.gateway,
             lifecycle=self._lifecycle,
+            tracer=self._start_tracer(ledger.gateway),
             identity=refresh,
             metrics=self.metrics,
             limits=limits,
@@ -415,6 +417,18 @@ class Gateway:
         return spark
 
     # -- the parts of the gateway ----------------------------------------------------------------------------
+
+    def _start_tracer(self, gateway: str) -> Tracer | None:
+        settings = self._settings.tracing
+        if settings is None:
+            return None
+        try:
+            from gateway.app.tracing import OtlpTracer
+        except ImportError:
+            raise Faults(["`tracing` needs: pip install 'sluice-gateway[tracing]'"]) from None
+        tracer = OtlpTracer(settings, gateway, self.metrics)
+        self._stack.push_async_callback(tracer.close)
+        return tracer
 
     async def _start_ledger(self, dsn: str) -> FileLedger:
         settings = self._settings.ledger

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.model.statement import SessionContext
+from gateway.model.tracing import Tracer
 from gateway.session.lifecycle import Lifecycle
 from gateway.session.locks import CatalogLocks
 from gateway.session.ports import CurrentIdentity, Ledger, LoginIdentity
@@ -33,6 +34,8 @@ class Dependencies(VerdictInputs):
     """Catalogs that come and go, as a session that is opened now is told of them, with their revisions."""
     identity: CurrentIdentity = field(default_factory=LoginIdentity)
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
+    tracer: Tracer | None = None
+    """Where requests are traced; None: nowhere."""
     recorder: Recorder = field(init=False)
     verdicts: Verdicts = field(init=False)
 

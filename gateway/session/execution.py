@@ -12,6 +12,7 @@ import structlog
 
 from gateway.errors import BackendUnavailable, InvalidRequest
 from gateway.model.statement import Cleared, Client, Statement, Verdict
+from gateway.model.tracing import begin_span
 from gateway.session.audit_records import StatementOutcome
 from gateway.session.conditions import NO_PARAMETERS_SHOWN, Own
 from gateway.session.deciding import Deciding
@@ -208,6 +209,7 @@ class Execution:
         session.prepare_to_forward(cleared)
         operation.hold.forget_before_forwarding()
         operation.life.apply(Event.FORWARD)
+        operation.span = operation.span or begin_span("spark")
         try:
             if not operation.tended:
                 await self._verdicts.maintain_dataset(cleared, session.client)
@@ -348,6 +350,9 @@ class Execution:
         if not state.terminal:
             return
         operation.answered = time.monotonic()
+        if operation.span is not None:
+            operation.span.note(outcome=operation.life.outcome)
+            operation.span.end("" if state.state == FINISHED else operation.life.outcome)
         operation.release_slot()
         certain = self._settle(operation)
         self._release_names_later(

@@ -14,6 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from gateway.database.postgres import EmbeddedPostgres
 from gateway.frontends.users import set_user
 from gateway.wire.tcli import TTypeId
 from tests.app.certificate_files import make_pair
+from tests.app.otlp_collector import TOLD, Collector, collecting
 from tests.backends.fake_hive_server import Answer, FakeHiveServer
 from tests.e2e.running import LoopThread, RunningGateway, until
 from tests.speed import patience
@@ -56,6 +58,7 @@ class HoldingSpark(FakeHiveServer):
         self.go_on: dict[str, asyncio.Event] = {}
         """By what is held."""
         self.on("SELECT 1", Answer.of([("1", TTypeId.INT)], [(1,)]))
+        self.on(re.compile("SELECT 1 /.*"), Answer.of([("1", TTypeId.INT)], [(1,)]))
         self.on("USE `spark_catalog`.`default`", Answer.done())  # PyHive's first words
         self.on("SHOW DATABASES LIKE 'default'", Answer.text(["default"]))  # whether it is ready
         self.on(re.compile("DESCRIBE TABLE .*"), Answer.error("42P01", "[TABLE_OR_VIEW_NOT_FOUND] no."))
@@ -149,7 +152,14 @@ class Operated(RunningGateway):
 
 
 @pytest.fixture(scope="module")
-def operated(open_directory: Path, spark: HoldingSpark) -> Iterator[Operated]:
+def collector(session_loop: LoopThread) -> Iterator[Collector]:
+    stack = AsyncExitStack()
+    yield session_loop.run(stack.enter_async_context(collecting()))
+    session_loop.run(stack.aclose())
+
+
+@pytest.fixture(scope="module")
+def operated(open_directory: Path, spark: HoldingSpark, collector: Collector) -> Iterator[Operated]:
     directory = open_directory / "operated"
     directory.mkdir()
     directory.chmod(0o711)
@@ -168,6 +178,7 @@ def operated(open_directory: Path, spark: HoldingSpark) -> Iterator[Operated]:
         "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
         "sessions": {"drain_s": patience(300)},  # what ends the draining is an event
         "logging": {"format": "json"},
+        "tracing": {"url": collector.url},
     }
     (directory / "gateway.yaml").write_text(json.dumps(settings))
     running = Operated(directory / "gateway.yaml")
@@ -233,6 +244,18 @@ def test_a_gateway_is_probed_while_it_starts(operated: Operated) -> None:
     assert probing.told[-1][1] == 200
     page = operated.admin("/metrics")[1]
     assert re.search(rf'^sluice_build_info\{{.*spark="{re.escape(pyspark.__version__)}"', page, re.MULTILINE)
+
+
+@pytest.mark.timeout(900)
+def test_a_statement_is_traced_from_its_reading_to_its_rows(operated: Operated, collector: Collector) -> None:
+    connection = operated.connect()
+    cursor = connection.cursor()
+    cursor.execute(f"SELECT 1 /*traceparent='{TOLD}'*/")
+    assert cursor.fetchall() == [(1,)]
+    connection.close()
+    parts = {"ExecuteStatement", "read", "judge", "record", "spark", "FetchResults"}
+    until(lambda: collector.of_trace().keys() >= parts, "the collector has its spans")
+    assert 'sluice_trace_spans_total{fate="sent"}' in operated.admin("/metrics")[1]
 
 
 @pytest.mark.timeout(900)

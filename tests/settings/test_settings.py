@@ -122,10 +122,6 @@ def test_there_is_a_door_for_spark_connect_where_it_is_named() -> None:
             "`backend`: set either `connect` or `embedded`, not both",
         ),
         (
-            "listeners: {connect: {tls: {certificate: c, key: k, minimum_version: '1.3'}}}",
-            "`listeners.connect`: `tls.minimum_version` must be 1.2 here",
-        ),
-        (
             "listeners: {connect: {}}\nbackend: {connect: {host: s, ca_file: ca.pem}}",
             "`backend.connect`: `ca_file` needs `tls: true`",
         ),

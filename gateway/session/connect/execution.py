@@ -21,6 +21,7 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
+from gateway.model.tracing import begin_span
 from gateway.pipeline.checkpoints import refuse_other_checkpoint
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.operation import (
@@ -240,6 +241,7 @@ class ConnectExecution:
         """Note what may change as soon as Spark has an operation, and return what to send it in."""
         session, cleared, hold = operation.session, operation.cleared, operation.hold
         operation.life.apply(Event.FORWARD)
+        operation.span = operation.span or begin_span("spark")
         session.prepare_to_forward(cleared)
         hold.forget_before_forwarding()
         if hold.request.read_only:
