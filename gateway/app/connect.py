@@ -21,9 +21,9 @@ from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration
 from gateway.session.connect.service import ConnectSessions
 from gateway.session.dependencies import Dependencies
 from gateway.session.ports import CatalogLogins, no_logins
+from gateway.settings.backends import ConnectBackend
 from gateway.settings.listeners import ConnectListener, Tls
 from gateway.settings.logins import LoginSettings
-from gateway.settings.models import ConnectBackend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,8 @@ from gateway.reader.parsers import Parsers
 from gateway.reader.pool import ReaderPool
 from gateway.session.ports import BackendError, Catalog, Judge
 from gateway.session.verdicts import VerdictInputs, Verdicts
-from gateway.settings.models import BackendSettings, ReaderSettings, Settings
+from gateway.settings.backends import BackendSettings
+from gateway.settings.models import ReaderSettings, Settings
 from gateway.sources.metalakes import Metalakes
 
 if TYPE_CHECKING:

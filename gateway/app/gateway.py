@@ -75,12 +75,8 @@ from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
 from gateway.session.open_sessions import OpenSessions
 from gateway.session.service import Sessions
-from gateway.settings.models import (
-    BackendSettings,
-    EmbeddedBackend,
-    SessionSettings,
-    Settings,
-)
+from gateway.settings.backends import BackendSettings, EmbeddedBackend
+from gateway.settings.models import SessionSettings, Settings
 
 if TYPE_CHECKING:
     from gateway.backends.embedded_spark import EmbeddedSpark

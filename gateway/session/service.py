@@ -133,6 +133,10 @@ class Sessions(EndpointSessions[bytes, Session]):
         closing.add_done_callback(self._given_up.discard)
         await wait_a_moment(closing)
 
+    def knows(self, handle: Handle) -> bool:
+        """Whether a handle is of a session or an operation here, whoever's."""
+        return self._registry.get(handle.guid) is not None or handle.guid in self._operations
+
     async def close_session(self, principal: Principal, handle: Handle) -> None:
         """Close the session, whatever runs in it."""
         session = await self._session(principal, handle)
