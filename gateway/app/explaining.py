@@ -76,7 +76,8 @@ async def parsers_for(settings: Settings) -> Parsers:
         extensions = extensions_of(told.settings) if told is not None else own_extensions(settings)
     found = find_parser_jars(reader, version, extensions)
     minor = find_supported_minor(spark_version(found.spark_home))
-    if settings.listeners.connect is not None and minor < PLANS:
+    plans = settings.listeners.connect is not None and settings.backend.serves_connect
+    if plans and minor < PLANS:
         raise UnsupportedSpark(
             f"Spark {minor} is supported over its Thrift Server only: its Spark Connect server ignores "
             "parts of plans that it does not know; remove `listeners.connect` and `backend.connect`"
@@ -252,7 +253,7 @@ def make_upstream(
         host, port = embedded.host, embedded.thrift_port
     elif backend.thrift is not None:
         host, port = backend.thrift.host, backend.thrift.port
-    if settings.serves_thrift:
+    if backend.serves_thrift:
         thrift = make_backend(backend, host, port, reader=reader, catalogs=catalogs, named_catalogs=named)
     if connects:
         from gateway.app.connect import connect_backend, own_connect_backend

@@ -92,3 +92,16 @@ class Routing:
             for one in sparks
             if any(one.is_meant_by(name) for name in wanted) and version in ("", one.minor)
         ]
+
+
+ConnectKey = tuple[str, str]
+"""User and session id, by which Spark keeps sessions of Spark Connect."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSession:
+    """Where a session of Spark Connect is, or is to be."""
+
+    backend: str
+    is_open: bool
+    """Whether Spark has it, as far as a gateway has seen; it stays there. Until then it may be moved."""

@@ -52,6 +52,10 @@ class OpenSessions:
         """Have the sessions of an endpoint listed and ended with the others."""
         self._endpoints.append(sessions)
 
+    def remove(self, sessions: EndpointSessions[Any, Any]) -> None:
+        """Forget the sessions of a Spark that is gone."""
+        self._endpoints.remove(sessions)
+
     def add_connections(self, end: EndConnections, answering: Callable[[], int]) -> None:
         """Have connections of an endpoint ended with the sessions of a user who may not log in any more.
         `answering` says how many calls are being answered on them."""

@@ -42,7 +42,7 @@ class ParserSettings(Section):
         return {name: getattr(self, name) for name in type(self).model_fields}
 
 
-class KubernetesDiscovery(Section):
+class KubernetesSettings(Section):
     """EndpointSlices of a service, asked of Kubernetes' API."""
 
     service: Name
@@ -57,7 +57,7 @@ class KubernetesDiscovery(Section):
     """PEM file of the authorities that verify the API's certificate; by default the pod's."""
 
     @model_validator(mode="after")
-    def _address_is_safe(self) -> KubernetesDiscovery:
+    def _address_is_safe(self) -> KubernetesSettings:
         require_safe_url("api", self.api)
         return self
 
@@ -71,7 +71,7 @@ class DiscoverySettings(Section):
     """File with one address per line, read again when it changes."""
     dns: Host | None = None
     """Name whose A and AAAA records are the addresses."""
-    kubernetes: KubernetesDiscovery | None = None
+    kubernetes: KubernetesSettings | None = None
     every_s: Seconds = 5.0
     """Seconds between two looks."""
     most: Annotated[int, Field(strict=True, ge=1, le=256)] = 32
@@ -204,7 +204,7 @@ class BackendSettings(Section):
         return self.model_copy(update=update)
 
 
-class RoutingRule(Section):
+class RoutingRuleSettings(Section):
     """Where new sessions go for which all that is said here is so. The first such rule counts."""
 
     groups: tuple[Name, ...] | None = None
@@ -222,7 +222,7 @@ class RoutingRule(Section):
 class RoutingSettings(Section):
     """Which of several Sparks a new session gets, where its client does not ask for one."""
 
-    rules: tuple[RoutingRule, ...] = ()
+    rules: tuple[RoutingRuleSettings, ...] = ()
     """The first rule that matches counts; a user who may use none of its Sparks is refused."""
     default: tuple[BackendName, ...] | None = None
     """Names or tags of the Sparks to choose from where no rule matches; by default that of `backend` and

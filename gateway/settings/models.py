@@ -391,7 +391,7 @@ class Settings(Section):
 
     @property
     def main_backend(self) -> str:
-        """Name of the Spark that `backend` is."""
+        """Name of the Spark that `backend` is: sessions get it, and commands and jobs ask it."""
         first = next(iter(self.backends.items()), None)
         return first[0] if first is not None and first[1] == self.backend else DEFAULT_BACKEND
 
@@ -408,6 +408,8 @@ class Settings(Section):
         """Return the settings of a gateway that has only this Spark, or a discovered `member` of it."""
         backend = member or self.all_backends[name]
         update: dict[str, Any] = {"backend": backend, "backends": {}, "routing": RoutingSettings()}
+        if not backend.serves_connect:
+            update["listeners"] = self.listeners.model_copy(update={"connect": None})
         if name != self.main_backend:
             update["reader"] = self.reader.model_copy(update=backend.parser.in_reader)
         if self.metastore_of(name) != self.metastore_of(self.main_backend):
@@ -473,6 +475,9 @@ class Settings(Section):
         # RULE (files-of-one-spark)
         if len(sparks) > 1 and self.files:
             raise ValueError("`files` needs a gateway with one Spark; remove `backends` or `files`")
+        # RULE (metalakes-of-one-spark)
+        if len(sparks) > 1 and self.metalakes:
+            raise ValueError("a catalog of type `gravitino` needs a gateway with one Spark, not `backends`")
         directories = [one.embedded.directory for one in sparks.values() if one.embedded is not None]
         if len(set(directories)) < len(directories):
             raise ValueError("two embedded Sparks have the same `directory`; each needs its own")

@@ -89,9 +89,11 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         """Since when, and what clients of sessions that Spark did not open are told."""
         self._abandoned: dict[SessionKey, asyncio.Task[None]] = {}
         """What is taking sessions away that never came to be."""
-        self.metrics.watch(self.metrics.connect_sessions, lambda: len(self._registry))
-        self.metrics.watch(
-            self.metrics.connect_operations, lambda: sum(len(s.operations) for s in self._registry.all())
+        self._unwatch = (
+            self.metrics.watch(self.metrics.connect_sessions, lambda: len(self._registry)),
+            self.metrics.watch(
+                self.metrics.connect_operations, lambda: sum(len(s.operations) for s in self._registry.all())
+            ),
         )
 
     # -- plans -------------------------------------------------------------------------------------------
@@ -439,6 +441,8 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         self._registry.shut = True
         await asyncio.gather(*(self._close(one, STOPPING, release=False) for one in self._registry.all()))
         await self._endings.close()
+        for stop in self._unwatch:
+            stop()
 
     async def _close(
         self,

@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-ConnectKey = tuple[str, str]
-"""User and session id, by which Spark keeps sessions."""
-
-
-@dataclass(frozen=True, slots=True)
-class BoundSession:
-    """Where a session is, or is to be."""
-
-    backend: str
-    is_open: bool
-    """Whether Spark has it, as far as a gateway has seen; it stays there. Until then it may be moved."""
+from gateway.model.sparks import BoundSession, ConnectKey
 
 
 class Affinity(Protocol):

@@ -62,6 +62,8 @@ class SparkEntry:
     breakers: dict[SparkEndpoint, Breaker] = field(default_factory=dict)
     is_drained: bool = False
     """It gets no new sessions."""
+    is_gone: bool = False
+    """It was discovered, and is no longer told of: no new sessions, either."""
 
     @property
     def name(self) -> str:
@@ -79,8 +81,8 @@ class SparkEntry:
         """Say why it gets no new sessions; empty when it gets some."""
         if self.sessions_of(endpoint) is None:
             return "has no such endpoint"
-        if self.is_drained:
-            return "is being drained"
+        if self.is_drained or self.is_gone:
+            return "is being drained" if self.is_drained else "is about to go"
         return "does not answer" if self.breakers[endpoint].state != "closed" else ""
 
     async def attempt(self, endpoint: SparkEndpoint, opening: Coroutine[Any, Any, T]) -> T:
