@@ -11,7 +11,6 @@ import orjson
 
 from gateway.app.classifying import classifiers
 from gateway.app.database_checks import DatabaseAnswer, ask_database, dsn_fault
-from gateway.app.endpoints import require_connect
 from gateway.app.explaining import find_parser_jars, make_upstream, parsers_for, reader_of
 from gateway.app.procedures import procedures
 from gateway.app.propagation_rules import propagation_rules
@@ -27,6 +26,7 @@ from gateway.app.rule_files import (
 )
 from gateway.app.site_checks import check_site
 from gateway.app.spark_checks import ask_spark
+from gateway.app.upstream import require_connect
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
 from gateway.jobs.classification.rules import CLASSIFIER_KEYS

@@ -6,13 +6,11 @@ speaks stands in modules of `frontends/`.
 
 from __future__ import annotations
 
-import os
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
 from aiohttp import web
@@ -416,19 +414,6 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
 
 
 # -- what is looked at before anything is started ------------------------------------------------------------
-
-
-def require_connect() -> None:
-    """Load Spark Connect's messages and gRPC. Raises Faults when they are not installed."""
-    # gRPC writes to standard error as it likes, and has handlers for forks that our children do not need.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-    try:
-        import_module("gateway.app.connect")
-    except ImportError as error:
-        raise Faults(
-            [f"`listeners.connect` needs `{error.name}`, which is not installed; install the extra `spark`"]
-        ) from None
 
 
 def require_free(host: str, port: int) -> None:

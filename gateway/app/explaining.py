@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 from gateway.app.accepted_tags import load_cached_tags
 from gateway.app.catalogs import SparkCatalogs, make_catalogs
-from gateway.app.endpoints import require_connect
 from gateway.app.metalakes import metalakes_of
 from gateway.app.procedures import load_shipped_procedures
 from gateway.app.rules import PolicyRegistry
-from gateway.app.upstream import Queries, Upstream
+from gateway.app.upstream import Queries, Upstream, require_connect
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
 from gateway.backends.spark_thrift_connection import SparkAddress
 from gateway.backends.unprivileged import run_as, state_place

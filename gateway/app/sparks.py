@@ -49,6 +49,7 @@ from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.open_sessions import OpenSessions
 from gateway.session.ports import Judge, TablePlaces
+from gateway.session.recorder import no_lineage
 from gateway.session.routing.fleet import Fleet, FleetLimits, Look, SparkEndpoint, SparkEntry
 from gateway.session.service import Sessions
 from gateway.settings.backends import BackendSettings, DiscoverySettings
@@ -207,6 +208,12 @@ class Sparks:
                 catalog=catalog,
                 locks=self.locks_of(pool, catalog, limits),
                 limits=limits,
+                # Lineage is made with the first Spark's catalog: of another metastore it would be wrong.
+                lineage_input=(  # RULE (lineage-of-the-first-metastore)
+                    template.lineage_input
+                    if self.settings.metastore_of(pool) == self.main.entry.facts.metastore
+                    else no_lineage
+                ),
                 backend=name,
                 secrets=catalogs.secrets(),
                 session_catalogs=catalogs.list_session_catalogs,

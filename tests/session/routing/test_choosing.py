@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -94,7 +95,7 @@ async def test_a_breaker_opens_is_tried_by_the_gateway_and_closes() -> None:
             raise error
 
     spark.looks = spark.trials = {"thrift": ask}
-    breaker = spark.breakers["thrift"]
+    breaker: Any = spark.breakers["thrift"]
     answers += [OSError("refused"), None, OSError("refused"), OSError("refused")]
     for state in ("closed", "closed", "closed", "open"):
         await sparks.look()

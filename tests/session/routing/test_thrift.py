@@ -21,9 +21,7 @@ from tests.session.fakes import CLIENT, World
 from tests.session.routing.sparks import DANA, EVA, fleet_of
 from tests.speed import patience
 
-ROUTING = Routing(
-    rules=(RoutingRule(backends=("b",), catalogs=frozenset({"lake"})),), default=("a", "b")
-)
+ROUTING = Routing(rules=(RoutingRule(backends=("b",), catalogs=frozenset({"lake"})),), default=("a", "b"))
 
 
 class Gateway:
@@ -88,7 +86,7 @@ async def test_a_handle_of_somebody_else_is_refused_on_each_spark() -> None:
 
 async def test_who_may_not_use_a_spark_gets_no_session_there() -> None:
     gateway = Gateway(closed=True)
-    with pytest.raises(BackendNotAllowed, match="you may use `a`$"):
+    with pytest.raises(BackendNotAllowed, match=r"you may use `a`$"):
         await gateway.open(EVA, "b")
     with pytest.raises(BackendNotAllowed, match="no Spark of the rules is for you"):
         await gateway.open(EVA, database="lake.x")
@@ -117,7 +115,7 @@ async def test_who_waits_for_a_spark_that_goes_silent_gets_the_next_one() -> Non
     gateway = Gateway()
     gateway.a.backend.silent = asyncio.Event()
     opening = asyncio.create_task(gateway.open())
-    while gateway.a.sessions._registry.per_user["dana"] == 0:
+    while gateway.a.sessions._registry.per_user["dana"] == 0:  # noqa: ASYNC110 - a counter
         await asyncio.sleep(0)
     spark = gateway.fleet.get("a")
     assert spark is not None
