@@ -49,8 +49,8 @@ from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.open_sessions import OpenSessions
 from gateway.session.ports import Judge, TablePlaces
-from gateway.session.recorder import no_lineage
-from gateway.session.routing.fleet import Fleet, FleetLimits, Look, SparkEndpoint, SparkEntry
+from gateway.session.recorder import MakeLineageInput, no_lineage
+from gateway.session.routing.fleet import Fleet, FleetLimits, SparkEndpoint, SparkEntry, TrySpark
 from gateway.session.service import Sessions
 from gateway.settings.backends import BackendSettings, DiscoverySettings
 from gateway.settings.models import Settings
@@ -208,12 +208,7 @@ class Sparks:
                 catalog=catalog,
                 locks=self.locks_of(pool, catalog, limits),
                 limits=limits,
-                # Lineage is made with the first Spark's catalog: of another metastore it would be wrong.
-                lineage_input=(  # RULE (lineage-of-the-first-metastore)
-                    template.lineage_input
-                    if self.settings.metastore_of(pool) == self.main.entry.facts.metastore
-                    else no_lineage
-                ),
+                lineage_input=self._choose_lineage(pool),
                 backend=name,
                 secrets=catalogs.secrets(),
                 session_catalogs=catalogs.list_session_catalogs,
@@ -228,6 +223,11 @@ class Sparks:
         except BaseException:
             await stack.aclose()
             raise
+
+    def _choose_lineage(self, pool: str) -> MakeLineageInput:
+        """Lineage is made with the first Spark's catalog: of another metastore it would be wrong."""
+        template, metastore = self.main.dependencies, self.main.entry.facts.metastore
+        return template.lineage_input if self.settings.metastore_of(pool) == metastore else no_lineage
 
     def make_judge(self, settings: Settings, reader: ReaderPool) -> Judge:
         """Return the pipeline for one Spark; the places of the gateway's own on all of them are reserved."""
@@ -468,8 +468,8 @@ def make_parts(
     )
 
 
-def _looks(upstream: Upstream) -> dict[SparkEndpoint, Look]:
-    found: dict[SparkEndpoint, Look] = {}
+def _looks(upstream: Upstream) -> dict[SparkEndpoint, TrySpark]:
+    found: dict[SparkEndpoint, TrySpark] = {}
     if upstream.thrift is not None:
         found["thrift"] = lambda: knock(upstream.host, upstream.port)
     if (connect := upstream.connect) is not None:
@@ -477,8 +477,8 @@ def _looks(upstream: Upstream) -> dict[SparkEndpoint, Look]:
     return found
 
 
-def _trials(upstream: Upstream) -> dict[SparkEndpoint, Look]:
-    found: dict[SparkEndpoint, Look] = {}
+def _trials(upstream: Upstream) -> dict[SparkEndpoint, TrySpark]:
+    found: dict[SparkEndpoint, TrySpark] = {}
     for name, backend in (
         ("thrift", upstream.thrift),
         ("connect", upstream.connect.backend if upstream.connect is not None else None),
@@ -488,7 +488,7 @@ def _trials(upstream: Upstream) -> dict[SparkEndpoint, Look]:
     return found
 
 
-def _without_answer(ask: Callable[[], Awaitable[object]]) -> Look:
+def _without_answer(ask: Callable[[], Awaitable[object]]) -> TrySpark:
     async def look() -> None:
         await ask()
 

@@ -75,7 +75,8 @@ class Routing:
         those of the first rule that speaks of it, or else the default ones. None: its user may use none of
         these, which is told as if they were not there."""
         all_ = list(sparks)
-        # RULE (backend-allowed): a rule that leads where its user may not go leads nowhere.
+        # A rule that leads where its user may not go leads nowhere.
+        # RULE (backend-allowed)
         found = [one for one in self._meant(all_, asked, principal, catalog) if one.may_be_used_by(principal)]
         return found or None
 

@@ -21,7 +21,7 @@ from gateway.settings.section import (
 )
 
 BackendName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,62}$")]
-Minor = Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$")]
+MinorText = Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}$")]
 
 
 class ParserSettings(Section):
@@ -29,7 +29,7 @@ class ParserSettings(Section):
 
     spark_home: Path | None = None
     """As `reader.spark_home`."""
-    spark_version: Minor | None = None
+    spark_version: MinorText | None = None
     """As `reader.spark_version`."""
     extensions: tuple[Name, ...] | None = None
     """As `reader.extensions`."""
@@ -215,7 +215,7 @@ class RoutingRuleSettings(Section):
     """The session starts in one of these catalogs."""
     backends: Annotated[tuple[BackendName, ...], Field(min_length=1)]
     """Names or tags of the Sparks to choose from, by weight and by how many sessions each has."""
-    version: Minor | None = None
+    version: MinorText | None = None
     """Of these only Sparks of this minor version."""
 
 

@@ -152,7 +152,7 @@ class RoutedConnectSessions:
             try:
                 return await self._try(spark, key, principal, client, observed, is_open=bound.is_open)
             except BackendUnavailable:
-                if bound.is_open or not await self._affinity.give_up(key, backend):  # RULE (open-stays)
+                if bound.is_open or not await self._affinity.give_up(key, backend):
                     raise
                 return None
         fault: BackendUnavailable | None = None
@@ -188,8 +188,8 @@ class RoutedConnectSessions:
         await spark.attempt("connect", opening)
         if await self._affinity.confirm(key, spark.name):
             return sessions
-        # RULE (moved-session-dropped): another gateway could not reach this Spark, and has moved it.
-        await sessions.drop(key)
+        # Another gateway could not reach this Spark, and has moved it.
+        await sessions.drop(key)  # RULE (moved-session-dropped)
         return None
 
     async def _find(

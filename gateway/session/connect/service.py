@@ -276,7 +276,6 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
     ) -> None:
         """Have a session ready for calls, here and in Spark, which has had it before where it `lives`. Raises
         as `execute`."""
-        self.lifecycle.require_running()  # RULE (stopping-no-routed-session)
         await self._session(principal, client, ConnectRequest(session_id, "", observed), lives=lives)
 
     async def drop(self, key: SessionKey) -> None:

@@ -23,12 +23,12 @@ _log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 SparkEndpoint = Literal["thrift", "connect"]
-Look = Callable[[], Awaitable[None]]
-LOOK_S = 1.0
+TrySpark = Callable[[], Awaitable[None]]
+CONNECT_S = 1.0
 """Longest wait for a Spark to take a connection: with the pause between two looks it bounds failover."""
 TRIAL_S = 10.0
 """Longest wait for a Spark that failed to open a session for the gateway itself."""
-MAX_TOLD = 20
+MAX_NAMES = 20
 """Names of Sparks that a client is told."""
 
 
@@ -55,9 +55,9 @@ class SparkEntry:
     facts: SparkFacts
     thrift: Sessions | None = None
     connect: ConnectSessions | None = None
-    looks: Mapping[SparkEndpoint, Look] = field(default_factory=dict)
+    looks: Mapping[SparkEndpoint, TrySpark] = field(default_factory=dict)
     """Raise where nobody answers at the address: cheap, asked every second."""
-    trials: Mapping[SparkEndpoint, Look] = field(default_factory=dict)
+    trials: Mapping[SparkEndpoint, TrySpark] = field(default_factory=dict)
     """Raise where it opens no session that reads texts as the parser does."""
     breakers: dict[SparkEndpoint, Breaker] = field(default_factory=dict)
     is_drained: bool = False
@@ -190,7 +190,7 @@ class Fleet:
             return sparks  # there is nothing to fail over to: its own error says more
         ready = [one for one in sparks if not one.explain(endpoint)]
         if not ready:
-            told = ", ".join(f"`{one.name}` {one.explain(endpoint)}" for one in sparks[:MAX_TOLD])
+            told = ", ".join(f"`{one.name}` {one.explain(endpoint)}" for one in sparks[:MAX_NAMES])
             raise BackendUnavailable(f"no Spark takes a new session now: {told}")
         return sorted(ready, key=_by_load)
 
@@ -199,7 +199,7 @@ class Fleet:
         usable = [one.facts for one in self._sparks.values() if one.facts.may_be_used_by(principal)]
         names = sorted({one.pool or one.name for one in usable} | {tag for one in usable for tag in one.tags})
         may = (
-            f"you may use {', '.join(f'`{name}`' for name in names[:MAX_TOLD])}"
+            f"you may use {', '.join(f'`{name}`' for name in names[:MAX_NAMES])}"
             if names
             else ("there is no Spark that you may use")
         )
@@ -231,7 +231,7 @@ class Fleet:
         kind: Literal["look", "trial"] = "trial" if trial else "look"
         was = breaker.state
         try:
-            async with asyncio.timeout(TRIAL_S if trial else LOOK_S):
+            async with asyncio.timeout(TRIAL_S if trial else CONNECT_S):
                 await ask()
         except (BackendUnavailable, OSError, TimeoutError) as error:
             reason = error.for_operators if isinstance(error, BackendUnavailable) else str(error)
