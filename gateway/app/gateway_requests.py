@@ -35,7 +35,7 @@ class GatewayRequests:
             case {"ask": "backends"}:
                 return {"backends": self._sparks.list_states() if self._sparks is not None else []}
             case {"ask": "drain", "backend": str(name), "on": bool(on), "by": str(by)}:
-                found = await self._sparks.drain(name, on=on, by=by) if self._sparks is not None else []
+                found = self._sparks.drain(name, on=on, by=by) if self._sparks is not None else []
                 return {"drained": found}
             case {"ask": "users", "name": str(name)}:
                 await self._users.refresh()

@@ -37,13 +37,11 @@ from gateway.backends.spark_discovery import (
 )
 from gateway.catalog.live import LiveCatalog
 from gateway.errors import BackendUnavailable, Faults, SluiceError
-from gateway.model.principal import Principal
 from gateway.model.spark_minors import minor_of
 from gateway.model.sparks import Routing, RoutingRule, SparkFacts
 from gateway.pipeline import judge
 from gateway.reader.parsers import Parsers
 from gateway.reader.pool import ReaderPool
-from gateway.session.audit_records import security
 from gateway.session.dependencies import Dependencies
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
@@ -399,14 +397,10 @@ class Sparks:
                     told.append(f"`{spark.name}` ({endpoint}) {why}{reason}")
         return "; ".join(told) or None
 
-    async def drain(self, name: str, *, on: bool, by: str) -> list[str]:
-        """Have a Spark get no new sessions, or get them again, and record it; return which Sparks it was."""
-        found = self.fleet.set_drained(name, on=on)
-        for one in found:
-            recorder = self.parts[one].dependencies.recorder
-            action = "backend_drained" if on else "backend_undrained"
-            await recorder.record(security, Principal(user=by), action=action, reason=f"backend {one}")
-        return found
+    def drain(self, name: str, *, on: bool, by: str) -> list[str]:
+        """Have a Spark get no new sessions, or get them again; return which Sparks it was."""
+        _log.info("backend_drain_asked", backend=name, on=on, by=by)
+        return self.fleet.set_drained(name, on=on)
 
     def list_states(self) -> list[dict[str, Any]]:
         """Return how each Spark stands, as `sluice backends list` shows it."""
