@@ -41,7 +41,7 @@ from gateway.app.record_forwarding import ForwardCollector, make_forwarders, rep
 from gateway.app.reloading import Reloading
 from gateway.app.rules import PolicyRegistry
 from gateway.app.site_checks import LOCK, check_site
-from gateway.app.sparks import Sparks, make_parts
+from gateway.app.sparks import START_S, Sparks, make_parts
 from gateway.app.state_metrics import (
     StateCollector,
     backend_gauges,
@@ -303,7 +303,7 @@ class Gateway:
         if sparks.fleet.several:
             self.metrics.registry.register(StateCollector(lambda: backend_gauges(sparks.fleet)))
             self._reloading.fleet = sparks.fleet
-            await sparks.try_pending()
+            await sparks.try_pending(START_S)
         self._background.append(make_listening(settings, catalog, dsn).run())
         refreshing = make_refreshing(settings, queries, catalog, dsn)
         if refreshing is not None:

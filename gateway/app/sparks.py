@@ -61,6 +61,8 @@ _log = structlog.get_logger(__name__)
 
 RETRY_S = 5.0
 """Seconds between two tries to reach a Spark that is expected and not there."""
+START_S = 30.0
+"""How long a gateway that starts waits for those that are not its first."""
 JOIN_S = 180.0
 """Longest time for one try: a parser starts within it."""
 
@@ -98,6 +100,8 @@ class Sparks:
     """Those that are the gateway's own, by the names of their backends."""
     _template: Dependencies | None = None
     _readers: dict[Parsers, ReaderPool] = field(default_factory=dict)
+    _starting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while a parser starts: two Sparks of a version share one."""
     _locks: dict[str, CatalogLocks] = field(default_factory=dict)
     _pending: dict[str, tuple[str, BackendSettings]] = field(default_factory=dict)
     """Sparks that are to join → their name in the settings, and their settings."""
@@ -238,6 +242,10 @@ class Sparks:
 
     async def _find_reader(self, settings: Settings) -> ReaderPool:
         parsers = await parsers_for(settings)
+        async with self._starting:
+            return await self._start_reader(settings, parsers)
+
+    async def _start_reader(self, settings: Settings, parsers: Parsers) -> ReaderPool:
         if (found := self._readers.get(parsers)) is None:
             found = reader_of(settings.reader, parsers)
             try:
@@ -271,9 +279,11 @@ class Sparks:
         self._pending[name] = pool, backend
         self.fleet.note_pending(name, "it has not answered yet")
 
-    async def try_pending(self) -> None:
-        """Let those join that answer by now."""
-        await asyncio.gather(*(self._try_one(name) for name in list(self._pending)))
+    async def try_pending(self, within_s: float | None = None) -> None:
+        """Let those join that answer by now; the others of which that is not known in time later."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await asyncio.gather(*(self._try_one(name) for name in list(self._pending)))
 
     async def _try_one(self, name: str) -> None:
         pool, backend = self._pending[name]

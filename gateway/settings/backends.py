@@ -227,7 +227,7 @@ class RoutingSettings(Section):
     default: tuple[BackendName, ...] | None = None
     """Names or tags of the Sparks to choose from where no rule matches; by default that of `backend` and
     those that share its metastore."""
-    check_s: Annotated[float, Field(ge=0.1, le=60)] = 1.0
+    check_s: Annotated[float, Field(ge=0.1, le=60)] = 0.5
     """Seconds between two looks whether a Spark takes connections."""
     failures: Annotated[int, Field(strict=True, ge=1, le=100)] = 2
     """Failures in a row after which a Spark gets no new sessions."""

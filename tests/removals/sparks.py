@@ -31,6 +31,12 @@ REMOVALS = (
         "session.connect.test_routing",
     ),
     Removal(
+        "sessions-open-no-breaker",
+        "sessions of one user that fail close no Spark to others",
+        Never(),
+        "session.routing.test_choosing",
+    ),
+    Removal(
         "changes-of-a-metastore",
         "a change is known on each Spark of its metastore",
         Becomes("self._locks.catalogs[:1]"),

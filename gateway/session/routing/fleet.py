@@ -24,7 +24,7 @@ _log = structlog.get_logger(__name__)
 T = TypeVar("T")
 SparkEndpoint = Literal["thrift", "connect"]
 TrySpark = Callable[[], Awaitable[None]]
-CONNECT_S = 1.0
+CONNECT_S = 0.5
 """Longest wait for a Spark to take a connection: with the pause between two looks it bounds failover."""
 TRIAL_S = 10.0
 """Longest wait for a Spark that failed to open a session for the gateway itself."""
@@ -43,7 +43,7 @@ class BackendNotAllowed(InvalidRequest):
 class FleetLimits:
     """How failures count."""
 
-    check_s: float = 1.0
+    check_s: float = 0.5
     failures: int = 2
     retry_s: float = 5.0
 
@@ -56,7 +56,7 @@ class SparkEntry:
     thrift: Sessions | None = None
     connect: ConnectSessions | None = None
     looks: Mapping[SparkEndpoint, TrySpark] = field(default_factory=dict)
-    """Raise where nobody answers at the address: cheap, asked every second."""
+    """Raise where nobody answers at the address: cheap, asked all the time."""
     trials: Mapping[SparkEndpoint, TrySpark] = field(default_factory=dict)
     """Raise where it opens no session that reads texts as the parser does."""
     breakers: dict[SparkEndpoint, Breaker] = field(default_factory=dict)
@@ -222,9 +222,9 @@ class Fleet:
 
     async def _look_at(self, spark: SparkEntry, endpoint: SparkEndpoint) -> None:
         breaker = spark.breakers[endpoint]
-        if breaker.state == "half_open" or (breaker.state == "open" and not breaker.is_due):
+        trial = breaker.is_due
+        if breaker.state != "closed" and not trial:
             return
-        trial = breaker.state == "open"
         if trial:
             breaker.begin_trial()
         ask = spark.trials.get(endpoint, spark.looks[endpoint]) if trial else spark.looks[endpoint]

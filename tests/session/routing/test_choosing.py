@@ -113,9 +113,13 @@ async def test_a_breaker_opens_is_tried_by_the_gateway_and_closes() -> None:
     await sparks.look()
     assert breaker.state == "closed"
     assert not breaker.went_down.is_set()
-    # That somebody takes connections does not say that sessions can be opened.
-    breaker.note_failure("session", "hangs")
-    answers.append(None)
-    await sparks.look()
-    breaker.note_failure("session", "hangs")
-    assert breaker.state == "open"
+    # Who takes connections may still open no sessions: when some have failed the gateway tries by itself.
+    for answer, state in ((None, "closed"), (BackendUnavailable("it hangs"), "open")):
+        breaker.note_failure("session", "hangs")
+        answers.append(None)
+        await sparks.look()
+        breaker.note_failure("session", "hangs")
+        assert breaker.state == "closed", "a user's failures close no Spark to others"
+        answers.append(answer)
+        await sparks.look()
+        assert breaker.state == state

@@ -104,7 +104,7 @@ async def test_a_spark_that_fails_is_passed_over_at_once() -> None:
     assert gateway.counts == (0, 2)
     spark = gateway.fleet.get("a")
     assert spark is not None
-    assert spark.breakers["thrift"].state == "open"
+    assert spark.breakers["thrift"].is_suspected
     gateway.b.backend.down = True
     with pytest.raises(BackendUnavailable):
         await gateway.open()
