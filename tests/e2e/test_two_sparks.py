@@ -189,6 +189,7 @@ def test_the_same_through_spark_connect_and_another_gateway(world: World) -> Non
 def test_an_operator_drains_one(world: World) -> None:
     gateway = world.gateways[0]
     with world.session("ann", backend="other") as here:
+        assert here.table("two.t").count() == 1
         drained = gateway.sluice("backends", "drain", "other")
         assert (drained.returncode, drained.stderr) == (0, "")
         for number in (0, 1):
