@@ -190,6 +190,7 @@ def _explain(commands: Commands) -> None:
     parser.add_argument("--groups", help="comma-separated; by default those of the user file")
     parser.add_argument("--catalog", default="spark_catalog", help="current catalog; default spark_catalog")
     parser.add_argument("--database", default="default", help="current database; default `default`")
+    parser.add_argument("--backend", help="which of several Sparks; by default the first of the settings")
     parser.path("--tables", "FILE", "tables from a YAML file instead of from Spark's catalog")
     parser.add_argument("sql", metavar="SQL", help="one statement; - reads it from standard input")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 import structlog
 
@@ -89,7 +89,9 @@ class RoutedConnectSessions:
             return await self._clone(sessions, principal, client, request)
         answer = await sessions.call(method, principal, client, request)
         if method == "ReleaseSession":
-            await self._affinity.forget(_read_key(principal, method, request)[0])
+            # What stays bound leads to a Spark that says that it has ended.
+            with suppress(BackendUnavailable):
+                await self._affinity.forget(_read_key(principal, method, request)[0])
         return answer
 
     async def run(self) -> None:

@@ -129,6 +129,8 @@ async def test_without_the_store_there_is_no_new_session_and_open_ones_go_on() -
         with pytest.raises(BackendUnavailable, match="database"):
             await gateway.plan(session=session)
     assert sum(len(spark.sessions) for spark in site.sparks.values()) == 1
+    await site.one.call("ReleaseSession", DANA)
+    assert site.where() == []
     site.store.away = False
     await site.one.plan(session=OTHER_SESSION)
 
