@@ -414,7 +414,8 @@ OPTIONAL = {
     "gateway.app.tracing": {"app/gateway.py"},
     "gateway.app.administered_apis": {"app/endpoints.py"},
     "gateway.backends.embedded_spark": {
-        "app/connect.py", "app/explaining.py", "app/gateway.py", "app/spark_classes.py", "demo/lake.py",
+        "app/connect.py", "app/explaining.py", "app/gateway.py", "app/spark_classes.py", "app/sparks.py",
+        "demo/lake.py",
     },
     "gateway.database.postgres": {"app/gateway.py", "app/site_checks.py", "cli/audit.py"},
     "gateway.demo": {"cli/demo.py", "cli/lake_demo.py"},

@@ -26,7 +26,7 @@ from gateway.reader.class_archive import (
 )
 from gateway.reader.java_runtime import jdk_openings
 from gateway.session.ports import BackendError, ask_as_gateway
-from gateway.settings.models import BackendSettings, EmbeddedBackend
+from gateway.settings.backends import BackendSettings, EmbeddedBackend
 from gateway.wire.tcli import TProtocolVersion
 
 TYPICAL = (

@@ -18,8 +18,8 @@ QUICK_START = (
 class SparkClasses:
     """Java's archive of the classes that a Spark loads, and what its class path begins with then.
 
-    Java takes an archive only where the class path begins as when it was made: as Spark's launcher writes it, with
-    `jar` for SPARK_CONF_DIR.
+    Java takes an archive only where the class path begins as when it was made: as Spark's launcher writes it,
+    with `jar` for SPARK_CONF_DIR.
     """
 
     jar: str

@@ -20,6 +20,7 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
+from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import (
     AnswerRule,
     Cleared,
@@ -545,6 +546,7 @@ class World:
         *,
         promotes: bool = False,
         identity: CurrentIdentity | None = None,
+        name: str = DEFAULT_BACKEND,
     ) -> None:
         self.order: list[str] = []
         self.promotion = FakePromotion(self.order)
@@ -568,6 +570,8 @@ class World:
                 locks=self.locks,
                 ledger=self.ledger,
                 gateway="gw-1",
+                backend=name,
+                records_backend=name != DEFAULT_BACKEND,
                 limits=limits,
                 clock=lambda: self.now,
                 lineage_input=lambda cleared, views, relations: {"temp_views": dict(views)},
