@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from gateway.model.policy import FileLine, ResourceSet
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
-DEFAULT_BACKEND = "default"
-"""The Spark of a gateway that has one."""
 
 
 class Kind(Enum):

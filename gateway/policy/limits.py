@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gateway.model.catalog import TableName
-from gateway.model.limits import DEFAULT_BACKEND, AppliedLimit, Limit
+from gateway.model.limits import AppliedLimit, Limit
 from gateway.model.policy import PolicySet, ResourceSet, ResourceValues
 from gateway.model.principal import Principal, user_of
+from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.policy.globs import glob
 from gateway.policy.matching import fold
 from gateway.policy.subjects import RoleGraph
@@ -40,7 +41,7 @@ class LimitIndex:
     def find(
         self, principal: Principal, real: str = "", backend: str = DEFAULT_BACKEND
     ) -> tuple[AppliedLimit, ...]:
-        """Return the limits of a user at a Spark. `real`: identity of who acts as the user; empty where nobody
+        """Return the limits of a user at a Spark. `real`: identity of who acts as the user, where somebody
         does."""
         if not self._limits:
             return ()

@@ -12,7 +12,7 @@ import asyncio
 import math
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -20,7 +20,6 @@ from typing import NamedTuple
 from gateway.errors import LimitExceeded
 from gateway.model.catalog import TableName
 from gateway.model.limits import (
-    DEFAULT_BACKEND,
     MEASURES,
     AppliedLimit,
     Kind,
@@ -30,6 +29,7 @@ from gateway.model.limits import (
 )
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal, identity_of
+from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import Client
 from gateway.session.metrics import Metrics
 from gateway.session.ports import LimitSource, SharedUse, UseKey
@@ -42,6 +42,7 @@ SHARE_S = 2.0
 LONGEST_RETRY_S = 60.0
 """How long a client may be told to wait and try again: longer, its user is to know why nothing happens."""
 Account = tuple[str, str]
+NO_POLICIES = PolicySet(version=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +134,10 @@ class StatementMeter:
             return None
         self._used_rows += rows
         self._used_bytes += size
-        for found, used, key in ((self._rows, self._used_rows, "rows"), (self._bytes, self._used_bytes, "bytes")):
-            if found is not None and used > found[1]:
-                return self._budgets.cut(_Excess(found[0], MEASURES[key], found[1]))
+        if self._rows is not None and self._used_rows > self._rows[1]:
+            return self._budgets.cut(_Excess(self._rows[0], MEASURES["rows"], self._rows[1]))
+        if self._bytes is not None and self._used_bytes > self._bytes[1]:
+            return self._budgets.cut(_Excess(self._bytes[0], MEASURES["bytes"], self._bytes[1]))
         over = self._budgets.spend(self._applied, {"rows": rows, "bytes": size})
         return None if over is None else self._budgets.cut(over)
 
@@ -177,9 +179,9 @@ class Budgets:
 
     def __init__(
         self,
-        policies: Callable[[], PolicySet],
-        source: Callable[[PolicySet], LimitSource],
-        metrics: Metrics,
+        policies: Callable[[], PolicySet] = lambda: NO_POLICIES,
+        source: Callable[[PolicySet], LimitSource] | None = None,
+        metrics: Metrics | None = None,
         *,
         shared: SharedUse | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -188,8 +190,8 @@ class Budgets:
         self.shared = shared
         self.running = RunningCounts()
         self._policies = policies
-        self._source = source
-        self._metrics = metrics
+        self._find_source = source
+        self._metrics = metrics or Metrics()
         self._clock = clock
         # INVARIANT (no clock that jumps): the wall's is read once, and PostgreSQL's is the one that counts.
         self._offset = wall() - clock()
@@ -247,21 +249,18 @@ class Budgets:
         self,
         principal: Principal,
         client: Client,
-        tables: Iterable[TableName],
+        list_tables: Callable[[], Iterable[TableName]],
         backend: str = DEFAULT_BACKEND,
     ) -> StatementMeter:
-        """Count a statement that may pass; return what counts the rest of it. Raises LimitExceeded: then it
-        counts nowhere."""
+        """Count a statement that may pass, which reads or changes these tables; return what counts the rest of
+        it. Raises LimitExceeded: then it counts nowhere."""
         found = self._find(principal, client, backend)
         if not found:
             return StatementMeter(self, ())
-        source, tables = self._source(self._policies()), list(tables)
-        applied = [one for one in found if source.speaks_of(one.limit, tables)]
-        for one in applied:
-            for measure in _list_periods(one.limit):
-                period, most = self._period((*one.account, measure.key), measure), one.limit.bounds[measure.key]
-                if period.used >= most:
-                    raise self._refuse(self._of_period(one.limit, measure, most, period))
+        applied = self._select(found, list(list_tables()))
+        for limit, measure, most, period in self._walk(applied):
+            if period.used >= most:
+                raise self._refuse(self._of_period(limit, measure, most, period))
         self._take_tokens(applied, "statements_per_minute")
         self.spend(applied, {"statements": 1})
         return StatementMeter(self, applied)
@@ -271,14 +270,11 @@ class Budgets:
     def spend(self, applied: Iterable[AppliedLimit], used: Mapping[str, float]) -> _Excess | None:
         """Count what was used; return what is passed by it."""
         over = None
-        for one in applied:
-            for measure in _list_periods(one.limit):
-                if not (amount := used.get(measure.unit, 0)):
-                    continue
-                period, most = self._period((*one.account, measure.key), measure), one.limit.bounds[measure.key]
+        for limit, measure, most, period in self._walk(applied):
+            if amount := used.get(measure.unit, 0):
                 period.mine += amount
                 if period.used > most and over is None:
-                    over = self._of_period(one.limit, measure, most, period)
+                    over = self._of_period(limit, measure, most, period)
         return over
 
     def list_left(self, applied: Iterable[AppliedLimit], unit: str) -> list[float]:
@@ -324,11 +320,22 @@ class Budgets:
     # -- inside ------------------------------------------------------------------------------------------
 
     def _find(self, principal: Principal, client: Client, backend: str) -> Sequence[AppliedLimit]:
-        policies = self._policies()
-        if not policies.limits and policies.before is None:
+        source = self._source()
+        if source is None:
             return ()
         real = identity_of(client.real_user, client.real_id) if client.real_user else ""
-        return self._source(policies).find(principal, real, backend)
+        return source.find(principal, real, backend)
+
+    def _select(self, found: Sequence[AppliedLimit], tables: Sequence[TableName]) -> list[AppliedLimit]:
+        """Return the limits that speak of a statement over these tables."""
+        source = self._source()
+        return [one for one in found if source is None or source.speaks_of(one.limit, tables)]
+
+    def _source(self) -> LimitSource | None:
+        policies = self._policies()
+        if self._find_source is None or not (policies.limits or policies.before):
+            return None
+        return self._find_source(policies)
 
     def _take_tokens(self, applied: Iterable[AppliedLimit], key: str) -> None:
         """Take a token of each bucket, or raise LimitExceeded and take none."""
@@ -365,17 +372,19 @@ class Budgets:
         period.touched = True
         return period
 
-    def _list_budgets(
-        self, applied: Iterable[AppliedLimit], unit: str
-    ) -> list[tuple[_Excess, float]]:
-        found = []
+    def _list_budgets(self, applied: Iterable[AppliedLimit], unit: str) -> list[tuple[_Excess, float]]:
+        return [
+            (self._of_period(limit, measure, most, period), most - period.used)
+            for limit, measure, most, period in self._walk(applied)
+            if measure.unit == unit
+        ]
+
+    def _walk(self, applied: Iterable[AppliedLimit]) -> Iterator[tuple[Limit, Measure, int, _Period]]:
+        """Yield the budgets of an hour or a day, with what is used of each."""
         for one in applied:
             for measure in _list_periods(one.limit):
-                if measure.unit == unit:
-                    most = one.limit.bounds[measure.key]
-                    period = self._period((*one.account, measure.key), measure)
-                    found.append((self._of_period(one.limit, measure, most, period), most - period.used))
-        return found
+                period = self._period((*one.account, measure.key), measure)
+                yield one.limit, measure, one.limit.bounds[measure.key], period
 
     def _of_period(self, limit: Limit, measure: Measure, most: int, period: _Period) -> _Excess:
         left_s = period.start + measure.period_s - (self._clock() + self._offset)
@@ -403,9 +412,7 @@ class Budgets:
         else:
             text += end
         soon = left_s if left_s is not None and left_s <= LONGEST_RETRY_S and not end else None
-        return LimitExceeded(
-            text, limit=limit.name, retry_s=soon, passes=measure.kind is not Kind.STATEMENT
-        )
+        return LimitExceeded(text, limit=limit.name, retry_s=soon, passes=measure.kind is not Kind.STATEMENT)
 
 
 def _list_periods(limit: Limit) -> list[Measure]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import SessionContext
+from gateway.session.budgets import Budgets
 from gateway.session.lifecycle import Lifecycle
 from gateway.session.locks import CatalogLocks
 from gateway.session.ports import CurrentIdentity, Ledger, LoginIdentity
@@ -42,6 +43,8 @@ class Dependencies(VerdictInputs):
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     session_counts: SessionCounts = field(default_factory=SessionCounts)
     """Shared by the Sparks of a gateway, so that its limits are for all of them together."""
+    budgets: Budgets = field(default_factory=Budgets)
+    """Shared likewise."""
     recorder: Recorder = field(init=False)
     verdicts: Verdicts = field(init=False)
 

@@ -27,10 +27,11 @@ from gateway.model.changed_names import NOBODY, ChangedNames
 from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import Decision
 from gateway.model.files import NotPromoted
-from gateway.model.limits import DEFAULT_BACKEND, AppliedLimit, Limit
+from gateway.model.limits import AppliedLimit, Limit
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
+from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import Cleared, Client, DatasetAction, NeedsCatalog, Statement, Verdict
 
 

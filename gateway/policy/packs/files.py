@@ -169,7 +169,7 @@ class Pack:
         self.messages += self.withdraw(already)
 
     def _read_limits(self, data: Mapping[str, Any]) -> None:
-        """Read what bounds use. It hides nothing, so that nothing is closed for what cannot be read of it: what
+        """Read what bounds use. It hides nothing, so that nothing is closed for what cannot be read of it; what
         can be read of a limit holds."""
         already = len(self.faults.faults)
         for i, entry in enumerate(self._shapes.sequence(data, "limits", ())):

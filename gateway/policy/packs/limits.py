@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gateway.model.catalog import TableName
-from gateway.model.limits import DEFAULT_BACKEND, MEASURES, UNTIED, Limit, strictest
+from gateway.model.limits import MEASURES, UNTIED, Limit, strictest
 from gateway.model.policy import FileLine, PolicyType, ServiceDef
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
+from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.policy.diagnostics import Path, hint, list_unknown_keys
 from gateway.policy.limits import LEVELS, LimitIndex
 from gateway.policy.packs.policies import WHO_KEYS
