@@ -195,6 +195,7 @@ class Budgets:
         self._clock = clock
         # INVARIANT (no clock that jumps): the wall's is read once, and PostgreSQL's is the one that counts.
         self._offset = wall() - clock()
+        self._has_synced = False
         self._sessions: Counter[Account] = Counter()
         self._buckets: OrderedDict[tuple[str, str, str], _TokenBucket] = OrderedDict()
         self._periods: OrderedDict[tuple[str, str, str], _Period] = OrderedDict()
@@ -252,8 +253,8 @@ class Budgets:
         list_tables: Callable[[], Iterable[TableName]],
         backend: str = DEFAULT_BACKEND,
     ) -> StatementMeter:
-        """Count a statement that may pass, which reads or changes these tables; return what counts the rest of
-        it. Raises LimitExceeded: then it counts nowhere."""
+        """Count a statement that may pass, over these tables; return what counts the rest of it. Raises
+        LimitExceeded: then it counts nowhere."""
         found = self._find(principal, client, backend)
         if not found:
             return StatementMeter(self, ())
@@ -310,12 +311,27 @@ class Budgets:
         if told is None:
             return
         self._offset = told.now_s - self._clock()
+        if not self._has_synced:
+            self._has_synced = True
+            if self._move_periods():
+                await self._exchange(periods)
+                return
         for key, period in periods.items():
             # What began meanwhile is asked for the next time.
             if UseKey(*key, period.start) in asked:
                 period.others = told.others.get(UseKey(*key, period.start), 0.0)
                 period.known = True
                 period.touched = False
+
+    def _move_periods(self) -> bool:
+        """Count what was counted by this gateway's own clock for the hour and day of PostgreSQL's; whether
+        there was any other."""
+        moved = False
+        for key, period in self._periods.items():
+            start = self._start_of(MEASURES[key[2]])
+            moved = moved or period.start != start
+            period.start = start
+        return moved
 
     # -- inside ------------------------------------------------------------------------------------------
 
@@ -361,7 +377,7 @@ class Budgets:
             bucket.take()
 
     def _period(self, key: tuple[str, str, str], measure: Measure) -> _Period:
-        start = int((self._clock() + self._offset) // measure.period_s) * measure.period_s
+        start = self._start_of(measure)
         period = self._periods.get(key)
         if period is None:
             period = self._periods[key] = _Period(start)
@@ -371,6 +387,10 @@ class Budgets:
         period.enter(start)
         period.touched = True
         return period
+
+    def _start_of(self, measure: Measure) -> int:
+        """Return when the hour or day of now began."""
+        return int((self._clock() + self._offset) // measure.period_s) * measure.period_s
 
     def _list_budgets(self, applied: Iterable[AppliedLimit], unit: str) -> list[tuple[_Excess, float]]:
         return [

@@ -117,11 +117,13 @@ class UseKey(NamedTuple):
     """Of the hour or day, as Unix time."""
 
 
-class OthersUse(NamedTuple):
+class OthersUse(Protocol):
     """What other gateways, and earlier runs of this one, have counted, and PostgreSQL's time."""
 
-    others: Mapping[UseKey, float]
-    now_s: float
+    @property
+    def others(self) -> Mapping[UseKey, float]: ...
+    @property
+    def now_s(self) -> float: ...
 
 
 class SharedUse(Protocol):

@@ -156,7 +156,8 @@ class Slots:
             order.append((turn, waiter.arrived, waiter.user))
         order.sort()
         before = (index for index, one in enumerate(order) if one[1:] == (arrived, user))
-        return next(before, len(order)) + 1, max(len(order), 1)
+        place = next(before, len(order)) + 1
+        return place, max(len(order), place)
 
     async def wait(
         self, user: str, *, until: float, arrived: float, bounds: Sequence[Bound] = ()

@@ -169,8 +169,8 @@ class Pack:
         self.messages += self.withdraw(already)
 
     def _read_limits(self, data: Mapping[str, Any]) -> None:
-        """Read what bounds use. It hides nothing, so that nothing is closed for what cannot be read of it; what
-        can be read of a limit holds."""
+        """Read what bounds use. Nothing is closed for what cannot be read of it, since it hides nothing, and
+        what can be read of a limit holds."""
         already = len(self.faults.faults)
         for i, entry in enumerate(self._shapes.sequence(data, "limits", ())):
             path: Path = ("limits", i)
