@@ -260,7 +260,7 @@ class Budgets:
             return StatementMeter(self, ())
         applied = self._select(found, list(list_tables()))
         for limit, measure, most, period in self._walk(applied):
-            if period.used >= most:
+            if period.used >= most:  # RULE (limit-of-period)
                 raise self._refuse(self._of_period(limit, measure, most, period))
         self._take_tokens(applied, "statements_per_minute")
         self.spend(applied, {"statements": 1})
@@ -374,7 +374,7 @@ class Budgets:
         if longest is not None:
             raise self._refuse(longest)
         for bucket in buckets:
-            bucket.take()
+            bucket.take()  # RULE (limit-of-rate)
 
     def _period(self, key: tuple[str, str, str], measure: Measure) -> _Period:
         start = self._start_of(measure)

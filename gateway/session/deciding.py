@@ -121,6 +121,7 @@ class Deciding(Generic[S, E]):
         verdict, locks = await self.hold_names(session, verdict, statement, client)
         meter = None
         try:
+            # RULE (limit-counts-once)
             if not inside and asked.earlier is None and asked.counts:
                 verdict, meter = self._admit(session, verdict, asked)
             if not inside and self._endpoint.has_room(session, verdict) and isinstance(verdict, Cleared):

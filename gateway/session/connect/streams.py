@@ -206,8 +206,7 @@ class Streams:
         self._metrics.relayed_rows.inc(rows)
         self._metrics.relayed_bytes.inc(size)
         over = operation.meter.note(rows, size) if operation.meter is not None else None
-        if over is not None:
-            # RULE (limit-of-responses)
+        if over is not None:  # RULE (limit-of-responses)
             operation.over = over
             raise over
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gateway.errors import Faults
@@ -131,3 +133,11 @@ def test_every_measure_says_what_it_counts() -> None:
     assert told["rows"] == "3 rows a statement"
     assert told["statements_per_minute"] == "3 statements a minute"
     assert told["bytes_per_day"] == "3 bytes a day"
+
+
+def test_limits_that_a_failing_case_takes_away_stay() -> None:
+    before, now = load(LIMITS), load(LIMITS.replace("rows: 1000,", "rows: 2000,"))
+    index = limits_of(replace(now, before=before))
+    found = strictest([one for one in index.find(BOB) if one.limit.name == "analysts"], "rows")
+    assert found is not None
+    assert found[1] == 1000
