@@ -22,7 +22,7 @@ from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.open_sessions import OpenSessions
 from gateway.session.operation import ERROR, FINISHED, PENDING
-from gateway.session.ports import UseKey
+from gateway.session.ports import SharedUse, UseKey
 from gateway.session.slots import Bound, RunningCounts, Slots
 from tests.session.fakes import BOB, CLIENT, Sink, World, until
 from tests.speed import patience
@@ -211,7 +211,7 @@ async def test_a_rate_refuses_what_comes_too_fast_and_says_when_to_come_again() 
 
 
 async def test_what_one_limit_refuses_costs_nothing_of_another() -> None:
-    budgets = budgets_of([limit("wide", statements_per_minute=10), limit("narrow", statements_per_minute=1)])
+    budgets = Counting([limit("wide", statements_per_minute=10), limit("narrow", statements_per_minute=1)])
     take(budgets)
     for _ in range(20):
         with pytest.raises(LimitExceeded, match="narrow"):
@@ -460,16 +460,12 @@ class Run:
 class Counting(Budgets):
     """With a clock that the test moves."""
 
-    def __init__(self, limits: list[Limit], shared: Run | None, wall: float) -> None:
+    def __init__(self, limits: list[Limit], shared: SharedUse | None = None, wall: float = 1.8e9) -> None:
         self.now = 5000.0
         policies = PolicySet(version=1, limits=tuple(limits))
         super().__init__(
             lambda: policies, limits_of, Metrics(), shared=shared, clock=lambda: self.now, wall=lambda: wall
         )
-
-
-def budgets_of(limits: list[Limit], shared: Run | None = None, wall: float = 1_800_000_000.0) -> Counting:
-    return Counting(limits, shared, wall)
 
 
 def take(budgets: Budgets, who: Principal = BOB) -> None:
@@ -478,7 +474,7 @@ def take(budgets: Budgets, who: Principal = BOB) -> None:
 
 async def test_gateways_count_a_day_together_and_a_new_run_of_one_forgets_nothing() -> None:
     table = Table()
-    one, other = (budgets_of([limit(statements_per_day=10)], table.of(run)) for run in (1, 2))
+    one, other = (Counting([limit(statements_per_day=10)], table.of(run)) for run in (1, 2))
     for _ in range(4):
         for budgets in (one, other):
             await budgets.prepare(BOB, CLIENT)
@@ -486,7 +482,7 @@ async def test_gateways_count_a_day_together_and_a_new_run_of_one_forgets_nothin
         await one.share()
         await other.share()
         await one.share()  # what is sent twice counts once
-    third = budgets_of([limit(statements_per_day=10)], table.of(3))
+    third = Counting([limit(statements_per_day=10)], table.of(3))
     await third.prepare(BOB, CLIENT)
     take(third)
     take(third)
@@ -503,7 +499,7 @@ async def test_gateways_count_a_day_together_and_a_new_run_of_one_forgets_nothin
 async def test_while_postgresql_is_away_each_gateway_counts_alone_and_tells_it_later() -> None:
     table = Table()
     table.down = True
-    one, other = (budgets_of([limit(statements_per_day=3)], table.of(run)) for run in (1, 2))
+    one, other = (Counting([limit(statements_per_day=3)], table.of(run)) for run in (1, 2))
     for budgets in (one, other):
         for _ in range(3):
             await budgets.prepare(BOB, CLIENT)
@@ -513,7 +509,7 @@ async def test_while_postgresql_is_away_each_gateway_counts_alone_and_tells_it_l
     table.down = False
     await one.share()
     await other.share()
-    third = budgets_of([limit(statements_per_day=7)], table.of(3))
+    third = Counting([limit(statements_per_day=7)], table.of(3))
     await third.prepare(BOB, CLIENT)
     take(third)
     with pytest.raises(LimitExceeded, match="and 7 are used"):
@@ -522,10 +518,10 @@ async def test_while_postgresql_is_away_each_gateway_counts_alone_and_tells_it_l
 
 async def test_users_without_budgets_ask_nobody_and_others_once() -> None:
     table = Table()
-    budgets = budgets_of([limit(rows=3, statements_per_minute=3)], table.of(1))
+    budgets = Counting([limit(rows=3, statements_per_minute=3)], table.of(1))
     await budgets.prepare(BOB, CLIENT)
     assert table.asked == 0
-    budgets = budgets_of([limit(statements_per_day=3)], table.of(1))
+    budgets = Counting([limit(statements_per_day=3)], table.of(1))
     for _ in range(3):
         await budgets.prepare(BOB, CLIENT)
     assert table.asked == 1
@@ -534,7 +530,7 @@ async def test_users_without_budgets_ask_nobody_and_others_once() -> None:
 async def test_a_clock_that_jumps_gives_nobody_a_new_budget() -> None:
     table = Table()
     # This gateway's own clock is a day ahead: PostgreSQL's counts.
-    budgets = budgets_of([limit(statements_per_hour=2)], table.of(1), wall=table.now_s + 86_400)
+    budgets = Counting([limit(statements_per_hour=2)], table.of(1), wall=table.now_s + 86_400)
     await budgets.prepare(BOB, CLIENT)
     take(budgets)
     take(budgets)
@@ -551,7 +547,7 @@ async def test_a_clock_that_jumps_gives_nobody_a_new_budget() -> None:
 
 
 def test_a_bucket_gives_nothing_for_time_that_goes_back() -> None:
-    budgets = budgets_of([limit(statements_per_minute=60)])
+    budgets = Counting([limit(statements_per_minute=60)])
     for _ in range(60):
         take(budgets)
     budgets.now -= 1000
