@@ -6,15 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from gateway.model.policy import FileLine, ResourceSet
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
 
 
-class Kind(Enum):
+class MeasureKind(Enum):
     """How a bound is held."""
 
     AT_ONCE = "at once"
@@ -33,7 +29,7 @@ class Measure:
 
     key: str
     """As packs write it."""
-    kind: Kind
+    kind: MeasureKind
     unit: str
     """`rows`, `bytes`, `seconds`, `statements` or `sessions`."""
     period_s: int = 0
@@ -42,10 +38,10 @@ class Measure:
         """Return a bound in words, as `1000 rows a statement`."""
         per = {MINUTE_S: " a minute", HOUR_S: " an hour", DAY_S: " a day"}.get(self.period_s, "")
         match self.kind:
-            case Kind.AT_ONCE:
+            case MeasureKind.AT_ONCE:
                 unit = "running statements" if self.unit == "statements" else "open sessions"
                 return f"{most} {unit}"
-            case Kind.STATEMENT:
+            case MeasureKind.STATEMENT:
                 return f"{most} {self.unit} a statement"
             case _:
                 return f"{most} {self.unit}{per}"
@@ -56,15 +52,15 @@ _PERIODS = (("hour", HOUR_S), ("day", DAY_S))
 MEASURES: Mapping[str, Measure] = {
     one.key: one
     for one in (
-        Measure("sessions", Kind.AT_ONCE, "sessions"),
-        Measure("running", Kind.AT_ONCE, "statements"),
-        Measure("rows", Kind.STATEMENT, "rows"),
-        Measure("bytes", Kind.STATEMENT, "bytes"),
-        Measure("seconds", Kind.STATEMENT, "seconds"),
-        Measure("sessions_per_minute", Kind.RATE, "sessions", MINUTE_S),
-        Measure("statements_per_minute", Kind.RATE, "statements", MINUTE_S),
+        Measure("sessions", MeasureKind.AT_ONCE, "sessions"),
+        Measure("running", MeasureKind.AT_ONCE, "statements"),
+        Measure("rows", MeasureKind.STATEMENT, "rows"),
+        Measure("bytes", MeasureKind.STATEMENT, "bytes"),
+        Measure("seconds", MeasureKind.STATEMENT, "seconds"),
+        Measure("sessions_per_minute", MeasureKind.RATE, "sessions", MINUTE_S),
+        Measure("statements_per_minute", MeasureKind.RATE, "statements", MINUTE_S),
         *(
-            Measure(f"{unit}_per_{name}", Kind.PERIOD, unit, period_s)
+            Measure(f"{unit}_per_{name}", MeasureKind.PERIOD, unit, period_s)
             for name, period_s in _PERIODS
             for unit in _USED
         ),
@@ -77,6 +73,14 @@ UNTIED = SESSION_MEASURES | {"running"}
 """Those that hold before it is known what a statement reads."""
 
 
+@dataclass(frozen=True, slots=True)
+class LevelNames:
+    """Names and patterns at one level of tables; `excludes`: all others are meant."""
+
+    values: tuple[str, ...]
+    excludes: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
     """One entry of `limits`."""
@@ -87,20 +91,21 @@ class Limit:
     users: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     roles: frozenset[str] = frozenset()
-    resources: tuple[ResourceSet, ...] = ()
-    """Tables and views that it speaks of; none: whatever a statement reads."""
+    resources: tuple[Mapping[str, LevelNames], ...] = ()
+    """Tables and views that it speaks of, by level; none: whatever a statement reads."""
     backends: frozenset[str] = frozenset()
     """Names of Sparks; none: all of them, counted together."""
     together: bool = False
     """Whether all whom it speaks of share it; else each user has one."""
     set_by: str = ""
     """Who answers for it, for messages."""
-    place: FileLine | None = field(default=None, compare=False)
+    place: str = field(default="", compare=False)
+    """File and line."""
 
     @property
     def title(self) -> str:
         """The limit as messages name it."""
-        by = self.set_by or (self.place.file if self.place is not None else "")
+        by = self.set_by or self.place.rpartition(":")[0]
         return f"limit `{self.name}`" + (f", set by {by}," if by else "")
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gateway.model.catalog import TableName
-from gateway.model.limits import AppliedLimit, Limit
-from gateway.model.policy import PolicySet, ResourceSet, ResourceValues
+from gateway.model.limits import AppliedLimit, LevelNames, Limit
+from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal, user_of
 from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.policy.globs import glob
@@ -97,11 +97,11 @@ def _compile(limit: Limit) -> tuple[_Way, ...]:
     return tuple(_compile_set(one) for one in limit.resources)
 
 
-def _compile_set(resources: ResourceSet) -> _Way:
+def _compile_set(resources: Mapping[str, LevelNames]) -> _Way:
     return tuple(_compile_level(resources.get(level)) for level in LEVELS)
 
 
-def _compile_level(values: ResourceValues | None) -> _LevelPattern | None:
+def _compile_level(values: LevelNames | None) -> _LevelPattern | None:
     if values is None:
         return None
     return _LevelPattern(

@@ -22,9 +22,9 @@ from gateway.model.catalog import TableName
 from gateway.model.limits import (
     MEASURES,
     AppliedLimit,
-    Kind,
     Limit,
     Measure,
+    MeasureKind,
     strictest,
 )
 from gateway.model.policy import PolicySet
@@ -33,7 +33,7 @@ from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import Client
 from gateway.session.metrics import Metrics
 from gateway.session.ports import LimitSource, SharedUse, UseKey
-from gateway.session.slots import Bound, RunningCounts
+from gateway.session.slots import RunningBound, RunningCounts
 
 MAX_ACCOUNTS = 100_000
 """Users and limits whose use is remembered."""
@@ -152,7 +152,7 @@ class StatementMeter:
             raise AssertionError("rows are left")
         return self._budgets.cut(over)
 
-    def allowed_s(self) -> float | None:
+    def find_time_left(self) -> float | None:
         """Return for how many seconds from now it may run; None where nothing bounds that."""
         own = strictest(self._applied, "seconds")
         left = [] if own is None else [float(own[1])]
@@ -225,10 +225,10 @@ class Budgets:
 
     def bounds(
         self, principal: Principal, client: Client, backend: str = DEFAULT_BACKEND
-    ) -> tuple[Bound, ...]:
+    ) -> tuple[RunningBound, ...]:
         """Return how many statements of a user may run at once, by each limit."""
         return tuple(
-            Bound(one.account, most, f"{one.limit.title} allows {MEASURES['running'].describe(most)}")
+            RunningBound(one.account, most, f"{one.limit.title} allows {MEASURES['running'].describe(most)}")
             for one in self._find(principal, client, backend)
             if (most := one.limit.bounds.get("running")) is not None
         )
@@ -422,18 +422,20 @@ class Budgets:
     def _tell(self, excess: _Excess, end: str) -> LimitExceeded:
         limit, measure, most, left_s, used = excess
         text = f"{limit.title} allows {measure.describe(most)}"
-        if measure.kind is Kind.PERIOD and used is not None and left_s is not None:
+        if measure.kind is MeasureKind.PERIOD and used is not None and left_s is not None:
             at = datetime.fromtimestamp(self._clock() + self._offset + left_s, UTC)
             text += f", and {used:.0f} are used; it begins anew at {at:%H:%M} UTC{end}"
         elif left_s is not None:
             text += f"; try again in {math.ceil(left_s)} seconds{end}"
-        elif measure.kind is Kind.AT_ONCE:
+        elif measure.kind is MeasureKind.AT_ONCE:
             text += f"; close some of them{end}"
         else:
             text += end
         soon = left_s if left_s is not None and left_s <= LONGEST_RETRY_S and not end else None
-        return LimitExceeded(text, limit=limit.name, retry_s=soon, passes=measure.kind is not Kind.STATEMENT)
+        return LimitExceeded(
+            text, limit=limit.name, retry_s=soon, passes=measure.kind is not MeasureKind.STATEMENT
+        )
 
 
 def _list_periods(limit: Limit) -> list[Measure]:
-    return [measure for key in limit.bounds if (measure := MEASURES[key]).kind is Kind.PERIOD]
+    return [measure for key in limit.bounds if (measure := MEASURES[key]).kind is MeasureKind.PERIOD]

@@ -136,9 +136,9 @@ class EndpointOperation(RecordedCall):
             return
         self._stop_timing()
         self._runs_since = loop.time()
-        allowed_s = meter.allowed_s()
-        if allowed_s is not None:
-            self._runs_until = loop.call_later(allowed_s, lambda: cut(meter.note_time_over()))
+        left_s = meter.find_time_left()
+        if left_s is not None:
+            self._runs_until = loop.call_later(left_s, lambda: cut(meter.note_time_over()))
 
     def _stop_timing(self) -> None:
         if self._runs_until is not None:

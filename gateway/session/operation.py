@@ -140,7 +140,7 @@ class ThriftOperation(EndpointOperation):
         return self.sparks_state if self.life.state is State.RUNNING else NUMBERS[self.life.state]
 
     @property
-    def told_state(self) -> int:
+    def state_for_client(self) -> int:
         """The same; of one that a limit has ended, clients show the error only as one that failed."""
         return ERROR if self.over is not None and self.life.state is State.CANCELED else self.state
 

@@ -208,7 +208,7 @@ class Sessions(EndpointSessions[bytes, Session]):
         if not operation.terminal:
             await self._execution.poll(operation, progress)
         return OperationReport(
-            state=operation.told_state,
+            state=operation.state_for_client,
             has_result_set=operation.has_result_set,
             error=operation.error,
             waits=self._execution.describe_wait(operation.session) if operation.queued else "",

@@ -28,7 +28,7 @@ LONGEST_PAUSE_S = 1.0
 """How long nobody is sent after Spark has refused one for want of room: others use its pool as well."""
 
 
-class Bound(NamedTuple):
+class RunningBound(NamedTuple):
     """How many statements of a limit may run at once."""
 
     account: tuple[str, str]
@@ -47,14 +47,14 @@ class RunningCounts:
         """Call `serve` whenever there may be room again."""
         self._queues.append(serve)
 
-    def find_full(self, bounds: Sequence[Bound]) -> Bound | None:
+    def find_full(self, bounds: Sequence[RunningBound]) -> RunningBound | None:
         """Return one of the bounds that leaves no room; None where all do."""
         return next((one for one in bounds if self._counts[one.account] >= one.most), None)
 
-    def add(self, bounds: Sequence[Bound]) -> None:
+    def add(self, bounds: Sequence[RunningBound]) -> None:
         self._counts.update(one.account for one in bounds)
 
-    def take_out(self, bounds: Sequence[Bound]) -> None:
+    def take_out(self, bounds: Sequence[RunningBound]) -> None:
         for one in bounds:
             self._counts[one.account] -= 1
             if not self._counts[one.account]:
@@ -71,7 +71,7 @@ class Slot(Followed):
 
     __slots__ = ("_slots", "bounds", "user")
 
-    def __init__(self, slots: Slots, user: str, bounds: Sequence[Bound]) -> None:
+    def __init__(self, slots: Slots, user: str, bounds: Sequence[RunningBound]) -> None:
         super().__init__()
         self.user = user
         self.bounds = bounds
@@ -88,7 +88,7 @@ class _SlotWaiter:
     __slots__ = ("arrived", "bounds", "granted", "user")
 
     def __init__(
-        self, user: str, bounds: Sequence[Bound], arrived: float, granted: asyncio.Future[Slot]
+        self, user: str, bounds: Sequence[RunningBound], arrived: float, granted: asyncio.Future[Slot]
     ) -> None:
         self.user = user
         self.bounds = bounds
@@ -123,7 +123,7 @@ class Slots:
     def waiting(self) -> int:
         return len(self._queue)
 
-    def take(self, user: str, bounds: Sequence[Bound] = ()) -> Slot | None:
+    def take(self, user: str, bounds: Sequence[RunningBound] = ()) -> Slot | None:
         """Take a slot if there is one and nobody waits for it."""
         if not self._open or self._limited.find_full(bounds) is not None or self._find_next() is not None:
             return None
@@ -138,7 +138,7 @@ class Slots:
                 passes=True,
             )
 
-    def find_full(self, bounds: Sequence[Bound]) -> Bound | None:
+    def find_full(self, bounds: Sequence[RunningBound]) -> RunningBound | None:
         """Return a limit that leaves no room; None where all do."""
         return self._limited.find_full(bounds)
 
@@ -160,7 +160,7 @@ class Slots:
         return place, max(len(order), place)
 
     async def wait(
-        self, user: str, *, until: float, arrived: float, bounds: Sequence[Bound] = ()
+        self, user: str, *, until: float, arrived: float, bounds: Sequence[RunningBound] = ()
     ) -> Slot | None:
         """Wait for a slot until the loop's clock says `until`, then return None.
 
@@ -225,7 +225,7 @@ class Slots:
             default=None,
         )
 
-    def _grant(self, user: str, bounds: Sequence[Bound]) -> Slot:
+    def _grant(self, user: str, bounds: Sequence[RunningBound]) -> Slot:
         slot = Slot(self, user, bounds)
         self._held.add(slot)
         self._limited.add(bounds)

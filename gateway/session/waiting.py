@@ -19,7 +19,7 @@ from gateway.errors import BackendUnavailable, LimitExceeded, SluiceError
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.operation import ENDINGS, LOG_SCHEMA, LocalRows, Session, ThriftOperation
-from gateway.session.slots import Bound, Slots
+from gateway.session.slots import RunningBound, Slots
 from gateway.session.states import Event
 
 _log = structlog.get_logger(__name__)
@@ -107,7 +107,7 @@ class WaitingStatements:
             if log.rows[-1][0] != line:
                 log.rows = [*log.rows, (line,)]
 
-    def _bounds(self, session: Session) -> Sequence[Bound]:
+    def _bounds(self, session: Session) -> Sequence[RunningBound]:
         return self._budgets.bounds(session.principal, session.client, self._backend)
 
     def begin_again(self, operation: ThriftOperation) -> None:

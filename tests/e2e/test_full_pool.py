@@ -94,5 +94,5 @@ def test_a_limit_ends_what_passes_it_and_real_clients_say_which(
             assert f"[SLUICE_LIMIT_EXCEEDED] {told}" in str(failed.value)
         assert ask("SELECT 1") == [(1,)]
     recorded = json.loads(narrow.sluice("audit", "search", "--user", "cal", "--json").stdout)
-    ends = [one["end"]["body"] for one in recorded if one["end"] is not None]
+    ends = [one["end"] for one in recorded if one["end"] is not None]
     assert [one["outcome"] for one in ends if one.get("limit") == "small"][:2] == ["canceled"] * 2

@@ -10,8 +10,8 @@ import pytest
 
 from gateway.errors import LimitExceeded
 from gateway.model.catalog import TableName
-from gateway.model.limits import Limit
-from gateway.model.policy import PolicySet, ResourceValues
+from gateway.model.limits import LevelNames, Limit
+from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.policy.limits import limits_of
@@ -23,7 +23,7 @@ from gateway.session.metrics import Metrics
 from gateway.session.open_sessions import OpenSessions
 from gateway.session.operation import ERROR, FINISHED, PENDING
 from gateway.session.ports import SharedUse, UseKey
-from gateway.session.slots import Bound, RunningCounts, Slots
+from gateway.session.slots import RunningBound, RunningCounts, Slots
 from tests.session.fakes import BOB, CLIENT, Sink, World, until
 from tests.speed import patience
 
@@ -38,7 +38,7 @@ def limit(name: str = "small", *, together: bool = False, on: str = "", **bounds
         bounds=bounds,
         groups=EVERYBODY,
         together=together,
-        resources=({key: ResourceValues(values=(one,)) for key, one in levels.items()},) if on else (),
+        resources=({key: LevelNames((one,)) for key, one in levels.items()},) if on else (),
         set_by="ops",
     )
 
@@ -378,7 +378,7 @@ async def test_many_users_and_limits_run_no_more_at_once_than_they_may() -> None
 
     async def run(i: int) -> None:
         user, queue = f"u{i % 4}", queues[i % 2]
-        bounds = (Bound(("each", user), 2, ""), Bound(("all", ""), 5, ""))
+        bounds = (RunningBound(("each", user), 2, ""), RunningBound(("all", ""), 5, ""))
         slot = queue.take(user, bounds)
         if slot is None:
             slot = await queue.wait(
@@ -401,7 +401,7 @@ async def test_many_users_and_limits_run_no_more_at_once_than_they_may() -> None
     assert max(most[f"u{i}"] for i in range(4)) == 2
     assert most["queue 0"] <= 3
     assert all(queue.held == queue.waiting == 0 for queue in queues)
-    assert counts.find_full((Bound(("all", ""), 1, ""),)) is None
+    assert counts.find_full((RunningBound(("all", ""), 1, ""),)) is None
 
 
 async def test_the_place_is_the_turn_at_which_one_comes_among_users_who_take_turns() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from gateway.model.catalog import TableName
-from gateway.model.limits import MEASURES, UNTIED, Limit, strictest
+from gateway.model.limits import MEASURES, UNTIED, LevelNames, Limit, strictest
 from gateway.model.policy import FileLine, PolicyType, ServiceDef
 from gateway.model.principal import Principal
 from gateway.model.resource import Resource
@@ -61,11 +61,14 @@ def read_limit(
         name=name,
         bounds={key: most for key, most in bounds.items() if most is not None},
         **who,
-        resources=tuple(resources),
+        resources=tuple(
+            {level: LevelNames(found.values, found.excludes) for level, found in one.items()}
+            for one in resources
+        ),
         backends=backends,
         together=together,
         set_by=set_by,
-        place=place,
+        place=str(place),
     )
 
 
