@@ -432,9 +432,8 @@ class Budgets:
         else:
             text += end
         soon = left_s if left_s is not None and left_s <= LONGEST_RETRY_S and not end else None
-        return LimitExceeded(
-            text, limit=limit.name, retry_s=soon, passes=measure.kind is not MeasureKind.STATEMENT
-        )
+        passes = measure.kind is not MeasureKind.STATEMENT
+        return LimitExceeded(text, limit=limit.name, retry_s=soon, passes=passes)
 
 
 def _list_periods(limit: Limit) -> list[Measure]:
