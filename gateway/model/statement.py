@@ -471,6 +471,10 @@ class Refused:
     """Of an error that Spark's parser raised: its Java class, and those above it."""
     condition: str = ""
     """Of a message in Spark's words: its error class, which an old one does not begin with."""
+    limit: str = ""
+    """Name of the limit that refuses it."""
+    retry_s: float | None = None
+    """After how many seconds the same may be tried again, where that is soon."""
 
     @property
     def text(self) -> str:

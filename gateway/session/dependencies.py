@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import SessionContext
 from gateway.model.tracing import Tracer
+from gateway.session.budgets import Budgets
 from gateway.session.lifecycle import Lifecycle
 from gateway.session.locks import CatalogLocks
 from gateway.session.ports import CurrentIdentity, Ledger, LoginIdentity
@@ -45,6 +46,8 @@ class Dependencies(VerdictInputs):
     """Where requests are traced; None: nowhere."""
     session_counts: SessionCounts = field(default_factory=SessionCounts)
     """Shared by the Sparks of a gateway, so that its limits are for all of them together."""
+    budgets: Budgets = field(default_factory=Budgets)
+    """Shared likewise."""
     recorder: Recorder = field(init=False)
     verdicts: Verdicts = field(init=False)
 

@@ -54,6 +54,12 @@ class Metrics:
         self.spark_full = Counter(
             "sluice_spark_full", "Statements for which Spark's thread pool had no room", registry=registry
         )
+        self.limits_reached = Counter(
+            "sluice_limits_reached",
+            "Statements and sessions that a limit of a pack refused or canceled",
+            ["limit", "measure", "action"],
+            registry=registry,
+        )
         self.relayed_bytes = Counter("sluice_relayed_bytes", "Result bytes relayed", registry=registry)
         self.relayed_rows = Counter("sluice_relayed_rows", "Result rows relayed", registry=registry)
         self.logins = Counter(

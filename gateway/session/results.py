@@ -91,6 +91,7 @@ class Results:
             raise InvalidRequest("the number of rows to fetch is negative")
         max_rows = min(max_rows, self._limits.fetch_rows)
         if fetch_type == LOG and operation.log is not None:
+            self._execution.tell_place(operation)
             return operation.log.fetch(orientation, max_rows, operation.session.protocol_version)
         if fetch_type == LOG:
             return Batch(0, [], LOG_SCHEMA, operation.session.protocol_version)
@@ -110,8 +111,13 @@ class Results:
         if operation.not_with_spark_yet:
             # It is being run again.
             raise NotFinished("the statement is still running; ask for its status first")
+        meter = operation.meter
+        left = meter.left_rows if meter is not None else None
+        if left is not None:
+            # Whether there are more than it may show is known when there is one more, which is not shown.
+            max_rows = min(max_rows, max(left, 1))  # RULE (limit-of-rows)
         # What is not known to have finished may turn out to have been overtaken by a change of its tables.
-        held = None if operation.terminal else _BufferedFrame()
+        held = None if operation.terminal and left != 0 else _BufferedFrame()
         try:
             frame = await operation.upstream.relay(orientation, max_rows, fetch_type, seqid, held or sink)
         except BackendUnavailable as fault:
@@ -130,6 +136,8 @@ class Results:
             raise failure
         if not operation.terminal:
             await self._execution.notice_finished(operation)
+        if meter is not None and left == 0 and frame.rows:
+            raise await self._execution.end_by_limit(operation, meter.refuse_more())
         if held is not None:
             if operation.state != FINISHED:
                 raise operation.error or NotFinished("the operation has no result")
@@ -138,6 +146,9 @@ class Results:
         operation.relayed_bytes += frame.bytes
         self._metrics.relayed_rows.inc(frame.rows)
         self._metrics.relayed_bytes.inc(frame.bytes)
+        over = meter.note(frame.rows, frame.bytes) if meter is not None else None
+        if over is not None:
+            await self._execution.end_by_limit(operation, over)
         return frame
 
     async def _require_current(self, operation: ThriftOperation) -> None:

@@ -54,6 +54,8 @@ class OperationReport:
     state: int
     has_result_set: bool
     error: SluiceError | None = None
+    waits: str = ""
+    """What it waits for, and its place."""
 
 
 class Sessions(EndpointSessions[bytes, Session]):
@@ -90,7 +92,7 @@ class Sessions(EndpointSessions[bytes, Session]):
         recorded and refused as such; when one is refused, so is the session.
         """
         principal = await self.admit(principal, client)
-        self._registry.reserve(principal.user)
+        seat = self._registry.reserve(principal, client)
         session_catalogs, first = self._dependencies.session_catalogs, self._dependencies.first_context
         catalogs = frozenset(session_catalogs().items())
         try:
@@ -100,7 +102,7 @@ class Sessions(EndpointSessions[bytes, Session]):
                         principal, protocol_version=protocol_version, settings=_build_opening_settings(first)
                     )
         except BaseException as fault:
-            self._registry.give_back(principal.user)
+            self._registry.give_back(seat)
             if isinstance(fault, BackendError):
                 raise BackendUnavailable("Spark refused to open a session") from fault
             raise
@@ -114,7 +116,7 @@ class Sessions(EndpointSessions[bytes, Session]):
             # Revisions do not come back: what is the same before and after was the same when Spark was told.
             context=replace(first, catalogs=catalogs & frozenset(session_catalogs().items())),
         )
-        self._registry.add(session.handle.guid, session)
+        self._registry.add(session.handle.guid, session, seat)
         begun = False
         try:
             if opening.ended:  # RULE (ended-while-opened)
@@ -138,6 +140,9 @@ class Sessions(EndpointSessions[bytes, Session]):
     def knows(self, handle: Handle) -> bool:
         """Whether a handle is of a session or an operation here, whoever's."""
         return self._registry.get(handle.guid) is not None or handle.guid in self._operations
+
+    def describe_wait(self, session: Session) -> str:
+        return self._execution.describe_wait(session)
 
     async def close_session(self, principal: Principal, handle: Handle) -> None:
         """Close the session, whatever runs in it."""
@@ -211,7 +216,10 @@ class Sessions(EndpointSessions[bytes, Session]):
         if not operation.terminal:
             await self._execution.poll(operation, progress)
         return OperationReport(
-            state=operation.state, has_result_set=operation.has_result_set, error=operation.error
+            state=operation.state_for_client,
+            has_result_set=operation.has_result_set,
+            error=operation.error,
+            waits=self._execution.describe_wait(operation.session) if operation.queued else "",
         )
 
     async def schema(self, principal: Principal, handle: Handle, kind: int = 0) -> Any:

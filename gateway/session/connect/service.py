@@ -96,6 +96,9 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             ),
         )
 
+    def describe_wait(self, session: ConnectSession) -> str:
+        return self._execution.describe_wait(session)
+
     # -- plans -------------------------------------------------------------------------------------------
 
     async def execute(
@@ -327,11 +330,11 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
                 raise session.ending
 
     def _open(self, session_id: str, principal: Principal, client: Client) -> ConnectSession:
-        self._registry.reserve(principal.user)
+        seat = self._registry.reserve(principal, client)
         session = ConnectSession(
             session_id=session_id, principal=principal, client=client, opened=self._clock()
         )
-        self._registry.add(session.key, session)
+        self._registry.add(session.key, session, seat)
         return session
 
     async def _attach(self, session: ConnectSession, observed: str, client: Client, *, lives: bool) -> None:
