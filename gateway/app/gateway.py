@@ -20,13 +20,9 @@ from gateway.app.database_checks import ask_database
 from gateway.app.descriptors import raise_limit
 from gateway.app.endpoints import Address, GatewayParts, start_endpoints
 from gateway.app.explaining import (
-    find_parser_jars,
-    make_backend,
     make_catalog,
     make_reader,
     make_upstream,
-    minor_of_spark,
-    own_extensions,
 )
 from gateway.app.files import dataset_owners, make_listening, make_places, make_promotion, make_refreshing
 from gateway.app.gateway_requests import GatewayRequests
@@ -58,7 +54,6 @@ from gateway.audit.seals import keep_sealing, read_signing_key
 from gateway.audit.spool import SpoolLimits
 from gateway.backends.reasons import reason_of
 from gateway.catalog.live import LiveCatalog
-from gateway.catalog.spark_settings import EXTENSIONS
 from gateway.database.gateway_requests import Answering
 from gateway.database.limit_use import LimitUse
 from gateway.database.login_failures import LoginFailures
@@ -75,8 +70,6 @@ from gateway.model.tracing import Tracer
 from gateway.policy.engine import engine_for
 from gateway.policy.limits import limits_of
 from gateway.policy.parts import build_closing_part
-from gateway.reader.class_archive import find_spark_classes
-from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.reader.pool import ReaderPool
 from gateway.session.budgets import Budgets
 from gateway.session.dependencies import Dependencies
@@ -84,7 +77,7 @@ from gateway.session.lifecycle import STOPPING, Lifecycle
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.open_sessions import OpenSessions
-from gateway.settings.backends import BackendSettings, EmbeddedBackend
+from gateway.settings.backends import BackendSettings
 from gateway.settings.models import SessionSettings, Settings
 
 if TYPE_CHECKING:
@@ -439,6 +432,8 @@ class Gateway:
         for name, backend in self._settings.all_backends.items():
             if backend.embedded is None:
                 continue
+            from gateway.app.embedded import make_embedded_spark  # optional
+
             spark = make_embedded_spark(self._settings.for_backend(name), backend.embedded)
             self._stack.push_async_callback(spark.stop)
             await spark.start(lambda line: self._progress(f"Spark: {line}"))
@@ -504,39 +499,6 @@ class Gateway:
         self.metrics.registry.register(LineageCollector(follower.metrics))
         self._background.append(follower.run())
         return follower
-
-
-def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> EmbeddedSpark:
-    """Return the Spark of the settings, not started, with the reader's Java and jars."""
-    from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions  # optional
-
-    java = find_java(settings.reader.java)
-    extensions = own_extensions(settings)
-    parsers = find_parser_jars(settings.reader, extensions=extensions)
-    options = EmbeddedSparkOptions(
-        directory=embedded.directory,
-        java=java,
-        spark_home=parsers.spark_home,
-        jars=parsers.jars,
-        java_options=jdk_openings(),
-        classes=find_spark_classes(java, parsers.spark_home),
-        heap=embedded.heap,
-        cores=embedded.cores,
-        statements=settings.backend.statements,
-        quick_start=embedded.quick_start,
-        thrift_port=embedded.thrift_port,
-        connect_port=embedded.connect_port,
-        private_conf=build_embedded_conf(settings, extensions),
-        start_timeout_s=embedded.start_timeout_s,
-    )
-    return EmbeddedSpark(options, lambda host, port: make_backend(settings.backend, host, port).probe())
-
-
-def build_embedded_conf(settings: Settings, extensions: tuple[str, ...]) -> dict[str, str]:
-    """Return what an embedded Spark is told of catalogs and extensions. Raises Faults."""
-    told = make_catalogs(settings).of_start(minor_of_spark(settings))
-    told.pop(EXTENSIONS, None)
-    return {**told, EXTENSIONS: ",".join(extensions)} if extensions else told
 
 
 def session_limits(settings: SessionSettings, backend: BackendSettings) -> SessionLimits:
