@@ -131,15 +131,29 @@ final class CanonicalDump {
     static final class Standing {
         private final Object plan;
         private final Map expressionIds;
+        /** Whether something else may stand in the place of it, too. */
+        private final boolean again;
 
         Standing(Object plan, Map expressionIds) {
             this.plan = plan;
             this.expressionIds = expressionIds;
+            this.again = false;
+        }
+
+        private Standing(Object plan, boolean again) {
+            this.plan = plan;
+            this.expressionIds = null;
+            this.again = again;
         }
 
         /** A node that stands as it is within what stands in its place. */
         static Standing itself(Object node) {
-            return new Standing(node, null);
+            return new Standing(node, false);
+        }
+
+        /** A node that stands there with all that was put in the place of it, or of what is in it. */
+        static Standing moved(Object node) {
+            return new Standing(node, true);
         }
     }
 
@@ -151,7 +165,7 @@ final class CanonicalDump {
         Object before = itself;
         if (standing.expressionIds != null) {
             expressionIds = standing.expressionIds;
-        } else {
+        } else if (!standing.again) {
             itself = standing.plan;
         }
         write(standing.plan);

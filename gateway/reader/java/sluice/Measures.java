@@ -39,6 +39,11 @@ final class Measures {
         }
     }
 
+    /** What names the column of an expression that has no alias, or null. */
+    Object aliasAround(Object expression) {
+        return aliased.get(expression);
+    }
+
     /** The nodes that an expression at this range replaces; with a name, those whose columns Spark would name. */
     List at(ParsedText.Span span, boolean named) {
         List found = new ArrayList(1);
