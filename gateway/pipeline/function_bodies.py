@@ -212,8 +212,8 @@ async def judge_called(
             return _without_place(body)
         if (why := _explain_variables(body)) is not None:
             return not_governable(why)
-        # RULE (function-body-guarded, function-lends)
-        if write_nested_text(replace(body, listed=frozenset())) is not None or body.lends_to:
+        obliged = write_nested_text(replace(body, listed=frozenset())) is not None
+        if obliged or body.lends_to:  # RULE (function-body-guarded, function-lends)
             found = _guard(table, table.view, whole, body) if writes else None
             if found is None:
                 return not_governable(

@@ -282,13 +282,12 @@ def _around(call: FoundCall, place: str, *, bare: bool) -> tuple[str, str]:
             return f"SELECT * FROM (SELECT {shown} FROM ", f"{rows}) {barrier} AS {quote(_ROWS)}"
         return f"SELECT {shown} FROM ", rows
     value = f"CAST((\n{body}\n) AS {view.returns[0][1]})"
-    if call.function.lends:
+    if call.function.lends:  # RULE (called-value-barrier)
         # INVARIANT (a view lends no more than its rows): of a function that is called with columns Spark
         # makes a join with all that its body reads, and tries conditions on what it would give for other
         # arguments. It tries none of them below an aggregate.
         builtin = "" if bare else QUALIFIER
         named = quote(_VALUE)
-        # RULE (called-value-barrier)
         return (
             f"(SELECT {builtin}any_value({named}) FROM (SELECT {value} AS {named} FROM ",
             ") AS `its values`)",

@@ -328,6 +328,7 @@ async def test_a_body_is_written_out_where_it_is_called(reader4: ReaderPool, tex
         ("SELECT total(`sluice argument 0 0`) AS z FROM free", "in this text"),
         ("SELECT total(DISTINCT 1) AS z", "could not prove"),
         ("SELECT total(1) FILTER (WHERE true) AS z", "with such an argument"),
+        ("SELECT a FROM free LATERAL VIEW total(1) v AS a", "in this place"),
         ("EXPLAIN SELECT total(1) AS z", "a plan that is shown"),
         ("UPDATE free SET id = 1 WHERE total(id) > 1", "where rows are changed"),
     ],
