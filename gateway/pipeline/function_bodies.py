@@ -9,12 +9,12 @@ the body is written out where it is called, as a view's text is.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gateway.model.catalog import FUNCTION, Table, TableName, ViewBody, quote_parts
 from gateway.model.definers import definer_mark
-from gateway.model.reading import CommandNode, NotRead, Reading, RelationRole, Span, Splice
+from gateway.model.reading import CommandNode, Reading, RelationRole, Span, Splice
 from gateway.model.statement import NeedsCatalog
 from gateway.pipeline.judging import (
     Judging,
@@ -28,10 +28,10 @@ from gateway.pipeline.judging import (
 from gateway.pipeline.kept import write_nested_text
 from gateway.pipeline.policies import deny_show_only
 from gateway.pipeline.seeing import Prepared, TextScope
+from gateway.pipeline.titles import name_calls, name_items
 from gateway.pipeline.views import ReadViews
 from gateway.sql import guard
 from gateway.sql.call_texts import (
-    FoundCall,
     GuardedFunction,
     ask_for_alias,
     find_calls,
@@ -244,7 +244,7 @@ def _guard(
     return GuardedFunction(name=table.name, view=view, body=within, lends=bool(body.lends_to))
 
 
-def name_calls(
+def name_functions(
     prepared: Prepared, guarded: Mapping[TableName, GuardedFunction]
 ) -> dict[tuple[tuple[str, ...], bool], GuardedFunction]:
     """Return the functions that are written out, by how the text calls them and whether for rows."""
@@ -259,15 +259,30 @@ def name_calls(
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenCalls:
+    """What stands for calls, and what keeps the names of columns."""
+
+    calls: tuple[Splice, ...] = ()
+    titles: tuple[Splice, ...] = ()
+
+
+NO_CALLS = WrittenCalls()
+
+
 async def write_out_calls(
-    prepared: Prepared, guarded: Mapping[TableName, GuardedFunction], judging: Judging
-) -> tuple[Splice, ...] | Unsupported:
-    """Write the bodies of functions where a text calls them, guarded for who calls."""
-    if not guarded or prepared.required.shares:
-        return ()  # each who reads the view calls them by himself
-    functions = name_calls(prepared, guarded)
+    prepared: Prepared,
+    guarded: Mapping[TableName, GuardedFunction],
+    bound: Sequence[Splice],
+    judging: Judging,
+) -> WrittenCalls | Unsupported:
+    """Write the bodies of functions where a text calls them, guarded for who calls. `bound`: where the user's
+    name is written in."""
+    text, reading = prepared.text, prepared.reading
+    guarded = {} if prepared.required.shares else guarded  # each who reads the view calls them by himself
+    functions = name_functions(prepared, guarded)
     called = {one.name.fold() for one in functions.values()}
-    changes = {one.node for one in prepared.reading.commands} & _CHANGING
+    changes = {one.node for one in reading.commands} & _CHANGING
     for name, function in guarded.items():
         # RULE (called-body-place)
         if name not in called or changes or prepared.required.explains or judging.settings:
@@ -281,32 +296,15 @@ async def write_out_calls(
                 if judging.settings
                 else "in this place",
             )
-    calls = find_calls(prepared.text, prepared.reading, functions)
+    calls = find_calls(text, reading, functions) if functions else ()
     if isinstance(calls, Unsupported):
         return calls
-    titles: dict[int, str] = {}
-    for call in calls:
-        if call.heads_column:
-            title = await _name_column(prepared.text, call, judging)
-            if title is None:
-                return ask_for_alias(call.function)
-            titles[call.span.start] = title
-    return write_calls(calls, titles, bare=judging.bare_builtins)
-
-
-async def _name_column(text: str, call: FoundCall, judging: Judging) -> str | None:
-    """Return what Spark calls the column of a call that has no alias; None where that is not known."""
-    names = []
-    for argument in call.list_named_arguments():
-        if argument.node == "UnresolvedAttribute":
-            names.append(argument.parts[-1])
-            continue
-        written = argument.span.of(text) if argument.span is not None else ""
-        told = await judging.reader.column_names(f"SELECT {written}")
-        if isinstance(told, NotRead) or len(told) != 1 or told[0].dated:
-            return None
-        pieces = [one[-1] if isinstance(one, tuple) else one for one in told[0].pieces]
-        if not all(isinstance(one, str) for one in pieces):
-            return None
-        names.append("".join(map(str, pieces)))
-    return f"{'.'.join(call.function.name.parts)}({', '.join(names)})"
+    named = await name_calls(text, [call for call in calls if call.item is not None], judging)
+    unknown = next((call for call in calls if call.heads_column and named[call.span.start] is None), None)
+    unnamed = () if prepared.place.expression or prepared.required.shares else bound
+    titles, missing = await name_items(text, reading.tree if bound else None, calls, named, unnamed, judging)
+    if (found := unknown or missing) is not None:
+        return ask_for_alias(found.function)
+    heads = {call.span.start: str(named[call.span.start]) for call in calls if call.heads_column}
+    written = write_calls(calls, heads, bare=judging.bare_builtins)
+    return written if isinstance(written, Unsupported) else WrittenCalls(written, titles)

@@ -14,7 +14,7 @@ from gateway.model.reading import FunctionRef, RelationRole, Span, Splice
 from gateway.model.statement import Definition, Findings, NeedsCatalog, ResetSettings, ScanRecord
 from gateway.model.table_formats import BRANCHED
 from gateway.pipeline.barriers import Placed, below_text
-from gateway.pipeline.function_bodies import MadeFunction, judge_made, write_out_calls
+from gateway.pipeline.function_bodies import NO_CALLS, MadeFunction, WrittenCalls, judge_made, write_out_calls
 from gateway.pipeline.guarded_texts import binds, guard_scans, identities
 from gateway.pipeline.judging import (
     Judging,
@@ -125,8 +125,10 @@ class _TextGuards:
     restrictions: tuple[Splice, ...] = ()
     """What keeps it from changing rows that the principal does not see."""
     checks: TextChecks = NO_CHECKS
-    calls: tuple[Splice, ...] = ()
+    calls: WrittenCalls = NO_CALLS
     """The bodies of functions where these are called."""
+    bound: tuple[Splice, ...] = ()
+    """What binds the user's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,10 +234,14 @@ class _Text:
         restrictions = await restrict_text(prepared, sources.policies, evaluation, judging, checks.change)
         if isinstance(restrictions, Unsupported):
             return not_governable(restrictions)
-        calls = await write_out_calls(prepared, sources.guarded_functions, judging)
+        bound = identities(prepared, evaluation, judging, self.meaning)
+        if isinstance(bound, Unsupported):
+            return not_governable(bound)
+        calls = await write_out_calls(prepared, sources.guarded_functions, bound, judging)
         if isinstance(calls, Unsupported):
             return not_governable(calls)
         return _TextGuards(
+            bound=bound,
             calls=calls,
             sources=sources,
             scans=scans,
@@ -297,9 +303,7 @@ class _Text:
             return not_governable(guarded)
         if isinstance(pinned, Unsupported):
             return not_governable(pinned)
-        bound = identities(prepared, self.evaluation, self.judging, self.meaning)
-        if isinstance(bound, Unsupported):
-            return not_governable(bound)
+        bound, calls = guards.bound, guards.calls.calls
         varying, bodies = guards.sources.policies.varying, guards.sources.bodies
         unbound = bool(reading.identities) and not bound
         changing = find_varying_text(prepared.text, reading, prepared.names, varying, bodies, unbound=unbound)
@@ -316,9 +320,9 @@ class _Text:
         columns = (
             one for one in (*guarded[0], *called) if one.kind == "guard" or not metrics.contains(one.span)
         )
-        written_out = {one.span.start for one in guards.calls}
+        written_out = {one.span.start for one in calls}
         kept = (one for one in columns if one.span.start not in written_out)
-        written = (*kept, *guards.calls, *metrics.splices, *inner, *pinned[0], *bound)
+        written = (*kept, *calls, *metrics.splices, *inner, *pinned[0], *bound, *guards.calls.titles)
         splices: tuple[Splice, ...] = (*written, *guards.restrictions)
         if guards.checks.wrapping is not None:  # RULE (checked-insert)
             splices = attach(prepared.text, splices, guards.checks.wrapping)
@@ -337,7 +341,7 @@ class _Text:
             forwarded=guard.apply(prepared.text, splices),
             splices=splices,
             allowed=self._list_allowed(guards) | pinned[1] | temporary,
-            substitutions=(*guarded[1], *metrics.words, *words_of(prepared.text, guards.calls)),
+            substitutions=(*guarded[1], *metrics.words, *words_of(prepared.text, calls)),
             temporary=temporary,
             binds_user=bool(bound),
             uncacheable_reason=changing,
@@ -372,7 +376,7 @@ class _Text:
     def _list_allowed(self, guards: _TextGuards) -> frozenset[tuple[str, ...]]:
         """Return the relations that may stand in what is written, beside its targets and temporary views."""
         bodies = (*guards.sources.bodies.values(), *guards.metrics.bodies)
-        if guards.calls:
+        if guards.calls.calls:
             bodies = (*bodies, *guards.sources.functions.values())
         return frozenset(
             {guard.list_name_parts(scan.table) for scan in guards.scans}
@@ -443,7 +447,7 @@ class _Text:
             lends_to=self.seen.lends_to,
             # RULE (outer-view-written-out)
             stands_in=bool(
-                sources.barred or placed.below or guards.narrowed or metrics.queries or guards.calls
+                sources.barred or placed.below or guards.narrowed or metrics.queries or guards.calls.calls
             )
             or any(body.walled for body in bodies),
             listed=self._list_read_by_columns(guards).union(*(body.listed for body in bodies)),

@@ -24,6 +24,7 @@ _ROWS: Final = "its rows"
 _GAP: Final = re.compile(r"\s+|--[^\n]*(?:\n|\Z)|/\*(?:[^*]|\*(?!/))*\*/|[(),]|=>|\w+|`[^`]*`")
 _PADDED: Final = re.compile(r"\b(?:var)?char\s*\(", re.IGNORECASE)
 _NO_VALUES: Final = ("UnresolvedStar", "FunctionTableSubqueryArgumentExpression")
+_SUBQUERIES: Final = ("Subquery", "Exists", "ListQuery")
 _CALLS: Final = ("UnresolvedFunction", "UnresolvedTableValuedFunction")
 
 
@@ -48,14 +49,19 @@ class FoundCall:
     span: Span
     arguments: tuple[tuple[str, ExpressionNode, Span], ...]
     """Each with the parameter that it is for, in the order in which they are written."""
-    heads_column: bool = False
-    """Whether it is an item of a select list by itself, without an alias."""
+    item: ExpressionNode | None = None
+    """The item of a select list, without an alias, that it stands in: Spark names a column after it."""
     alias: str = ""
     """Of rows: what they are called where nothing else is written."""
 
     @property
     def is_table(self) -> bool:
         return self.function.view.is_table
+
+    @property
+    def heads_column(self) -> bool:
+        """Whether it is an item by itself."""
+        return self.item is not None and self.item.span == self.span
 
     def list_named_arguments(self) -> tuple[ExpressionNode, ...]:
         """Return the arguments in the order of the parameters, as Spark names a column after them."""
@@ -67,11 +73,12 @@ class FoundCall:
 class _Walk:
     """What stands around the calls of a tree."""
 
-    calls: dict[int, tuple[ExpressionNode, bool, bool]] = field(default_factory=dict)
-    """By where the name begins: the call, whether it heads a column, and whether its column is named after it
-    and something around it."""
+    calls: dict[int, tuple[ExpressionNode, ExpressionNode | None]] = field(default_factory=dict)
+    """By where the name begins: the call, and the item without an alias that it stands in."""
     aliased: set[int] = field(default_factory=set)
     """Where the names of rows begin that have an alias."""
+    within: bool = False
+    """Whether it is in a subquery of an expression, whose columns nobody names."""
 
 
 def find_calls(
@@ -85,18 +92,16 @@ def find_calls(
     if _PLACE in text.lower() or tree is None:  # RULE (call-argument-names)
         return refuse_call(next(iter(functions.values())), "in this text")
     walk = _Walk()
-    _note(tree, walk, named=False, head=None)
+    _note(tree, walk, None)
     found = []
     for site in reading.calls:
         function = functions.get((site.parts, site.table_valued))
         if function is None:
             continue
-        none = None, False, False
-        node, heads, within = none if site.span is None else walk.calls.get(site.span.start, none)
+        none = None, None
+        node, item = none if site.span is None else walk.calls.get(site.span.start, none)
         if site.span is None or node is None:  # RULE (unplaced-body-call)
             return refuse_call(function, "in this place")
-        if within and not heads:
-            return ask_for_alias(function)
         call = _read_call(text, site.span, node, function)
         if isinstance(call, Unsupported):
             return call
@@ -106,7 +111,7 @@ def find_calls(
                 function=function,
                 span=call[0],
                 arguments=call[1],
-                heads_column=heads,
+                item=item,
                 alias=site.parts[-1] if bare else "",
             )
         )
@@ -114,22 +119,25 @@ def find_calls(
     return tuple(unique.values())
 
 
-def _note(node: ExpressionNode, walk: _Walk, *, named: bool, head: ExpressionNode | None) -> None:
-    """Note the calls within a node. `named`: a column is named after what it stands in, which is `head`."""
-    if node.node == "UnresolvedAlias":
-        named, head = True, node.children[0]
+def _note(node: ExpressionNode, walk: _Walk, item: ExpressionNode | None) -> None:
+    """Note the calls within a node, which stands in an item of a select list."""
+    if node.node == "UnresolvedAlias" and not walk.within:
+        item = node.children[0]
     elif node.node == "Alias":
-        named, head = False, None
+        item = None
     if node.node in _CALLS and node.span is not None:
-        walk.calls[node.span.start] = node, node is head, named
+        walk.calls[node.span.start] = node, item
     if node.node == "SubqueryAlias" and node.plans:
         inner = node.plans[0]
         if inner.node == "UnresolvedTableValuedFunction" and inner.span is not None:
             walk.aliased.add(inner.span.start)
     for child in node.children:
-        _note(child, walk, named=named, head=head)
+        _note(child, walk, item)
+    within = walk.within
+    walk.within |= item is not None or node.node.endswith(_SUBQUERIES)
     for plan in node.plans:
-        _note(plan, walk, named=False, head=None)
+        _note(plan, walk, None)
+    walk.within = within
 
 
 def _read_call(
@@ -154,19 +162,26 @@ def _arguments(
         argument, name = child, parameters[at] if at < len(parameters) else ""
         if child.node == "NamedArgumentExpression":
             argument, name = child.children[0], child.parts[0].lower() if child.parts else ""
-        if argument.span is None or argument.node in (
-            "UnresolvedStar",
-            "FunctionTableSubqueryArgumentExpression",
-        ):
+        span = find_extent(argument)
+        if span is None or argument.node in _NO_VALUES:
             return refuse_call(function, "with such an argument")
         if name not in parameters or any(name == one for one, _, _ in found):
             return refuse_call(function, "with these arguments")
-        found.append((name, argument, argument.span))
+        found.append((name, argument, span))
     given = {name for name, _, _ in found}
     for name, default in zip(parameters, function.view.defaults, strict=True):
         if name not in given and not default:
             return refuse_call(function, "without all of its arguments")
     return tuple(found)
+
+
+def find_extent(node: ExpressionNode) -> Span | None:
+    """Return where an expression stands with all that is in it: of `x IS NULL` Spark tells where IS stands."""
+    spans = [span for child in node.children if (span := find_extent(child)) is not None]
+    spans += [] if node.span is None else [node.span]
+    if not spans:
+        return None
+    return Span(min(span.start for span in spans), max(span.end for span in spans))
 
 
 def _find_end(text: str, start: int, arguments: Sequence[Span]) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from pyspark.sql.connect import functions as F  # noqa: N812  as everybody calls them
@@ -22,7 +23,7 @@ from tests.readers import is_older
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-DATA = {
+DATA: dict[str, Any] = {
     "catalogs": ["spark_catalog"],
     "tables": {
         f"spark_catalog.lab.{name}": {"id": "int", "region": "string", "note": "string"}
@@ -301,6 +302,11 @@ async def test_so_is_that_of_a_table_function(reader4: ReaderPool, body: str, us
         ("SELECT lab.total(q => 'x', p => 1)", "AS `total`(`q`, `p`)) AS `spark_catalog.lab.total(1, x)`"),
         ("SELECT total(1)", "CAST('d' AS STRING) AS `sluice argument 0 q`) AS `total`(`p`, `q`)"),
         ("SELECT total(total(2)) + 1 AS z", "SELECT CAST((SELECT CAST("),
+        ("SELECT (total(id) + 1), 1 FROM free", " + 1) AS `(spark_catalog.lab.total(id) + 1)`, 1"),
+        (
+            "SELECT total(total(1)) > -1",
+            " > -1 AS `(spark_catalog.lab.total(spark_catalog.lab.total(1)) > -1)`",
+        ),
         ("SELECT id FROM free WHERE total(id) > 2 GROUP BY id, total(id)", "GROUP BY id, (SELECT"),
         ("SELECT total((SELECT max(id) FROM filtered)) AS z", ""),
         ("CREATE TEMPORARY VIEW tv AS SELECT total(id) + 1 AS z FROM free", ""),
@@ -319,8 +325,9 @@ async def test_a_body_is_written_out_where_it_is_called(reader4: ReaderPool, tex
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("SELECT total(id) + 1 FROM free", "give the column an alias"),
+        ("SELECT total(id) + id FROM free", "give the column an alias"),
         ("SELECT total(id + 1) FROM free", "give the column an alias"),
+        ("SELECT total(1) IN (SELECT 1)", "give the column an alias"),
         ("SELECT total()", "without all of its arguments"),
         ("SELECT total(1, 2)", "with these arguments"),
         ("SELECT total(q => 1)", "with these arguments"),

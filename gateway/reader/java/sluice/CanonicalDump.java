@@ -157,6 +157,9 @@ final class CanonicalDump {
         }
     }
 
+    /** Whether it is of a statement that makes a variable. */
+    private boolean declares;
+
     /** The node that is written as it is, though something stands in its place. */
     private Object itself;
 
@@ -233,11 +236,12 @@ final class CanonicalDump {
             met.put(product, Boolean.TRUE);
             giveFields(product, elements, given);
         }
+        declares |= simple.equals("CreateVariable");
         for (int i = 0; i < elements.size(); i++) {
             if (i > 0) {
                 out.append(',');
             }
-            if (!isTextCopy(simple, product, i)) {
+            if (!isTextCopy(simple, product, i) && !isOfVariable(simple, product, i)) {
                 writeElement(elements.get(i));
             }
         }
@@ -303,6 +307,12 @@ final class CanonicalDump {
 
     static boolean isTextCopy(String name, scala.Product product, int i) {
         return KEEPING_COPIES.contains(name) && TEXT_COPIES.contains(name + "." + ScalaValues.elementName(product, i));
+    }
+
+    /** Whether it is the text of what a variable is by default. That of a column is kept for whoever inserts. */
+    private boolean isOfVariable(String name, scala.Product product, int i) {
+        return declares && name.equals("DefaultValueExpression")
+            && ScalaValues.elementName(product, i).equals("originalSQL");
     }
 
     /** Java lists stand for Scala's sequences where a name was replaced. */

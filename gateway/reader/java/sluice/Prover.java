@@ -145,6 +145,8 @@ final class Prover {
         } else if ("call".equals(kind)) {
             applied = call(span.start, (String) splice.get("query"), (String) splice.get("alias"),
                 (List) splice.get("parts"));
+        } else if ("title".equals(kind)) {
+            applied = title((String) splice.get("query"), (String) splice.get("alias"), (List) splice.get("parts"));
         } else if ("property".equals(kind)) {
             applied = property((List) splice.get("parts"));
         } else if ("condition".equals(kind)) {
@@ -330,7 +332,7 @@ final class Prover {
             } else if (!rows) {
                 Object around = walk.measures.aliasAround(replaced);
                 boolean isNamed = stands instanceof Alias && ((Alias) stands).name().equals(alias);
-                if (named != (around != null) || (named ? !isNamed : stands instanceof Alias)) {
+                if (named ? around == null || !isNamed : stands instanceof Alias) {
                     throw new Unproven("what stands for a call must be called as the column is");
                 }
                 replaced = named ? around : replaced;
@@ -339,6 +341,33 @@ final class Prover {
             applied++;
         }
         return applied;
+    }
+
+    /**
+     * An item of a select list that has no alias gets one. The parts are where its expression stands, and what
+     * stands for that in `query`.
+     */
+    private int title(String query, String alias, List parts) throws Unproven {
+        if (parts == null || parts.size() != 3) {
+            throw new Unproven("a splice that names a column needs its place");
+        }
+        ParsedText.Span item = new ParsedText.Span(
+            Integer.parseInt((String) parts.get(0)), Integer.parseInt((String) parts.get(1)));
+        Map found = walk.measures.aliasedAt(item);
+        Iterator each = found.entrySet().iterator();
+        while (each.hasNext()) {
+            Map.Entry entry = (Map.Entry) each.next();
+            ParsedText parsed = ParsedText.expression(query);
+            Object place = placeIn(new PlanWalk(parsed), parts.get(2));
+            boolean isNamed = parsed.root instanceof Alias && ((Alias) parsed.root).name().equals(alias)
+                && ((Alias) parsed.root).child() == place;
+            if (!isNamed) {
+                throw new Unproven("a column that is named must stand there as it is");
+            }
+            plans.put(place, CanonicalDump.Standing.moved(entry.getKey()));
+            plans.put(entry.getValue(), new CanonicalDump.Standing(parsed.root, new java.util.HashMap()));
+        }
+        return found.size();
     }
 
     /** The calls of functions whose name begins at a character. */
