@@ -416,6 +416,25 @@ REMOVALS = (
         DropOperand(1),
         "pipeline.test_hidden_columns",
     ),
+    Removal(
+        "join-key-first-of-several",
+        "of several columns the first is joined by",
+        Statement("ours, theirs = left.find_columns((name,))[-1:], right.find_columns((name,))[-1:]"),
+        "algebra.test_resolve",
+    ),
+    Removal("join-words", "columns to join by are names too", Deleted(), "pipeline.test_hidden_columns"),
+    Removal(
+        "join-column-first",
+        "USING joins by the first of several columns",
+        Argument(0, "_origins(found[-1:])"),
+        "pipeline.test_hidden_columns",
+    ),
+    Removal(
+        "hidden-name-or-variable",
+        "a name that could be a hidden column's means no variable",
+        Becomes("None"),
+        "pipeline.test_hidden_columns",
+    ),
     Removal("hidden-name-in-plan", "nor in a plan", Condition("guesses"), "pipeline.test_hidden_columns"),
     Removal(
         "followed-lambda-names",
