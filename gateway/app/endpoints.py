@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from importlib import import_module
@@ -110,6 +110,10 @@ class GatewayParts:
         self.reloading.connection_limiters[listener] = made
         return made
 
+    def push_closing(self, close: Callable[[float], Awaitable[None]]) -> None:
+        """Have a listener closed that goes through the seconds that it is given twice."""
+        self.stack.push_async_callback(lambda: close(self.dependencies.lifecycle.left_s() / 2))
+
     def follow(self, listener: str, tls: Tls | None, door: ConnectionLimiter) -> None:
         """Have a listener whose door shakes hands take up certificates that change."""
         if tls is not None:
@@ -152,7 +156,7 @@ class ThriftEndpoint(Endpoint):
             service_name=kerberos.service if kerberos is not None else "",
         )
         parts.open_sessions.add_connections(server.end_where, server.count_running_calls)
-        parts.stack.push_async_callback(server.close)
+        parts.push_closing(server.close)
         port = await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
         parts.follow(self.name, listener.tls, door)
         return port
@@ -190,7 +194,7 @@ class ThriftHttpEndpoint(Endpoint):
             ),
         )
         parts.open_sessions.add_connections(server.end_where, server.answer)
-        parts.stack.push_async_callback(server.close)
+        parts.push_closing(server.close)
         port = await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
         parts.follow(self.name, listener.tls, door)
         return port
@@ -230,13 +234,13 @@ class ConnectEndpoint(Endpoint):
         if upstream is None or listener is None:
             raise Faults(["`listeners.connect` needs `backend.connect`"])
         sessions = connect_sessions(parts.dependencies, upstream)
-        parts.stack.push_async_callback(sessions.close)
+        parts.stack.push_async_callback(parts.dependencies.lifecycle.close_in_time, sessions.close)
         parts.background.append(sessions.run())
         parts.open_sessions.add(sessions)
         door = parts.build_connection_limiter(self.name)
         server = connect_server(sessions, parts.authenticator(), listener, parts.settings.logins, door)
         parts.open_sessions.add_connections(server.end_where, server.count_running_calls)
-        parts.stack.push_async_callback(server.close)
+        parts.push_closing(server.close)
         port = await server.start(listener.host, listener.port, certificate=certificate(listener.tls))
         if listener.tls is not None:
 
@@ -359,7 +363,7 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
         from gateway.app.ranger_admin import RangerAdmin  # optional: OPTIONAL in tests/test_architecture.py
 
         queries = parts.upstream.queries()
-        parts.stack.push_async_callback(queries.close)
+        parts.stack.push_async_callback(parts.dependencies.lifecycle.close_in_time, queries.close)
         texts = SparkTexts(
             settings.policies.catalogs, parts.dependencies.catalog, queries.query, parts.reader
         )

@@ -91,6 +91,8 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 DRAIN_LOOK_S = 0.1
 """How often a gateway that is about to stop looks whether anything runs."""
+LAST_ANSWERS_S = 1.5
+"""Seconds in which clients ask for their statements once more; impyla asks each second, others more often."""
 _Progress = Callable[[str], None]
 
 
@@ -129,6 +131,8 @@ class Gateway:
         self._probes = probes
         self._lifecycle = Lifecycle()
         self._open_sessions = OpenSessions()
+        self._sessions: Sessions | None = None
+        self._ending: asyncio.Task[None] | None = None
         self._reloading = Reloading(settings, config, Certificates(self.metrics.certificate_ends))
 
     @property
@@ -233,9 +237,10 @@ class Gateway:
         catalogs = make_catalogs(settings, metalakes)
         upstream = make_upstream(settings, embedded, reader.configuration, catalogs, ledger.gateway)
         # Spark forgets a cancel that comes while it plans: what was stopped is stopped again before we go.
-        self._stack.push_async_callback(upstream.close)
+        in_time = self._lifecycle.close_in_time
+        self._stack.push_async_callback(in_time, upstream.close)
         queries = upstream.queries()
-        self._stack.push_async_callback(queries.close)
+        self._stack.push_async_callback(in_time, queries.close)
         try:
             spark_version = (await upstream.ask()).version
         except BackendMismatch:
@@ -249,7 +254,7 @@ class Gateway:
         owners = dataset_owners(settings, dsn, metalakes.owner, lambda user: users.principals.get(user))
         self.metrics.registry.register(unmatched)
         catalog = make_catalog(settings, queries, reader, metalakes, owners, unmatched.learn)
-        self._stack.push_async_callback(catalog.close)
+        self._stack.push_async_callback(in_time, catalog.close)
         limits = session_limits(settings.sessions, settings.backend)
         dependencies = Dependencies(
             judge=make_judge(settings, reader),
@@ -302,10 +307,11 @@ class Gateway:
         }
         if settings.tag_propagation.enabled:
             notes["tags"] = propagation.report_trouble
-        sessions = Sessions(dependencies, upstream.thrift) if upstream.thrift is not None else None
-        if sessions is not None:
+        if upstream.thrift is not None:
+            self._sessions = Sessions(dependencies, upstream.thrift)
+        if (sessions := self._sessions) is not None:
             open_sessions.add(sessions)
-            self._stack.push_async_callback(sessions.close)
+            self._stack.push_async_callback(self._end_sessions, sessions)
             self._background.append(sessions.run())
         if settings.logins.share_failures:
             failures = LoginFailures(dsn)
@@ -369,11 +375,22 @@ class Gateway:
 
     async def _stop(self) -> None:
         self._stop_taking()
-        self._lifecycle.cuts = True
+        busy = self._open_sessions.busy()
+        self._lifecycle.cut()
         for never_run in self._background:
             never_run.close()
         self._background = []
+        if busy and self._sessions is not None:
+            # Clients that poll hear that the gateway stops while Spark ends their statements.
+            self._end_sessions(self._sessions)
+            await asyncio.sleep(LAST_ANSWERS_S)
         await self._stack.aclose()
+
+    def _end_sessions(self, sessions: Sessions) -> asyncio.Task[None]:
+        """End the sessions of HiveServer2 clients, once."""
+        if self._ending is None:
+            self._ending = asyncio.create_task(self._lifecycle.close_in_time(sessions.close))
+        return self._ending
 
     # -- the parts that stand beside the gateway -------------------------------------------------------------
 
