@@ -112,7 +112,7 @@ class GatewayParts:
 
     def push_closing(self, close: Callable[[float], Awaitable[None]]) -> None:
         """Have a listener closed that goes through the seconds that it is given twice."""
-        self.stack.push_async_callback(lambda: close(self.dependencies.lifecycle.left_s() / 2))
+        self.stack.push_async_callback(lambda: close(self.dependencies.lifecycle.compute_seconds_left() / 2))
 
     def follow(self, listener: str, tls: Tls | None, door: ConnectionLimiter) -> None:
         """Have a listener whose door shakes hands take up certificates that change."""

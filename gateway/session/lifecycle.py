@@ -67,7 +67,7 @@ class Lifecycle:
         finally:
             self._calls.discard(call)
 
-    def left_s(self) -> float:
+    def compute_seconds_left(self) -> float:
         """Return how many seconds something has to be closed, after the cut."""
         return max(LEAST_S, self._until - asyncio.get_running_loop().time())
 
@@ -75,7 +75,7 @@ class Lifecycle:
         """Close what may wait for Spark, after the cut; what is not done in time is left to Spark, which ends
         what it has with its connections."""
         try:
-            async with asyncio.timeout(self.left_s()):
+            async with asyncio.timeout(self.compute_seconds_left()):
                 await close()
         except TimeoutError:
             _log.info("not_closed_in_time", part=type(getattr(close, "__self__", close)).__name__)
