@@ -65,6 +65,13 @@ def find_clashing_addresses(settings: Settings) -> Iterator[tuple[Location, str]
         if first.port == other.port and _meet(first.addresses, other.addresses):
             yield other.at, f"`{other.name}` uses the address of `{first.name}`, {other.port}"
     backend = settings.backend
+    thrift, connect = backend.thrift, backend.connect
+    if thrift and connect and (thrift.host, thrift.port) == (connect.host, connect.port):
+        yield (
+            ("backend", "connect"),
+            f"`backend.connect` has the address of `backend.thrift`, {Address(connect.host, connect.port)}: "
+            "each protocol of Spark's has a port of its own",
+        )
     for key, spark in (("thrift", backend.thrift), ("connect", backend.connect)):
         if spark is None:
             continue
