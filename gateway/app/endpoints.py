@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -98,6 +98,7 @@ class GatewayParts:
         return RoutedSessions(
             self.sparks.fleet,
             self.recorder,
+            self.dependencies.lifecycle,
             first_catalog=self.dependencies.first_context.catalog,
             named_catalogs=self.settings.named_catalogs,
         )
@@ -124,6 +125,10 @@ class GatewayParts:
         made = build_connection_limiter(self.settings, self.dependencies.metrics, listener)
         self.reloading.connection_limiters[listener] = made
         return made
+
+    def push_closing(self, close: Callable[[float], Awaitable[None]]) -> None:
+        """Have a listener closed that goes through the seconds that it is given twice."""
+        self.stack.push_async_callback(lambda: close(self.dependencies.lifecycle.compute_seconds_left() / 2))
 
     def follow(
         self,
@@ -173,7 +178,7 @@ class ThriftEndpoint(Endpoint):
             service_name=kerberos.service if kerberos is not None else "",
         )
         parts.open_sessions.add_connections(server.end_where, server.count_running_calls)
-        parts.stack.push_async_callback(server.close)
+        parts.push_closing(server.close)
         port = await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
         parts.follow(self.name, listener.tls, door)
         return port
@@ -211,7 +216,7 @@ class ThriftHttpEndpoint(Endpoint):
             ),
         )
         parts.open_sessions.add_connections(server.end_where, server.answer)
-        parts.stack.push_async_callback(server.close)
+        parts.push_closing(server.close)
         port = await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
         parts.follow(self.name, listener.tls, door)
         return port
@@ -262,7 +267,7 @@ class ConnectEndpoint(Endpoint):
             sessions, parts.authenticator(), listener, parts.settings.logins, door, tracer
         )
         parts.open_sessions.add_connections(server.end_where, server.count_running_calls)
-        parts.stack.push_async_callback(server.close)
+        parts.push_closing(server.close)
         tls = connect_context_of(read_pair(listener.tls)) if listener.tls is not None else None
         port = await server.start(listener.host, listener.port, ssl=tls)
         parts.follow(self.name, listener.tls, door, connect_context_of)
@@ -380,7 +385,7 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
         from gateway.app.ranger_admin import RangerAdmin  # optional: OPTIONAL in tests/test_architecture.py
 
         queries = parts.sparks.main.upstream.queries()
-        parts.stack.push_async_callback(queries.close)
+        parts.stack.push_async_callback(parts.dependencies.lifecycle.close_in_time, queries.close)
         texts = SparkTexts(
             settings.policies.catalogs, parts.dependencies.catalog, queries.query, parts.reader
         )

@@ -89,6 +89,8 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 DRAIN_LOOK_S = 0.1
 """How often a gateway that is about to stop looks whether anything runs."""
+LAST_ANSWERS_S = 1.5
+"""Seconds in which clients ask for their statements once more; impyla asks each second, others more often."""
 _Progress = Callable[[str], None]
 
 
@@ -127,6 +129,7 @@ class Gateway:
         self._probes = probes
         self._lifecycle = Lifecycle()
         self._open_sessions = OpenSessions()
+        self._sparks: Sparks | None = None
         self._reloading = Reloading(settings, config, Certificates(self.metrics.certificate_ends))
 
     @property
@@ -228,7 +231,7 @@ class Gateway:
         self._stack.push_async_callback(rules.close)
         await rules.start()
         self.metrics.registry.register(StateCollector(lambda: source_gauges(rules.sources())))
-        sparks = Sparks(
+        self._sparks = sparks = Sparks(
             settings=settings,
             limits=partial(session_limits, settings.sessions),
             open_sessions=open_sessions,
@@ -241,9 +244,10 @@ class Gateway:
         stack = AsyncExitStack()
         self._stack.push_async_callback(stack.aclose)
         # Spark forgets a cancel that comes while it plans: what was stopped is stopped again before we go.
-        stack.push_async_callback(upstream.close)
+        in_time = self._lifecycle.close_in_time
+        stack.push_async_callback(in_time, upstream.close)
         queries = upstream.queries()
-        stack.push_async_callback(queries.close)
+        stack.push_async_callback(in_time, queries.close)
         try:
             spark_version = (await upstream.ask()).version
         except BackendMismatch:
@@ -257,7 +261,7 @@ class Gateway:
         owners = dataset_owners(settings, dsn, metalakes.owner, lambda user: users.principals.get(user))
         self.metrics.registry.register(unmatched)
         catalog = make_catalog(settings, queries, reader, metalakes, owners, unmatched.learn)
-        stack.push_async_callback(catalog.close)
+        stack.push_async_callback(in_time, catalog.close)
         limits = session_limits(settings.sessions, settings.backend)
         places = make_places(settings, queries, catalog, metalakes.states)
         uses = LimitUse(dsn)
@@ -393,10 +397,14 @@ class Gateway:
 
     async def _stop(self) -> None:
         self._stop_taking()
-        self._lifecycle.cuts = True
+        busy = self._open_sessions.busy()
+        self._lifecycle.cut()
         for never_run in self._background:
             never_run.close()
         self._background = []
+        if busy and self._sparks is not None and self._sparks.end_thrift_sessions():
+            # Clients that poll hear that the gateway stops while Spark ends their statements.
+            await asyncio.sleep(LAST_ANSWERS_S)
         await self._stack.aclose()
 
     # -- the parts that stand beside the gateway -------------------------------------------------------------

@@ -145,10 +145,11 @@ class ThriftService:
     async def _answer_call(self, method: str, request: Struct, seqid: int, caller: Caller) -> Struct | None:
         reply: Struct | None
         try:
-            if method in METADATA_CALLS:
-                reply = await self._metadata(method, request, caller)
-            else:
-                reply = await self._answers[method](caller, request, seqid)
+            async with self._sessions.lifecycle.until_cut():
+                if method in METADATA_CALLS:
+                    reply = await self._metadata(method, request, caller)
+                else:
+                    reply = await self._answers[method](caller, request, seqid)
         except InvalidHandle as fault:
             # Some clients go on with a session that ended, as when Spark died, as fast as they are answered.
             await asyncio.sleep(pause_s(caller.unknown_handles))

@@ -51,6 +51,7 @@ class Execution:
         self._verdicts = dependencies.verdicts
         self._recorder = dependencies.recorder
         self._limits = dependencies.limits
+        self._lifecycle = dependencies.lifecycle
         self._close_aborted = abort
         self._aborting: dict[Session, asyncio.Task[None]] = {}
         self._watches = Watches()
@@ -242,7 +243,8 @@ class Execution:
                 self._settle(operation)
                 known = isinstance(operation.error, StatementFailed | InvalidRequest)
                 operation.hold.release(0 if known else self._limits.unsettled_s)
-                reason = "" if operation.error is not None else "the gateway aborted the statement"
+                aborted = self._lifecycle.reason("the gateway aborted the statement")
+                reason = "" if operation.error is not None else aborted
                 await self._recorder.record_completed(operation, "failed", reason)
                 if not known:
                     # Whether Spark has the statement is not known; ending the session ends it there.

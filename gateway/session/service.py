@@ -152,7 +152,7 @@ class Sessions(EndpointSessions[bytes, Session]):
     async def close_disconnected(self, handles: Sequence[Handle]) -> None:
         """Close the sessions of a connection that is gone, and stop in Spark what runs in them."""
         found = [session for h in handles if (session := self._registry.get(h.guid)) is not None]
-        await self._close_all(found, self.lifecycle.reason("the client disconnected"))
+        await self._close_all(found, "the client disconnected")
 
     async def expire(self) -> None:
         await self._close_all(self._registry.idle(), "the session was idle for too long")
@@ -174,6 +174,7 @@ class Sessions(EndpointSessions[bytes, Session]):
     async def _close(self, session: Session, reason: str) -> None:
         if not self._registry.close(session.handle.guid, session):
             return
+        reason = self.lifecycle.reason(reason)
         known: list[ThriftOperation] = []
         for operation in session.operations.values():
             if operation.upstream is None and operation.answer is None and not operation.queued:

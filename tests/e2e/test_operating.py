@@ -29,10 +29,11 @@ from thrift_sasl import TSaslClientTransport
 
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.frontends.users import set_user
+from gateway.session.lifecycle import STOP_S
 from gateway.wire.tcli import TTypeId
 from tests.app.certificate_files import make_pair
 from tests.app.otlp_collector import TOLD, Collector, collecting
-from tests.backends.fake_hive_server import Answer, FakeHiveServer
+from tests.backends.fake_hive_server import Answer, FakeHiveServer, Fault, Silence
 from tests.e2e.running import LoopThread, RunningGateway, until
 from tests.speed import patience
 
@@ -55,6 +56,8 @@ class HoldingSpark(FakeHiveServer):
     def __init__(self) -> None:
         super().__init__()
         self.version = pyspark.__version__
+        self.silent = False
+        """Takes what it is sent, and answers nothing."""
         self.go_on: dict[str, asyncio.Event] = {}
         """By what is held."""
         self.on("SELECT 1", Answer.of([("1", TTypeId.INT)], [(1,)]))
@@ -69,6 +72,9 @@ class HoldingSpark(FakeHiveServer):
         answer = Answer.text([name])
         answer.until = self.go_on[name] = asyncio.Event()
         return answer
+
+    async def _send(self, writer: asyncio.StreamWriter, data: bytes, fault: Fault | None) -> None:
+        await super()._send(writer, data, Silence() if self.silent else fault)
 
     def has(self, name: str) -> bool:
         return name in self.go_on
@@ -326,13 +332,15 @@ def test_a_gateway_that_is_told_to_stop_drains(
         session_loop.loop.call_soon_threadsafe(spark.go_on[name].set)
         client.join(patience())
         assert (client.rows, client.error) == ([(name,)], None)
-    # What does not end is waited for until somebody has enough.
+    # What does not end is waited for until somebody has enough; a Spark that answers nothing holds up nobody.
+    spark.silent = True
     os.kill(operated.pid, signal.SIGTERM)
-    assert operated.process is not None
-    assert operated.process.wait(patience()) == 0
     for client in cut:
         client.join(patience())
-        assert client.error is not None
+        assert "SLUICE_STOPPING" in str(client.error)
+    assert operated.process is not None
+    assert operated.process.wait(STOP_S + patience(20)) == 0
+    spark.silent = False
     operated.settings(sessions={"drain_s": 0})
     operated.start()
     dsn = EmbeddedPostgres(operated.directory / "postgres").dsn

@@ -270,3 +270,17 @@ def test_faults_of_a_ranger_admin_are_explained(entry: str, fault: str) -> None:
 def test_a_service_stands_in_ranger_once() -> None:
     entry = "    - {service: a, urls: ['http://x']}\n"
     assert "service `a` is in `ranger` more than once" in faults_of(f"policies:\n  ranger:\n{entry * 2}")[0]
+
+
+def test_a_user_without_a_home_is_told_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container whose user is in no list, and that sets no `HOME`."""
+
+    def expand(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", expand)
+    (tmp_path / "gateway.yaml").write_text("{}\n")
+    with pytest.raises(Faults, match="set `HOME`"):
+        load_settings(tmp_path / "gateway.yaml")
