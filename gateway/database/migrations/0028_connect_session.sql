@@ -7,4 +7,3 @@ CREATE TABLE sluice.connect_session (
     seen_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (user_name, session_id)
 );
-CREATE INDEX connect_session_seen ON sluice.connect_session (seen_at);
