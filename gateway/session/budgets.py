@@ -30,7 +30,7 @@ from gateway.model.limits import (
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal, identity_of
 from gateway.model.sparks import DEFAULT_BACKEND
-from gateway.model.statement import Client
+from gateway.model.statement import Client, ScanRecord
 from gateway.session.metrics import Metrics
 from gateway.session.ports import LimitSource, SharedUse, UseKey
 from gateway.session.slots import RunningBound, RunningCounts
@@ -107,7 +107,7 @@ class _Excess(NamedTuple):
 
 
 class StatementMeter:
-    """Counts what one statement uses. Without limits it counts nothing and bounds nothing."""
+    """Counts what one statement uses."""
 
     __slots__ = ("_applied", "_budgets", "_bytes", "_rows", "_used_bytes", "_used_rows")
 
@@ -121,8 +121,6 @@ class StatementMeter:
     @property
     def left_rows(self) -> int | None:
         """How many rows more may be shown; None where nothing bounds them."""
-        if not self._applied:
-            return None
         left = [] if self._rows is None else [self._rows[1] - self._used_rows]
         left += [math.ceil(one) for one in self._budgets.list_left(self._applied, "rows")]
         return max(0, min(left)) if left else None
@@ -130,8 +128,6 @@ class StatementMeter:
     def note(self, rows: int, size: int) -> LimitExceeded | None:
         """Count rows and bytes that were relayed, or are about to be; return the error of a limit that is
         passed."""
-        if not self._applied:
-            return None
         self._used_rows += rows
         self._used_bytes += size
         if self._rows is not None and self._used_rows > self._rows[1]:
@@ -251,20 +247,43 @@ class Budgets:
         principal: Principal,
         client: Client,
         list_tables: Callable[[], Iterable[TableName]],
+        scans: Iterable[ScanRecord] = (),
         backend: str = DEFAULT_BACKEND,
-    ) -> StatementMeter:
-        """Count a statement that may pass, over these tables; return what counts the rest of it. Raises
-        LimitExceeded: then it counts nowhere."""
+    ) -> StatementMeter | None:
+        """Count a statement that may pass, over these tables; return what counts the rest of it; None where
+        no limit speaks of it. Raises LimitExceeded, and has counted nothing."""
         found = self._find(principal, client, backend)
-        if not found:
-            return StatementMeter(self, ())
-        applied = self._select(found, list(list_tables()))
+        applied = self._select(found, list(list_tables())) if found else []
+        if not applied:
+            return None
+        for one in applied:
+            self._require_conditions(one.limit, scans)
         for limit, measure, most, period in self._walk(applied):
             if period.used >= most:  # RULE (limit-of-period)
                 raise self._refuse(self._of_period(limit, measure, most, period))
         self._take_tokens(applied, "statements_per_minute")
         self.spend(applied, {"statements": 1})
         return StatementMeter(self, applied)
+
+    def _require_conditions(self, limit: Limit, scans: Iterable[ScanRecord]) -> None:
+        """Raise LimitExceeded where a table is read without a condition on one of a limit's columns.
+
+        What column analysis could not tell passes: whoever wants to read all of a table finds a way, and the
+        other limits hold.
+        """
+        source = self._source()
+        if source is None or not limit.filtered_by:
+            return
+        for scan in scans:
+            compared = scan.conditions
+            # RULE (limit-of-conditions)
+            if compared is None or compared & limit.filtered_by or not source.speaks_of(limit, [scan.table]):
+                continue
+            self._metrics.limits_reached.labels(limit.name, "filtered_by", "refused").inc()
+            names = "`, `".join(sorted(limit.filtered_by))
+            raise LimitExceeded(
+                f"{limit.title} wants a condition on `{names}` where {scan.table} is read", limit=limit.name
+            )
 
     # -- periods -----------------------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -13,7 +14,7 @@ from gateway.model.catalog import TableName
 from gateway.model.limits import LevelNames, Limit
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
-from gateway.model.statement import Client
+from gateway.model.statement import Client, ScanRecord
 from gateway.policy.limits import limits_of
 from gateway.session.budgets import Budgets
 from gateway.session.failures import StatementRefused
@@ -180,6 +181,30 @@ async def test_a_limit_on_a_table_speaks_of_statements_that_read_it_in_a_view_to
         world.judge.names = [(".", frozenset({TableName("spark_catalog", "d", name)}))]
         operation = await begun(world, session, f"SELECT a FROM {name}")
         assert ((await ended(world, operation)).state == FINISHED) == passes, name
+
+
+async def test_a_table_is_read_by_a_condition_on_one_of_its_partitions() -> None:
+    days = replace(limit("days", on="t"), filtered_by=frozenset({"day", "hour"}))
+    world = world_of(days)
+    session = await opened(world)
+    t, u = TableName("spark_catalog", "d", "t"), TableName("spark_catalog", "d", "u")
+    world.judge.names = [(".", frozenset({t, u}))]
+    for table, compared, passes in (
+        (t, frozenset({"x"}), False),
+        (t, frozenset[str](), False),
+        (t, frozenset({"x", "hour"}), True),
+        (t, None, True),  # column analysis could not tell, or a view reads it
+        (u, frozenset({"x"}), True),
+    ):
+        record = ScanRecord(table=table, access="select", columns=None, conditions=compared)
+        world.judge.scans["SELECT a"] = (record,)
+        world.new_policies(days)
+        report = await ended(world, await begun(world, session, "SELECT a"))
+        assert (report.state == FINISHED) == passes, record
+    refused = world.ledger.of("decided")[0].body
+    assert refused["limit"] == "days"
+    told = "limit `days`, set by ops, wants a condition on `day`, `hour` where spark_catalog.d.t is read"
+    assert refused["message"] == told
 
 
 # -- rates and budgets ---------------------------------------------------------------------------------------

@@ -89,6 +89,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         """Since when, and what clients of sessions that Spark did not open are told."""
         self._abandoned: dict[SessionKey, asyncio.Task[None]] = {}
         """What is taking sessions away that never came to be."""
+        self.metrics.watch(self.metrics.plans_waiting, lambda: self._execution.slots.waiting)
         self.metrics.watch(self.metrics.connect_sessions, lambda: len(self._registry))
         self.metrics.watch(
             self.metrics.connect_operations, lambda: sum(len(s.operations) for s in self._registry.all())

@@ -77,7 +77,8 @@ def test_sizes_are_read_and_a_limit_knows_who_set_it_and_where() -> None:
     [
         ("{groups: [g], rows: 1}", "`name` is missing"),
         ("{name: a, rows: 1}", "a limit needs `users`, `groups` or `roles`"),
-        ("{name: a, groups: [g]}", "a limit needs a number"),
+        ("{name: a, groups: [g]}", "a limit needs `filtered_by` or a number"),
+        ("{name: a, groups: [g], filtered_by: [day]}", "`filtered_by` needs `on`"),
         ("{name: a, groups: [g], rows: 0}", "`rows` must be at least 1"),
         ("{name: a, groups: [g], rows: true}", "`rows` must be a whole number"),
         ("{name: a, groups: [g], rows: 10 GiB}", "`rows` must be a whole number"),
