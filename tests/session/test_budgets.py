@@ -320,6 +320,8 @@ async def test_sessions_of_a_user_are_bounded_and_come_free_again() -> None:
         await opened(world)
     told = "limit `small`, set by ops, allows 2 open sessions; close some of them"
     assert (caught.value.message, caught.value.sqlstate) == (told, "53400")
+    event = world.ledger.of("security")[-1].body
+    assert (event["action"], event["limit"], event["reason"]) == ("session_refused", "small", told)
     await opened(world, ANN)
     world.new_policies(limit(sessions=3))  # what was counted is given back, whatever policies say by then
     await world.sessions.close_session(BOB, sessions[0])

@@ -125,6 +125,7 @@ async def test_analyses_are_no_statements_and_a_clone_is_a_session() -> None:
     for _ in range(5):
         with pytest.raises(LimitExceeded, match="2 open sessions"):
             await world.call("CloneSession", new_session_id=uid())
+    assert world.ledger.of("security")[-1].body["limit"] == "small"
     await world.call("ReleaseSession", session=OTHER_SESSION)
     await world.call("CloneSession", new_session_id=uid())
 
