@@ -13,6 +13,7 @@ import math
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -109,21 +110,21 @@ class _Excess(NamedTuple):
 class StatementMeter:
     """Counts what one statement uses."""
 
-    __slots__ = ("_applied", "_budgets", "_bytes", "_rows", "_used_bytes", "_used_rows")
+    __slots__ = ("_applied", "_asked_rows", "_budgets", "_bytes", "_rows", "_used_bytes", "_used_rows")
 
     def __init__(self, budgets: Budgets, applied: Sequence[AppliedLimit]) -> None:
         self._budgets = budgets
         self._applied = applied
         self._rows = strictest(applied, "rows")
         self._bytes = strictest(applied, "bytes")
-        self._used_rows = self._used_bytes = 0
+        self._used_rows = self._used_bytes = self._asked_rows = 0
 
     @property
     def left_rows(self) -> int | None:
         """How many rows more may be shown; None where nothing bounds them."""
         left = [] if self._rows is None else [self._rows[1] - self._used_rows]
         left += [math.ceil(one) for one in self._budgets.list_left(self._applied, "rows")]
-        return max(0, min(left)) if left else None
+        return max(0, min(left) - self._asked_rows) if left else None
 
     def note(self, rows: int, size: int) -> LimitExceeded | None:
         """Count rows and bytes that were relayed, or are about to be; return the error of a limit that is
@@ -137,16 +138,23 @@ class StatementMeter:
         over = self._budgets.spend(self._applied, {"rows": rows, "bytes": size})
         return None if over is None else self._budgets.cut(over)
 
+    @contextmanager
+    def asking_for(self, rows: int) -> Iterator[None]:
+        """Keep rows for a batch that is being asked for: others may be, of the same result."""
+        self._asked_rows += rows
+        try:
+            yield
+        finally:
+            self._asked_rows -= rows
+
     def refuse_more(self) -> LimitExceeded:
         """Return the error of a statement that has no row left and more to show."""
-        left = [] if self._rows is None else [(self._rows[1] - self._used_rows, self._rows)]
-        if left and left[0][0] <= 0:
-            limit, most = left[0][1]
-            return self._budgets.cut(_Excess(limit, MEASURES["rows"], most))
-        over = self._budgets.find_spent(self._applied, "rows")
-        if over is None:
-            raise AssertionError("rows are left")
-        return self._budgets.cut(over)
+        own, budget = self._rows, self._budgets.find_least(self._applied, "rows")
+        if own is not None and (budget is None or own[1] - self._used_rows <= budget[1]):
+            return self._budgets.cut(_Excess(own[0], MEASURES["rows"], own[1]))
+        if budget is None:
+            raise AssertionError("no limit bounds its rows")
+        return self._budgets.cut(budget[0])
 
     def find_time_left(self) -> float | None:
         """Return for how many seconds from now it may run; None where nothing bounds that."""
@@ -304,11 +312,6 @@ class Budgets:
     def find_least(self, applied: Iterable[AppliedLimit], unit: str) -> tuple[_Excess, float] | None:
         """Return the budget of a unit of which least is left."""
         return min(self._list_budgets(applied, unit), key=lambda one: one[1], default=None)
-
-    def find_spent(self, applied: Iterable[AppliedLimit], unit: str) -> _Excess | None:
-        """Return a budget of which nothing is left."""
-        found = self.find_least(applied, unit)
-        return found[0] if found is not None and found[1] <= 0 else None
 
     async def run(self) -> None:
         """Tell the other gateways what was used, and learn from them, until cancelled."""

@@ -26,6 +26,7 @@ from gateway.session.operation import ERROR, FINISHED, PENDING
 from gateway.session.ports import SharedUse, UseKey
 from gateway.session.slots import RunningBound, RunningCounts, Slots
 from tests.session.fakes import BOB, CLIENT, Sink, World, until
+from tests.session.test_waiting import nothing_is_ready
 from tests.speed import patience
 
 ANN = Principal(user="ann")
@@ -108,6 +109,24 @@ async def test_a_statement_shows_as_many_rows_as_it_may_and_is_canceled_when_the
     assert counted(world, "canceled", "rows") == 1
     await world.sessions.close()
     assert sorted(world.ledger.outcomes()) == ["canceled", "finished"]
+
+
+async def test_who_fetches_a_result_over_many_connections_at_once_gets_no_row_more() -> None:
+    world = world_of(limit(rows=5))
+    world.backend.answers["SELECT 20"] = [(n,) for n in range(20)]
+    operation = await begun(world, await opened(world), "SELECT 20")
+    await status(world, operation)
+    relay = world.backend.relay_rows
+
+    async def late(*asked: Any) -> Any:
+        await nothing_is_ready()
+        return await relay(*asked)
+
+    world.backend.relay_rows = late
+    found = await asyncio.gather(*(fetched(world, operation, 3) for _ in range(8)), return_exceptions=True)
+    assert sum(one for one in found if isinstance(one, int)) <= 5
+    assert any(isinstance(one, LimitExceeded) for one in found)
+    assert world.ledger.outcomes() == ["canceled"]
 
 
 async def test_rows_are_bounded_before_anybody_has_asked_how_the_statement_stands() -> None:
