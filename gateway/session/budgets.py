@@ -38,6 +38,8 @@ from gateway.session.slots import RunningBound, RunningCounts
 
 MAX_ACCOUNTS = 100_000
 """Users and limits whose use is remembered."""
+CHECK_S = 10.0
+"""How often it is looked whether a budget of time lasts that several statements may use at once."""
 SHARE_S = 2.0
 """How often gateways tell each other what was used."""
 LONGEST_RETRY_S = 60.0
@@ -76,7 +78,7 @@ class _TokenBucket:
 class _Period:
     """What an account has used in an hour or a day."""
 
-    __slots__ = ("known", "mine", "others", "start", "touched")
+    __slots__ = ("known", "mine", "others", "running", "since", "start", "touched")
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -87,6 +89,17 @@ class _Period:
         """Whether these have been asked."""
         self.touched = True
         """Whether somebody has asked for it since it was last told the others."""
+        self.running = 0
+        """Statements whose time counts here."""
+        self.since = 0.0
+        """Up to when it is counted, by the loop's clock."""
+
+    def count_time(self, change: int = 0) -> None:
+        """Count the time of what runs; `change`: how many begin to run or, below 0, have ended."""
+        if self.running or change:
+            now = asyncio.get_running_loop().time()
+            self.mine += self.running * max(0.0, now - self.since)
+            self.since, self.running = now, max(0, self.running + change)
 
     def enter(self, start: int) -> None:
         """Begin anew where another hour or day has begun; time does not go back."""
@@ -131,11 +144,11 @@ class StatementMeter:
         passed."""
         self._used_rows += rows
         self._used_bytes += size
+        over = self._budgets.spend(self._applied, {"rows": rows, "bytes": size})
         if self._rows is not None and self._used_rows > self._rows[1]:
             return self._budgets.cut(_Excess(self._rows[0], MEASURES["rows"], self._rows[1]))
         if self._bytes is not None and self._used_bytes > self._bytes[1]:
             return self._budgets.cut(_Excess(self._bytes[0], MEASURES["bytes"], self._bytes[1]))
-        over = self._budgets.spend(self._applied, {"rows": rows, "bytes": size})
         return None if over is None else self._budgets.cut(over)
 
     @contextmanager
@@ -156,26 +169,28 @@ class StatementMeter:
             raise AssertionError("no limit bounds its rows")
         return self._budgets.cut(budget[0])
 
-    def find_time_left(self) -> float | None:
-        """Return for how many seconds from now it may run; None where nothing bounds that."""
-        own = strictest(self._applied, "seconds")
-        left = [] if own is None else [float(own[1])]
-        left += self._budgets.list_left(self._applied, "seconds")
-        return max(0.0, min(left)) if left else None
+    def begin_running(self) -> None:
+        """Count from now on how long it runs."""
+        self._budgets.change_running(self._applied, 1)
 
-    def note_time_over(self) -> LimitExceeded:
+    def end_running(self) -> None:
+        """Count that no more."""
+        self._budgets.change_running(self._applied, -1)
+
+    def check_time(self, ran_s: float) -> LimitExceeded | None:
         """Return the error of a statement that has run for as long as it may."""
-        own = strictest(self._applied, "seconds")
-        spent = self._budgets.find_least(self._applied, "seconds")
-        if own is not None and (spent is None or own[1] <= spent[1]):
+        own, budget = strictest(self._applied, "seconds"), self._budgets.find_least(self._applied, "seconds")
+        if own is not None and ran_s >= own[1]:
             return self._budgets.cut(_Excess(own[0], MEASURES["seconds"], own[1]))
-        if spent is None:
-            raise AssertionError("no limit bounds its time")
-        return self._budgets.cut(spent[0])
+        return self._budgets.cut(budget[0]) if budget is not None and budget[1] <= 0 else None
 
-    def note_ran(self, seconds: float) -> None:
-        """Count for how long it ran, once."""
-        self._budgets.spend(self._applied, {"seconds": seconds})
+    def find_time_left(self, ran_s: float) -> float | None:
+        """Return in how many seconds to look again whether it may run on; None where nothing bounds that."""
+        own = strictest(self._applied, "seconds")
+        left = [] if own is None else [own[1] - ran_s]
+        # Others may use the same budget meanwhile, here and elsewhere.
+        left += [min(one, CHECK_S) for one in self._budgets.list_times_left(self._applied)]
+        return max(0.001, min(left)) if left else None
 
 
 class Budgets:
@@ -305,6 +320,20 @@ class Budgets:
                     over = self._of_period(limit, measure, most, period)
         return over
 
+    def change_running(self, applied: Iterable[AppliedLimit], change: int) -> None:
+        """Count a statement among those that run, or, with -1, no more."""
+        for _, measure, _, period in self._walk(applied):
+            if measure.unit == "seconds":
+                period.count_time(change)
+
+    def list_times_left(self, applied: Iterable[AppliedLimit]) -> list[float]:
+        """Return for how long each budget of time lasts, if nothing begins and nothing ends."""
+        return [
+            (most - period.used) / max(1, period.running)
+            for _, measure, most, period in self._walk(applied)
+            if measure.unit == "seconds"
+        ]
+
     def list_left(self, applied: Iterable[AppliedLimit], unit: str) -> list[float]:
         """Return what is left of each budget of a unit."""
         return [left for _, left in self._list_budgets(applied, unit)]
@@ -406,6 +435,7 @@ class Budgets:
             while len(self._periods) > MAX_ACCOUNTS:
                 self._periods.popitem(last=False)
         self._periods.move_to_end(key)
+        period.count_time()
         period.enter(start)
         period.touched = True
         return period

@@ -291,6 +291,23 @@ async def test_a_statement_may_run_for_as_long_as_its_budget_of_the_day_lasts() 
     assert (await ended(world, await begun(world, session))).error is not None
 
 
+async def test_statements_that_run_side_by_side_use_a_budget_of_time_together() -> None:
+    world = world_of(limit(seconds_per_day=2))
+    loop = asyncio.get_running_loop()
+    sessions = [await opened(world) for _ in range(4)]
+    began = loop.time()
+    operations = [await begun(world, session, f"SLOW {n}") for n, session in enumerate(sessions)]
+    assert world.budgets.list_left(world.budgets._find(BOB, CLIENT, "default"), "seconds")[0] <= 2
+    last = [await begun(world, await opened(world), "SLOW 9")]
+    for operation in [*operations, *last]:
+        report = await ended(world, operation)
+        assert "allows 2 seconds a day" in report.error.text
+    assert loop.time() - began < patience(4)
+    used = 2 - world.budgets.list_left(world.budgets._find(BOB, CLIENT, "default"), "seconds")[0]
+    assert 2 <= used < patience(8)  # each by itself would have had 2
+    assert all(period.running == 0 for period in world.budgets._periods.values())
+
+
 async def test_a_budget_that_all_share_is_used_by_all() -> None:
     world = world_of(limit("office", together=True, statements_per_hour=2))
     for who in (BOB, ANN):
