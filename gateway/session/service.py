@@ -76,8 +76,10 @@ class Sessions(EndpointSessions[bytes, Session]):
         self._metadata = MetadataCalls(self._results, dependencies)
         self._operations: dict[bytes, ThriftOperation] = {}
         self._given_up: set[asyncio.Task[None]] = set()
-        self.metrics.watch(self.metrics.sessions, lambda: len(self._registry))
-        self.metrics.watch(self.metrics.operations, lambda: len(self._operations))
+        self._unwatch = (
+            self.metrics.watch(self.metrics.sessions, lambda: len(self._registry)),
+            self.metrics.watch(self.metrics.operations, lambda: len(self._operations)),
+        )
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -148,6 +150,10 @@ class Sessions(EndpointSessions[bytes, Session]):
     def describe_wait(self, session: Session) -> str:
         return self._execution.describe_wait(session)
 
+    def knows(self, handle: Handle) -> bool:
+        """Whether a handle is of a session or an operation here, whoever's."""
+        return self._registry.get(handle.guid) is not None or handle.guid in self._operations
+
     async def close_session(self, principal: Principal, handle: Handle) -> None:
         """Close the session, whatever runs in it."""
         session = await self._session(principal, handle)
@@ -172,6 +178,8 @@ class Sessions(EndpointSessions[bytes, Session]):
         if self._given_up:
             await asyncio.wait(self._given_up, timeout=self.limits.close_timeout_s)
         await self._execution.stop()
+        for stop in self._unwatch:
+            stop()
 
     async def _close(self, session: Session, reason: str) -> None:
         if not self._registry.close(session.handle.guid, session):

@@ -21,6 +21,7 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
+from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import (
     AnswerRule,
     Cleared,
@@ -551,6 +552,7 @@ class World:
         promotes: bool = False,
         identity: CurrentIdentity | None = None,
         shared: SharedUse | None = None,
+        name: str = DEFAULT_BACKEND,
     ) -> None:
         self.order: list[str] = []
         self.promotion = FakePromotion(self.order)
@@ -578,6 +580,8 @@ class World:
                 locks=self.locks,
                 ledger=self.ledger,
                 gateway="gw-1",
+                backend=name,
+                records_backend=name != DEFAULT_BACKEND,
                 limits=limits,
                 clock=lambda: self.now,
                 lineage_input=lambda cleared, views, relations: {"temp_views": dict(views)},

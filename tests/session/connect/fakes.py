@@ -21,6 +21,7 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.snapshot import Snapshot
+from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import (
     AnswerRule,
     Cleared,
@@ -726,6 +727,7 @@ class World:
         locks: CatalogLocks | None = None,
         promotes: bool = False,
         budgets: Budgets | None = None,
+        name: str = DEFAULT_BACKEND,
     ) -> None:
         self.order: list[str] = []
         self.promotion = FakePromotion(self.order)
@@ -754,6 +756,7 @@ class World:
                 locks=self.locks,
                 ledger=self.ledger,
                 gateway="gw-1",
+                backend=name,
                 limits=limits,
                 clock=lambda: self.now,
                 lineage_input=lambda cleared, views, relations: {
