@@ -93,6 +93,8 @@ class Limit:
     roles: frozenset[str] = frozenset()
     resources: tuple[Mapping[str, LevelNames], ...] = ()
     """Tables and views that it speaks of, by level; none: whatever a statement reads."""
+    filtered_by: frozenset[str] = frozenset()
+    """Columns, lower case, one of which a statement has to compare in a condition."""
     backends: frozenset[str] = frozenset()
     """Names of Sparks; none: all of them, counted together."""
     together: bool = False

@@ -304,6 +304,9 @@ class ScanRecord:
     obligations: tuple[Obligation, ...] = ()
     definer: str = ""
     """Of what a view reads: whose access it was read by, when that was not the reader's own."""
+    conditions: frozenset[str] | None = None
+    """Columns that the statement's own conditions compare, lower case; None where column analysis could not
+    tell, and of what a view reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gateway.model.catalog import TableName
-from gateway.model.limits import AppliedLimit, LevelNames, Limit
+from gateway.model.limits import MEASURES, AppliedLimit, LevelNames, Limit, strictest
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal, user_of
+from gateway.model.resource import Resource
 from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.policy.globs import glob
 from gateway.policy.matching import fold
@@ -79,6 +80,15 @@ class LimitIndex:
             for way in patterns
             for table in folded
         )
+
+
+def list_strictest(index: LimitIndex, principal: Principal, resource: Resource) -> dict[str, Limit]:
+    """Return by measure the limit that allows a user least where a resource is read."""
+    catalog, database, table = (resource.level(level) or "" for level in LEVELS)
+    tables = [TableName(catalog, database, table)] if table else []
+    applied = [one for one in index.find(principal) if index.speaks_of(one.limit, tables)]
+    found = {key: strictest(applied, key) for key in MEASURES}
+    return {key: one[0] for key, one in found.items() if one is not None}
 
 
 @dataclass(frozen=True, slots=True)

@@ -475,8 +475,11 @@ def security(
     reason: str,
     client: Client | None = None,
     session: str = "",
+    limit: str = "",
 ) -> AuditEvent:
-    """Build the record of something that an honest client does not do, such as using another's handle."""
+    """Build the record of something that an honest client does not do, such as using another's handle.
+
+    `limit` is the name of what refuses it."""
     body = {
         **of_principal(principal),
         **(of_client(client) if client is not None else {}),
@@ -486,6 +489,8 @@ def security(
         "verdict": "rejected",
         "reason": reason,
     }
+    if limit:
+        body["limit"] = limit
     return _event(stamp, "security", principal, body)
 
 

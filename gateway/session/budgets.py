@@ -13,6 +13,7 @@ import math
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -30,13 +31,15 @@ from gateway.model.limits import (
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal, identity_of
 from gateway.model.sparks import DEFAULT_BACKEND
-from gateway.model.statement import Client
+from gateway.model.statement import Client, ScanRecord
 from gateway.session.metrics import Metrics
 from gateway.session.ports import LimitSource, SharedUse, UseKey
 from gateway.session.slots import RunningBound, RunningCounts
 
 MAX_ACCOUNTS = 100_000
 """Users and limits whose use is remembered."""
+CHECK_S = 10.0
+"""How often it is looked whether a budget of time lasts that several statements may use at once."""
 SHARE_S = 2.0
 """How often gateways tell each other what was used."""
 LONGEST_RETRY_S = 60.0
@@ -75,7 +78,7 @@ class _TokenBucket:
 class _Period:
     """What an account has used in an hour or a day."""
 
-    __slots__ = ("known", "mine", "others", "start", "touched")
+    __slots__ = ("known", "mine", "others", "running", "since", "start", "touched")
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -86,6 +89,17 @@ class _Period:
         """Whether these have been asked."""
         self.touched = True
         """Whether somebody has asked for it since it was last told the others."""
+        self.running = 0
+        """Statements whose time counts here."""
+        self.since = 0.0
+        """Up to when it is counted, by the loop's clock."""
+
+    def count_time(self, change: int = 0) -> None:
+        """Count the time of what runs; `change`: how many begin to run or, below 0, have ended."""
+        if self.running or change:
+            now = asyncio.get_running_loop().time()
+            self.mine += self.running * max(0.0, now - self.since)
+            self.since, self.running = now, max(0, self.running + change)
 
     def enter(self, start: int) -> None:
         """Begin anew where another hour or day has begun; time does not go back."""
@@ -107,71 +121,76 @@ class _Excess(NamedTuple):
 
 
 class StatementMeter:
-    """Counts what one statement uses. Without limits it counts nothing and bounds nothing."""
+    """Counts what one statement uses."""
 
-    __slots__ = ("_applied", "_budgets", "_bytes", "_rows", "_used_bytes", "_used_rows")
+    __slots__ = ("_applied", "_asked_rows", "_budgets", "_bytes", "_rows", "_used_bytes", "_used_rows")
 
     def __init__(self, budgets: Budgets, applied: Sequence[AppliedLimit]) -> None:
         self._budgets = budgets
         self._applied = applied
         self._rows = strictest(applied, "rows")
         self._bytes = strictest(applied, "bytes")
-        self._used_rows = self._used_bytes = 0
+        self._used_rows = self._used_bytes = self._asked_rows = 0
 
     @property
     def left_rows(self) -> int | None:
         """How many rows more may be shown; None where nothing bounds them."""
-        if not self._applied:
-            return None
         left = [] if self._rows is None else [self._rows[1] - self._used_rows]
         left += [math.ceil(one) for one in self._budgets.list_left(self._applied, "rows")]
-        return max(0, min(left)) if left else None
+        return max(0, min(left) - self._asked_rows) if left else None
 
     def note(self, rows: int, size: int) -> LimitExceeded | None:
         """Count rows and bytes that were relayed, or are about to be; return the error of a limit that is
         passed."""
-        if not self._applied:
-            return None
         self._used_rows += rows
         self._used_bytes += size
+        over = self._budgets.spend(self._applied, {"rows": rows, "bytes": size})
         if self._rows is not None and self._used_rows > self._rows[1]:
             return self._budgets.cut(_Excess(self._rows[0], MEASURES["rows"], self._rows[1]))
         if self._bytes is not None and self._used_bytes > self._bytes[1]:
             return self._budgets.cut(_Excess(self._bytes[0], MEASURES["bytes"], self._bytes[1]))
-        over = self._budgets.spend(self._applied, {"rows": rows, "bytes": size})
         return None if over is None else self._budgets.cut(over)
+
+    @contextmanager
+    def asking_for(self, rows: int) -> Iterator[None]:
+        """Keep rows for a batch that is being asked for: others may be, of the same result."""
+        self._asked_rows += rows
+        try:
+            yield
+        finally:
+            self._asked_rows -= rows
 
     def refuse_more(self) -> LimitExceeded:
         """Return the error of a statement that has no row left and more to show."""
-        left = [] if self._rows is None else [(self._rows[1] - self._used_rows, self._rows)]
-        if left and left[0][0] <= 0:
-            limit, most = left[0][1]
-            return self._budgets.cut(_Excess(limit, MEASURES["rows"], most))
-        over = self._budgets.find_spent(self._applied, "rows")
-        if over is None:
-            raise AssertionError("rows are left")
-        return self._budgets.cut(over)
+        own, budget = self._rows, self._budgets.find_least(self._applied, "rows")
+        if own is not None and (budget is None or own[1] - self._used_rows <= budget[1]):
+            return self._budgets.cut(_Excess(own[0], MEASURES["rows"], own[1]))
+        if budget is None:
+            raise AssertionError("no limit bounds its rows")
+        return self._budgets.cut(budget[0])
 
-    def find_time_left(self) -> float | None:
-        """Return for how many seconds from now it may run; None where nothing bounds that."""
-        own = strictest(self._applied, "seconds")
-        left = [] if own is None else [float(own[1])]
-        left += self._budgets.list_left(self._applied, "seconds")
-        return max(0.0, min(left)) if left else None
+    def begin_running(self) -> None:
+        """Count from now on how long it runs."""
+        self._budgets.change_running(self._applied, 1)
 
-    def note_time_over(self) -> LimitExceeded:
+    def end_running(self) -> None:
+        """Count that no more."""
+        self._budgets.change_running(self._applied, -1)
+
+    def check_time(self, ran_s: float) -> LimitExceeded | None:
         """Return the error of a statement that has run for as long as it may."""
-        own = strictest(self._applied, "seconds")
-        spent = self._budgets.find_least(self._applied, "seconds")
-        if own is not None and (spent is None or own[1] <= spent[1]):
+        own, budget = strictest(self._applied, "seconds"), self._budgets.find_least(self._applied, "seconds")
+        if own is not None and ran_s >= own[1]:
             return self._budgets.cut(_Excess(own[0], MEASURES["seconds"], own[1]))
-        if spent is None:
-            raise AssertionError("no limit bounds its time")
-        return self._budgets.cut(spent[0])
+        return self._budgets.cut(budget[0]) if budget is not None and budget[1] <= 0 else None
 
-    def note_ran(self, seconds: float) -> None:
-        """Count for how long it ran, once."""
-        self._budgets.spend(self._applied, {"seconds": seconds})
+    def find_time_left(self, ran_s: float) -> float | None:
+        """Return in how many seconds to look again whether it may run on; None where nothing bounds that."""
+        own = strictest(self._applied, "seconds")
+        left = [] if own is None else [own[1] - ran_s]
+        # Others may use the same budget meanwhile, here and elsewhere.
+        left += [min(one, CHECK_S) for one in self._budgets.list_times_left(self._applied)]
+        return max(0.001, min(left)) if left else None
 
 
 class Budgets:
@@ -251,20 +270,43 @@ class Budgets:
         principal: Principal,
         client: Client,
         list_tables: Callable[[], Iterable[TableName]],
+        scans: Iterable[ScanRecord] = (),
         backend: str = DEFAULT_BACKEND,
-    ) -> StatementMeter:
-        """Count a statement that may pass, over these tables; return what counts the rest of it. Raises
-        LimitExceeded: then it counts nowhere."""
+    ) -> StatementMeter | None:
+        """Count a statement that may pass, over these tables; return what counts the rest of it; None where
+        no limit speaks of it. Raises LimitExceeded, and has counted nothing."""
         found = self._find(principal, client, backend)
-        if not found:
-            return StatementMeter(self, ())
-        applied = self._select(found, list(list_tables()))
+        applied = self._select(found, list(list_tables())) if found else []
+        if not applied:
+            return None
+        for one in applied:
+            self._require_conditions(one.limit, scans)
         for limit, measure, most, period in self._walk(applied):
             if period.used >= most:  # RULE (limit-of-period)
                 raise self._refuse(self._of_period(limit, measure, most, period))
         self._take_tokens(applied, "statements_per_minute")
         self.spend(applied, {"statements": 1})
         return StatementMeter(self, applied)
+
+    def _require_conditions(self, limit: Limit, scans: Iterable[ScanRecord]) -> None:
+        """Raise LimitExceeded where a table is read without a condition on one of a limit's columns.
+
+        What column analysis could not tell passes: whoever wants to read all of a table finds a way, and the
+        other limits hold.
+        """
+        source = self._source()
+        if source is None or not limit.filtered_by:
+            return
+        for scan in scans:
+            compared = scan.conditions
+            # RULE (limit-of-conditions)
+            if compared is None or compared & limit.filtered_by or not source.speaks_of(limit, [scan.table]):
+                continue
+            self._metrics.limits_reached.labels(limit.name, "filtered_by", "refused").inc()
+            names = "`, `".join(sorted(limit.filtered_by))
+            raise LimitExceeded(
+                f"{limit.title} wants a condition on `{names}` where {scan.table} is read", limit=limit.name
+            )
 
     # -- periods -----------------------------------------------------------------------------------------
 
@@ -278,6 +320,20 @@ class Budgets:
                     over = self._of_period(limit, measure, most, period)
         return over
 
+    def change_running(self, applied: Iterable[AppliedLimit], change: int) -> None:
+        """Count a statement among those that run, or, with -1, no more."""
+        for _, measure, _, period in self._walk(applied):
+            if measure.unit == "seconds":
+                period.count_time(change)
+
+    def list_times_left(self, applied: Iterable[AppliedLimit]) -> list[float]:
+        """Return for how long each budget of time lasts, if nothing begins and nothing ends."""
+        return [
+            (most - period.used) / max(1, period.running)
+            for _, measure, most, period in self._walk(applied)
+            if measure.unit == "seconds"
+        ]
+
     def list_left(self, applied: Iterable[AppliedLimit], unit: str) -> list[float]:
         """Return what is left of each budget of a unit."""
         return [left for _, left in self._list_budgets(applied, unit)]
@@ -285,11 +341,6 @@ class Budgets:
     def find_least(self, applied: Iterable[AppliedLimit], unit: str) -> tuple[_Excess, float] | None:
         """Return the budget of a unit of which least is left."""
         return min(self._list_budgets(applied, unit), key=lambda one: one[1], default=None)
-
-    def find_spent(self, applied: Iterable[AppliedLimit], unit: str) -> _Excess | None:
-        """Return a budget of which nothing is left."""
-        found = self.find_least(applied, unit)
-        return found[0] if found is not None and found[1] <= 0 else None
 
     async def run(self) -> None:
         """Tell the other gateways what was used, and learn from them, until cancelled."""
@@ -384,6 +435,7 @@ class Budgets:
             while len(self._periods) > MAX_ACCOUNTS:
                 self._periods.popitem(last=False)
         self._periods.move_to_end(key)
+        period.count_time()
         period.enter(start)
         period.touched = True
         return period

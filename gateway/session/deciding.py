@@ -154,7 +154,11 @@ class Deciding(Generic[S, E]):
             if asked.refusal is not None:
                 raise asked.refusal
             return verdict, self._budgets.admit(
-                session.principal, asked.client, lambda: _list_tables(session, verdict), self._backend
+                session.principal,
+                asked.client,
+                lambda: _list_tables(session, verdict),
+                verdict.scans,
+                self._backend,
             )
         except LimitExceeded as fault:
             refused = build_refusal(verdict, fault.code, fault.sqlstate, fault.message)

@@ -136,21 +136,27 @@ class EndpointOperation(RecordedCall):
 
     def begin_timing(self, cut: Callable[[LimitExceeded], None]) -> None:
         """Count from now on how long it runs, and call `cut` when that is longer than its limits allow."""
-        meter, loop = self.meter, asyncio.get_running_loop()
-        if meter is None:
-            return
-        self._stop_timing()
-        self._runs_since = loop.time()
-        left_s = meter.find_time_left()
-        if left_s is not None:
-            self._runs_until = loop.call_later(left_s, lambda: cut(meter.note_time_over()))
+        if self.meter is not None:
+            self._stop_timing()
+            self._runs_since = asyncio.get_running_loop().time()
+            self.meter.begin_running()
+            self._check_time(self.meter, self._runs_since, cut)
+
+    def _check_time(self, meter: StatementMeter, since: float, cut: Callable[[LimitExceeded], None]) -> None:
+        loop = asyncio.get_running_loop()
+        ran_s = loop.time() - since
+        if (over := meter.check_time(ran_s)) is not None:
+            self._stop_timing()
+            cut(over)
+        elif (left_s := meter.find_time_left(ran_s)) is not None:
+            self._runs_until = loop.call_later(left_s, self._check_time, meter, since, cut)
 
     def _stop_timing(self) -> None:
         if self._runs_until is not None:
             self._runs_until.cancel()
             self._runs_until = None
         if self.meter is not None and self._runs_since is not None:
-            self.meter.note_ran(asyncio.get_running_loop().time() - self._runs_since)
+            self.meter.end_running()
         self._runs_since = None
 
     def note_stopped_running(self) -> None:

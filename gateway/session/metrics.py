@@ -118,6 +118,11 @@ class Metrics:
         self.statements_waiting = Gauge(
             "sluice_statements_waiting", "Statements waiting for a slot in Spark", registry=None
         )
+        self.plans_waiting = Gauge(
+            "sluice_connect_plans_waiting",
+            "Spark Connect plans waiting for what a limit allows",
+            registry=None,
+        )
         self.operations = Gauge("sluice_operations", "Open operations", registry=None)
         self.connect_sessions = Gauge("sluice_connect_sessions", "Open Spark Connect sessions", registry=None)
         self.connect_operations = Gauge(

@@ -165,6 +165,18 @@ class EndpointSessions(ABC, Generic[K, S]):
             )
             raise
 
+    async def record_no_room(self, principal: Principal, client: Client, fault: LimitExceeded) -> None:
+        """Record that a limit of a pack lets no further session of a user open."""
+        if fault.limit:
+            await self.recorder.record(
+                audit_records.security,
+                principal,
+                action="session_refused",
+                reason=fault.message,
+                client=client,
+                limit=fault.limit,
+            )
+
     def follow_login(self, session: S, principal: Principal, client: Client) -> None:
         """Have a session judge by the groups and attributes of its user's last login, or those of now."""
         session.renew_principal(self._dependencies.identity.current(principal, client))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
-from gateway.errors import BackendUnavailable, InvalidRequest
+from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded
 from gateway.model.statement import AnswerFilter, Cleared
 from gateway.session.answers import UnknownShape, filter_rows, list_extended_tables
 from gateway.session.dependencies import Dependencies
@@ -119,7 +120,8 @@ class Results:
         # What is not known to have finished may turn out to have been overtaken by a change of its tables.
         held = None if operation.terminal and left != 0 else _BufferedFrame()
         try:
-            frame = await operation.upstream.relay(orientation, max_rows, fetch_type, seqid, held or sink)
+            with nullcontext() if meter is None else meter.asking_for(max_rows):
+                frame = await operation.upstream.relay(orientation, max_rows, fetch_type, seqid, held or sink)
         except BackendUnavailable as fault:
             await self._execution.handle_lost_session(operation, fault)
             raise
@@ -134,10 +136,14 @@ class Results:
                 # It was finished and broke while rows were computed (incremental collect).
                 operation.error = failure
             raise failure
+        over: LimitExceeded | None = None
+        if meter is not None:
+            passes = left == 0 and frame.rows > 0
+            over = meter.refuse_more() if passes else meter.note(frame.rows, frame.bytes)
         if not operation.terminal:
             await self._execution.notice_finished(operation)
-        if meter is not None and left == 0 and frame.rows:
-            raise await self._execution.end_by_limit(operation, meter.refuse_more())
+        if over is not None and left == 0:
+            raise await self._execution.end_by_limit(operation, over)
         if held is not None:
             if operation.state != FINISHED:
                 raise operation.error or NotFinished("the operation has no result")
@@ -146,7 +152,6 @@ class Results:
         operation.relayed_bytes += frame.bytes
         self._metrics.relayed_rows.inc(frame.rows)
         self._metrics.relayed_bytes.inc(frame.bytes)
-        over = meter.note(frame.rows, frame.bytes) if meter is not None else None
         if over is not None:
             await self._execution.end_by_limit(operation, over)
         return frame

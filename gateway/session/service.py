@@ -14,7 +14,13 @@ from typing import Any
 
 import structlog
 
-from gateway.errors import AuthenticationFailed, BackendUnavailable, InvalidHandle, SluiceError
+from gateway.errors import (
+    AuthenticationFailed,
+    BackendUnavailable,
+    InvalidHandle,
+    LimitExceeded,
+    SluiceError,
+)
 from gateway.model.catalog import quote, quote_parts
 from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext
@@ -92,7 +98,11 @@ class Sessions(EndpointSessions[bytes, Session]):
         recorded and refused as such; when one is refused, so is the session.
         """
         principal = await self.admit(principal, client)
-        seat = self._registry.reserve(principal, client)
+        try:
+            seat = self._registry.reserve(principal, client)
+        except LimitExceeded as fault:
+            await self.record_no_room(principal, client, fault)
+            raise
         session_catalogs, first = self._dependencies.session_catalogs, self._dependencies.first_context
         catalogs = frozenset(session_catalogs().items())
         try:

@@ -47,6 +47,10 @@ class RunningCounts:
         """Call `serve` whenever there may be room again."""
         self._queues.append(serve)
 
+    def unfollow(self, serve: Callable[[], None]) -> None:
+        """Call it no more."""
+        self._queues.remove(serve)
+
     def find_full(self, bounds: Sequence[RunningBound]) -> RunningBound | None:
         """Return one of the bounds that leaves no room; None where all do."""
         return next((one for one in bounds if self._counts[one.account] >= one.most), None)
@@ -137,6 +141,10 @@ class Slots:
                 "waiting; try again later",
                 passes=True,
             )
+
+    def close(self) -> None:
+        """Give out nothing any more: the Spark that they are of is gone."""
+        self._limited.unfollow(self._serve)
 
     def find_full(self, bounds: Sequence[RunningBound]) -> RunningBound | None:
         """Return a limit that leaves no room; None where all do."""

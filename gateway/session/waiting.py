@@ -186,6 +186,7 @@ class WaitingStatements:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self.slots.close()
 
     # -- inside ------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ REMOVALS = (
     Removal("limit-of-who-acts", "limits that name who acts as others", Never(), LIMITS),
     Removal("limit-counts-once", "a statement that waits counts once", DropOperand(1), BUDGETS),
     Removal("limit-of-period", "budgets of hours and days", Never(), BUDGETS),
+    Removal("limit-of-conditions", "conditions on columns", Always(), BUDGETS),
     Removal("limit-of-rate", "token buckets", Deleted(), BUDGETS),
     Removal("limit-of-rows", "no row more than a limit allows", Deleted(), BUDGETS),
     Removal(

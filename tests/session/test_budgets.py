@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -13,7 +14,7 @@ from gateway.model.catalog import TableName
 from gateway.model.limits import LevelNames, Limit
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
-from gateway.model.statement import Client
+from gateway.model.statement import Client, ScanRecord
 from gateway.policy.limits import limits_of
 from gateway.session.budgets import Budgets
 from gateway.session.failures import StatementRefused
@@ -25,6 +26,7 @@ from gateway.session.operation import ERROR, FINISHED, PENDING
 from gateway.session.ports import SharedUse, UseKey
 from gateway.session.slots import RunningBound, RunningCounts, Slots
 from tests.session.fakes import BOB, CLIENT, Sink, World, until
+from tests.session.test_waiting import nothing_is_ready
 from tests.speed import patience
 
 ANN = Principal(user="ann")
@@ -109,6 +111,24 @@ async def test_a_statement_shows_as_many_rows_as_it_may_and_is_canceled_when_the
     assert sorted(world.ledger.outcomes()) == ["canceled", "finished"]
 
 
+async def test_who_fetches_a_result_over_many_connections_at_once_gets_no_row_more() -> None:
+    world = world_of(limit(rows=5))
+    world.backend.answers["SELECT 20"] = [(n,) for n in range(20)]
+    operation = await begun(world, await opened(world), "SELECT 20")
+    await status(world, operation)
+    relay = world.backend.relay_rows
+
+    async def late(*asked: Any) -> Any:
+        await nothing_is_ready()
+        return await relay(*asked)
+
+    world.backend.relay_rows = late
+    found = await asyncio.gather(*(fetched(world, operation, 3) for _ in range(8)), return_exceptions=True)
+    assert sum(one for one in found if isinstance(one, int)) <= 5
+    assert any(isinstance(one, LimitExceeded) for one in found)
+    assert world.ledger.outcomes() == ["canceled"]
+
+
 async def test_rows_are_bounded_before_anybody_has_asked_how_the_statement_stands() -> None:
     world = world_of(limit(rows=1))
     world.backend.answers["SELECT 6"] = [(n,) for n in range(6)]
@@ -182,6 +202,30 @@ async def test_a_limit_on_a_table_speaks_of_statements_that_read_it_in_a_view_to
         assert ((await ended(world, operation)).state == FINISHED) == passes, name
 
 
+async def test_a_table_is_read_by_a_condition_on_one_of_its_partitions() -> None:
+    days = replace(limit("days", on="t"), filtered_by=frozenset({"day", "hour"}))
+    world = world_of(days)
+    session = await opened(world)
+    t, u = TableName("spark_catalog", "d", "t"), TableName("spark_catalog", "d", "u")
+    world.judge.names = [(".", frozenset({t, u}))]
+    for table, compared, passes in (
+        (t, frozenset({"x"}), False),
+        (t, frozenset[str](), False),
+        (t, frozenset({"x", "hour"}), True),
+        (t, None, True),  # column analysis could not tell, or a view reads it
+        (u, frozenset({"x"}), True),
+    ):
+        record = ScanRecord(table=table, access="select", columns=None, conditions=compared)
+        world.judge.scans["SELECT a"] = (record,)
+        world.new_policies(days)
+        report = await ended(world, await begun(world, session, "SELECT a"))
+        assert (report.state == FINISHED) == passes, record
+    refused = world.ledger.of("decided")[0].body
+    assert refused["limit"] == "days"
+    told = "limit `days`, set by ops, wants a condition on `day`, `hour` where spark_catalog.d.t is read"
+    assert refused["message"] == told
+
+
 # -- rates and budgets ---------------------------------------------------------------------------------------
 
 
@@ -247,6 +291,23 @@ async def test_a_statement_may_run_for_as_long_as_its_budget_of_the_day_lasts() 
     assert (await ended(world, await begun(world, session))).error is not None
 
 
+async def test_statements_that_run_side_by_side_use_a_budget_of_time_together() -> None:
+    world = world_of(limit(seconds_per_day=2))
+    loop = asyncio.get_running_loop()
+    sessions = [await opened(world) for _ in range(4)]
+    began = loop.time()
+    operations = [await begun(world, session, f"SLOW {n}") for n, session in enumerate(sessions)]
+    assert world.budgets.list_left(world.budgets._find(BOB, CLIENT, "default"), "seconds")[0] <= 2
+    last = [await begun(world, await opened(world), "SLOW 9")]
+    for operation in [*operations, *last]:
+        report = await ended(world, operation)
+        assert "allows 2 seconds a day" in report.error.text
+    assert loop.time() - began < patience(4)
+    used = 2 - world.budgets.list_left(world.budgets._find(BOB, CLIENT, "default"), "seconds")[0]
+    assert 2 <= used < patience(8)  # each by itself would have had 2
+    assert all(period.running == 0 for period in world.budgets._periods.values())
+
+
 async def test_a_budget_that_all_share_is_used_by_all() -> None:
     world = world_of(limit("office", together=True, statements_per_hour=2))
     for who in (BOB, ANN):
@@ -295,6 +356,8 @@ async def test_sessions_of_a_user_are_bounded_and_come_free_again() -> None:
         await opened(world)
     told = "limit `small`, set by ops, allows 2 open sessions; close some of them"
     assert (caught.value.message, caught.value.sqlstate) == (told, "53400")
+    event = world.ledger.of("security")[-1].body
+    assert (event["action"], event["limit"], event["reason"]) == ("session_refused", "small", told)
     await opened(world, ANN)
     world.new_policies(limit(sessions=3))  # what was counted is given back, whatever policies say by then
     await world.sessions.close_session(BOB, sessions[0])

@@ -14,12 +14,13 @@ from gateway.model.resource import Resource
 from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.policy.diagnostics import Path, hint, list_unknown_keys
 from gateway.policy.limits import LEVELS, LimitIndex
+from gateway.policy.matching import fold
 from gateway.policy.packs.policies import WHO_KEYS
 from gateway.policy.packs.shapes import Shapes
 
 NONE = "none"
 """How a case says that nothing bounds a measure."""
-_KEYS = ("name", "set_by", "note", "on", "backends", "together", *WHO_KEYS, *MEASURES)
+_KEYS = ("name", "set_by", "note", "on", "filtered_by", "backends", "together", *WHO_KEYS, *MEASURES)
 _SIZE = re.compile(r"([0-9]{1,12})\s*(B|KiB|MiB|GiB|TiB)")
 _SIZES = {"B": 0, "KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4}
 MAX_BOUND = 2**62
@@ -34,8 +35,8 @@ def read_limit(
     data = shapes.read_mapping(entry, path)
     list_unknown_keys(data, _KEYS, path, faults, "a limit")
     bounds = {key: _read_bound(data[key], key, (*path, key), shapes) for key in MEASURES if key in data}
-    if data and not bounds:
-        faults.add(path, f"a limit needs a number: `{'`, `'.join(MEASURES)}`")
+    if data and not bounds and "filtered_by" not in data:
+        faults.add(path, f"a limit needs `filtered_by` or a number: `{'`, `'.join(MEASURES)}`")
     before = faults.noted
     name = shapes.text(data, "name", path, required=True)
     who = {key: frozenset(shapes.texts(data, key, path)) for key in WHO_KEYS}
@@ -52,6 +53,9 @@ def read_limit(
                 faults.add((*path, "on"), f"`{level}` of a limit is a name or a pattern")
     for key in sorted(UNTIED & bounds.keys()) if resources else ():
         faults.add((*path, key), f"`{key}` counts before a table is read, so it cannot stand beside `on`")
+    filtered_by = frozenset(fold(one) for one in shapes.texts(data, "filtered_by", path))
+    if filtered_by and not resources:
+        faults.add((*path, "filtered_by"), "`filtered_by` needs `on`: which tables have these columns?")
     backends = frozenset(shapes.texts(data, "backends", path))
     together = shapes.flag(data, "together", path, default=False)
     set_by = shapes.text(data, "set_by", path)
@@ -65,6 +69,7 @@ def read_limit(
             {level: LevelNames(found.values, found.excludes) for level, found in one.items()}
             for one in resources
         ),
+        filtered_by=filtered_by,
         backends=backends,
         together=together,
         set_by=set_by,

@@ -121,6 +121,8 @@ class ConnectExecution:
         slot = self.slots.take(user, bounds)
         if slot is not None:
             return slot
+        # What waits is no operation yet, and counts like one.
+        session.require_place(self._limits.operations_per_session - len(session.waits))
         arrived = asyncio.get_running_loop().time()
         until = arrived + self._limits.spark_wait_s
         session.waits.append(arrived)

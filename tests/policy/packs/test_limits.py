@@ -11,7 +11,8 @@ from gateway.model.catalog import TableName
 from gateway.model.limits import MEASURES, strictest
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
-from gateway.policy.limits import limits_of
+from gateway.model.resource import Resource
+from gateway.policy.limits import limits_of, list_strictest
 from gateway.policy.packs import load_packs
 from tests.policy.packs.test_language import DEFINITIONS, faults, load
 
@@ -77,7 +78,8 @@ def test_sizes_are_read_and_a_limit_knows_who_set_it_and_where() -> None:
     [
         ("{groups: [g], rows: 1}", "`name` is missing"),
         ("{name: a, rows: 1}", "a limit needs `users`, `groups` or `roles`"),
-        ("{name: a, groups: [g]}", "a limit needs a number"),
+        ("{name: a, groups: [g]}", "a limit needs `filtered_by` or a number"),
+        ("{name: a, groups: [g], filtered_by: [day]}", "`filtered_by` needs `on`"),
         ("{name: a, groups: [g], rows: 0}", "`rows` must be at least 1"),
         ("{name: a, groups: [g], rows: true}", "`rows` must be a whole number"),
         ("{name: a, groups: [g], rows: 10 GiB}", "`rows` must be a whole number"),
@@ -115,6 +117,18 @@ cases:
         "p1.yaml:4: case fails: bob: expected running none, got 20 by limit `everybody`",
         "p1.yaml:5: case fails: bob on lake.sales.orders: expected rows 11, got 10 by limit `orders`",
     ]
+
+
+def test_the_strictest_limits_are_listed_for_who_asks_why() -> None:
+    orders = Resource((("catalog", "lake"), ("database", "sales"), ("table", "orders")))
+    found = list_strictest(limits_of(load(LIMITS)), BOB, orders)
+    assert {key: one.name for key, one in found.items()} == {
+        "running": "everybody",
+        "rows": "orders",
+        "bytes": "analysts",
+        "seconds": "everybody",
+        "statements_per_day": "heavy",
+    }
 
 
 def test_what_can_be_read_of_a_limit_at_fault_holds_where_a_gateway_runs() -> None:

@@ -125,6 +125,7 @@ async def test_analyses_are_no_statements_and_a_clone_is_a_session() -> None:
     for _ in range(5):
         with pytest.raises(LimitExceeded, match="2 open sessions"):
             await world.call("CloneSession", new_session_id=uid())
+    assert world.ledger.of("security")[-1].body["limit"] == "small"
     await world.call("ReleaseSession", session=OTHER_SESSION)
     await world.call("CloneSession", new_session_id=uid())
 
@@ -203,4 +204,20 @@ async def test_a_client_that_reads_half_and_leaves_gives_its_place_back_when_it_
     await until(lambda: len(world.session().waits) == 1)
     await world.release(operation)
     assert len(await waiting) == 4
+    world.require_balance()
+
+
+async def test_one_session_cannot_fill_the_queue() -> None:
+    world = world_of(limit(running=1), operations_per_session=3)
+    runs = asyncio.Event()
+    world.spark.script("TABLE slow", schema(), runs)
+    slow = begun(world, table("slow"))
+    await until(lambda: "TABLE slow" in world.spark.received)
+    waiting = [begun(world, table("t")) for _ in range(2)]
+    await until(lambda: len(world.session().waits) == 2)
+    _, fault = await received(world, table("u"))
+    assert isinstance(fault, StatementRefused | LimitExceeded)
+    assert "open operations" in fault.message
+    runs.set()
+    await asyncio.gather(slow, *waiting)
     world.require_balance()
