@@ -176,7 +176,7 @@ def _arguments(
 
 
 def find_extent(node: ExpressionNode) -> Span | None:
-    """Return where an expression stands with all that is in it: of `x IS NULL` Spark tells where IS stands."""
+    """Return where an expression stands with all that is in it. Of `x IS NULL` Spark tells where IS is."""
     spans = [span for child in node.children if (span := find_extent(child)) is not None]
     spans += [] if node.span is None else [node.span]
     if not spans:
