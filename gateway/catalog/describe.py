@@ -399,7 +399,7 @@ _PARAMETER = re.compile(
     r"(\w+)\s+((?:[\w<>,: ]|\([\d, ]*\))+?)(?:\s+DEFAULT\b.*|\s+'.*)?", re.ASCII | re.DOTALL
 )
 _INPUT = "Input"
-_OUTPUT = "Returns"
+_RETURNED = "Returns"
 _DEFAULT = re.compile(r"\bDEFAULT\b(.*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -467,7 +467,7 @@ def _parameters(lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:
 
 def _returns(lines: Sequence[str], *, is_table: bool) -> tuple[tuple[str, str], ...]:
     """Return names and types of what a function gives; nothing where they are of another form."""
-    told = [*_under(_OUTPUT, lines)]
+    told = [*_under(_RETURNED, lines)]
     found = [_PARAMETER.fullmatch(one if is_table else f"x {one}") for one in told]
     if not all(found) or (len(told) != 1 and not is_table):
         return ()

@@ -283,15 +283,16 @@ async def write_out_calls(
     functions = name_functions(prepared, guarded)
     called = {one.name.fold() for one in functions.values()}
     changes = {one.node for one in reading.commands} & _CHANGING
+    explains = prepared.required.explains or prepared.required.sketches
     for name, function in guarded.items():
         # RULE (called-body-place)
-        if name not in called or changes or prepared.required.explains or judging.settings:
+        if name not in called or changes or explains or judging.settings:
             return refuse_call(
                 function,
                 "where rows are changed"
                 if changes
                 else "into a plan that is shown"
-                if prepared.required.explains
+                if explains
                 else "under the settings of this session"
                 if judging.settings
                 else "in this place",

@@ -251,7 +251,8 @@ class _Text:
             records=scan_records(self.seen, evaluation),
             with_obligations=tuple(
                 scan.table.name for scan in scans if scan.has_obligations and judging.exists(scan.table)
-            ),
+            )
+            + tuple(sources.guarded_functions if calls.calls else ()),  # RULE (called-body-explained)
             sketched=frozenset(scan.table.name for scan in scans if scan.sketched),
             restrictions=restrictions,
             checks=checks,
@@ -440,7 +441,7 @@ class _Text:
             reading=prepared.reading,
             required=prepared.required,
             allowed=written.allowed,
-            has_obligations=any(scan.has_obligations for scan in guards.scans),
+            has_obligations=bool(guards.calls.calls) or any(scan.has_obligations for scan in guards.scans),
             guarded=guards.with_obligations,
             sketched=guards.sketched,
             personal=written.binds_user or any(body.personal for body in (*bodies, *metrics.bodies)),

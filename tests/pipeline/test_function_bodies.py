@@ -17,6 +17,7 @@ from gateway.model.reading import Proof
 from gateway.model.statement import Cleared, Refused, SessionContext, Statement, Verdict
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import World
+from tests.pipeline.test_explained import explained
 from tests.pipeline.test_plans import execute
 from tests.plan.frames import sql
 from tests.readers import is_older
@@ -359,6 +360,14 @@ async def test_nor_under_settings_or_beside_variables_of_the_session(reader4: Re
         assert why in verdict.message
 
 
+@pytest.mark.parametrize("mode", ["simple", "extended", "cost"])
+async def test_no_plan_shows_what_is_written_out(reader4: ReaderPool, mode: str) -> None:
+    lab = Lab(reader4, described(FILTERED))
+    asked = explained(sql("SELECT spark_catalog.lab.total(1) AS z"), mode)
+    assert isinstance(await lab.world.judge_plan(asked, reader4, user="ann"), Cleared)
+    assert isinstance(await lab.world.judge_plan(asked, reader4, user="bob"), Refused)
+
+
 async def test_a_view_that_calls_one_is_written_out(reader4: ReaderPool) -> None:
     text = "SELECT spark_catalog.lab.total(id) AS z FROM spark_catalog.lab.free"
     view = {"columns": {"z": "int"}, "text": text, "database": "lab", "output": ["z"]}
@@ -374,6 +383,8 @@ async def test_a_view_that_calls_one_is_written_out(reader4: ReaderPool) -> None
     found = await cleared(lab, "SELECT z FROM calling WHERE z > 1", "bob")
     assert "region = 'EMEA'" in found.forwarded
     assert "`calling`" not in found.forwarded.replace("AS `calling`", "")
+    await refused(lab, "EXPLAIN SELECT z FROM calling", "bob")
+    await refused(lab, "SHOW CREATE TABLE calling", "bob")
 
 
 async def test_whose_parameters_are_of_another_form_is_none(reader4: ReaderPool) -> None:

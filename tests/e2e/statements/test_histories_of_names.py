@@ -130,6 +130,10 @@ def test_a_variable_is_not_what_a_policy_or_a_view_names(
         assert "DROP TEMPORARY VARIABLE region" in said(ann, "SELECT id FROM named.over")
         assert ann("SELECT id FROM named.plain") == [(7,)]
         ann("DROP TEMPORARY VARIABLE region")
+        ann("DECLARE me STRING DEFAULT upper(current_user())")
+        ann("SET VAR me = DEFAULT")
+        assert ann("SELECT me") == [("ANN",)]
+        ann("DROP TEMPORARY VARIABLE me")
         assert ann("SELECT id FROM named.pay") == [(1,)]
         assert ann("SELECT id FROM named.over") == [(1,)]
 
