@@ -460,7 +460,12 @@ async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Bac
 
 def _catalogs(settings: Settings, told: SparkConfiguration) -> tuple[str, ...]:
     """Tell of catalogs that Spark has and nobody speaks for."""
-    return tuple(
+    unnamed = (
+        "`policies.catalogs` does not have `spark_catalog`: names that begin with it, such as "
+        "`spark_catalog.db.t`, are refused; add it, with the service that speaks for it",
+    )
+    own = () if "spark_catalog" in settings.policies.catalogs else unnamed
+    return own + tuple(
         f"Spark has the catalog `{name}` ({plugin}), which is not in `policies.catalogs`: nobody can "
         "access its tables" + ("" if name == name.lower() else "; names with capitals are not supported")
         for name, plugin in told.catalogs.items()

@@ -978,9 +978,15 @@ REMOVALS = (
         "admin.test_listener",
     ),
     Removal(
+        "denial-of-others",
+        "no delegate takes back what others deny",
+        Becomes("False"),
+        "admin.ranger.test_obliging",
+    ),
+    Removal(
         "policy-of-user",
         "a policy is of a user and not of his name",
-        Condition('{policy.get("createdBy"), policy.get("updatedBy")} == {principal.user}'),
+        Becomes('{policy.get("createdBy"), policy.get("updatedBy")} == {principal.user}'),
         "admin.ranger.test_authors",
     ),
     Removal(
