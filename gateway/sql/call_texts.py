@@ -176,11 +176,7 @@ def _arguments(
 
 
 def find_extent(node: ExpressionNode) -> Span | None:
-<<<<<<< HEAD
-    """Return where an expression is, with all that is in it: of `x IS NULL` Spark says where IS is."""
-=======
     """Return where an expression stands with all that is in it. Of `x IS NULL` Spark tells where IS is."""
->>>>>>> statements37
     spans = [span for child in node.children if (span := find_extent(child)) is not None]
     spans += [] if node.span is None else [node.span]
     if not spans:
