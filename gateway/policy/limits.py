@@ -57,7 +57,8 @@ class LimitIndex:
     def _look_up(self, principal: Principal, real: str, backend: str) -> Iterable[AppliedLimit]:
         subject = self._roles.subject(principal, self._users)
         for limit in self._limits:
-            if limit.backends and backend not in limit.backends:
+            # A Spark that was discovered is called `NAME@ADDRESS`.
+            if limit.backends and limit.backends.isdisjoint((backend, backend.partition("@")[0])):
                 continue
             # RULE (limit-of-user)
             if (

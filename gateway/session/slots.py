@@ -41,15 +41,15 @@ class RunningCounts:
 
     def __init__(self) -> None:
         self._counts = Counter[tuple[str, str]]()
-        self._queues: list[Callable[[], None]] = []
+        self._queues: dict[Callable[[], None], None] = {}
 
     def follow(self, serve: Callable[[], None]) -> None:
         """Call `serve` whenever there may be room again."""
-        self._queues.append(serve)
+        self._queues[serve] = None
 
     def unfollow(self, serve: Callable[[], None]) -> None:
         """Call it no more."""
-        self._queues.remove(serve)
+        self._queues.pop(serve, None)
 
     def find_full(self, bounds: Sequence[RunningBound]) -> RunningBound | None:
         """Return one of the bounds that leaves no room; None where all do."""
@@ -66,7 +66,7 @@ class RunningCounts:
 
     def serve(self) -> None:
         """Have whoever waits for room look whether there is some."""
-        for serve in self._queues:
+        for serve in list(self._queues):
             serve()
 
 

@@ -39,7 +39,8 @@ def test_a_limit_speaks_of_users_groups_and_roles() -> None:
     found = load(LIMITS)
     assert names(found, BOB) == ["everybody", "analysts", "heavy", "orders"]
     assert names(found, Principal(user="ann")) == ["everybody", "orders"]
-    assert names(found, Principal(user="ann"), backend="etl") == ["everybody", "orders", "etl"]
+    for backend in ("etl", "etl@10.0.0.7"):
+        assert names(found, Principal(user="ann"), backend=backend) == ["everybody", "orders", "etl"]
 
 
 def test_who_acts_as_somebody_has_limits_that_name_the_one_who_logged_in() -> None:
