@@ -70,7 +70,7 @@ class FoundCall:
 
 
 @dataclass(slots=True)
-class _Walk:
+class _CallWalk:
     """What stands around the calls of a tree."""
 
     calls: dict[int, tuple[ExpressionNode, ExpressionNode | None]] = field(default_factory=dict)
@@ -91,7 +91,7 @@ def find_calls(
     tree = reading.tree
     if _PLACE in text.lower() or tree is None:  # RULE (call-argument-names)
         return refuse_call(next(iter(functions.values())), "in this text")
-    walk = _Walk()
+    walk = _CallWalk()
     _note(tree, walk, None)
     found = []
     for site in reading.calls:
@@ -119,7 +119,7 @@ def find_calls(
     return tuple(unique.values())
 
 
-def _note(node: ExpressionNode, walk: _Walk, item: ExpressionNode | None) -> None:
+def _note(node: ExpressionNode, walk: _CallWalk, item: ExpressionNode | None) -> None:
     """Note the calls within a node, which stands in an item of a select list."""
     if node.node == "UnresolvedAlias" and not walk.within:
         item = node.children[0]
