@@ -447,9 +447,7 @@ class _Text:
             personal=written.binds_user or any(body.personal for body in (*bodies, *metrics.bodies)),
             lends_to=self.seen.lends_to,
             # RULE (outer-view-written-out)
-            stands_in=bool(
-                sources.barred or placed.below or guards.narrowed or metrics.queries or guards.calls.calls
-            )
+            stands_in=bool(sources.barred or placed.below or guards.narrowed or metrics.queries)
             or any(body.walled for body in bodies),
             listed=self._list_read_by_columns(guards).union(*(body.listed for body in bodies)),
             moves=sources.moves,
