@@ -234,7 +234,7 @@ class ConnectEndpoint(Endpoint):
         if upstream is None or listener is None:
             raise Faults(["`listeners.connect` needs `backend.connect`"])
         sessions = connect_sessions(parts.dependencies, upstream)
-        parts.stack.push_async_callback(parts.dependencies.lifecycle.close_in_time, sessions.close)
+        parts.stack.push_async_callback(sessions.close)
         parts.background.append(sessions.run())
         parts.open_sessions.add(sessions)
         door = parts.build_connection_limiter(self.name)

@@ -131,8 +131,6 @@ class Gateway:
         self._probes = probes
         self._lifecycle = Lifecycle()
         self._open_sessions = OpenSessions()
-        self._sessions: Sessions | None = None
-        self._ending: asyncio.Task[None] | None = None
         self._reloading = Reloading(settings, config, Certificates(self.metrics.certificate_ends))
 
     @property
@@ -307,11 +305,10 @@ class Gateway:
         }
         if settings.tag_propagation.enabled:
             notes["tags"] = propagation.report_trouble
-        if upstream.thrift is not None:
-            self._sessions = Sessions(dependencies, upstream.thrift)
-        if (sessions := self._sessions) is not None:
+        sessions = Sessions(dependencies, upstream.thrift) if upstream.thrift is not None else None
+        if sessions is not None:
             open_sessions.add(sessions)
-            self._stack.push_async_callback(self._end_sessions, sessions)
+            self._stack.push_async_callback(sessions.close)
             self._background.append(sessions.run())
         if settings.logins.share_failures:
             failures = LoginFailures(dsn)
@@ -380,17 +377,11 @@ class Gateway:
         for never_run in self._background:
             never_run.close()
         self._background = []
-        if busy and self._sessions is not None:
+        if busy:
             # Clients that poll hear that the gateway stops while Spark ends their statements.
-            self._end_sessions(self._sessions)
+            self._open_sessions.begin_closing()
             await asyncio.sleep(LAST_ANSWERS_S)
         await self._stack.aclose()
-
-    def _end_sessions(self, sessions: Sessions) -> asyncio.Task[None]:
-        """End the sessions of HiveServer2 clients, once."""
-        if self._ending is None:
-            self._ending = asyncio.create_task(self._lifecycle.close_in_time(sessions.close))
-        return self._ending
 
     # -- the parts that stand beside the gateway -------------------------------------------------------------
 

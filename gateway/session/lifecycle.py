@@ -72,10 +72,10 @@ class Lifecycle:
         return max(LEAST_S, self._until - asyncio.get_running_loop().time())
 
     async def close_in_time(self, close: Callable[[], Awaitable[None]]) -> None:
-        """Close what may wait for Spark, after the cut; what is not done in time is left to Spark, which ends
+        """Close what may wait for Spark. What is not done in time after the cut is left to Spark, which ends
         what it has with its connections."""
         try:
-            async with asyncio.timeout(self.compute_seconds_left()):
+            async with asyncio.timeout(self.compute_seconds_left() if self.cuts else None):
                 await close()
         except TimeoutError:
             _log.info("not_closed_in_time", part=type(getattr(close, "__self__", close)).__name__)

@@ -189,6 +189,9 @@ class EndpointSessions(ABC, Generic[K, S]):
             )
         return len(ended)
 
+    def begin_closing(self) -> None:
+        """Begin to close what Spark has to end; nothing where its sessions outlive a gateway."""
+
     @abstractmethod
     async def expire(self) -> None:
         """End what has been idle for too long; `run` calls it now and then."""
