@@ -129,7 +129,6 @@ class Gateway:
         self._probes = probes
         self._lifecycle = Lifecycle()
         self._open_sessions = OpenSessions()
-        self._sparks: Sparks | None = None
         self._reloading = Reloading(settings, config, Certificates(self.metrics.certificate_ends))
 
     @property
@@ -231,7 +230,7 @@ class Gateway:
         self._stack.push_async_callback(rules.close)
         await rules.start()
         self.metrics.registry.register(StateCollector(lambda: source_gauges(rules.sources())))
-        self._sparks = sparks = Sparks(
+        sparks = Sparks(
             settings=settings,
             limits=partial(session_limits, settings.sessions),
             open_sessions=open_sessions,
@@ -402,8 +401,9 @@ class Gateway:
         for never_run in self._background:
             never_run.close()
         self._background = []
-        if busy and self._sparks is not None and self._sparks.end_thrift_sessions():
+        if busy:
             # Clients that poll hear that the gateway stops while Spark ends their statements.
+            self._open_sessions.begin_closing()
             await asyncio.sleep(LAST_ANSWERS_S)
         await self._stack.aclose()
 

@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -81,8 +81,6 @@ class SparkParts:
     dependencies: Dependencies
     places: TablePlaces
     sessions: Sessions | None
-    end_sessions: Callable[[], asyncio.Task[None]] | None
-    """Ends those of HiveServer2 clients, once."""
     connect: ConnectSessions | None
     version: str
     stack: AsyncExitStack
@@ -375,11 +373,6 @@ class Sparks:
                     _log.info("backend_left", backend=name)
                     await parts.stack.aclose()
 
-    def end_thrift_sessions(self) -> bool:
-        """Begin to end the sessions of HiveServer2 clients; return whether any Spark may have some."""
-        endings = [one.end_sessions() for one in self.parts.values() if one.end_sessions is not None]
-        return bool(endings)
-
     async def close(self) -> None:
         """Close the sessions and all Sparks but the first, which the gateway has made."""
         for parts in reversed(list(self.parts.values())):
@@ -453,18 +446,14 @@ def make_parts(
 ) -> SparkParts:
     """Return a Spark with its sessions, which are closed before the rest of `stack`."""
     sessions = connect = None
-    end_sessions: Callable[[], asyncio.Task[None]] | None = None
-    in_time = dependencies.lifecycle.close_in_time
     if upstream.thrift is not None:
         sessions = Sessions(dependencies, upstream.thrift)
-        close = sessions.close
-        end_sessions = cache(lambda: asyncio.create_task(in_time(close)))
-        stack.push_async_callback(end_sessions)
+        stack.push_async_callback(sessions.close)
     if upstream.connect is not None:
         from gateway.app.connect import connect_sessions  # optional, with Spark Connect's messages
 
         connect = connect_sessions(dependencies, upstream.connect)
-        stack.push_async_callback(in_time, connect.close)
+        stack.push_async_callback(connect.close)
     entry = SparkEntry(facts=facts, thrift=sessions, connect=connect, looks=_looks(upstream),
                        trials=_trials(upstream))  # fmt: skip
     return SparkParts(
@@ -477,7 +466,6 @@ def make_parts(
         dependencies=dependencies,
         places=places,
         sessions=sessions,
-        end_sessions=end_sessions,
         connect=connect,
         version=version,
         stack=stack,

@@ -72,7 +72,7 @@ class Lifecycle:
         return max(LEAST_S, self._until - asyncio.get_running_loop().time())
 
     async def close_in_time(self, close: Callable[[], Awaitable[None]]) -> None:
-        """Close what may wait for Spark. After the cut, what is not done in time is left to Spark, which ends
+        """Close what may wait for Spark. What is not done in time after the cut is left to Spark, which ends
         what it has with its connections."""
         try:
             async with asyncio.timeout(self.compute_seconds_left() if self.cuts else None):

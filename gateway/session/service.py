@@ -76,6 +76,7 @@ class Sessions(EndpointSessions[bytes, Session]):
         self._metadata = MetadataCalls(self._results, dependencies)
         self._operations: dict[bytes, ThriftOperation] = {}
         self._given_up: set[asyncio.Task[None]] = set()
+        self._closing: asyncio.Task[None] | None = None
         self._unwatch = (
             self.metrics.watch(self.metrics.sessions, lambda: len(self._registry)),
             self.metrics.watch(self.metrics.operations, lambda: len(self._operations)),
@@ -171,8 +172,18 @@ class Sessions(EndpointSessions[bytes, Session]):
         for operation in stale:
             await self._end(operation, "the operation was idle for too long")
 
+    def begin_closing(self) -> None:
+        if self._closing is None:
+            self._closing = asyncio.create_task(self.lifecycle.close_in_time(self._close_everything))
+
     async def close(self) -> None:
-        """Close every session; new ones are refused from here on."""
+        """Close every session, in the time that a gateway that stops has for it; new ones are refused from
+        here on."""
+        self.begin_closing()
+        if self._closing is not None:
+            await self._closing
+
+    async def _close_everything(self) -> None:
         self._registry.shut = True
         await self._close_all(self._registry.all(), STOPPING)
         if self._given_up:
