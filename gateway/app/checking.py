@@ -458,14 +458,16 @@ async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Bac
     )
 
 
+_NO_SESSION_CATALOG = (
+    "`policies.catalogs` does not have `spark_catalog`: names that begin with it, such as "
+    "`spark_catalog.db.t`, are refused; add it, with the service that speaks for it"
+)
+
+
 def _catalogs(settings: Settings, told: SparkConfiguration) -> tuple[str, ...]:
     """Tell of catalogs that Spark has and nobody speaks for."""
-    unnamed = (
-        "`policies.catalogs` does not have `spark_catalog`: names that begin with it, such as "
-        "`spark_catalog.db.t`, are refused; add it, with the service that speaks for it",
-    )
-    own = () if "spark_catalog" in settings.policies.catalogs else unnamed
-    return own + tuple(
+    own = "spark_catalog" in settings.policies.catalogs
+    return (() if own else (_NO_SESSION_CATALOG,)) + tuple(
         f"Spark has the catalog `{name}` ({plugin}), which is not in `policies.catalogs`: nobody can "
         "access its tables" + ("" if name == name.lower() else "; names with capitals are not supported")
         for name, plugin in told.catalogs.items()
