@@ -507,8 +507,8 @@ class Resolver(Generic[V]):
         names = list_join_names(join, left, right)
         if join.kind in LEFT_ONLY:  # RULE (join-keys-first)
             keys = [one for name in names for one in left.find_columns((name,))[:1]]
-            rest = [one for one in left.columns if not any(one is key for key in keys)]
-            return replace(left, columns=(*keys, *rest))
+            others = [one for one in left.columns if not any(one is key for key in keys)]
+            return replace(left, columns=(*keys, *others))
         if not names:
             return both
         merged: list[RelationColumn[V]] = []
@@ -526,8 +526,8 @@ class Resolver(Generic[V]):
                 value = self.domain.merge(sides)
             guessed = any(one.guessed for one in (*ours, *theirs))
             merged.append(RelationColumn(name.lower(), value, guessed=guessed))
-        gone = {id(one) for one in hidden}
-        rest = [one for one in both.columns if id(one) not in gone]
+        merged_ids = {id(one) for one in hidden}
+        rest = [one for one in both.columns if id(one) not in merged_ids]
         columns = (*merged, *[one._replace(bare=False) for one in hidden], *rest)
         return RelationColumns(columns, both.open, both.unlisted, both.uncounted)
 

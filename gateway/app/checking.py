@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +11,6 @@ import orjson
 
 from gateway.app.classifying import classifiers
 from gateway.app.database_checks import DatabaseAnswer, ask_database, dsn_fault
-from gateway.app.endpoints import require_connect
 from gateway.app.explaining import find_parser_jars, make_upstream, parsers_for, reader_of
 from gateway.app.procedures import procedures
 from gateway.app.propagation_rules import propagation_rules
@@ -27,10 +26,12 @@ from gateway.app.rule_files import (
 )
 from gateway.app.site_checks import check_site
 from gateway.app.spark_checks import ask_spark
+from gateway.app.upstream import require_connect
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
+from gateway.frontends.users import read_users
 from gateway.jobs.classification.rules import CLASSIFIER_KEYS
-from gateway.model.policy import PolicySet
+from gateway.model.policy import PolicyItem, PolicySet, Role
 from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration, SparkConfiguration
 from gateway.pipeline.policy_reading import unparsable
 from gateway.pipeline.table_checks import Tree, against_tables, meaningless_masks
@@ -41,6 +42,7 @@ from gateway.policy.parts import build_closing_part, combine
 from gateway.policy.procedures import PROCEDURE_KEYS
 from gateway.policy.propagation import PROPAGATION_KEYS
 from gateway.policy.service_defs import parse_service_def
+from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC
 from gateway.reader.java_runtime import find_java
 from gateway.settings.jobs import ClassifySettings
 from gateway.settings.loading import check_settings, load_settings
@@ -69,6 +71,8 @@ class CheckReport:
     """What PostgreSQL says; None where it was not asked."""
 
 
+MAX_NAMED = 5
+"""Users and groups of policies that one warning names."""
 _Sorted = Mapping[str, Sequence[Path]]
 """Files by what they hold, as `_kind` says."""
 
@@ -144,6 +148,8 @@ async def check(
             loaded.append(combine((part, build_closing_part(sources)), 1, one.catalogs))
             if one_of_them is not None and _has_no_policy(loaded[-1], one_of_them):
                 warnings.append("the settings name no policy: every statement is refused")
+            if one_of_them is not None and with_site:
+                warnings += _find_strangers(loaded[-1], one_of_them)
             if one_of_them is not None and askable:
                 with_spark.append((loaded[-1], one_of_them))
         except Faults as error:
@@ -183,7 +189,7 @@ async def check(
             warnings += await against_tables(policies, existing)
     if with_backend:
         for path, one_settings in by_path.items():
-            reads = await ask_backend(one_settings, reader=configuration)
+            reads = await ask_backends(one_settings, reader=configuration)
             spark = reads.configuration
             faults += _about(areas, "spark", path, reads.faults)
             warnings += _about(areas, "spark", path, reads.warnings)
@@ -216,6 +222,29 @@ def _has_no_policy(policies: PolicySet, settings: Settings) -> bool:
     if settings.policies.ranger or settings.metalakes or settings.listeners.admin.ranger is not None:
         return False
     return all(one.is_closing for one in policies.policies())
+
+
+def _find_strangers(policies: PolicySet, settings: Settings) -> list[str]:
+    """Warn of users and groups of policies that are nobody's, where all users stand in the user file."""
+    logins, file = settings.logins, settings.users.file
+    if any((logins.jwt, logins.ldap, logins.kerberos, logins.certificates, logins.proxies)):
+        return []
+    try:
+        known = read_users(file)
+    except Faults:
+        return []  # the site told
+    items = (item for one in policies.policies() for item in one.items)
+    people: list[Role | PolicyItem] = [*policies.roles, *items]
+    users = {name for one in people for name in one.users} - known.keys() - {CURRENT_USER, OWNER}
+    groups = {name for one in people for name in one.groups} - {PUBLIC, *policies.users.groups}
+    groups -= {name for one in known.values() for name in one.principal.groups}
+    told = []
+    for what, names in (("users", sorted(users)), ("groups", sorted(groups))) if known else ():
+        if names:
+            more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+            shown = ", ".join(f"`{name}`" for name in names[:MAX_NAMED])
+            told.append(f"policies name {what} that are not in `{file}`: {shown}{more}")
+    return told
 
 
 def _there(settings: PolicySettings) -> PolicySettings:
@@ -360,6 +389,36 @@ class BackendCheck:
     warnings: tuple[str, ...] = ()
     configuration: SparkConfiguration | None = None
     """What it says of itself, where it answered and its answer fits."""
+
+
+async def ask_backends(settings: Settings, *, reader: ParserConfiguration) -> BackendCheck:
+    """Return why Sparks of the settings would get no statement; `reader` is the parser of the first. Of
+    others only their version and settings are looked at, and those that come and go are not asked."""
+    main = settings.main_backend
+    found = [(main, await ask_backend(settings.for_backend(main), reader=reader))]
+    for name, backend in settings.all_backends.items():
+        if name != main and backend.discover is None:
+            own = settings.for_backend(name)
+            told = await ask_backend(own, reader=NOT_COMPARED)
+            if told.configuration is not None:
+                told = await _check_parser(own, told)
+            found.append((name, told))
+    if len(found) == 1:
+        return found[0][1]
+    return BackendCheck(
+        faults=tuple(f"backend `{name}`: {fault}" for name, one in found for fault in one.faults),
+        warnings=tuple(f"backend `{name}`: {warning}" for name, one in found for warning in one.warnings),
+        configuration=found[0][1].configuration,
+    )
+
+
+async def _check_parser(settings: Settings, told: BackendCheck) -> BackendCheck:
+    """Add that the jars of a Spark's parser are not here."""
+    try:
+        await parsers_for(settings)
+    except SluiceError as error:
+        return replace(told, faults=(*told.faults, error.for_operators))
+    return told
 
 
 async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> BackendCheck:

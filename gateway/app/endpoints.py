@@ -6,19 +6,17 @@ speaks stands in modules of `frontends/`.
 
 from __future__ import annotations
 
-import os
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
 from aiohttp import web
 
 from gateway.admin.listener import Check
-from gateway.app.certificates import CertificatePair, context_of, tls_context
+from gateway.app.certificates import CertificatePair, context_of, read_pair, tls_context
 from gateway.app.closed_policies import describe_closed
 from gateway.app.files_at_fault import describe_files_at_fault
 from gateway.app.lineage_following import trouble
@@ -27,8 +25,9 @@ from gateway.app.policy_authors import AuthorRights
 from gateway.app.probes import Probes, build_connection_limiter
 from gateway.app.reloading import Reloading
 from gateway.app.rules import PolicyRegistry
-from gateway.app.upstream import Upstream
+from gateway.app.sparks import Sparks
 from gateway.audit.ledger import FileLedger
+from gateway.database.connect_sessions import ConnectSessionStore
 from gateway.errors import Faults
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connection_limits import ConnectionLimiter
@@ -42,7 +41,8 @@ from gateway.lineage.following import Follower
 from gateway.reader.pool import ReaderPool
 from gateway.session.dependencies import Dependencies
 from gateway.session.open_sessions import OpenSessions
-from gateway.session.service import Sessions
+from gateway.session.recorder import Recorder
+from gateway.session.routing.thrift import RoutedSessions
 from gateway.settings.listeners import AdminListener, ConnectListener, ThriftHttpListener, ThriftListener, Tls
 from gateway.settings.models import Settings
 
@@ -68,10 +68,7 @@ class GatewayParts:
     stack: AsyncExitStack
     background: list[Coroutine[Any, Any, None]]
     dependencies: Dependencies
-    upstream: Upstream
-    sessions: Sessions | None
-    """Those of all endpoints that take statements as texts: Spark has room for so many of them together.
-    None where there is no Thrift Server behind the gateway."""
+    sparks: Sparks
     spark_version: str
     """As clients are told it."""
     reader: ReaderPool
@@ -93,15 +90,34 @@ class GatewayParts:
     reloading: Reloading
     """What takes up other settings without a restart."""
 
+    @property
+    def sessions(self) -> RoutedSessions | None:
+        """Those of all endpoints that take statements as texts; None where no Spark has a Thrift Server."""
+        if not self.settings.serves_thrift:
+            return None
+        return RoutedSessions(
+            self.sparks.fleet,
+            self.recorder,
+            self.dependencies.lifecycle,
+            first_catalog=self.dependencies.first_context.catalog,
+            named_catalogs=self.settings.named_catalogs,
+        )
+
+    @property
+    def recorder(self) -> Recorder:
+        """What records logins, which are at no Spark."""
+        return Recorder(self.ledger, self.ledger.gateway, self.dependencies.metrics)
+
     def authenticator(self, cookies: LoginCookies | None = None) -> Authenticator:
         """Return an endpoint's own, by the chain of all; failed logins are counted for all together."""
         return Authenticator(
             self.logins.chain,
-            recorder=self.dependencies.recorder,
+            recorder=self.recorder,
             metrics=self.dependencies.metrics,
             guesses=self.guesses,
             cookies=cookies,
             identities=self.identities,
+            tracer=self.dependencies.tracer,
         )
 
     def build_connection_limiter(self, listener: str) -> ConnectionLimiter:
@@ -110,10 +126,20 @@ class GatewayParts:
         self.reloading.connection_limiters[listener] = made
         return made
 
-    def follow(self, listener: str, tls: Tls | None, door: ConnectionLimiter) -> None:
-        """Have a listener whose door shakes hands take up certificates that change."""
+    def push_closing(self, close: Callable[[float], Awaitable[None]]) -> None:
+        """Have a listener closed that goes through the seconds that it is given twice."""
+        self.stack.push_async_callback(lambda: close(self.dependencies.lifecycle.compute_seconds_left() / 2))
+
+    def follow(
+        self,
+        listener: str,
+        tls: Tls | None,
+        door: ConnectionLimiter,
+        make: Callable[[CertificatePair], Any] = context_of,
+    ) -> None:
+        """Have a listener take up certificates that change. `make`: what it shakes hands by."""
         if tls is not None:
-            self.reloading.certificates.add(listener, tls, lambda pair: door.renew(context_of(pair)))
+            self.reloading.certificates.add(listener, tls, lambda pair: door.renew(make(pair)))
 
 
 class Endpoint(ABC):
@@ -152,7 +178,7 @@ class ThriftEndpoint(Endpoint):
             service_name=kerberos.service if kerberos is not None else "",
         )
         parts.open_sessions.add_connections(server.end_where, server.count_running_calls)
-        parts.stack.push_async_callback(server.close)
+        parts.push_closing(server.close)
         port = await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
         parts.follow(self.name, listener.tls, door)
         return port
@@ -190,19 +216,20 @@ class ThriftHttpEndpoint(Endpoint):
             ),
         )
         parts.open_sessions.add_connections(server.end_where, server.answer)
-        parts.stack.push_async_callback(server.close)
+        parts.push_closing(server.close)
         port = await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
         parts.follow(self.name, listener.tls, door)
         return port
 
 
-def _thrift_service(parts: GatewayParts, sessions: Sessions) -> ThriftService:
+def _thrift_service(parts: GatewayParts, sessions: RoutedSessions) -> ThriftService:
     return ThriftService(
         sessions,
         spark_version=parts.spark_version,
         keywords=parts.reader.keywords,
         max_statement_chars=parts.settings.reader.statement_chars,
         impersonation=make_impersonation(parts.settings, parts.logins.known, parts.identities),
+        tracer=parts.dependencies.tracer,
     )
 
 
@@ -224,27 +251,26 @@ class ConnectEndpoint(Endpoint):
         return settings.listeners.connect
 
     async def start(self, parts: GatewayParts) -> int:
-        from gateway.app.connect import certificate, connect_server, connect_sessions, read_grpc_pair
+        from gateway.app.connect import connect_context_of, connect_server, route_sessions
 
-        upstream, listener = parts.upstream.connect, parts.settings.listeners.connect
-        if upstream is None or listener is None:
+        listener = parts.settings.listeners.connect
+        if listener is None:
             raise Faults(["`listeners.connect` needs `backend.connect`"])
-        sessions = connect_sessions(parts.dependencies, upstream)
-        parts.stack.push_async_callback(sessions.close)
+        store = ConnectSessionStore(parts.dsn)
+        parts.stack.push_async_callback(store.close)
+        first = parts.dependencies.first_context.catalog
+        sessions = route_sessions(parts.sparks.fleet, store, first)
         parts.background.append(sessions.run())
-        parts.open_sessions.add(sessions)
         door = parts.build_connection_limiter(self.name)
-        server = connect_server(sessions, parts.authenticator(), listener, parts.settings.logins, door)
+        tracer = parts.dependencies.tracer
+        server = connect_server(
+            sessions, parts.authenticator(), listener, parts.settings.logins, door, tracer
+        )
         parts.open_sessions.add_connections(server.end_where, server.count_running_calls)
-        parts.stack.push_async_callback(server.close)
-        port = await server.start(listener.host, listener.port, certificate=certificate(listener.tls))
-        if listener.tls is not None:
-
-            def take(pair: CertificatePair) -> None:
-                context_of(pair)  # gRPC says nothing of what OpenSSL refuses
-                server.renew(read_grpc_pair(pair))
-
-            parts.reloading.certificates.add(self.name, listener.tls, take)
+        parts.push_closing(server.close)
+        tls = connect_context_of(read_pair(listener.tls)) if listener.tls is not None else None
+        port = await server.start(listener.host, listener.port, ssl=tls)
+        parts.follow(self.name, listener.tls, door, connect_context_of)
         return port
 
 
@@ -298,7 +324,7 @@ def _checks(parts: GatewayParts) -> Mapping[str, Check]:
     async def readable() -> str | None:
         return parts.users.stale()
 
-    checks = {"parser": parser, **parts.upstream.checks(), "ledger": record}
+    checks = {"parser": parser, **parts.sparks.checks(), "ledger": record}
     return {**checks, "policies_confirmed": confirmed, "users_readable": readable}
 
 
@@ -358,8 +384,8 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
         from gateway.app.policy_texts import SparkTexts  # optional, as the next
         from gateway.app.ranger_admin import RangerAdmin  # optional: OPTIONAL in tests/test_architecture.py
 
-        queries = parts.upstream.queries()
-        parts.stack.push_async_callback(queries.close)
+        queries = parts.sparks.main.upstream.queries()
+        parts.stack.push_async_callback(parts.dependencies.lifecycle.close_in_time, queries.close)
         texts = SparkTexts(
             settings.policies.catalogs, parts.dependencies.catalog, queries.query, parts.reader
         )
@@ -399,19 +425,6 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
 
 
 # -- what is looked at before anything is started ------------------------------------------------------------
-
-
-def require_connect() -> None:
-    """Load Spark Connect's messages and gRPC. Raises Faults when they are not installed."""
-    # gRPC writes to standard error as it likes, and has handlers for forks that our children do not need.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-    try:
-        import_module("gateway.app.connect")
-    except ImportError as error:
-        raise Faults(
-            [f"`listeners.connect` needs `{error.name}`, which is not installed; install the extra `spark`"]
-        ) from None
 
 
 def require_free(host: str, port: int) -> None:

@@ -20,14 +20,9 @@ from gateway.app.database_checks import ask_database
 from gateway.app.descriptors import raise_limit
 from gateway.app.endpoints import Address, GatewayParts, start_endpoints
 from gateway.app.explaining import (
-    find_parser_jars,
-    make_backend,
     make_catalog,
-    make_judge,
     make_reader,
     make_upstream,
-    minor_of_spark,
-    own_extensions,
 )
 from gateway.app.files import dataset_owners, make_listening, make_places, make_promotion, make_refreshing
 from gateway.app.gateway_requests import GatewayRequests
@@ -42,7 +37,14 @@ from gateway.app.record_forwarding import ForwardCollector, make_forwarders, rep
 from gateway.app.reloading import Reloading
 from gateway.app.rules import PolicyRegistry
 from gateway.app.site_checks import LOCK, check_site
-from gateway.app.state_metrics import StateCollector, dataset_gauges, metalake_gauges, source_gauges
+from gateway.app.sparks import START_S, Sparks, make_parts
+from gateway.app.state_metrics import (
+    StateCollector,
+    backend_gauges,
+    dataset_gauges,
+    metalake_gauges,
+    source_gauges,
+)
 from gateway.app.tag_propagation import Accepted, TagPropagation, build_accepted_source
 from gateway.app.unmatched import UnmatchedPolicies
 from gateway.app.versions import versions
@@ -52,8 +54,8 @@ from gateway.audit.seals import keep_sealing, read_signing_key
 from gateway.audit.spool import SpoolLimits
 from gateway.backends.reasons import reason_of
 from gateway.catalog.live import LiveCatalog
-from gateway.catalog.spark_settings import EXTENSIONS
 from gateway.database.gateway_requests import Answering
+from gateway.database.limit_use import LimitUse
 from gateway.database.login_failures import LoginFailures
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError, members_of
 from gateway.frontends.identities import Identities
@@ -64,23 +66,19 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.spark_minors import minor_of
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
+from gateway.model.tracing import Tracer
 from gateway.policy.engine import engine_for
+from gateway.policy.limits import limits_of
 from gateway.policy.parts import build_closing_part
-from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.reader.pool import ReaderPool
+from gateway.session.budgets import Budgets
 from gateway.session.dependencies import Dependencies
 from gateway.session.lifecycle import STOPPING, Lifecycle
 from gateway.session.limits import SessionLimits
-from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
 from gateway.session.open_sessions import OpenSessions
-from gateway.session.service import Sessions
-from gateway.settings.models import (
-    BackendSettings,
-    EmbeddedBackend,
-    SessionSettings,
-    Settings,
-)
+from gateway.settings.backends import BackendSettings
+from gateway.settings.models import SessionSettings, Settings
 
 if TYPE_CHECKING:
     from gateway.backends.embedded_spark import EmbeddedSpark
@@ -91,6 +89,8 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 DRAIN_LOOK_S = 0.1
 """How often a gateway that is about to stop looks whether anything runs."""
+LAST_ANSWERS_S = 1.5
+"""Seconds in which clients ask for their statements once more; impyla asks each second, others more often."""
 _Progress = Callable[[str], None]
 
 
@@ -205,7 +205,7 @@ class Gateway:
             self._stop_taking()
         self._stack.enter_context(only_one(settings.ledger.directory))
         reader, dsn, embedded = await run_together(
-            self._start_reader(), self._start_postgres(), self._start_embedded_spark()
+            self._start_reader(), self._start_postgres(), self._start_embedded_sparks()
         )
         ledger = await self._start_ledger(dsn)
         accepted = Accepted(dsn)
@@ -230,12 +230,23 @@ class Gateway:
         self._stack.push_async_callback(rules.close)
         await rules.start()
         self.metrics.registry.register(StateCollector(lambda: source_gauges(rules.sources())))
+        sparks = Sparks(
+            settings=settings,
+            limits=partial(session_limits, settings.sessions),
+            open_sessions=open_sessions,
+            embedded=embedded,
+        )
+        self._stack.push_async_callback(sparks.close)
+        main, alone = settings.main_backend, settings.for_backend(settings.main_backend)
         catalogs = make_catalogs(settings, metalakes)
-        upstream = make_upstream(settings, embedded, reader.configuration, catalogs, ledger.gateway)
+        upstream = make_upstream(alone, embedded.get(main), reader.configuration, catalogs, ledger.gateway)
+        stack = AsyncExitStack()
+        self._stack.push_async_callback(stack.aclose)
         # Spark forgets a cancel that comes while it plans: what was stopped is stopped again before we go.
-        self._stack.push_async_callback(upstream.close)
+        in_time = self._lifecycle.close_in_time
+        stack.push_async_callback(in_time, upstream.close)
         queries = upstream.queries()
-        self._stack.push_async_callback(queries.close)
+        stack.push_async_callback(in_time, queries.close)
         try:
             spark_version = (await upstream.ask()).version
         except BackendMismatch:
@@ -249,27 +260,36 @@ class Gateway:
         owners = dataset_owners(settings, dsn, metalakes.owner, lambda user: users.principals.get(user))
         self.metrics.registry.register(unmatched)
         catalog = make_catalog(settings, queries, reader, metalakes, owners, unmatched.learn)
-        self._stack.push_async_callback(catalog.close)
+        stack.push_async_callback(in_time, catalog.close)
         limits = session_limits(settings.sessions, settings.backend)
+        places = make_places(settings, queries, catalog, metalakes.states)
+        uses = LimitUse(dsn)
+        self._stack.callback(uses.close)
+        budgets = Budgets(lambda: rules.current, limits_of, self.metrics, shared=uses)
+        self._background += [uses.run(), budgets.run()]
         dependencies = Dependencies(
-            judge=make_judge(settings, reader),
+            judge=sparks.make_judge(alone, reader),
             policies=lambda: rules.current,
             authority=engine_for,
             catalog=catalog,
-            locks=CatalogLocks(catalog, limits),
+            locks=sparks.locks_of(main, catalog, limits),
             ledger=ledger,
             gateway=ledger.gateway,
+            backend=main,
+            records_backend=sparks.fleet.several,
             lifecycle=self._lifecycle,
+            tracer=self._start_tracer(ledger.gateway),
             identity=refresh,
             metrics=self.metrics,
             limits=limits,
+            budgets=budgets,
             stale=lambda: rules.stale() or users.stale(),
             principals=lambda: identities.principals,
             lineage_input=lineage_input(settings.lineage),
             first_context=first_context(settings),
             secrets=catalogs.secrets(),
             session_catalogs=catalogs.list_session_catalogs,
-            places=make_places(settings, queries, catalog, metalakes.states),
+            places=sparks.wrap_places(main, places),
             promotion=make_promotion(
                 settings,
                 queries,
@@ -280,6 +300,17 @@ class Gateway:
                 metalakes=metalakes.states,
             ),
         )
+        facts = sparks.build_facts(main, main, spark_version)
+        sparks.add_main(
+            make_parts(
+                facts, alone, reader, upstream, queries, catalog, dependencies, places, spark_version, stack
+            )
+        )
+        self._background.append(sparks.run())
+        if sparks.fleet.several:
+            self.metrics.registry.register(StateCollector(lambda: backend_gauges(sparks.fleet)))
+            self._reloading.fleet = sparks.fleet
+            await sparks.try_pending(START_S)
         self._background.append(make_listening(settings, catalog, dsn).run())
         refreshing = make_refreshing(settings, queries, catalog, dsn)
         if refreshing is not None:
@@ -302,11 +333,8 @@ class Gateway:
         }
         if settings.tag_propagation.enabled:
             notes["tags"] = propagation.report_trouble
-        sessions = Sessions(dependencies, upstream.thrift) if upstream.thrift is not None else None
-        if sessions is not None:
-            open_sessions.add(sessions)
-            self._stack.push_async_callback(sessions.close)
-            self._background.append(sessions.run())
+        if sparks.fleet.several:
+            notes["backends"] = sparks.report_trouble
         if settings.logins.share_failures:
             failures = LoginFailures(dsn)
             self._stack.callback(failures.close)
@@ -318,8 +346,7 @@ class Gateway:
                 stack=self._stack,
                 background=self._background,
                 dependencies=dependencies,
-                upstream=upstream,
-                sessions=sessions,
+                sparks=sparks,
                 spark_version=spark_version,
                 reader=reader,
                 rules=rules,
@@ -341,7 +368,7 @@ class Gateway:
         if self._lifecycle.stopping:
             self._stop_taking()
         every_s = settings.policies.reload_s
-        requests = GatewayRequests(open_sessions, users)
+        requests = GatewayRequests(open_sessions, users, sparks)
         self._background += [
             rules.watch(),
             users.run(every_s),
@@ -369,10 +396,15 @@ class Gateway:
 
     async def _stop(self) -> None:
         self._stop_taking()
-        self._lifecycle.cuts = True
+        busy = self._open_sessions.busy()
+        self._lifecycle.cut()
         for never_run in self._background:
             never_run.close()
         self._background = []
+        if busy:
+            # Clients that poll hear that the gateway stops while Spark ends their statements.
+            self._open_sessions.begin_closing()
+            await asyncio.sleep(LAST_ANSWERS_S)
         await self._stack.aclose()
 
     # -- the parts that stand beside the gateway -------------------------------------------------------------
@@ -403,17 +435,33 @@ class Gateway:
         self._progress("PostgreSQL is ready")
         return dsn
 
-    async def _start_embedded_spark(self) -> EmbeddedSpark | None:
-        embedded = self._settings.backend.embedded
-        if embedded is None:
-            return None
-        spark = make_embedded_spark(self._settings, embedded)
-        self._stack.push_async_callback(spark.stop)
-        await spark.start(lambda line: self._progress(f"Spark: {line}"))
-        self._background.append(_while_it_lives(spark))
-        return spark
+    async def _start_embedded_sparks(self) -> dict[str, EmbeddedSpark]:
+        found = {}
+        for name, backend in self._settings.all_backends.items():
+            if backend.embedded is None:
+                continue
+            from gateway.app.embedded import make_embedded_spark  # optional
+
+            spark = make_embedded_spark(self._settings.for_backend(name), backend.embedded)
+            self._stack.push_async_callback(spark.stop)
+            await spark.start(lambda line: self._progress(f"Spark: {line}"))
+            self._background.append(_while_it_lives(spark))
+            found[name] = spark
+        return found
 
     # -- the parts of the gateway ----------------------------------------------------------------------------
+
+    def _start_tracer(self, gateway: str) -> Tracer | None:
+        settings = self._settings.tracing
+        if settings is None:
+            return None
+        try:
+            from gateway.app.tracing import OtlpTracer
+        except ImportError:
+            raise Faults(["`tracing` needs: pip install 'sluice-gateway[tracing]'"]) from None
+        tracer = OtlpTracer(settings, gateway, self.metrics)
+        self._stack.push_async_callback(tracer.close)
+        return tracer
 
     async def _start_ledger(self, dsn: str) -> FileLedger:
         settings = self._settings.ledger
@@ -459,38 +507,6 @@ class Gateway:
         self.metrics.registry.register(LineageCollector(follower.metrics))
         self._background.append(follower.run())
         return follower
-
-
-def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> EmbeddedSpark:
-    """Return the Spark of the settings, not started, with the reader's Java and jars."""
-    from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions  # optional
-
-    java = find_java(settings.reader.java)
-    extensions = own_extensions(settings)
-    parsers = find_parser_jars(settings.reader, extensions=extensions)
-    options = EmbeddedSparkOptions(
-        directory=embedded.directory,
-        java=java,
-        spark_home=parsers.spark_home,
-        jars=parsers.jars,
-        java_options=jdk_openings(),
-        heap=embedded.heap,
-        cores=embedded.cores,
-        statements=settings.backend.statements,
-        quick_start=embedded.quick_start,
-        thrift_port=embedded.thrift_port,
-        connect_port=embedded.connect_port,
-        private_conf=build_embedded_conf(settings, extensions),
-        start_timeout_s=embedded.start_timeout_s,
-    )
-    return EmbeddedSpark(options, lambda host, port: make_backend(settings.backend, host, port).probe())
-
-
-def build_embedded_conf(settings: Settings, extensions: tuple[str, ...]) -> dict[str, str]:
-    """Return what an embedded Spark is told of catalogs and extensions. Raises Faults."""
-    told = make_catalogs(settings).of_start(minor_of_spark(settings))
-    told.pop(EXTENSIONS, None)
-    return {**told, EXTENSIONS: ",".join(extensions)} if extensions else told
 
 
 def session_limits(settings: SessionSettings, backend: BackendSettings) -> SessionLimits:

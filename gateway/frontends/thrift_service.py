@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,6 +15,7 @@ from gateway.frontends.impersonation import NOT_ALLOWED, Impersonation
 from gateway.frontends.tokens import PURPOSE, confine
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
+from gateway.model.tracing import Tracer, traced_request, traceparent_in
 from gateway.session import audit_records
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import Handle
@@ -20,6 +23,7 @@ from gateway.session.metadata import Patterns
 from gateway.session.metadata_calls import METADATA_CALLS
 from gateway.session.operation import Batch, ResultColumn
 from gateway.session.ports import ASKER, NO_TOKEN, FrameSink
+from gateway.session.routing.thrift import RoutedSessions
 from gateway.session.server_info import InfoValue, server_info
 from gateway.session.service import Opened, Sessions
 from gateway.wire import calls
@@ -60,9 +64,16 @@ class Caller:
 
 ACTS_AS_KEYS = frozenset({"hive.server2.proxy.user", "set:hiveconf:hive.server2.proxy.user", "doAs"})
 """By which clients of HiveServer2 ask to act as another user."""
+BACKEND_KEYS = frozenset({"sluice.backend", "set:hiveconf:sluice.backend", "set:hiveconf:backend"})
+"""By which clients say which of several Sparks they want; the last is what `?backend=` of a JDBC URL makes
+it."""
 FREE_TRIES = 8
 """Calls with a handle that is not there which are answered at once: a client may have several to close."""
 LONGEST_PAUSE_S = 5.0
+UNTRACED = frozenset({"GetOperationStatus"})
+"""Calls that clients make again and again while they wait."""
+MAX_TRACED = 10_000
+"""Operations whose traces are known."""
 
 
 def pause_s(before: int) -> float:
@@ -76,14 +87,19 @@ class ThriftService:
 
     def __init__(
         self,
-        sessions: Sessions,
+        sessions: Sessions | RoutedSessions,
         *,
         spark_version: str,
         keywords: Sequence[str],
         max_statement_chars: int,
         impersonation: Impersonation | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
-        """`keywords` are all words of Spark's grammar. `impersonation`: without it nobody acts as another."""
+        """`keywords` are all words of Spark's grammar. `impersonation`: without it nobody acts as another.
+        `tracer`: without it no call is traced."""
+        self._tracer = tracer
+        self._traceparents: OrderedDict[str, str] = OrderedDict()
+        """Of operations that are traced, by their ids: what is fetched of one belongs to its trace."""
         self._impersonation = impersonation
         self._sessions = sessions
         self._spark_version = spark_version
@@ -108,12 +124,32 @@ class ThriftService:
 
     async def answer(self, method: str, request: Struct, seqid: int, caller: Caller) -> Struct | None:
         """Return the reply, or None when it has been relayed to the caller's sink already."""
+        if self._tracer is None or method in UNTRACED:
+            return await self._answer_call(method, request, seqid, caller)
+        with traced_request(self._tracer, method, self._find_traceparent(request)) as span:
+            reply = await self._answer_call(method, request, seqid, caller)
+            if span is not None and (opened := getattr(reply, "operationHandle", None)) is not None:
+                self._traceparents[opened.operationId.guid.hex()] = span.traceparent
+                while len(self._traceparents) > MAX_TRACED:
+                    self._traceparents.popitem(last=False)
+            return reply
+
+    def _find_traceparent(self, request: Struct) -> str:
+        """Return in whose trace a call is, where it says so: by its operation, or a comment of its text."""
+        handle = getattr(request, "operationHandle", None)
+        if handle is not None and handle.operationId is not None:
+            return self._traceparents.get(bytes(handle.operationId.guid or b"").hex(), "")
+        statement = getattr(request, "statement", None)
+        return traceparent_in(statement) if isinstance(statement, str) else ""
+
+    async def _answer_call(self, method: str, request: Struct, seqid: int, caller: Caller) -> Struct | None:
         reply: Struct | None
         try:
-            if method in METADATA_CALLS:
-                reply = await self._metadata(method, request, caller)
-            else:
-                reply = await self._answers[method](caller, request, seqid)
+            async with self._sessions.lifecycle.until_cut():
+                if method in METADATA_CALLS:
+                    reply = await self._metadata(method, request, caller)
+                else:
+                    reply = await self._answers[method](caller, request, seqid)
         except InvalidHandle as fault:
             # Some clients go on with a session that ended, as when Spark died, as fast as they are answered.
             await asyncio.sleep(pause_s(caller.unknown_handles))
@@ -166,6 +202,8 @@ class ThriftService:
         principal, client = caller.principal, caller.client
         if opening.acts_as:
             principal, client = await self.act_as(principal, client, opening.acts_as)
+        if opening.backend:
+            client = replace(client, backend=opening.backend)
         handle = await self._sessions.open_session(
             principal,
             client,
@@ -229,6 +267,8 @@ class ThriftService:
         reply = calls.TGetOperationStatusResp(
             status=OK, operationState=report.state, hasResultSet=report.has_result_set
         )
+        if report.waits:
+            reply.taskStatus = json.dumps([{"taskState": "QUEUED", "text": report.waits}])
         if report.error is not None:
             reply.sqlState = report.error.sqlstate or None
             reply.errorCode = getattr(report.error, "error_code", 0)
@@ -367,18 +407,22 @@ class Opening:
     """Settings of Spark, to be judged as SET statements."""
     acts_as: tuple[tuple[str, str], ...] = ()
     """Keys by which the client asks to be somebody else, and whom."""
+    backend: str = ""
+    """The Spark that the client asks for."""
 
 
 def read_configuration(configuration: Mapping[str, str], user: str) -> Opening:
     """Pick out what counts.
 
-    `use:database` and `set:hiveconf:spark.*` count. Keys of Hive, Hadoop and of drivers (beeline's fetch
-    size, say) are accepted and mean nothing; so are `set:hivevar:` and bare keys, which Spark ignores too or
-    which would be substituted into statements. Raises InvalidRequest for a setting that cannot be one.
+    `use:database`, `set:hiveconf:spark.*` and what names a Spark (`BACKEND_KEYS`) count. Keys of Hive, Hadoop
+    and of drivers (beeline's fetch size, say) are accepted and mean nothing; so are `set:hivevar:` and bare
+    keys, which Spark ignores too or which would be substituted into statements. Raises InvalidRequest for a
+    setting that cannot be one.
     """
     database: str | None = None
     settings: dict[str, str] = {}
     acts_as: list[tuple[str, str]] = []
+    backends: set[str] = set()
     for key, value in configuration.items():
         if "proxy.user" in key.lower():
             # The bare key is the one that Spark honours without asking anybody.
@@ -386,13 +430,17 @@ def read_configuration(configuration: Mapping[str, str], user: str) -> Opening:
                 acts_as.append((key, value))
         elif key == "use:database":
             database = _database(value)
+        elif key in BACKEND_KEYS:
+            backends.add(_value(key, value))
         elif key.startswith(_HIVECONF):
             name = key.removeprefix(_HIVECONF)
             if name.lower().startswith("spark."):
                 settings[_check_setting_name(name)] = _value(name, value)
     if len(settings) > MAX_SETTINGS:
         raise InvalidRequest(f"more than {MAX_SETTINGS} settings for one session")
-    return Opening(database=database, settings=settings, acts_as=tuple(acts_as))
+    if len(backends) > 1:
+        raise InvalidRequest("the session asks for more than one backend")
+    return Opening(database=database, settings=settings, acts_as=tuple(acts_as), backend="".join(backends))
 
 
 def _database(value: str) -> str | None:

@@ -184,6 +184,8 @@ class Stamp:
     event_id: str
     time: str
     gateway: str
+    backend: str = ""
+    """The Spark that it is about, where the gateway has several."""
 
 
 def new_id(now_ms: int, random: bytes) -> str:
@@ -263,6 +265,8 @@ def build_decided(
         "resources": resources_of(verdict),
         "policies": policies_of(verdict),
     }
+    if isinstance(verdict, Refused) and verdict.limit:
+        body["limit"] = verdict.limit
     if statement.context.settings:
         body["settings"] = sorted(statement.context.settings)
     if isinstance(verdict, Cleared):
@@ -302,12 +306,14 @@ def build_completed(
     error: str = "",
     sqlstate: str = "",
     session: str = "",
+    backend: str = "",
+    limit: str = "",
 ) -> AuditEvent:
     """Build the record of how a cleared statement ended.
 
     `rows` and `relayed_bytes` are what the client was sent, `duration_ms` runs from the verdict to the end,
     `spark_ms` from there until Spark was done or sent its first rows, `error` is the text that the client was
-    given.
+    given, `limit` the name of the limit that ended it.
     """
     body: dict[str, Any] = {
         "reqUser": user,
@@ -322,7 +328,9 @@ def build_completed(
     if error or sqlstate:
         body["error"] = error[:ERROR_CHARS]
         body["sqlstate"] = sqlstate
-    stamp = Stamp(outcome_id(statement_id), time, gateway)
+    if limit:
+        body["limit"] = limit
+    stamp = Stamp(outcome_id(statement_id), time, gateway, backend)
     return _event(stamp, "completed", user, body, statement_id=statement_id)
 
 
@@ -467,8 +475,11 @@ def security(
     reason: str,
     client: Client | None = None,
     session: str = "",
+    limit: str = "",
 ) -> AuditEvent:
-    """Build the record of something that an honest client does not do, such as using another's handle."""
+    """Build the record of something that an honest client does not do, such as using another's handle.
+
+    `limit` is the name of what refuses it."""
     body = {
         **of_principal(principal),
         **(of_client(client) if client is not None else {}),
@@ -478,6 +489,8 @@ def security(
         "verdict": "rejected",
         "reason": reason,
     }
+    if limit:
+        body["limit"] = limit
     return _event(stamp, "security", principal, body)
 
 
@@ -506,5 +519,5 @@ def _event(
         statement_id=stamp.event_id if kind == "decided" else statement_id,
         gateway=stamp.gateway,
         user=who if isinstance(who, str) else who.user,
-        body=body,
+        body={**body, "backend": stamp.backend} if stamp.backend else body,
     )

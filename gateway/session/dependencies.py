@@ -1,15 +1,19 @@
-"""What the sessions of every endpoint need, but for the Spark behind them: one object for a whole process."""
+"""What the sessions of every endpoint of one Spark need: one object for each Spark behind the gateway."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import SessionContext
+from gateway.model.tracing import Tracer
+from gateway.session.budgets import Budgets
 from gateway.session.lifecycle import Lifecycle
 from gateway.session.locks import CatalogLocks
 from gateway.session.ports import CurrentIdentity, Ledger, LoginIdentity
 from gateway.session.recorder import MakeLineageInput, Recorder, no_lineage
+from gateway.session.session_counts import SessionCounts
 from gateway.session.verdicts import VerdictInputs, Verdicts
 
 FIRST_CONTEXT = SessionContext()
@@ -24,6 +28,11 @@ class Dependencies(VerdictInputs):
     ledger: Ledger
     gateway: str
     """Its name in the audit log."""
+    backend: str = DEFAULT_BACKEND
+    """Name of the Spark whose sessions these are. INVARIANT (one Spark): catalog, judge, verdicts and slots
+    here are of this Spark alone; what one Spark has told is not used to judge for another."""
+    records_backend: bool = False
+    """Whether the record says which Spark an event is about: there are several."""
     lineage_input: MakeLineageInput = no_lineage
     first_context: SessionContext = FIRST_CONTEXT
     """Where sessions of HiveServer2 clients begin."""
@@ -33,10 +42,17 @@ class Dependencies(VerdictInputs):
     """Catalogs that come and go, as a session that is opened now is told of them, with their revisions."""
     identity: CurrentIdentity = field(default_factory=LoginIdentity)
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
+    tracer: Tracer | None = None
+    """Where requests are traced; None: nowhere."""
+    session_counts: SessionCounts = field(default_factory=SessionCounts)
+    """Shared by the Sparks of a gateway, so that its limits are for all of them together."""
+    budgets: Budgets = field(default_factory=Budgets)
+    """Shared likewise."""
     recorder: Recorder = field(init=False)
     verdicts: Verdicts = field(init=False)
 
     def __post_init__(self) -> None:
-        recorder = Recorder(self.ledger, self.gateway, self.metrics, self.lineage_input)
+        backend = self.backend if self.records_backend else ""
+        recorder = Recorder(self.ledger, self.gateway, self.metrics, self.lineage_input, backend=backend)
         object.__setattr__(self, "recorder", recorder)
         object.__setattr__(self, "verdicts", Verdicts(self))

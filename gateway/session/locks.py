@@ -11,7 +11,8 @@ A statement that only reads lets go as soon as Spark has analysed it. Where Spar
 end, a change waits for it `overtake_s` and then overtakes it: what an overtaken statement answers is never
 shown. A statement with effects cannot be taken back, so a change waits for its end, or is refused.
 
-One gateway process has one of these, for all its endpoints. What others do to the catalog is not seen here.
+One gateway process has one of these for each metastore, for all its endpoints and all Sparks that share it.
+What others do to the catalog is not seen here.
 """
 
 from __future__ import annotations
@@ -130,13 +131,13 @@ class HeldLocks(Followed):
         # Whatever its outcome: a statement that failed may have done half of its work.
         if self._locks is None:
             return
-        catalog = self._locks.catalog
-        for change in self.request.changes:
-            stays = change.meaning == "stays"
-            if not (before and stays):
-                catalog.invalidate(change.tables, change.databases, by=self._by, stays=stays)
-        if self.request.rewritten and not before:  # RULE (delete-files-before)
-            catalog.changed_names.note(self.request.rewritten, by=self._by, stays=True)
+        for catalog in self._locks.catalogs:  # RULE (changes-of-a-metastore)
+            for change in self.request.changes:
+                stays = change.meaning == "stays"
+                if not (before and stays):
+                    catalog.invalidate(change.tables, change.databases, by=self._by, stays=stays)
+            if self.request.rewritten and not before:  # RULE (delete-files-before)
+                catalog.changed_names.note(self.request.rewritten, by=self._by, stays=True)
 
 
 NO_LOCKS = HeldLocks(None, LockRequest(read_only=True))
@@ -203,12 +204,21 @@ class CatalogLocks:
     """
 
     def __init__(self, catalog: Catalog, limits: SessionLimits | None = None) -> None:
-        self.catalog = catalog
+        self.catalogs = [catalog]
+        """What is known of the names, of each Spark that has them."""
         self._limits = limits or SessionLimits()
         self._holds: dict[HeldLocks, None] = {}
         self._held = _Requests()
         self._queue: dict[HeldLocks, _Waiter] = {}
         self._waiting = _Requests()
+
+    def add_catalog(self, catalog: Catalog) -> None:
+        """Have what statements change forgotten by another Spark of the same metastore."""
+        self.catalogs.append(catalog)
+
+    def remove_catalog(self, catalog: Catalog) -> None:
+        """Forget a Spark that is gone."""
+        self.catalogs.remove(catalog)
 
     async def acquire(self, request: LockRequest, *, until: float, by: int = NOBODY) -> HeldLocks | None:
         """Hold names for the session `by`; waits for others until the loop's clock says `until`, then returns

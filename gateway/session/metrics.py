@@ -12,6 +12,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._watched: dict[Gauge, list[Callable[[], float]]] = {}
         registry = self.registry
         self.statements = Counter(
             "sluice_statements",
@@ -53,6 +54,12 @@ class Metrics:
         self.spark_full = Counter(
             "sluice_spark_full", "Statements for which Spark's thread pool had no room", registry=registry
         )
+        self.limits_reached = Counter(
+            "sluice_limits_reached",
+            "Statements and sessions that a limit of a pack refused or canceled",
+            ["limit", "measure", "action"],
+            registry=registry,
+        )
         self.relayed_bytes = Counter("sluice_relayed_bytes", "Result bytes relayed", registry=registry)
         self.relayed_rows = Counter("sluice_relayed_rows", "Result rows relayed", registry=registry)
         self.logins = Counter(
@@ -74,6 +81,12 @@ class Metrics:
         )
         self.policy_version = Gauge(
             "sluice_policy_version", "Version of the policies in force", registry=registry
+        )
+        self.trace_spans = Counter(
+            "sluice_trace_spans",
+            "Spans of traces for the collector; failed: it was away or took too long",
+            ["fate"],
+            registry=registry,
         )
         # Read from other rooms: on the page once somebody has given `watch` a way to read them.
         self.spool_bytes = Gauge("sluice_spool_bytes", "Bytes of audit events on disk", registry=None)
@@ -105,6 +118,11 @@ class Metrics:
         self.statements_waiting = Gauge(
             "sluice_statements_waiting", "Statements waiting for a slot in Spark", registry=None
         )
+        self.plans_waiting = Gauge(
+            "sluice_connect_plans_waiting",
+            "Spark Connect plans waiting for what a limit allows",
+            registry=None,
+        )
         self.operations = Gauge("sluice_operations", "Open operations", registry=None)
         self.connect_sessions = Gauge("sluice_connect_sessions", "Open Spark Connect sessions", registry=None)
         self.connect_operations = Gauge(
@@ -114,7 +132,19 @@ class Metrics:
         self.refused = self.statements.labels("refused")
         self.unrecorded = self.statements.labels("unrecorded")
 
-    def watch(self, gauge: Gauge, read: Callable[[], float]) -> None:
-        """Put a gauge on the page that asks for its value whenever it is printed."""
-        gauge.set_function(read)
-        self.registry.register(gauge)
+    def watch(self, gauge: Gauge, read: Callable[[], float]) -> Callable[[], None]:
+        """Put a gauge on the page that asks for its value whenever it is printed; of several Sparks
+        the sum. Returns what stops that."""
+        reads = self._watched.get(gauge)
+        if reads is None:
+            reads = self._watched[gauge] = []
+            gauge.set_function(lambda: sum(one() for one in reads))
+            self.registry.register(gauge)
+        watching = reads
+        watching.append(read)
+
+        def stop() -> None:
+            if read in watching:
+                watching.remove(read)
+
+        return stop

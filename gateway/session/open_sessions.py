@@ -33,11 +33,15 @@ class OpenSession:
     address: str
     session: str
     """As the record has it in `sess`."""
+    backend: str
+    """The Spark that it is on."""
     opened_at: datetime
     idle_s: float
     """Seconds since its client last asked for something; 0 while a statement runs."""
     statements: int
     """What it has running, or open to be fetched."""
+    waits: str = ""
+    """What a statement of it waits for, and its place in the queue."""
 
 
 class OpenSessions:
@@ -52,6 +56,10 @@ class OpenSessions:
         """Have the sessions of an endpoint listed and ended with the others."""
         self._endpoints.append(sessions)
 
+    def remove(self, sessions: EndpointSessions[Any, Any]) -> None:
+        """Forget the sessions of a Spark that is gone."""
+        self._endpoints.remove(sessions)
+
     def add_connections(self, end: EndConnections, answering: Callable[[], int]) -> None:
         """Have connections of an endpoint ended with the sessions of a user who may not log in any more.
         `answering` says how many calls are being answered on them."""
@@ -65,6 +73,11 @@ class OpenSessions:
         # RULE (stopping-waits-answers)
         return max(sessions, sum(answering() for answering in self._answering))
 
+    def begin_closing(self) -> None:
+        """Have endpoints begin to close what Spark has to end, which they wait for when they are closed."""
+        for endpoint in self._endpoints:
+            endpoint.begin_closing()
+
     def list_sessions(self) -> list[OpenSession]:
         """Return all of them, by user and then by age."""
         found = [
@@ -73,9 +86,11 @@ class OpenSessions:
                 endpoint=session.client.protocol,
                 address=session.client.address,
                 session=session.session_id,
+                backend=endpoint.backend,
                 opened_at=session.opened_at,
                 idle_s=0.0 if session.busy else round(endpoint.idle_of(session), 3),
                 statements=len(session.operations),
+                waits=endpoint.describe_wait(session),
             )
             for endpoint in self._endpoints
             for session in endpoint.list_open()

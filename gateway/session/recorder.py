@@ -8,11 +8,12 @@ from typing import Any, Concatenate, ParamSpec
 
 import structlog
 
-from gateway.errors import LedgerUnavailable
+from gateway.errors import LedgerUnavailable, LimitExceeded
 from gateway.model.audit import AuditEvent
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, Client, Refused, Verdict
+from gateway.model.tracing import CURRENT, traced
 from gateway.session import audit_records
 from gateway.session.audit_records import Stamp, StatementOutcome
 from gateway.session.endpoint import RecordedCall
@@ -46,7 +47,11 @@ class Recorder:
         gateway: str,
         metrics: Metrics,
         lineage_input: MakeLineageInput = no_lineage,
+        *,
+        backend: str = "",
     ) -> None:
+        """`backend`: the Spark that the events are about, where the gateway has several."""
+        self._backend = backend
         self._ledger = ledger
         self._lineage_input = lineage_input
         self._gateway = gateway
@@ -128,6 +133,12 @@ class Recorder:
             return
         operation.completed = True
         self._metrics.outcomes.labels(outcome).inc()
+        for span in filter(None, (operation.waiting_span, operation.span)):
+            rows, size = operation.relayed_rows, operation.relayed_bytes
+            span.note(outcome=outcome, rows=rows, bytes=size)
+            span.end("" if outcome == "finished" else outcome)
+        # It may be run again, as another entry of the record.
+        operation.waiting_span = operation.span = None
         failure, ended = operation.error, time.monotonic()
         answered = ended if operation.answered is None else operation.answered
         await self._record(
@@ -135,6 +146,7 @@ class Recorder:
                 statement_id=operation.statement_id,
                 time=now(),
                 gateway=self._gateway,
+                backend=self._backend,
                 user=operation.principal.user,
                 outcome=outcome,
                 rows=operation.relayed_rows,
@@ -145,6 +157,7 @@ class Recorder:
                 error=error or (failure.text if failure is not None else ""),
                 sqlstate=failure.sqlstate if failure is not None else "",
                 session=operation.session_id,
+                limit=failure.limit if isinstance(failure, LimitExceeded) else "",
             )
         )
 
@@ -163,12 +176,15 @@ class Recorder:
         await self._record(build(self._stamp(), *args, **kwargs))
 
     def _stamp(self, event_id: str = "") -> Stamp:
-        return Stamp(event_id or new_event_id(), now(), self._gateway)
+        return Stamp(event_id or new_event_id(), now(), self._gateway, self._backend)
 
     async def _record_decided(self, event: AuditEvent, refusal: str | None) -> None:
         """Make a verdict durable, and count it as what came of it: without a ledger nothing is forwarded."""
+        if (span := CURRENT.get()) is not None:
+            span.note(audit_event=event.event_id)
         try:
-            await self._ledger.record_decided(event)
+            with traced("record"):
+                await self._ledger.record_decided(event)
         except LedgerUnavailable:
             self._metrics.unrecorded.inc()
             raise

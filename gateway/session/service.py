@@ -14,7 +14,13 @@ from typing import Any
 
 import structlog
 
-from gateway.errors import AuthenticationFailed, BackendUnavailable, InvalidHandle, SluiceError
+from gateway.errors import (
+    AuthenticationFailed,
+    BackendUnavailable,
+    InvalidHandle,
+    LimitExceeded,
+    SluiceError,
+)
 from gateway.model.catalog import quote, quote_parts
 from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext
@@ -54,6 +60,8 @@ class OperationReport:
     state: int
     has_result_set: bool
     error: SluiceError | None = None
+    waits: str = ""
+    """What it waits for, and its place."""
 
 
 class Sessions(EndpointSessions[bytes, Session]):
@@ -68,8 +76,11 @@ class Sessions(EndpointSessions[bytes, Session]):
         self._metadata = MetadataCalls(self._results, dependencies)
         self._operations: dict[bytes, ThriftOperation] = {}
         self._given_up: set[asyncio.Task[None]] = set()
-        self.metrics.watch(self.metrics.sessions, lambda: len(self._registry))
-        self.metrics.watch(self.metrics.operations, lambda: len(self._operations))
+        self._closing: asyncio.Task[None] | None = None
+        self._unwatch = (
+            self.metrics.watch(self.metrics.sessions, lambda: len(self._registry)),
+            self.metrics.watch(self.metrics.operations, lambda: len(self._operations)),
+        )
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -88,7 +99,11 @@ class Sessions(EndpointSessions[bytes, Session]):
         recorded and refused as such; when one is refused, so is the session.
         """
         principal = await self.admit(principal, client)
-        self._registry.reserve(principal.user)
+        try:
+            seat = self._registry.reserve(principal, client)
+        except LimitExceeded as fault:
+            await self.record_no_room(principal, client, fault)
+            raise
         session_catalogs, first = self._dependencies.session_catalogs, self._dependencies.first_context
         catalogs = frozenset(session_catalogs().items())
         try:
@@ -98,7 +113,7 @@ class Sessions(EndpointSessions[bytes, Session]):
                         principal, protocol_version=protocol_version, settings=_build_opening_settings(first)
                     )
         except BaseException as fault:
-            self._registry.give_back(principal.user)
+            self._registry.give_back(seat)
             if isinstance(fault, BackendError):
                 raise BackendUnavailable("Spark refused to open a session") from fault
             raise
@@ -112,7 +127,7 @@ class Sessions(EndpointSessions[bytes, Session]):
             # Revisions do not come back: what is the same before and after was the same when Spark was told.
             context=replace(first, catalogs=catalogs & frozenset(session_catalogs().items())),
         )
-        self._registry.add(session.handle.guid, session)
+        self._registry.add(session.handle.guid, session, seat)
         begun = False
         try:
             if opening.ended:  # RULE (ended-while-opened)
@@ -133,6 +148,13 @@ class Sessions(EndpointSessions[bytes, Session]):
         closing.add_done_callback(self._given_up.discard)
         await wait_a_moment(closing)
 
+    def knows(self, handle: Handle) -> bool:
+        """Whether a handle is of a session or an operation here, whoever's."""
+        return self._registry.get(handle.guid) is not None or handle.guid in self._operations
+
+    def describe_wait(self, session: Session) -> str:
+        return self._execution.describe_wait(session)
+
     async def close_session(self, principal: Principal, handle: Handle) -> None:
         """Close the session, whatever runs in it."""
         session = await self._session(principal, handle)
@@ -141,7 +163,7 @@ class Sessions(EndpointSessions[bytes, Session]):
     async def close_disconnected(self, handles: Sequence[Handle]) -> None:
         """Close the sessions of a connection that is gone, and stop in Spark what runs in them."""
         found = [session for h in handles if (session := self._registry.get(h.guid)) is not None]
-        await self._close_all(found, self.lifecycle.reason("the client disconnected"))
+        await self._close_all(found, "the client disconnected")
 
     async def expire(self) -> None:
         await self._close_all(self._registry.idle(), "the session was idle for too long")
@@ -150,17 +172,30 @@ class Sessions(EndpointSessions[bytes, Session]):
         for operation in stale:
             await self._end(operation, "the operation was idle for too long")
 
+    def begin_closing(self) -> None:
+        if self._closing is None:
+            self._closing = asyncio.create_task(self.lifecycle.close_in_time(self._close_everything))
+
     async def close(self) -> None:
-        """Close every session; new ones are refused from here on."""
+        """Close every session, in the time that a gateway that stops has for it; new ones are refused from
+        here on."""
+        self.begin_closing()
+        if self._closing is not None:
+            await self._closing
+
+    async def _close_everything(self) -> None:
         self._registry.shut = True
         await self._close_all(self._registry.all(), STOPPING)
         if self._given_up:
             await asyncio.wait(self._given_up, timeout=self.limits.close_timeout_s)
         await self._execution.stop()
+        for stop in self._unwatch:
+            stop()
 
     async def _close(self, session: Session, reason: str) -> None:
         if not self._registry.close(session.handle.guid, session):
             return
+        reason = self.lifecycle.reason(reason)
         known: list[ThriftOperation] = []
         for operation in session.operations.values():
             if operation.upstream is None and operation.answer is None and not operation.queued:
@@ -203,7 +238,10 @@ class Sessions(EndpointSessions[bytes, Session]):
         if not operation.terminal:
             await self._execution.poll(operation, progress)
         return OperationReport(
-            state=operation.state, has_result_set=operation.has_result_set, error=operation.error
+            state=operation.state_for_client,
+            has_result_set=operation.has_result_set,
+            error=operation.error,
+            waits=self._execution.describe_wait(operation.session) if operation.queued else "",
         )
 
     async def schema(self, principal: Principal, handle: Handle, kind: int = 0) -> Any:

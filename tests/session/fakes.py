@@ -16,10 +16,12 @@ from gateway.model.changed_names import NOBODY, ChangedNames
 from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import Decision
 from gateway.model.files import NotPromoted
+from gateway.model.limits import Limit
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
+from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import (
     AnswerRule,
     Cleared,
@@ -32,10 +34,13 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
+from gateway.policy.limits import limits_of
+from gateway.session.budgets import Budgets
 from gateway.session.dependencies import Dependencies
 from gateway.session.freshness import Freshness
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
+from gateway.session.metrics import Metrics
 from gateway.session.ports import (
     Backend,
     BackendError,
@@ -45,6 +50,7 @@ from gateway.session.ports import (
     LoginIdentity,
     OperationState,
     RelayedFrame,
+    SharedUse,
 )
 from gateway.session.service import Sessions
 from gateway.session.session import NameResolution
@@ -545,6 +551,8 @@ class World:
         *,
         promotes: bool = False,
         identity: CurrentIdentity | None = None,
+        name: str = DEFAULT_BACKEND,
+        shared: SharedUse | None = None,
     ) -> None:
         self.order: list[str] = []
         self.promotion = FakePromotion(self.order)
@@ -559,6 +567,10 @@ class World:
         """Catalogs that come and go, as a session is told of them now."""
         limits = limits or SessionLimits(settle_timeout_s=patience(5), close_timeout_s=patience(5))
         self.locks = locks or CatalogLocks(self.catalog, limits)
+        self.metrics = Metrics()
+        self.budgets = Budgets(
+            lambda: self.policies, limits_of, self.metrics, shared=shared, clock=lambda: self.now
+        )
         self.sessions = Sessions(
             Dependencies(
                 judge=self.judge,
@@ -568,18 +580,22 @@ class World:
                 locks=self.locks,
                 ledger=self.ledger,
                 gateway="gw-1",
+                backend=name,
+                records_backend=name != DEFAULT_BACKEND,
                 limits=limits,
                 clock=lambda: self.now,
                 lineage_input=lambda cleared, views, relations: {"temp_views": dict(views)},
                 session_catalogs=lambda: self.told,
                 promotion=self.promotion if promotes else None,
                 identity=identity or LoginIdentity(),
+                metrics=self.metrics,
+                budgets=self.budgets,
             ),
             backend or self.backend,
         )
 
-    def new_policies(self) -> None:
-        self.policies = PolicySet(version=self.policies.version + 1)
+    def new_policies(self, *limits: Limit) -> None:
+        self.policies = PolicySet(version=self.policies.version + 1, limits=limits)
 
 
 async def until(condition: Callable[[], bool], quiet_s: float = 120.0) -> None:

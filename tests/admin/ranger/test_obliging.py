@@ -79,14 +79,14 @@ async def test_what_an_administrator_denies_is_not_taken_back(served: Served) ->
     await with_delegate(served)
     made = await stored(served, policy("central", "sales_eu", policyItems=[FIRST], denyPolicyItems=[DENIED]))
     one = f"{API}/policy/{made['id']}"
-    changes: list[dict[str, Any]] = [
+    changes: tuple[dict[str, Any], ...] = (
         {"isEnabled": False},
         {"denyPolicyItems": []},
         {"denyExceptions": [DENIED]},
         {"validitySchedules": [{"endTime": "2020/01/01 00:00:00"}]},
         {"resources": policy("-", "sales_us")["resources"]},
         {"name": "mine"},
-    ]
+    )
     for change in changes:
         status, told = await served.ask("PUT", one, {**made, **change}, user="bob")
         assert status == 403, (change, told)
