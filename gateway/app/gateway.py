@@ -55,6 +55,7 @@ from gateway.catalog.live import LiveCatalog
 from gateway.catalog.spark_settings import EXTENSIONS
 from gateway.database.gateway_requests import Answering
 from gateway.database.login_failures import LoginFailures
+from gateway.database.name_holds import NameHolds
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError, members_of
 from gateway.frontends.identities import Identities
 from gateway.frontends.user_file import UserFile
@@ -74,6 +75,7 @@ from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
 from gateway.session.open_sessions import OpenSessions
+from gateway.session.other_gateways import NamesForOthers
 from gateway.session.service import Sessions
 from gateway.settings.models import (
     BackendSettings,
@@ -251,12 +253,18 @@ class Gateway:
         catalog = make_catalog(settings, queries, reader, metalakes, owners, unmatched.learn)
         self._stack.push_async_callback(catalog.close)
         limits = session_limits(settings.sessions, settings.backend)
+        locks = CatalogLocks(catalog, limits)
+        names = NameHolds(dsn, ledger.gateway, NamesForOthers(locks, catalog.forget_all))
+        locks.others = names
+        self._stack.push_async_callback(names.leave)
+        await names.start()
+        self._background.append(names.run())
         dependencies = Dependencies(
             judge=make_judge(settings, reader),
             policies=lambda: rules.current,
             authority=engine_for,
             catalog=catalog,
-            locks=CatalogLocks(catalog, limits),
+            locks=locks,
             ledger=ledger,
             gateway=ledger.gateway,
             lifecycle=self._lifecycle,
