@@ -30,7 +30,7 @@ from gateway.app.explaining import (
     own_extensions,
 )
 from gateway.app.files import dataset_owners, make_listening, make_places, make_promotion, make_refreshing
-from gateway.app.gateway_requests import GatewayRequests
+from gateway.app.gateway_requests import GatewayRequests, HandleOwners
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector, lineage_input, make_follower
 from gateway.app.logins import make_identity_refresh, make_logins
@@ -268,6 +268,7 @@ class Gateway:
             ledger=ledger,
             gateway=ledger.gateway,
             lifecycle=self._lifecycle,
+            ask_owner=HandleOwners(dsn, lambda: names.others).ask,
             identity=refresh,
             metrics=self.metrics,
             limits=limits,
@@ -349,7 +350,7 @@ class Gateway:
         if self._lifecycle.stopping:
             self._stop_taking()
         every_s = settings.policies.reload_s
-        requests = GatewayRequests(open_sessions, users)
+        requests = GatewayRequests(open_sessions, users, sessions)
         self._background += [
             rules.watch(),
             users.run(every_s),

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from gateway.database.gateway_requests import Answers, ask_gateways
-from gateway.errors import BackendUnavailable
+from gateway.errors import BackendUnavailable, LedgerUnavailable
 from gateway.frontends.user_file import UserFile
 from gateway.frontends.users import User, fingerprint
+from gateway.session.identifiers import tag_of
 from gateway.session.open_sessions import OpenSessions
+from gateway.session.service import Sessions
 
 _Json = dict[str, Any]
 ENDED = "an operator ended the session"
+NOT_ASKED = "the gateway that the session was opened through does not answer; try again later"
+MAX_QUESTIONS = 8
+"""Questions about handles that wait for other gateways at once."""
 
 
 class GatewayRequests:
     """Answers for one gateway."""
 
-    def __init__(self, sessions: OpenSessions, users: UserFile) -> None:
+    def __init__(self, sessions: OpenSessions, users: UserFile, thrift: Sessions | None) -> None:
         self._sessions = sessions
         self._users = users
+        self._thrift = thrift
 
     async def answer(self, asked: Mapping[str, Any]) -> _Json:
         """Return what is asked for; a request that another version makes is an error in words."""
@@ -33,12 +40,43 @@ class GatewayRequests:
             case {"ask": "users", "name": str(name)}:
                 await self._users.refresh()
                 return {"user": fingerprint(self._users.users.get(name)), "faults": list(self._users.faults)}
+            case {"ask": "handle", **about} if self._thrift is not None:
+                return {"about": await self._thrift.answer_other(about)}
             case _:
                 return {"error": "this version of the gateway does not support the request"}
 
 
 def _as_json(shown: _Json) -> _Json:
     return shown | {"opened_at": shown["opened_at"].isoformat(timespec="seconds")}
+
+
+class HandleOwners:
+    """Asks the gateways that made handles."""
+
+    def __init__(self, dsn: str, others: Callable[[], Collection[str]]) -> None:
+        """`others` tells the gateways that live."""
+        self._dsn = dsn
+        self._others = others
+        self._places = asyncio.Semaphore(MAX_QUESTIONS)
+
+    async def ask(self, tag: bytes, about: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Ask the gateway with the tag; None: no such gateway runs. Raises BackendUnavailable where it does
+        not answer."""
+        owner = next((name for name in self._others() if tag_of(name) == tag), None)
+        if owner is None:
+            return None
+        try:
+            async with self._places:
+                answers = await ask_gateways(self._dsn, {"ask": "handle", **about}, only=owner)
+        except LedgerUnavailable:
+            raise BackendUnavailable(NOT_ASKED) from None
+        answer = answers.by_gateway.get(owner)
+        if answer is not None and "about" in answer:
+            found: Mapping[str, Any] = answer["about"]
+            return found
+        if answer is None and not answers.silent:
+            return None  # it has just gone
+        raise BackendUnavailable(NOT_ASKED)
 
 
 # -- asking, for commands and for REST -----------------------------------------------------------------------

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gateway.model.statement import SessionContext
+from gateway.session.identifiers import tag_of
 from gateway.session.lifecycle import Lifecycle
 from gateway.session.locks import CatalogLocks
-from gateway.session.ports import CurrentIdentity, Ledger, LoginIdentity
+from gateway.session.ports import AskOwner, CurrentIdentity, Ledger, LoginIdentity
 from gateway.session.recorder import MakeLineageInput, Recorder, no_lineage
 from gateway.session.verdicts import VerdictInputs, Verdicts
 
@@ -33,10 +34,15 @@ class Dependencies(VerdictInputs):
     """Catalogs that come and go, as a session that is opened now is told of them, with their revisions."""
     identity: CurrentIdentity = field(default_factory=LoginIdentity)
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
+    ask_owner: AskOwner | None = None
+    """None: there are no other gateways."""
+    tag: bytes = field(init=False)
+    """What this gateway's handles begin with."""
     recorder: Recorder = field(init=False)
     verdicts: Verdicts = field(init=False)
 
     def __post_init__(self) -> None:
         recorder = Recorder(self.ledger, self.gateway, self.metrics, self.lineage_input)
         object.__setattr__(self, "recorder", recorder)
+        object.__setattr__(self, "tag", tag_of(self.gateway))
         object.__setattr__(self, "verdicts", Verdicts(self))

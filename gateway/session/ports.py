@@ -316,6 +316,11 @@ class OtherGateways(Protocol):
         ...
 
 
+AskOwner = Callable[[bytes, Mapping[str, Any]], Awaitable[Mapping[str, Any] | None]]
+"""Asks the gateway with a tag about a handle that it made; None: no such gateway runs. Raises
+BackendUnavailable where it does not answer."""
+
+
 class TablePlaces(Protocol):
     """Where tables have their files."""
 

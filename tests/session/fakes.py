@@ -37,6 +37,7 @@ from gateway.session.freshness import Freshness
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
 from gateway.session.ports import (
+    AskOwner,
     Backend,
     BackendError,
     BackendFull,
@@ -545,6 +546,8 @@ class World:
         *,
         promotes: bool = False,
         identity: CurrentIdentity | None = None,
+        gateway: str = "gw-1",
+        ask_owner: AskOwner | None = None,
     ) -> None:
         self.order: list[str] = []
         self.promotion = FakePromotion(self.order)
@@ -567,7 +570,8 @@ class World:
                 catalog=self.catalog,
                 locks=self.locks,
                 ledger=self.ledger,
-                gateway="gw-1",
+                gateway=gateway,
+                ask_owner=ask_owner,
                 limits=limits,
                 clock=lambda: self.now,
                 lineage_input=lambda cleared, views, relations: {"temp_views": dict(views)},
