@@ -135,9 +135,9 @@ class Elsewhere:
         except SluiceError as error:
             return error
         return SessionElsewhere(
-            f"the session was opened through the gateway `{found['gateway']}`: here it can only be closed, and "
-            "its statements asked for their status, cancelled and closed; use the connection that opened it, "
-            "or open another session"
+            f"the session was opened through the gateway `{found['gateway']}`: here it can only be closed, "
+            "and its statements asked for their status, cancelled and closed; use the connection that opened "
+            "it, or open another session"
         )
 
 

@@ -66,7 +66,10 @@ async def test_status_cancel_and_close_are_done_where_the_session_is() -> None:
     assert operation.cancelled
     found = await two.here.sessions.status(BOB, handle, kind)
     assert found.state == TOperationState.CANCELED
-    assert found == await two.there.sessions.status(BOB, handle, kind)
+    told = await two.there.sessions.status(BOB, handle, kind)
+    assert found.error is not None
+    assert told.error is not None
+    assert (found.error.text, found.error.sqlstate) == (told.error.text, told.error.sqlstate)
     await two.here.sessions.close_operation(BOB, handle, kind)
     with pytest.raises(InvalidHandle):
         await two.there.sessions.status(BOB, handle, kind)
