@@ -184,6 +184,8 @@ class Stamp:
     event_id: str
     time: str
     gateway: str
+    backend: str = ""
+    """The Spark that it is about, where the gateway has several."""
 
 
 def new_id(now_ms: int, random: bytes) -> str:
@@ -302,6 +304,7 @@ def build_completed(
     error: str = "",
     sqlstate: str = "",
     session: str = "",
+    backend: str = "",
 ) -> AuditEvent:
     """Build the record of how a cleared statement ended.
 
@@ -322,7 +325,7 @@ def build_completed(
     if error or sqlstate:
         body["error"] = error[:ERROR_CHARS]
         body["sqlstate"] = sqlstate
-    stamp = Stamp(outcome_id(statement_id), time, gateway)
+    stamp = Stamp(outcome_id(statement_id), time, gateway, backend)
     return _event(stamp, "completed", user, body, statement_id=statement_id)
 
 
@@ -506,5 +509,5 @@ def _event(
         statement_id=stamp.event_id if kind == "decided" else statement_id,
         gateway=stamp.gateway,
         user=who if isinstance(who, str) else who.user,
-        body=body,
+        body={**body, "backend": stamp.backend} if stamp.backend else body,
     )

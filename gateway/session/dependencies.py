@@ -1,16 +1,18 @@
-"""What the sessions of every endpoint need, but for the Spark behind them: one object for a whole process."""
+"""What the sessions of every endpoint of one Spark need: one object for each Spark behind the gateway."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import SessionContext
 from gateway.session.identifiers import tag_of
 from gateway.session.lifecycle import Lifecycle
 from gateway.session.locks import CatalogLocks
 from gateway.session.ports import AskOwner, CurrentIdentity, Ledger, LoginIdentity
 from gateway.session.recorder import MakeLineageInput, Recorder, no_lineage
+from gateway.session.session_counts import SessionCounts
 from gateway.session.verdicts import VerdictInputs, Verdicts
 
 FIRST_CONTEXT = SessionContext()
@@ -25,6 +27,11 @@ class Dependencies(VerdictInputs):
     ledger: Ledger
     gateway: str
     """Its name in the audit log."""
+    backend: str = DEFAULT_BACKEND
+    """Name of the Spark whose sessions these are. INVARIANT (one Spark): catalog, judge, verdicts and slots
+    here are of this Spark alone; what one Spark has told is not used to judge for another."""
+    records_backend: bool = False
+    """Whether the record says which Spark an event is about: there are several."""
     lineage_input: MakeLineageInput = no_lineage
     first_context: SessionContext = FIRST_CONTEXT
     """Where sessions of HiveServer2 clients begin."""
@@ -38,11 +45,14 @@ class Dependencies(VerdictInputs):
     """None: there are no other gateways."""
     tag: bytes = field(init=False)
     """What this gateway's handles begin with."""
+    session_counts: SessionCounts = field(default_factory=SessionCounts)
+    """Shared by the Sparks of a gateway, so that its limits are for all of them together."""
     recorder: Recorder = field(init=False)
     verdicts: Verdicts = field(init=False)
 
     def __post_init__(self) -> None:
-        recorder = Recorder(self.ledger, self.gateway, self.metrics, self.lineage_input)
+        backend = self.backend if self.records_backend else ""
+        recorder = Recorder(self.ledger, self.gateway, self.metrics, self.lineage_input, backend=backend)
         object.__setattr__(self, "recorder", recorder)
         object.__setattr__(self, "tag", tag_of(self.gateway))
         object.__setattr__(self, "verdicts", Verdicts(self))

@@ -46,7 +46,11 @@ class Recorder:
         gateway: str,
         metrics: Metrics,
         lineage_input: MakeLineageInput = no_lineage,
+        *,
+        backend: str = "",
     ) -> None:
+        """`backend`: the Spark that the events are about, where the gateway has several."""
+        self._backend = backend
         self._ledger = ledger
         self._lineage_input = lineage_input
         self._gateway = gateway
@@ -135,6 +139,7 @@ class Recorder:
                 statement_id=operation.statement_id,
                 time=now(),
                 gateway=self._gateway,
+                backend=self._backend,
                 user=operation.principal.user,
                 outcome=outcome,
                 rows=operation.relayed_rows,
@@ -163,7 +168,7 @@ class Recorder:
         await self._record(build(self._stamp(), *args, **kwargs))
 
     def _stamp(self, event_id: str = "") -> Stamp:
-        return Stamp(event_id or new_event_id(), now(), self._gateway)
+        return Stamp(event_id or new_event_id(), now(), self._gateway, self._backend)
 
     async def _record_decided(self, event: AuditEvent, refusal: str | None) -> None:
         """Make a verdict durable, and count it as what came of it: without a ledger nothing is forwarded."""

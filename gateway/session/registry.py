@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,8 +46,8 @@ class Registry(Generic[K, S]):
         self._lifecycle = dependencies.lifecycle
         self._closing = closing
         self.sessions: dict[K, S] = {}
-        self.per_user = Counter[str]()
-        """Sessions by user, those that are being opened too."""
+        self.per_user = dependencies.session_counts.of(closing)
+        """Sessions by user, those that are being opened too, on whichever Spark."""
         self.shut = False
         """No more are opened."""
         self._opening: set[SessionOpening] = set()
@@ -128,6 +127,11 @@ class EndpointSessions(ABC, Generic[K, S]):
         self._clock = dependencies.clock
         self._registry = Registry[K, S](dependencies, closing=closing)
         self._idle_s = idle_s
+
+    @property
+    def backend(self) -> str:
+        """Name of the Spark that these sessions are on."""
+        return self._dependencies.backend
 
     def __len__(self) -> int:
         return len(self._registry)
