@@ -254,7 +254,7 @@ class Gateway:
         self._stack.push_async_callback(catalog.close)
         limits = session_limits(settings.sessions, settings.backend)
         locks = CatalogLocks(catalog, limits)
-        names = NameHolds(dsn, ledger.gateway, NamesForOthers(locks, catalog.forget_all))
+        names = NameHolds(dsn, ledger.gateway, NamesForOthers(locks, catalog.forget_all), rules.look_now)
         locks.others = names
         self._stack.push_async_callback(names.leave)
         await names.start()

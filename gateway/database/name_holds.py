@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import orjson
@@ -31,6 +31,8 @@ HOLDS = "sluice_name_holds"
 """Told when a hold comes, is taken or goes."""
 CHANGED = "sluice_names_changed"
 """Told of changes after which names mean what they did, and rows or files are others."""
+POLICIES_CHANGED = "sluice_policies_changed"
+"""Told when policies change that a gateway keeps in the database."""
 LOOK_S = 1.0
 """Seconds between signs of life, and between two tries to connect."""
 ANSWER_S = 2.0
@@ -114,7 +116,15 @@ class Turn:
 class NameHolds:
     """Holds of one gateway, and those of the others as far as they concern it."""
 
-    def __init__(self, dsn: str, gateway: str, keeper: NameKeeper) -> None:
+    def __init__(
+        self,
+        dsn: str,
+        gateway: str,
+        keeper: NameKeeper,
+        policies_changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`policies_changed` is called when policies in the database may have changed."""
+        self._policies_changed = policies_changed
         self._dsn = dsn
         self._gateway = gateway
         self._keeper = keeper
@@ -289,6 +299,7 @@ class NameHolds:
     async def _join(self, connection: Any) -> None:
         await connection.add_listener(HOLDS, self._handle_news)
         await connection.add_listener(CHANGED, self._handle_change)
+        await connection.add_listener(POLICIES_CHANGED, lambda *_: self._policies_changed())
         await self._say_alive(connection)
         if self._others is None:
             # What it was changing when it was killed, Spark may still be changing.
@@ -297,6 +308,7 @@ class NameHolds:
             )
         # What was said before was not heard.
         self._keeper.forget()  # RULE (missed-notifications)
+        self._policies_changed()
         self._connection = connection
         await self._beat()
 

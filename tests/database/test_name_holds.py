@@ -10,6 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from gateway.admin.ranger.store import Store
 from gateway.database import name_holds
 from gateway.database.migrate import migrate
 from gateway.database.name_holds import LISTENER, MAX_NAMES, NameHolds, bound_names, conflict
@@ -133,8 +134,9 @@ async def test_changes_of_the_same_names_are_made_one_after_the_other(dsn: str) 
         assert first is not None
         other = await two.take_turn(change(U), soon())
         assert other is not None
-        assert await two.take_turn(change(T), asyncio.get_running_loop().time() + 0.05) is None
         second = asyncio.ensure_future(two.take_turn(change(U, shared=(T,)), soon()))
+        # Whoever asks later in the same gateway is answered later.
+        assert await two.take_turn(change(T), asyncio.get_running_loop().time() + 0.05) is None
         other.end()
         first.end()
         turn = await second
@@ -186,6 +188,21 @@ async def test_other_rows_and_files_are_told_of_in_bounded_size(dsn: str) -> Non
         one.tell_changed({"changes": [{"tables": [["c", "d", "x" * 9000]], "databases": [], "stays": True}]})
         await keeper.until(lambda: keeper.forgot > before)
         assert own.changed == []
+
+
+async def test_a_change_of_policies_is_heard_of(dsn: str) -> None:
+    heard = asyncio.Event()
+    names = NameHolds(dsn, "one", Keeper(), heard.set)
+    await names.start()
+    assert heard.is_set(), "what changed before it listened is looked at too"
+    heard.clear()
+    store = Store(dsn)
+    async with store.writing("admin"):
+        pass
+    async with asyncio.timeout(patience()):
+        await heard.wait()
+    await store.close()
+    await names.leave()
 
 
 async def test_who_cannot_tell_the_others_changes_nothing(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

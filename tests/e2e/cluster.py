@@ -211,6 +211,7 @@ class NewSessions:
         self._over = threading.Event()
         self.opened = 0
         self.failed = 0
+        self.last_failure = ""
         self.longest_s = 0.0
         """The longest time from an attempt that failed, or its begin, to the next that did not."""
         self._thread = threading.Thread(target=self._work, daemon=True)
@@ -230,8 +231,9 @@ class NewSessions:
                         self.ask(client, client.open_session(), number)
                     self.opened += 1
                     break
-                except (OSError, StatusError):
+                except (OSError, StatusError) as error:
                     self.failed += 1
+                    self.last_failure = repr(error)
                     self._over.wait(0.02)
             if self._over.is_set():
                 return
