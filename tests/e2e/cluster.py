@@ -226,14 +226,18 @@ class NewSessions:
         for number in itertools.count():
             begun = time.monotonic()
             while not self._over.is_set():
+                tried = time.monotonic()
                 try:
                     with WireClient(HOST, self._port, self._user, PASSWORD, quiet_s=10) as client:
                         self.ask(client, client.open_session(), number)
                     self.opened += 1
+                    if time.monotonic() - tried > 1:
+                        print("SLOW ok", time.monotonic() - tried, time.strftime("%H:%M:%S"), flush=True)
                     break
                 except (OSError, StatusError) as error:
                     self.failed += 1
                     self.last_failure = repr(error)
+                    print("FAILED", time.monotonic() - tried, time.strftime("%H:%M:%S"), repr(error)[:300], flush=True)
                     self._over.wait(0.02)
             if self._over.is_set():
                 return

@@ -283,7 +283,9 @@ def test_kills_leave_the_record_whole(
         for victim in order:
             hunter.until_received(chance.randint(5, 60))
             new.longest_s = 0.0
+            print("KILL", victim, __import__("time").strftime("%H:%M:%S"), flush=True)
             hunter.kill(victim)
+            print("KILLED", victim, __import__("time").strftime("%H:%M:%S"), flush=True)
             hunter.until_received(20)
             waits.append((round(new.longest_s, 2), victim))
     finally:
