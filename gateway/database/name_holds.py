@@ -48,6 +48,8 @@ MAX_NAMES = 200
 """Names of one hold; of more, the databases are held, and beyond as many databases all changes wait."""
 MAX_PAYLOAD = 4000
 """Bytes of a notification; PostgreSQL takes 8,000. Of what is longer others are told to forget everything."""
+EVERYTHING = ""
+"""Stands for names that are not told: others forget all."""
 _TURN = 0x736C_7569_6365_4E
 """Key of the advisory lock under which holds are written (`sluiceN` in ASCII)."""
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -144,13 +146,18 @@ class NameHolds:
         """Holds of which the others know that this gateway has them."""
         self._ended: set[uuid.UUID] = set()
         """Rows of this gateway's own that are to go."""
-        self._untold: list[_Json] = []
+        self._untold: list[str] = []
         self._running: asyncio.Task[None] | None = None
 
     @property
     def others(self) -> Collection[str]:
         """The other gateways that live, as last seen."""
         return self._others or ()
+
+    @property
+    def connected(self) -> bool:
+        """Whether the others are heard."""
+        return self._connection is not None
 
     def stood_still(self) -> bool:
         """Whether this process stood still for so long that others no longer wait for it: what it knows of
@@ -192,9 +199,8 @@ class NameHolds:
                 async with connection.transaction():
                     await connection.execute("SELECT pg_advisory_xact_lock($1)", _TURN)
                     rows = await connection.fetch("SELECT body FROM sluice.name_hold")
-                    # RULE (one-change-at-a-time)
                     if any(conflict(names, orjson.loads(row["body"])) for row in rows):
-                        return False
+                        return False  # RULE (one-change-at-a-time)
                     self._ended.add(hold)  # should it be written, and its answer be lost
                     await connection.execute(
                         "INSERT INTO sluice.name_hold (id, gateway, body) VALUES ($1, $2, $3)",
@@ -219,7 +225,7 @@ class NameHolds:
                     )
             except asking.TROUBLE as error:
                 raise _cannot_tell() from error
-            if not waits:
+            if not waits:  # RULE (others-hold-names)
                 return True
             if not await self._wait_for_news(until, news):
                 return False
@@ -233,9 +239,9 @@ class NameHolds:
         """Tell the others that rows or files behind names are others."""
         if self._others == frozenset():
             return
-        self._untold.append(dict(names))
+        self._untold.append(_payload(names))
         if len(self._untold) > MAX_NAMES:
-            self._untold = [{}]  # forget everything
+            self._untold = [EVERYTHING]
         self._wanted.set()
 
     # -- the others' changes ---------------------------------------------------------------------------------
@@ -369,12 +375,8 @@ class NameHolds:
                 *(held, self._gateway),
             )
             await connection.execute("DELETE FROM sluice.name_hold WHERE id = ANY($1)", ended)
-            for names in untold:
-                text = _text(names)
-                await connection.execute(
-                    # RULE (payload-bounded)
-                    *("SELECT pg_notify($1, $2)", CHANGED, text if len(text) <= MAX_PAYLOAD else ""),
-                )
+            for payload in untold:
+                await connection.execute("SELECT pg_notify($1, $2)", CHANGED, payload)
             await _notify(connection)
         self._taken.update(held)
         self._ended.difference_update(ended)
@@ -403,7 +405,12 @@ class NameHolds:
                 self._holding[hold] = asyncio.create_task(self._hold(hold, orjson.loads(body)))
 
     async def _hold(self, hold: uuid.UUID, names: _Json) -> None:
-        held = await self._keeper.hold(names)
+        try:
+            held = await self._keeper.hold(names)
+        except (KeyError, TypeError, ValueError):
+            # Whoever changes them waits in vain, and changes nothing.
+            _log.exception("names_not_held")
+            return
         del self._holding[hold]
         self._held[hold] = held
         self._wanted.set()
@@ -487,6 +494,15 @@ def bound_names(names: Mapping[str, Any]) -> _Json:
 
 async def _notify(connection: Any) -> None:
     await connection.execute("SELECT pg_notify($1, '')", HOLDS)
+
+
+def _payload(names: Mapping[str, Any]) -> str:
+    """Return how the others are told that rows or files are others, in bounded size."""
+    try:
+        text = orjson.dumps(names)
+    except TypeError:  # a name that is no Unicode
+        return EVERYTHING
+    return text.decode() if len(text) <= MAX_PAYLOAD else EVERYTHING  # RULE (payload-bounded)
 
 
 def _cannot_tell() -> BackendUnavailable:

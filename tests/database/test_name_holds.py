@@ -185,7 +185,7 @@ async def test_other_rows_and_files_are_told_of_in_bounded_size(dsn: str) -> Non
         one.tell_changed({"changes": changes})
         await keeper.until(lambda: keeper.changed == [changes])
         before = keeper.forgot
-        one.tell_changed({"changes": [{"tables": [["c", "d", "x" * 9000]], "databases": [], "stays": True}]})
+        one.tell_changed({"changes": [{"tables": [["c", "d", "ä" * 3999]], "databases": [], "stays": True}]})
         await keeper.until(lambda: keeper.forgot > before)
         assert own.changed == []
 
@@ -229,6 +229,31 @@ async def test_a_process_that_stood_still_goes_by_nothing_that_it_knew(
         assert await one.until_awake(soon())
         assert keeper.overtaken == 1
         assert keeper.forgot == before + 1
+
+
+async def test_one_that_is_cut_off_forgets_again_and_again(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(name_holds, "_clock", lambda: now[0])
+    async with gateway(dsn, "one") as (one, keeper), gateway(dsn, "two"):
+        await until_seen(one)
+        before = keeper.forgot
+        one._dsn = "postgresql://nobody@127.0.0.1:1/none"
+        await execute(
+            dsn,
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = $1",
+            LISTENER + "one",
+        )
+        async with asyncio.timeout(patience()):
+            while one.connected:  # noqa: ASYNC110 - it is told of by no event
+                await asyncio.sleep(0.01)
+        assert keeper.forgot == before, "nobody goes on without it yet"
+        now[0] += name_holds.LEASE_S / 2
+        one._wanted.set()
+        await asyncio.sleep(0)
+        now[0] += name_holds.LEASE_S / 2 + 1
+        await keeper.until(lambda: keeper.forgot > before + 1)
+        with pytest.raises(BackendUnavailable):
+            await one.take_turn(change(T), soon())
 
 
 async def test_one_that_is_killed_and_comes_back_waits_for_what_it_was_changing(dsn: str) -> None:

