@@ -235,13 +235,6 @@ class NewSessions:
                 except (OSError, StatusError) as error:
                     self.failed += 1
                     self.last_failure = repr(error)
-                    print(
-                        "FAILED",
-                        time.monotonic() - tried,
-                        time.strftime("%H:%M:%S"),
-                        repr(error)[:300],
-                        flush=True,
-                    )
                     self._over.wait(0.02)
             if self._over.is_set():
                 return

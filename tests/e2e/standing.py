@@ -56,7 +56,7 @@ OWN_DATABASES = frozenset({"default", "hr", "sales"})
 """Spark's own, and those of the demo, which every run reads and none changes."""
 
 
-def server(directory: Path, shelter: Path) -> EmbeddedSpark:
+def server(directory: Path, shelter: Path, *, heap: str = HEAP) -> EmbeddedSpark:
     """Return a Spark for tests, to be started; `shelter` is a directory that its user can reach."""
     return EmbeddedSpark(
         EmbeddedSparkOptions(
@@ -65,7 +65,7 @@ def server(directory: Path, shelter: Path) -> EmbeddedSpark:
             spark_home=find_spark_home(),
             java_options=jdk_openings(),
             start_timeout_s=patience(240),
-            heap=HEAP,
+            heap=heap,
             conf=CONF,
             python=worker_python(shelter),
         ),

@@ -11,47 +11,42 @@ import asyncio
 import itertools
 import random
 import re
-import threading
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import asyncpg
 import pyspark
 import pytest
 
-from gateway.wire.tcli import TSessionHandle, TTypeId
+from gateway.wire.tcli import TTypeId
 from tests.backends.fake_hive_server import Answer, FakeHiveServer
-from tests.e2e.cluster import HOST, PASSWORD, Cluster, NewSessions, running
-from tests.e2e.running import LoopThread, RunningGateway, until
-from tests.e2e.wire_client import StatusError, WireClient
+from tests.e2e.cluster import Cluster, running
+from tests.e2e.cluster_load import (
+    CLIENTS,
+    EVENTS,
+    PACK,
+    Load,
+    NewSelects,
+    find_record_faults,
+    nothing_waits,
+    open_statements,
+    repeated,
+    rows_of,
+)
+from tests.e2e.running import LoopThread, until
 from tests.effort import tries
 from tests.speed import patience
 
 pytestmark = pytest.mark.in_turn(2)
 
-T = TypeVar("T")
-
 SEED = 20261120
 VICTIMS = ("gateway", "gateway", "spark", "spark", "postgres", "reader")
 MOST_KILLS = 50
-CLIENTS = 4
 SLOW_S = 0.3
 """How long some statements run: so long that a kill meets some of them."""
 FAILOVER_S = 2.0
 """How long nobody may open a session after a kill, on a quiet machine."""
-
-PACK = """
-service: spark
-policies:
-  - name: everybody may begin
-    on: {catalog: spark_catalog, database: default}
-    allow: [{groups: [public], access: [use]}]
-  - name: and clear the shelf
-    on: {catalog: spark_catalog, database: default, table: "shelf_*"}
-    allow: [{groups: [public], access: [drop]}]
-"""
 
 
 class RecordingSpark(FakeHiveServer):
@@ -107,77 +102,6 @@ class Killable:
         self._loop.run(self.server.start())
 
 
-class Load:
-    """Clients that send statements until `stop`, each statement once, whatever becomes of it."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._over = threading.Event()
-        self.sent = 0
-        self.answered: list[str] = []
-        self.not_refused: list[str] = []
-        self.wrong: list[str] = []
-        self._threads = [
-            threading.Thread(target=self._work, args=(f"client{i}",), daemon=True) for i in range(CLIENTS)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join(patience(300))
-            assert not thread.is_alive()
-
-    def _work(self, user: str) -> None:
-        chance = random.Random(user)
-        while not self._over.is_set():
-            try:
-                with WireClient(HOST, self._port, user, PASSWORD) as client:
-                    session = client.open_session()
-                    for _ in range(chance.randint(5, 40)):
-                        if self._over.is_set():
-                            break
-                        self._send_one(client, session, user, chance)
-            except (OSError, StatusError):
-                # The gateway is being killed, or Spark, or PostgreSQL while names were to change.
-                self._over.wait(0.05)
-
-    def _send_one(
-        self, client: WireClient, session: TSessionHandle, user: str, chance: random.Random
-    ) -> None:
-        self.sent += 1
-        name = f"{user}-{self.sent}-{chance.getrandbits(64):x}"
-        kind = chance.choices(("quick", "slow", "forbidden", "drop"), (14, 4, 2, 1))[0]
-        if kind == "forbidden":
-            try:
-                client.execute(session, f"SELECT '{kind}-{name}' FROM closed.room")
-            except StatusError:
-                return
-            self.not_refused.append(name)
-            return
-        if kind == "drop":
-            # The other gateways hold the name meanwhile.
-            client.execute(session, f"DROP TABLE IF EXISTS shelf_{self.sent}_{chance.getrandbits(64):x}")
-            return
-        text = f"{kind}-{name}"
-        operation = client.execute(session, f"SELECT '{text}'", run_async=chance.random() < 0.5)
-        if chance.random() < 0.1:
-            return  # whoever forgets to fetch and to close has a record, too
-        client.ended(operation)
-        if client.rows(operation) != [(text,)]:
-            self.wrong.append(text)
-        self.answered.append(text)
-        client.close_operation(operation)
-
-
-class NewSelects(NewSessions):
-    """New sessions, each of which runs a statement."""
-
-    def ask(self, client: WireClient, session: TSessionHandle, number: int) -> None:
-        client.close_operation(client.execute(session, f"SELECT 'new-{number}-{self.failed}'"))
-
-
 @pytest.fixture
 def sparks(session_loop: LoopThread) -> Iterator[list[Killable]]:
     found = [Killable(session_loop) for _ in range(2)]
@@ -231,38 +155,6 @@ class Hunter:
         until(lambda: len(received_of(self._sparks)) >= before + more, "work between two kills", 300)
 
 
-async def rows_of(dsn: str, query: str) -> list[Any]:
-    connection = await asyncpg.connect(dsn)
-    try:
-        return list(await connection.fetch(query))
-    finally:
-        await connection.close()
-
-
-OPEN = """
-SELECT count(*) FROM sluice.audit_event d WHERE kind = 'decided' AND verdict = 'cleared' AND NOT EXISTS (
-    SELECT FROM sluice.audit_event e
-    WHERE e.statement_id = d.statement_id AND e.kind IN ('completed', 'abandoned'))"""
-EVENTS = """
-SELECT kind, statement_id::text AS id, event_id::text AS event_id, verdict, user_name, statement, forwarded
-FROM sluice.audit_event WHERE statement_id IS NOT NULL"""
-
-
-def nothing_waits(gateway: RunningGateway) -> bool:
-    """Whether everything on the gateway's disk is in PostgreSQL."""
-    _, metrics = gateway.admin("/metrics")
-    (line,) = (line for line in metrics.splitlines() if line.startswith("sluice_spool_bytes "))
-    return float(line.split()[1]) == 0
-
-
-def open_statements(ask: Callable[[str], list[Any]]) -> int:
-    """Return how many cleared statements have no end in PostgreSQL; -1 while it cannot be asked."""
-    try:
-        return int(ask(OPEN)[0][0])
-    except (OSError, asyncpg.PostgresError):
-        return -1
-
-
 @pytest.mark.timeout(7200)
 def test_kills_leave_the_record_whole(
     cluster: Cluster, sparks: list[Killable], session_loop: LoopThread
@@ -308,24 +200,13 @@ def test_kills_leave_the_record_whole(
 
     # What Spark received, it received once and as decided; what was refused, it did not receive.
     decided = [e for e in events if e["kind"] == "decided"]
-    cleared = [e for e in decided if e["verdict"] == "cleared"]
-    forwarded = Counter((e["user_name"], e["forwarded"]) for e in cleared)
+    forwarded = Counter((e["user_name"], e["forwarded"]) for e in decided if e["verdict"] == "cleared")
     assert repeated(received) == []
     assert [key for key in received if forwarded[key] != 1] == []
     assert [text for _, text in received if "forbidden" in text] == []
     assert {f"SELECT '{text}'" for text in load.answered} <= {text for _, text in received}
-
-    # Nothing is in the record twice, and what was cleared has one end.
-    ends = [e["id"] for e in events if e["kind"] in ("completed", "abandoned")]
-    assert repeated(e["event_id"] for e in events) == []
-    assert repeated(e["id"] for e in decided) == []
-    assert repeated(e["statement"] for e in decided) == []
-    assert sorted(ends) == sorted(e["id"] for e in cleared)
+    assert find_record_faults(events, load.answered) == []
     assert any(e["kind"] == "abandoned" for e in events), "a kill met no statement under way"
-
-
-def repeated(items: Iterable[T]) -> list[T]:
-    return [item for item, count in Counter(items).items() if count > 1]
 
 
 def _shuffled(chance: random.Random) -> Iterator[list[str]]:
