@@ -140,8 +140,8 @@ def demo(directory: Path, kills: int) -> int:
         report(fault)
     report(
         f"{kills} kills: {len(events)} events, {len(faults)} lost or doubled; {len(load.answered)} answers, "
-        f"{len(load.wrong)} wrong, {len(load.not_refused)} not refused; {new.opened} new sessions, the longest "
-        f"wait {longest:.2f} s"
+        f"{len(load.wrong)} wrong, {len(load.not_refused)} not refused; {new.opened} new sessions, the "
+        f"longest wait {longest:.2f} s"
     )
     return len(faults) + len(load.wrong) + len(load.not_refused)
 
