@@ -214,48 +214,6 @@ async def test_who_cannot_tell_the_others_changes_nothing(dsn: str, monkeypatch:
     await nobody.leave()
 
 
-async def test_a_process_that_stood_still_goes_by_nothing_that_it_knew(
-    dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = [0.0]
-    monkeypatch.setattr(name_holds, "_clock", lambda: now[0])
-    async with gateway(dsn, "one") as (one, keeper), gateway(dsn, "two"):
-        await until_seen(one)
-        before = keeper.forgot
-        assert not one.stood_still()
-        now[0] += 2 * name_holds.LEASE_S
-        assert one.stood_still()
-        assert one.may_be_overtaken()
-        assert await one.until_awake(soon())
-        assert keeper.overtaken == 1
-        assert keeper.forgot == before + 1
-
-
-async def test_one_that_is_cut_off_forgets_again_and_again(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [0.0]
-    monkeypatch.setattr(name_holds, "_clock", lambda: now[0])
-    async with gateway(dsn, "one") as (one, keeper), gateway(dsn, "two"):
-        await until_seen(one)
-        before = keeper.forgot
-        one._dsn = "postgresql://nobody@127.0.0.1:1/none"
-        await execute(
-            dsn,
-            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = $1",
-            LISTENER + "one",
-        )
-        async with asyncio.timeout(patience()):
-            while one.connected:  # noqa: ASYNC110 - it is told of by no event
-                await asyncio.sleep(0.01)
-        assert keeper.forgot == before, "nobody goes on without it yet"
-        now[0] += name_holds.LEASE_S / 2
-        one._wanted.set()
-        await asyncio.sleep(0)
-        now[0] += name_holds.LEASE_S / 2 + 1
-        await keeper.until(lambda: keeper.forgot > before + 1)
-        with pytest.raises(BackendUnavailable):
-            await one.take_turn(change(T), soon())
-
-
 async def test_one_that_is_killed_and_comes_back_waits_for_what_it_was_changing(dsn: str) -> None:
     async with gateway(dsn, "one", leaves=False) as (killed, _):
         assert await killed.take_turn(change(T), soon()) is not None

@@ -42,13 +42,16 @@ class RealSpark:
     host = "127.0.0.1"
 
     def __init__(self, directory: Path, loop: LoopThread) -> None:
-        self._process: EmbeddedSpark = standing.server(directory, directory.parent, heap=HEAP)
+        self._directory = directory
         self._loop = loop
-        loop.run(self._process.start())
+        self.port = 0
+        self._process = self._start()
+        self.port = self._process.thrift_port
 
-    @property
-    def port(self) -> int:
-        return self._process.thrift_port
+    def _start(self) -> EmbeddedSpark:
+        process = standing.server(self._directory, self._directory.parent, heap=HEAP, thrift_port=self.port)
+        self._loop.run(process.start())
+        return process
 
     def kill(self) -> None:
         pid = self._process.pid
@@ -57,7 +60,8 @@ class RealSpark:
         self._loop.run(self._process.wait_for_exit())
 
     def start_again(self) -> None:
-        self._loop.run(self._process.start())
+        self._loop.run(self._process.stop())
+        self._process = self._start()
 
     def stop(self) -> None:
         self._loop.run(self._process.stop())

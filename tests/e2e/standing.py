@@ -56,7 +56,7 @@ OWN_DATABASES = frozenset({"default", "hr", "sales"})
 """Spark's own, and those of the demo, which every run reads and none changes."""
 
 
-def server(directory: Path, shelter: Path, *, heap: str = HEAP) -> EmbeddedSpark:
+def server(directory: Path, shelter: Path, *, heap: str = HEAP, thrift_port: int = 0) -> EmbeddedSpark:
     """Return a Spark for tests, to be started; `shelter` is a directory that its user can reach."""
     return EmbeddedSpark(
         EmbeddedSparkOptions(
@@ -66,6 +66,7 @@ def server(directory: Path, shelter: Path, *, heap: str = HEAP) -> EmbeddedSpark
             java_options=jdk_openings(),
             start_timeout_s=patience(240),
             heap=heap,
+            thrift_port=thrift_port,
             conf=CONF,
             python=worker_python(shelter),
         ),
