@@ -350,7 +350,7 @@ class Gateway:
         if self._lifecycle.stopping:
             self._stop_taking()
         every_s = settings.policies.reload_s
-        requests = GatewayRequests(open_sessions, users, sessions)
+        requests = GatewayRequests(open_sessions, users)
         self._background += [
             rules.watch(),
             users.run(every_s),

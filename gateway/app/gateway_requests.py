@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from gateway.database.gateway_requests import Answers, ask_gateways
-from gateway.errors import BackendUnavailable, LedgerUnavailable
+from gateway.errors import BackendUnavailable, LedgerUnavailable, LimitExceeded
 from gateway.frontends.user_file import UserFile
 from gateway.frontends.users import User, fingerprint
 from gateway.session.identifiers import tag_of
 from gateway.session.open_sessions import OpenSessions
-from gateway.session.service import Sessions
 
 _Json = dict[str, Any]
 ENDED = "an operator ended the session"
 NOT_ASKED = "the gateway that the session was opened through does not answer; try again later"
-MAX_QUESTIONS = 8
+MAX_QUESTIONS = 16
 """Questions about handles that wait for other gateways at once."""
+MAX_QUESTIONS_OF_USER = 4
+"""Those of one user; more are refused."""
 
 
 class GatewayRequests:
     """Answers for one gateway."""
 
-    def __init__(self, sessions: OpenSessions, users: UserFile, thrift: Sessions | None) -> None:
+    def __init__(self, sessions: OpenSessions, users: UserFile) -> None:
         self._sessions = sessions
         self._users = users
-        self._thrift = thrift
 
     async def answer(self, asked: Mapping[str, Any]) -> _Json:
         """Return what is asked for; a request that another version makes is an error in words."""
@@ -40,8 +41,8 @@ class GatewayRequests:
             case {"ask": "users", "name": str(name)}:
                 await self._users.refresh()
                 return {"user": fingerprint(self._users.users.get(name)), "faults": list(self._users.faults)}
-            case {"ask": "handle", **about} if self._thrift is not None:
-                return {"about": await self._thrift.answer_other(about)}
+            case {"ask": "handle", **about}:
+                return {"about": await self._sessions.answer_other(about)}
             case _:
                 return {"error": "this version of the gateway does not support the request"}
 
@@ -58,6 +59,7 @@ class HandleOwners:
         self._dsn = dsn
         self._others = others
         self._places = asyncio.Semaphore(MAX_QUESTIONS)
+        self._of_users = Counter[str]()
 
     async def ask(self, tag: bytes, about: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Ask the gateway with the tag; None: no such gateway runs. Raises BackendUnavailable where it does
@@ -65,11 +67,18 @@ class HandleOwners:
         owner = next((name for name in self._others() if tag_of(name) == tag), None)
         if owner is None:
             return None
+        user = str(about["user"])
+        if self._of_users[user] >= MAX_QUESTIONS_OF_USER:
+            raise LimitExceeded("too many calls about sessions of another gateway at once; try again later")
+        self._of_users[user] += 1
         try:
             async with self._places:
                 answers = await ask_gateways(self._dsn, {"ask": "handle", **about}, only=owner)
         except LedgerUnavailable:
             raise BackendUnavailable(NOT_ASKED) from None
+        finally:
+            self._of_users[user] -= 1
+            self._of_users += Counter()  # without those that ask nothing
         answer = answers.by_gateway.get(owner)
         if answer is not None and "about" in answer:
             found: Mapping[str, Any] = answer["about"]

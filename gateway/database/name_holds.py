@@ -183,7 +183,7 @@ class NameHolds:
         BackendUnavailable when they cannot be told."""
         if self._connection is None and self._others is not None and not self._others:
             return Turn(None, uuid.UUID(int=0), waited=False)
-        names = bound_names(names)
+        names = limit_names(names)
         hold, waited, news = uuid.uuid4(), False, self._news
         while not await self._try_turn(hold, names):
             waited = True
@@ -279,8 +279,7 @@ class NameHolds:
                         _log.warning("other_gateways_not_heard", error=str(error) or type(error).__name__)
                     is_told = True
                 self._note_look()
-                if self._others != frozenset() and _clock() - self._confirmed_at > LEASE_S:
-                    # They go on without this gateway, if it is not PostgreSQL that is away.
+                if self._is_not_waited_for():
                     self._keeper.forget()  # RULE (cut-off-forgets)
                 await asyncio.sleep(LOOK_S)
         finally:
@@ -415,6 +414,11 @@ class NameHolds:
         self._held[hold] = held
         self._wanted.set()
 
+    def _is_not_waited_for(self) -> bool:
+        """Whether others go on without this gateway, should it not be PostgreSQL that is away."""
+        lapsed = _clock() - self._confirmed_at > LEASE_S
+        return self._others is None or (bool(self._others) and lapsed)
+
     def _note_look(self) -> None:
         """Note that this process runs."""
         if self.may_be_overtaken():
@@ -477,7 +481,7 @@ def _meet(some: Iterable[Sequence[str]], others: Iterable[Sequence[str]]) -> boo
     return not {tuple(key) for key in some}.isdisjoint(tuple(key) for key in others)
 
 
-def bound_names(names: Mapping[str, Any]) -> _Json:
+def limit_names(names: Mapping[str, Any]) -> _Json:
     """Return what is to be held for a change, in bounded size: never less than the change says."""
     bounded = dict(names)
     if len(bounded["exclusive"]) + sum(len(one["tables"]) for one in bounded["changes"]) > MAX_NAMES:

@@ -19,7 +19,7 @@ from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import TAG_BYTES, Handle
 from gateway.session.ports import AskOwner
 
-Wanted = Literal["find", "status", "cancel", "close_operation", "close_session"]
+AskedOfOwner = Literal["find", "status", "cancel", "close_operation", "close_session"]
 """What the owner of a handle is asked to do."""
 UNKNOWN: Mapping[str, Any] = {"unknown": True}
 """The answer about a handle that is not there, or not the principal's."""
@@ -93,7 +93,7 @@ class Elsewhere:
 
     async def ask(
         self,
-        wanted: Wanted,
+        wanted: AskedOfOwner,
         principal: Principal,
         handle: Handle,
         unknown: InvalidHandle,

@@ -47,7 +47,7 @@ async def test_they_are_listed_and_ended_in_a_gateway_that_runs(api: Api, databa
     world, every = World(), OpenSessions()
     every.add(world.sessions)
     await open_session(world)
-    requests = GatewayRequests(every, users=None, thrift=None)  # type: ignore[arg-type]  # nobody asks for users
+    requests = GatewayRequests(every, users=None)  # type: ignore[arg-type]  # nobody asks for users
     async with answering(database, "gate-1", requests.answer):
         status, told = await api("GET")
         (one,) = told["sessions"]

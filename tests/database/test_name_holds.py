@@ -13,7 +13,7 @@ import pytest
 from gateway.admin.ranger.store import Store
 from gateway.database import name_holds
 from gateway.database.migrate import migrate
-from gateway.database.name_holds import LISTENER, MAX_NAMES, NameHolds, bound_names, conflict
+from gateway.database.name_holds import LISTENER, MAX_NAMES, NameHolds, conflict, limit_names
 from gateway.errors import BackendUnavailable
 from tests.speed import patience
 
@@ -226,12 +226,12 @@ async def test_one_that_is_killed_and_comes_back_waits_for_what_it_was_changing(
 
 def test_what_is_held_is_bounded_and_never_less() -> None:
     many = [["c", f"d{number % 3}", f"t{number}"] for number in range(MAX_NAMES + 1)]
-    bounded = bound_names(change(*many))
+    bounded = limit_names(change(*many))
     assert bounded["exclusive"] == [["c", "d0"], ["c", "d1"], ["c", "d2"]]
     assert bounded["changes"] == [
         {"tables": [], "databases": [["c", "d0"], ["c", "d1"], ["c", "d2"]], "stays": False}
     ]
-    wide = bound_names(change(T, shared=tuple(many)))
+    wide = limit_names(change(T, shared=tuple(many)))
     assert wide["shared"] == []
     assert conflict(wide, change(["x", "y", "z"]))
     assert not conflict(change(T), change(U))

@@ -172,6 +172,12 @@ class Cluster:
         assert gateway.stop(signal.SIGKILL) == -signal.SIGKILL
         gateway.start()
 
+    def upgrade_gateway(self, number: int) -> None:
+        """Stop a gateway in order, and start it again."""
+        gateway = self.gateways[number]
+        assert gateway.stop() == 0
+        gateway.start()
+
     def kill_reader(self, number: int) -> None:
         """Kill the parser of a gateway, which has another one then."""
 

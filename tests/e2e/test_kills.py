@@ -41,7 +41,7 @@ from tests.speed import patience
 pytestmark = pytest.mark.in_turn(2)
 
 SEED = 20261120
-VICTIMS = ("gateway", "gateway", "spark", "spark", "postgres", "reader")
+VICTIMS = ("gateway", "gateway", "spark", "spark", "postgres", "reader", "upgrade")
 MOST_KILLS = 50
 SLOW_S = 0.3
 """How long some statements run: so long that a kill meets some of them."""
@@ -140,6 +140,8 @@ class Hunter:
                 slowly = [spark.server for spark in self._sparks]
                 until(lambda: any(one.running_slowly > 0 for one in slowly), "a statement under way", 300)
                 self._cluster.kill_gateway(number)
+            case "upgrade":
+                self._cluster.upgrade_gateway(number)
             case "reader":
                 self._cluster.kill_reader(number)
             case "postgres":

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import asyncpg
 import pytest
 
-from gateway.errors import BackendUnavailable, InvalidHandle, SessionElsewhere
+from gateway.app.gateway_requests import MAX_QUESTIONS_OF_USER, GatewayRequests, HandleOwners
+from gateway.database.migrate import migrate
+from gateway.errors import BackendUnavailable, InvalidHandle, LimitExceeded, SessionElsewhere
 from gateway.model.principal import Principal
 from gateway.session.elsewhere import OperationReport, read_error, write_error
 from gateway.session.failures import StatementFailed
 from gateway.session.identifiers import TAG_BYTES, Handle, new_handle, tag_of
+from gateway.session.open_sessions import OpenSessions
 from gateway.wire.tcli import TOperationState
+from tests.database.test_gateway_requests import answering
 from tests.session.fakes import ALICE, BOB, CLIENT, Sink, World
 
 NEW_BOB = Principal(user="bob", id="another", groups=BOB.groups)
@@ -158,3 +164,30 @@ def test_errors_are_told_as_the_client_may_read_them() -> None:
     assert (unavailable.text, unavailable.sqlstate) == ("[SLUICE_BACKEND_UNAVAILABLE] gone", "08006")
     report = OperationReport(state=5, has_result_set=True)
     assert OperationReport.read(report.write()) == report
+
+
+async def test_a_gateway_asks_through_the_database_and_only_whoever_lives(database: str) -> None:
+    connection = await asyncpg.connect(database)
+    await migrate(connection)
+    await connection.close()
+    two, every = Two(), OpenSessions()
+    every.add(two.there.sessions)
+    requests = GatewayRequests(every, users=None)  # type: ignore[arg-type]  # nobody asks for users
+    live = ["there"]
+    here = World(gateway="here", ask_owner=HandleOwners(database, lambda: live).ask)
+    session = await two.opened()
+    with pytest.raises(InvalidHandle):
+        await here.sessions.close_session(BOB, session)
+    async with answering(database, "there", requests.answer):
+        with pytest.raises(InvalidHandle):
+            await here.sessions.close_session(ALICE, session)
+        with pytest.raises(SessionElsewhere):
+            await here.sessions.require_session(BOB, session)
+        await here.sessions.close_session(BOB, session)
+        assert two.there.sessions.list_open() == []
+        many = [here.sessions.close_session(BOB, session) for _ in range(MAX_QUESTIONS_OF_USER + 1)]
+        raised = await asyncio.gather(*many, return_exceptions=True)
+        assert [type(one) for one in raised] == [InvalidHandle] * MAX_QUESTIONS_OF_USER + [LimitExceeded]
+        live.clear()
+        with pytest.raises(InvalidHandle):
+            await here.sessions.close_session(BOB, session)
