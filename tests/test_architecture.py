@@ -413,7 +413,7 @@ OPTIONAL = {
     "gateway.app.ranger_admin": {"app/endpoints.py"},
     "gateway.app.administered_apis": {"app/endpoints.py"},
     "gateway.backends.embedded_spark": {
-        "app/connect.py", "app/explaining.py", "app/gateway.py", "demo/lake.py",
+        "app/connect.py", "app/explaining.py", "app/gateway.py", "app/sparks.py", "demo/lake.py",
     },
     "gateway.database.postgres": {"app/gateway.py", "app/site_checks.py", "cli/audit.py"},
     "gateway.demo": {"cli/demo.py", "cli/lake_demo.py"},

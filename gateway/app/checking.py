@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +11,6 @@ import orjson
 
 from gateway.app.classifying import classifiers
 from gateway.app.database_checks import DatabaseAnswer, ask_database, dsn_fault
-from gateway.app.endpoints import require_connect
 from gateway.app.explaining import find_parser_jars, make_upstream, parsers_for, reader_of
 from gateway.app.procedures import procedures
 from gateway.app.propagation_rules import propagation_rules
@@ -27,6 +26,7 @@ from gateway.app.rule_files import (
 )
 from gateway.app.site_checks import check_site
 from gateway.app.spark_checks import ask_spark
+from gateway.app.upstream import require_connect
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
 from gateway.jobs.classification.rules import CLASSIFIER_KEYS
@@ -183,7 +183,7 @@ async def check(
             warnings += await against_tables(policies, existing)
     if with_backend:
         for path, one_settings in by_path.items():
-            reads = await ask_backend(one_settings, reader=configuration)
+            reads = await ask_backends(one_settings, reader=configuration)
             spark = reads.configuration
             faults += _about(areas, "spark", path, reads.faults)
             warnings += _about(areas, "spark", path, reads.warnings)
@@ -360,6 +360,36 @@ class BackendCheck:
     warnings: tuple[str, ...] = ()
     configuration: SparkConfiguration | None = None
     """What it says of itself, where it answered and its answer fits."""
+
+
+async def ask_backends(settings: Settings, *, reader: ParserConfiguration) -> BackendCheck:
+    """Return why Sparks of the settings would get no statement; `reader` is the parser of the first. Of
+    others only their version and settings are looked at, and those that come and go are not asked."""
+    main = settings.main_backend
+    found = [(main, await ask_backend(settings.for_backend(main), reader=reader))]
+    for name, backend in settings.all_backends.items():
+        if name != main and backend.discover is None:
+            own = settings.for_backend(name)
+            told = await ask_backend(own, reader=NOT_COMPARED)
+            if told.configuration is not None:
+                told = await _check_parser(own, told)
+            found.append((name, told))
+    if len(found) == 1:
+        return found[0][1]
+    return BackendCheck(
+        faults=tuple(f"backend `{name}`: {fault}" for name, one in found for fault in one.faults),
+        warnings=tuple(f"backend `{name}`: {warning}" for name, one in found for warning in one.warnings),
+        configuration=found[0][1].configuration,
+    )
+
+
+async def _check_parser(settings: Settings, told: BackendCheck) -> BackendCheck:
+    """Add that the jars of a Spark's parser are not here."""
+    try:
+        await parsers_for(settings)
+    except SluiceError as error:
+        return replace(told, faults=(*told.faults, error.for_operators))
+    return told
 
 
 async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> BackendCheck:

@@ -18,12 +18,15 @@ from gateway.frontends.connect_server import Certificate, ConnectLimits, Connect
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.model.secret_values import SecretValues
 from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration
+from gateway.session.connect.routing import RoutedConnectSessions
 from gateway.session.connect.service import ConnectSessions
 from gateway.session.dependencies import Dependencies
 from gateway.session.ports import CatalogLogins, no_logins
+from gateway.session.routing.affinity import Affinity
+from gateway.session.routing.fleet import Fleet
+from gateway.settings.backends import ConnectBackend
 from gateway.settings.listeners import ConnectListener, Tls
 from gateway.settings.logins import LoginSettings
-from gateway.settings.models import ConnectBackend
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +131,13 @@ def connect_sessions(dependencies: Dependencies, upstream: ConnectUpstream) -> C
     return ConnectSessions(dependencies, upstream.backend, secrets=secrets)
 
 
+def route_sessions(fleet: Fleet, store: Affinity, first_catalog: str) -> RoutedConnectSessions:
+    """Return the sessions of Spark Connect's clients on all Sparks."""
+    return RoutedConnectSessions(fleet, store, first_catalog=first_catalog)
+
+
 def connect_server(
-    sessions: ConnectSessions,
+    sessions: RoutedConnectSessions,
     authenticator: Authenticator,
     settings: ConnectListener,
     logins: LoginSettings,

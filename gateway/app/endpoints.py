@@ -6,13 +6,11 @@ speaks stands in modules of `frontends/`.
 
 from __future__ import annotations
 
-import os
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
 from aiohttp import web
@@ -27,8 +25,9 @@ from gateway.app.policy_authors import AuthorRights
 from gateway.app.probes import Probes, build_connection_limiter
 from gateway.app.reloading import Reloading
 from gateway.app.rules import PolicyRegistry
-from gateway.app.upstream import Upstream
+from gateway.app.sparks import Sparks
 from gateway.audit.ledger import FileLedger
+from gateway.database.connect_sessions import ConnectSessionStore
 from gateway.errors import Faults
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connection_limits import ConnectionLimiter
@@ -42,7 +41,8 @@ from gateway.lineage.following import Follower
 from gateway.reader.pool import ReaderPool
 from gateway.session.dependencies import Dependencies
 from gateway.session.open_sessions import OpenSessions
-from gateway.session.service import Sessions
+from gateway.session.recorder import Recorder
+from gateway.session.routing.thrift import RoutedSessions
 from gateway.settings.listeners import AdminListener, ConnectListener, ThriftHttpListener, ThriftListener, Tls
 from gateway.settings.models import Settings
 
@@ -68,10 +68,7 @@ class GatewayParts:
     stack: AsyncExitStack
     background: list[Coroutine[Any, Any, None]]
     dependencies: Dependencies
-    upstream: Upstream
-    sessions: Sessions | None
-    """Those of all endpoints that take statements as texts: Spark has room for so many of them together.
-    None where there is no Thrift Server behind the gateway."""
+    sparks: Sparks
     spark_version: str
     """As clients are told it."""
     reader: ReaderPool
@@ -93,11 +90,28 @@ class GatewayParts:
     reloading: Reloading
     """What takes up other settings without a restart."""
 
+    @property
+    def sessions(self) -> RoutedSessions | None:
+        """Those of all endpoints that take statements as texts; None where no Spark has a Thrift Server."""
+        if not self.settings.serves_thrift:
+            return None
+        return RoutedSessions(
+            self.sparks.fleet,
+            self.recorder,
+            first_catalog=self.dependencies.first_context.catalog,
+            named_catalogs=self.settings.named_catalogs,
+        )
+
+    @property
+    def recorder(self) -> Recorder:
+        """What records logins, which are at no Spark."""
+        return Recorder(self.ledger, self.ledger.gateway, self.dependencies.metrics)
+
     def authenticator(self, cookies: LoginCookies | None = None) -> Authenticator:
         """Return an endpoint's own, by the chain of all; failed logins are counted for all together."""
         return Authenticator(
             self.logins.chain,
-            recorder=self.dependencies.recorder,
+            recorder=self.recorder,
             metrics=self.dependencies.metrics,
             guesses=self.guesses,
             cookies=cookies,
@@ -196,7 +210,7 @@ class ThriftHttpEndpoint(Endpoint):
         return port
 
 
-def _thrift_service(parts: GatewayParts, sessions: Sessions) -> ThriftService:
+def _thrift_service(parts: GatewayParts, sessions: RoutedSessions) -> ThriftService:
     return ThriftService(
         sessions,
         spark_version=parts.spark_version,
@@ -224,15 +238,16 @@ class ConnectEndpoint(Endpoint):
         return settings.listeners.connect
 
     async def start(self, parts: GatewayParts) -> int:
-        from gateway.app.connect import certificate, connect_server, connect_sessions, read_grpc_pair
+        from gateway.app.connect import certificate, connect_server, read_grpc_pair, route_sessions
 
-        upstream, listener = parts.upstream.connect, parts.settings.listeners.connect
-        if upstream is None or listener is None:
+        listener = parts.settings.listeners.connect
+        if listener is None:
             raise Faults(["`listeners.connect` needs `backend.connect`"])
-        sessions = connect_sessions(parts.dependencies, upstream)
-        parts.stack.push_async_callback(sessions.close)
+        store = ConnectSessionStore(parts.dsn)
+        parts.stack.push_async_callback(store.close)
+        first = parts.dependencies.first_context.catalog
+        sessions = route_sessions(parts.sparks.fleet, store, first)
         parts.background.append(sessions.run())
-        parts.open_sessions.add(sessions)
         door = parts.build_connection_limiter(self.name)
         server = connect_server(sessions, parts.authenticator(), listener, parts.settings.logins, door)
         parts.open_sessions.add_connections(server.end_where, server.count_running_calls)
@@ -298,7 +313,7 @@ def _checks(parts: GatewayParts) -> Mapping[str, Check]:
     async def readable() -> str | None:
         return parts.users.stale()
 
-    checks = {"parser": parser, **parts.upstream.checks(), "ledger": record}
+    checks = {"parser": parser, **parts.sparks.checks(), "ledger": record}
     return {**checks, "policies_confirmed": confirmed, "users_readable": readable}
 
 
@@ -358,7 +373,7 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
         from gateway.app.policy_texts import SparkTexts  # optional, as the next
         from gateway.app.ranger_admin import RangerAdmin  # optional: OPTIONAL in tests/test_architecture.py
 
-        queries = parts.upstream.queries()
+        queries = parts.sparks.main.upstream.queries()
         parts.stack.push_async_callback(queries.close)
         texts = SparkTexts(
             settings.policies.catalogs, parts.dependencies.catalog, queries.query, parts.reader
@@ -399,19 +414,6 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
 
 
 # -- what is looked at before anything is started ------------------------------------------------------------
-
-
-def require_connect() -> None:
-    """Load Spark Connect's messages and gRPC. Raises Faults when they are not installed."""
-    # gRPC writes to standard error as it likes, and has handlers for forks that our children do not need.
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-    try:
-        import_module("gateway.app.connect")
-    except ImportError as error:
-        raise Faults(
-            [f"`listeners.connect` needs `{error.name}`, which is not installed; install the extra `spark`"]
-        ) from None
 
 
 def require_free(host: str, port: int) -> None:

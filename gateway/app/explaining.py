@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 from gateway.app.accepted_tags import load_cached_tags
 from gateway.app.catalogs import SparkCatalogs, make_catalogs
-from gateway.app.endpoints import require_connect
 from gateway.app.metalakes import metalakes_of
 from gateway.app.procedures import load_shipped_procedures
 from gateway.app.rules import PolicyRegistry
-from gateway.app.upstream import Queries, Upstream
+from gateway.app.upstream import Queries, Upstream, require_connect
 from gateway.backends.spark_thrift import SparkThriftBackend, SparkThriftOptions
 from gateway.backends.spark_thrift_connection import SparkAddress
 from gateway.backends.unprivileged import run_as, state_place
@@ -46,7 +45,8 @@ from gateway.reader.parsers import Parsers
 from gateway.reader.pool import ReaderPool
 from gateway.session.ports import BackendError, Catalog, Judge
 from gateway.session.verdicts import VerdictInputs, Verdicts
-from gateway.settings.models import BackendSettings, ReaderSettings, Settings
+from gateway.settings.backends import BackendSettings
+from gateway.settings.models import ReaderSettings, Settings
 from gateway.sources.metalakes import Metalakes
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ async def parsers_for(settings: Settings) -> Parsers:
         extensions = extensions_of(told.settings) if told is not None else own_extensions(settings)
     found = find_parser_jars(reader, version, extensions)
     minor = find_supported_minor(spark_version(found.spark_home))
-    if settings.listeners.connect is not None and minor < PLANS:
+    plans = settings.listeners.connect is not None and settings.backend.serves_connect
+    if plans and minor < PLANS:
         raise UnsupportedSpark(
             f"Spark {minor} is supported over its Thrift Server only: its Spark Connect server ignores "
             "parts of plans that it does not know; remove `listeners.connect` and `backend.connect`"
@@ -251,7 +252,7 @@ def make_upstream(
         host, port = embedded.host, embedded.thrift_port
     elif backend.thrift is not None:
         host, port = backend.thrift.host, backend.thrift.port
-    if settings.serves_thrift:
+    if backend.serves_thrift:
         thrift = make_backend(backend, host, port, reader=reader, catalogs=catalogs, named_catalogs=named)
     if connects:
         from gateway.app.connect import connect_backend, own_connect_backend

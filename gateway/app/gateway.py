@@ -23,7 +23,6 @@ from gateway.app.explaining import (
     find_parser_jars,
     make_backend,
     make_catalog,
-    make_judge,
     make_reader,
     make_upstream,
     minor_of_spark,
@@ -36,13 +35,21 @@ from gateway.app.lineage_following import LineageCollector, lineage_input, make_
 from gateway.app.logins import make_identity_refresh, make_logins
 from gateway.app.metalakes import metalakes_of
 from gateway.app.openlineage import open_sinks
+from gateway.app.other_gateways import follow_others
 from gateway.app.policy_authors import AuthorRights, PolicyAuthors
 from gateway.app.probes import Probes, start_probes
 from gateway.app.record_forwarding import ForwardCollector, make_forwarders, report_forwarding
 from gateway.app.reloading import Reloading
 from gateway.app.rules import PolicyRegistry
 from gateway.app.site_checks import LOCK, check_site
-from gateway.app.state_metrics import StateCollector, dataset_gauges, metalake_gauges, source_gauges
+from gateway.app.sparks import START_S, Sparks, make_parts
+from gateway.app.state_metrics import (
+    StateCollector,
+    backend_gauges,
+    dataset_gauges,
+    metalake_gauges,
+    source_gauges,
+)
 from gateway.app.tag_propagation import Accepted, TagPropagation, build_accepted_source
 from gateway.app.unmatched import UnmatchedPolicies
 from gateway.app.versions import versions
@@ -55,7 +62,6 @@ from gateway.catalog.live import LiveCatalog
 from gateway.catalog.spark_settings import EXTENSIONS
 from gateway.database.gateway_requests import Answering
 from gateway.database.login_failures import LoginFailures
-from gateway.database.name_holds import NameHolds
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError, members_of
 from gateway.frontends.identities import Identities
 from gateway.frontends.user_file import UserFile
@@ -72,17 +78,10 @@ from gateway.reader.pool import ReaderPool
 from gateway.session.dependencies import Dependencies
 from gateway.session.lifecycle import STOPPING, Lifecycle
 from gateway.session.limits import SessionLimits
-from gateway.session.locks import CatalogLocks
 from gateway.session.metrics import Metrics
 from gateway.session.open_sessions import OpenSessions
-from gateway.session.other_gateways import NamesForOthers
-from gateway.session.service import Sessions
-from gateway.settings.models import (
-    BackendSettings,
-    EmbeddedBackend,
-    SessionSettings,
-    Settings,
-)
+from gateway.settings.backends import BackendSettings, EmbeddedBackend
+from gateway.settings.models import SessionSettings, Settings
 
 if TYPE_CHECKING:
     from gateway.backends.embedded_spark import EmbeddedSpark
@@ -207,7 +206,7 @@ class Gateway:
             self._stop_taking()
         self._stack.enter_context(only_one(settings.ledger.directory))
         reader, dsn, embedded = await run_together(
-            self._start_reader(), self._start_postgres(), self._start_embedded_spark()
+            self._start_reader(), self._start_postgres(), self._start_embedded_sparks()
         )
         ledger = await self._start_ledger(dsn)
         accepted = Accepted(dsn)
@@ -232,12 +231,25 @@ class Gateway:
         self._stack.push_async_callback(rules.close)
         await rules.start()
         self.metrics.registry.register(StateCollector(lambda: source_gauges(rules.sources())))
+        sparks = Sparks(
+            settings=settings,
+            limits=partial(session_limits, settings.sessions),
+            open_sessions=open_sessions,
+            embedded=embedded,
+        )
+        names = await follow_others(dsn, ledger.gateway, sparks, rules)
+        self._stack.push_async_callback(names.leave)
+        self._background.append(names.run())
+        self._stack.push_async_callback(sparks.close)
+        main, alone = settings.main_backend, settings.for_backend(settings.main_backend)
         catalogs = make_catalogs(settings, metalakes)
-        upstream = make_upstream(settings, embedded, reader.configuration, catalogs, ledger.gateway)
+        upstream = make_upstream(alone, embedded.get(main), reader.configuration, catalogs, ledger.gateway)
+        stack = AsyncExitStack()
+        self._stack.push_async_callback(stack.aclose)
         # Spark forgets a cancel that comes while it plans: what was stopped is stopped again before we go.
-        self._stack.push_async_callback(upstream.close)
+        stack.push_async_callback(upstream.close)
         queries = upstream.queries()
-        self._stack.push_async_callback(queries.close)
+        stack.push_async_callback(queries.close)
         try:
             spark_version = (await upstream.ask()).version
         except BackendMismatch:
@@ -251,22 +263,19 @@ class Gateway:
         owners = dataset_owners(settings, dsn, metalakes.owner, lambda user: users.principals.get(user))
         self.metrics.registry.register(unmatched)
         catalog = make_catalog(settings, queries, reader, metalakes, owners, unmatched.learn)
-        self._stack.push_async_callback(catalog.close)
+        stack.push_async_callback(catalog.close)
         limits = session_limits(settings.sessions, settings.backend)
-        locks = CatalogLocks(catalog, limits)
-        names = NameHolds(dsn, ledger.gateway, NamesForOthers(locks, catalog.forget_all), rules.look_now)
-        locks.others = names
-        self._stack.push_async_callback(names.leave)
-        await names.start()
-        self._background.append(names.run())
+        places = make_places(settings, queries, catalog, metalakes.states)
         dependencies = Dependencies(
-            judge=make_judge(settings, reader),
+            judge=sparks.make_judge(alone, reader),
             policies=lambda: rules.current,
             authority=engine_for,
             catalog=catalog,
-            locks=locks,
+            locks=sparks.locks_of(main, catalog, limits),
             ledger=ledger,
             gateway=ledger.gateway,
+            backend=main,
+            records_backend=sparks.fleet.several,
             lifecycle=self._lifecycle,
             ask_owner=HandleOwners(dsn, lambda: names.others).ask,
             identity=refresh,
@@ -278,7 +287,7 @@ class Gateway:
             first_context=first_context(settings),
             secrets=catalogs.secrets(),
             session_catalogs=catalogs.list_session_catalogs,
-            places=make_places(settings, queries, catalog, metalakes.states),
+            places=sparks.wrap_places(main, places),
             promotion=make_promotion(
                 settings,
                 queries,
@@ -289,6 +298,17 @@ class Gateway:
                 metalakes=metalakes.states,
             ),
         )
+        facts = sparks.build_facts(main, main, spark_version)
+        sparks.add_main(
+            make_parts(
+                facts, alone, reader, upstream, queries, catalog, dependencies, places, spark_version, stack
+            )
+        )
+        self._background.append(sparks.run())
+        if sparks.fleet.several:
+            self.metrics.registry.register(StateCollector(lambda: backend_gauges(sparks.fleet)))
+            self._reloading.fleet = sparks.fleet
+            await sparks.try_pending(START_S)
         self._background.append(make_listening(settings, catalog, dsn).run())
         refreshing = make_refreshing(settings, queries, catalog, dsn)
         if refreshing is not None:
@@ -311,11 +331,8 @@ class Gateway:
         }
         if settings.tag_propagation.enabled:
             notes["tags"] = propagation.report_trouble
-        sessions = Sessions(dependencies, upstream.thrift) if upstream.thrift is not None else None
-        if sessions is not None:
-            open_sessions.add(sessions)
-            self._stack.push_async_callback(sessions.close)
-            self._background.append(sessions.run())
+        if sparks.fleet.several:
+            notes["backends"] = sparks.report_trouble
         if settings.logins.share_failures:
             failures = LoginFailures(dsn)
             self._stack.callback(failures.close)
@@ -327,8 +344,7 @@ class Gateway:
                 stack=self._stack,
                 background=self._background,
                 dependencies=dependencies,
-                upstream=upstream,
-                sessions=sessions,
+                sparks=sparks,
                 spark_version=spark_version,
                 reader=reader,
                 rules=rules,
@@ -350,7 +366,7 @@ class Gateway:
         if self._lifecycle.stopping:
             self._stop_taking()
         every_s = settings.policies.reload_s
-        requests = GatewayRequests(open_sessions, users)
+        requests = GatewayRequests(open_sessions, users, sparks)
         self._background += [
             rules.watch(),
             users.run(every_s),
@@ -412,15 +428,17 @@ class Gateway:
         self._progress("PostgreSQL is ready")
         return dsn
 
-    async def _start_embedded_spark(self) -> EmbeddedSpark | None:
-        embedded = self._settings.backend.embedded
-        if embedded is None:
-            return None
-        spark = make_embedded_spark(self._settings, embedded)
-        self._stack.push_async_callback(spark.stop)
-        await spark.start(lambda line: self._progress(f"Spark: {line}"))
-        self._background.append(_while_it_lives(spark))
-        return spark
+    async def _start_embedded_sparks(self) -> dict[str, EmbeddedSpark]:
+        found = {}
+        for name, backend in self._settings.all_backends.items():
+            if backend.embedded is None:
+                continue
+            spark = make_embedded_spark(self._settings.for_backend(name), backend.embedded)
+            self._stack.push_async_callback(spark.stop)
+            await spark.start(lambda line: self._progress(f"Spark: {line}"))
+            self._background.append(_while_it_lives(spark))
+            found[name] = spark
+        return found
 
     # -- the parts of the gateway ----------------------------------------------------------------------------
 

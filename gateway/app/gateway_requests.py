@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from gateway.app.sparks import Sparks
 from gateway.database.gateway_requests import Answers, ask_gateways
 from gateway.errors import BackendUnavailable, LedgerUnavailable, LimitExceeded
 from gateway.frontends.user_file import UserFile
@@ -27,9 +28,10 @@ MAX_QUESTIONS_OF_USER = 4
 class GatewayRequests:
     """Answers for one gateway."""
 
-    def __init__(self, sessions: OpenSessions, users: UserFile) -> None:
+    def __init__(self, sessions: OpenSessions, users: UserFile, sparks: Sparks | None = None) -> None:
         self._sessions = sessions
         self._users = users
+        self._sparks = sparks
 
     async def answer(self, asked: Mapping[str, Any]) -> _Json:
         """Return what is asked for; a request that another version makes is an error in words."""
@@ -38,6 +40,11 @@ class GatewayRequests:
                 return {"sessions": [_as_json(asdict(one)) for one in self._sessions.list_sessions()]}
             case {"ask": "end_sessions", "user": str(user), "by": str(by)}:
                 return {"ended": await self._sessions.end([user], ENDED, by=by)}
+            case {"ask": "backends"}:
+                return {"backends": self._sparks.list_states() if self._sparks is not None else []}
+            case {"ask": "drain", "backend": str(name), "on": bool(on), "by": str(by)}:
+                found = self._sparks.drain(name, on=on, by=by) if self._sparks is not None else []
+                return {"drained": found}
             case {"ask": "users", "name": str(name)}:
                 await self._users.refresh()
                 return {"user": fingerprint(self._users.users.get(name)), "faults": list(self._users.faults)}
@@ -109,6 +116,30 @@ async def end_sessions(dsn: str, user: str, by: str) -> tuple[int, Sequence[str]
     """End all sessions of a user in all gateways; return how many, and what went wrong. Raises as above."""
     answers = await _ask(dsn, {"ask": "end_sessions", "user": user, "by": by})
     return sum(answer.get("ended", 0) for answer in answers.by_gateway.values()), _troubles(answers)
+
+
+async def list_backends(dsn: str) -> tuple[list[_Json], Sequence[str]]:
+    """Return the Sparks of all gateways, as each sees them, and what went wrong. Raises as above."""
+    answers = await _ask(dsn, {"ask": "backends"})
+    found = [
+        {"gateway": gateway, **one}
+        for gateway, answer in sorted(answers.by_gateway.items())
+        for one in answer.get("backends", ())
+    ]
+    return found, _troubles(answers)
+
+
+async def drain_backend(dsn: str, name: str, *, on: bool, by: str) -> tuple[list[str], Sequence[str]]:
+    """Have a Spark get no new sessions from any gateway, or get them again; return which gateways did it, and
+    what went wrong. Raises as above."""
+    answers = await _ask(dsn, {"ask": "drain", "backend": name, "on": on, "by": by})
+    done = [gateway for gateway, answer in sorted(answers.by_gateway.items()) if answer.get("drained")]
+    unknown = [
+        f"{gateway}: has no backend `{name}`"
+        for gateway, answer in sorted(answers.by_gateway.items())
+        if "error" not in answer and not answer.get("drained")
+    ]
+    return done, [*_troubles(answers), *unknown]
 
 
 async def ask_for_user(dsn: str, name: str, user: User | None) -> tuple[list[str], list[str]]:

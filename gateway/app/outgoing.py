@@ -75,17 +75,19 @@ def list_outgoing_addresses(settings: Settings) -> list[OutgoingAddress]:
 
 
 def _list_backends(settings: Settings) -> Iterator[OutgoingAddress]:
-    thrift, connect = settings.backend.thrift, settings.backend.connect
-    if thrift is not None:
-        yield OutgoingAddress(at="backend.thrift", host=thrift.host, port=thrift.port)
-    if connect is not None:
-        yield OutgoingAddress(
-            at="backend.connect",
-            host=connect.host,
-            port=connect.port,
-            tls=connect.tls,
-            ca_file=connect.ca_file,
-        )
+    for name, backend in settings.all_backends.items():
+        at = f"backends.{name}" if name in settings.backends else "backend"
+        thrift, connect = backend.thrift, backend.connect
+        if thrift is not None and backend.discover is None:
+            yield OutgoingAddress(at=f"{at}.thrift", host=thrift.host, port=thrift.port)
+        if connect is not None and backend.discover is None:
+            yield OutgoingAddress(
+                at=f"{at}.connect",
+                host=connect.host,
+                port=connect.port,
+                tls=connect.tls,
+                ca_file=connect.ca_file,
+            )
 
 
 def _list_databases(settings: Settings) -> Iterator[OutgoingAddress]:

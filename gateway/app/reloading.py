@@ -15,6 +15,7 @@ from gateway.app.probes import read_connection_limits
 from gateway.errors import Faults
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.guessing import FailedLogins, LoginLimits
+from gateway.session.routing.fleet import Fleet
 from gateway.settings.loading import load_settings
 from gateway.settings.models import Settings
 
@@ -36,6 +37,8 @@ class Reloading:
         """By listener."""
         self.guesses = FailedLogins(login_limits(settings))
         """Of all endpoints together."""
+        self.fleet: Fleet | None = None
+        """The Sparks, where there are several."""
         self._in_force = settings
         self._config = config
 
@@ -57,6 +60,10 @@ class Reloading:
         if now.logging != old.logging:
             logs.configure(now.logging)
         self.guesses.limits = login_limits(now)
+        for name, backend in now.all_backends.items():
+            # What was drained by command stays so while the settings say nothing new.
+            if self.fleet is not None and backend.drain != old.all_backends[name].drain:
+                self.fleet.set_drained(name, on=backend.drain)
         for name, door in self.connection_limiters.items():
             door.set_limits(read_connection_limits(now, name))
             tls = getattr(now.listeners, name).tls
@@ -69,7 +76,8 @@ class Reloading:
 
 def merge_reloaded(old: Settings, new: Settings) -> Settings:
     """Return the old settings with what can be had of the new ones without a restart: logging, limits of
-    failed logins and of connections, where certificates are; and of jobs what these read by themselves."""
+    failed logins and of connections, which Sparks are drained, where certificates are; and of jobs what these
+    read by themselves."""
     listeners = {}
     for name in ("thrift", "thrift_http", "connect", "admin"):
         was, will = getattr(old.listeners, name), getattr(new.listeners, name)
@@ -89,6 +97,11 @@ def merge_reloaded(old: Settings, new: Settings) -> Settings:
             "logging": new.logging,
             "logins": old.logins.model_copy(update={name: getattr(new.logins, name) for name in OF_LOGINS}),
             "connections": new.connections,
+            "backend": old.backend.model_copy(update={"drain": new.backend.drain}),
+            "backends": {
+                name: was.model_copy(update={"drain": new.backends.get(name, was).drain})
+                for name, was in old.backends.items()
+            },
             # Jobs are processes that read the settings anew; when they start is the gateway's matter.
             "jobs": new.jobs.model_copy(update={name: getattr(old.jobs, name) for name in OF_SCHEDULES}),
             "listeners": old.listeners.model_copy(update=listeners),

@@ -150,12 +150,14 @@ class _Site:
         http = self._settings.listeners.thrift_http
         if http is not None and _reveal(http.cookie_key):
             self._try(("listeners", "thrift_http", "cookie_key"), partial(login_cookies, http))
-        connect = self._settings.backend.connect
-        token = _reveal(connect.token) if connect is not None else None
-        if token is not None and (not token.isascii() or not token.isprintable() or token != token.strip()):
+        for name, backend in self._settings.all_backends.items():
+            place = ("backends", name) if name in self._settings.backends else ("backend",)
+            token = _reveal(backend.connect.token) if backend.connect is not None else None
+            if token is None or (token.isascii() and token.isprintable() and token == token.strip()):
+                continue
             self._diagnostics.add(
-                ("backend", "connect", "token"),
-                "`backend.connect.token` has surrounding blanks or non-ASCII characters",
+                (*place, "connect", "token"),
+                f"`{'.'.join(place)}.connect.token` has surrounding blanks or non-ASCII characters",
             )
 
     def _mode(self, where: Location, path: Path) -> None:
@@ -359,8 +361,10 @@ class _Site:
         yield ("ledger", "directory"), settings.ledger.directory
         if settings.ledger.dsn is None:
             yield ("ledger", "embedded", "directory"), settings.ledger.embedded.directory
-        if settings.backend.embedded is not None:
-            yield ("backend", "embedded", "directory"), settings.backend.embedded.directory
+        for name, backend in settings.all_backends.items():
+            if backend.embedded is not None:
+                at = ("backends", name) if name in settings.backends else ("backend",)
+                yield (*at, "embedded", "directory"), backend.embedded.directory
         for index, entry in enumerate(settings.policies.ranger):
             if entry.cache is not None:
                 yield ("policies", "ranger", index, "cache"), entry.cache

@@ -64,17 +64,18 @@ def find_clashing_addresses(settings: Settings) -> Iterator[tuple[Location, str]
     for first, other in combinations(wanted, 2):
         if first.port == other.port and _meet(first.addresses, other.addresses):
             yield other.at, f"`{other.name}` uses the address of `{first.name}`, {other.port}"
-    backend = settings.backend
-    for key, spark in (("thrift", backend.thrift), ("connect", backend.connect)):
-        if spark is None:
-            continue
-        for one in wanted:
-            if one.port == spark.port and _is_here(spark.host, one):
-                yield (
-                    ("backend", key),
-                    f"`backend.{key}` points to `{one.name}` of this gateway, "
-                    f"{Address(spark.host, spark.port)}: set the address of Spark",
-                )
+    for name, backend in settings.all_backends.items():
+        at: Location = ("backends", name) if name in settings.backends else ("backend",)
+        for key, spark in (("thrift", backend.thrift), ("connect", backend.connect)):
+            if spark is None:
+                continue
+            for one in wanted:
+                if one.port == spark.port and _is_here(spark.host, one):
+                    yield (
+                        (*at, key),
+                        f"`{_format_place((*at, key))}` points to `{one.name}` of this gateway, "
+                        f"{Address(spark.host, spark.port)}: set the address of Spark",
+                    )
 
 
 def _meet(some: frozenset[str], others: frozenset[str]) -> bool:

@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from gateway.app.rules import SourceState
 from gateway.files.refreshing import Refreshing
+from gateway.session.routing.fleet import Fleet
 from gateway.sources.metalakes import MetalakeState
 
 MAX_CLOSED = 100
@@ -128,3 +129,34 @@ def dataset_gauges(refreshing: Refreshing) -> Iterator[Metric]:
         family.add_metric([source], number)
     yield family
     yield from _measure("sluice_source", "source", refreshing.walks, _WALK, name="source")
+
+
+def backend_gauges(fleet: Fleet) -> Iterator[Metric]:
+    """Yield the gauges of several Sparks."""
+    up = GaugeMetricFamily(
+        "sluice_backend_up", "1 while the Spark gets new sessions", labels=["backend", "endpoint"]
+    )
+    sessions = GaugeMetricFamily(
+        "sluice_backend_sessions", "Open sessions on the Spark", labels=["backend", "endpoint"]
+    )
+    busy = GaugeMetricFamily(
+        "sluice_backend_busy_sessions",
+        "Sessions on the Spark in which something runs or is being fetched",
+        labels=["backend", "endpoint"],
+    )
+    breaker = GaugeMetricFamily(
+        "sluice_backend_breaker",
+        "1 for the state of the Spark's circuit breaker: closed, open or half_open",
+        labels=["backend", "endpoint", "state"],
+    )
+    for spark in fleet.all():
+        for name, one in spark.breakers.items():
+            there = spark.sessions_of(name)
+            up.add_metric([spark.name, name], not spark.explain(name))
+            sessions.add_metric([spark.name, name], 0 if there is None else len(there))
+            busy.add_metric([spark.name, name], 0 if there is None else there.busy())
+            for state in ("closed", "open", "half_open"):
+                breaker.add_metric([spark.name, name, state], one.state == state)
+    for missing in fleet.pending:
+        up.add_metric([missing, ""], 0)
+    yield from (up, sessions, busy, breaker)

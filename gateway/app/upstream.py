@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.backends.spark_thrift import SparkThriftBackend
@@ -147,3 +149,16 @@ class ReadinessProbe:
         except TimeoutError:
             return f"Spark has not answered for {self._longest_s:g} s"
         return None
+
+
+def require_connect() -> None:
+    """Load Spark Connect's messages and gRPC. Raises Faults when they are not installed."""
+    # gRPC writes to standard error as it likes, and has handlers for forks that our children do not need.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    try:
+        import_module("gateway.app.connect")
+    except ImportError as error:
+        raise Faults(
+            [f"`listeners.connect` needs `{error.name}`, which is not installed; install the extra `spark`"]
+        ) from None

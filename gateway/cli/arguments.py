@@ -60,6 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
     job_arguments.add(commands)
     _users(commands)
     _sessions(commands)
+    _backends(commands)
     _spark_jars(commands)
     _version(commands)
     return parser
@@ -189,6 +190,7 @@ def _explain(commands: Commands) -> None:
     parser.add_argument("--groups", help="comma-separated; by default those of the user file")
     parser.add_argument("--catalog", default="spark_catalog", help="current catalog; default spark_catalog")
     parser.add_argument("--database", default="default", help="current database; default `default`")
+    parser.add_argument("--backend", help="which of several Sparks; by default the first of the settings")
     parser.path("--tables", "FILE", "tables from a YAML file instead of from Spark's catalog")
     parser.add_argument("sql", metavar="SQL", help="one statement; - reads it from standard input")
 
@@ -408,6 +410,24 @@ def _sessions(commands: Commands) -> None:
     with_config(parser)
     parser.add_argument("action", choices=("list", "end"), metavar="ACTION", help="list, end")
     parser.add_argument("user", nargs="?", metavar="USER", help="end: the user")
+
+
+def _backends(commands: Commands) -> None:
+    parser = command(
+        commands,
+        "backends",
+        "list the Sparks behind all running gateways, or drain one",
+        "  sluice backends list                     versions, states and sessions, by gateway\n"
+        "  sluice backends drain etl                no new sessions; open ones go on\n"
+        "  sluice backends undrain etl\n"
+        "\nIt holds until a gateway is started anew; `drain: true` in the settings lasts.\n"
+        "Gateways are reached through their PostgreSQL. Exit code 1: one did not answer.\n",
+        "backends",
+    )
+    with_config(parser)
+    actions = ("list", "drain", "undrain")
+    parser.add_argument("action", choices=actions, metavar="ACTION", help=", ".join(actions))
+    parser.add_argument("backend", nargs="?", metavar="BACKEND", help="drain, undrain: its name")
 
 
 def _catalogs(commands: Commands) -> None:

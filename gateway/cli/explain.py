@@ -12,6 +12,7 @@ from gateway.app.explaining import explain
 from gateway.cli.settings import settings_of
 from gateway.cli.terminal import BOLD, CYAN, DIM, GREEN, RED, Terminal
 from gateway.cli.users import principal_of
+from gateway.errors import Faults
 from gateway.model.decision import Decision, RowFilter
 from gateway.model.statement import Cleared, Refused, SessionContext, Verdict
 
@@ -19,6 +20,12 @@ from gateway.model.statement import Cleared, Refused, SessionContext, Verdict
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     """Judge the statement and print why; the exit code is the verdict."""
     settings = settings_of(arguments)
+    if arguments.backend is not None:
+        backend = settings.all_backends.get(arguments.backend)
+        if backend is None or backend.discover is not None:
+            known = [name for name, one in settings.all_backends.items() if one.discover is None]
+            raise Faults([f"there is no backend `{arguments.backend}`; there are: {', '.join(known)}"])
+        settings = settings.for_backend(arguments.backend)
     text = sys.stdin.read() if arguments.sql == "-" else arguments.sql
     groups = (
         None if arguments.groups is None else [g.strip() for g in arguments.groups.split(",") if g.strip()]

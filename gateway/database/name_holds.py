@@ -470,6 +470,8 @@ class NameHolds:
 
 def conflict(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether two changes have to be made one after the other."""
+    if one["metastore"] != other["metastore"]:
+        return False
     if one.get("all") or other.get("all"):
         return True
     return _meet(one["exclusive"], [*other["exclusive"], *other["shared"]]) or _meet(

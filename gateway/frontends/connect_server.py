@@ -40,6 +40,9 @@ from gateway.wire.protobuf import ProtobufError
 _log = structlog.get_logger(__name__)
 
 DETAILS = "grpc-status-details-bin"
+BACKEND_HEADER = "x-sluice-backend"
+"""Metadata by which a client says which of several Sparks it wants; `sc://HOST/;x-sluice-backend=NAME`."""
+MAX_BACKEND_CHARS = 200
 IDENTITY_ONLY = 1
 """Bit set of the compressions that are taken: none. A megabyte of gzip can be a gigabyte of zeros; plans have
 a compression of their own, which is opened with a bound."""
@@ -548,4 +551,6 @@ def client_of(address: str, metadata: _Metadata) -> Client:
     shown = text[:MAX_AGENT_CHARS]
     if not shown.isprintable():
         shown = "".join(character for character in shown if character.isprintable())
-    return Client(address=address, protocol="connect", application=shown)
+    asked = next((value for key, value in metadata if key == BACKEND_HEADER), "")
+    backend = asked if isinstance(asked, str) else ""
+    return Client(address=address, protocol="connect", application=shown, backend=backend[:MAX_BACKEND_CHARS])

@@ -20,6 +20,7 @@ from gateway.session.metadata import Patterns
 from gateway.session.metadata_calls import METADATA_CALLS
 from gateway.session.operation import Batch, ResultColumn
 from gateway.session.ports import ASKER, NO_TOKEN, FrameSink
+from gateway.session.routing.thrift import RoutedSessions
 from gateway.session.server_info import InfoValue, server_info
 from gateway.session.service import Opened, Sessions
 from gateway.wire import calls
@@ -60,6 +61,9 @@ class Caller:
 
 ACTS_AS_KEYS = frozenset({"hive.server2.proxy.user", "set:hiveconf:hive.server2.proxy.user", "doAs"})
 """By which clients of HiveServer2 ask to act as another user."""
+BACKEND_KEYS = frozenset({"sluice.backend", "set:hiveconf:sluice.backend", "set:hiveconf:backend"})
+"""By which clients say which of several Sparks they want; the last is what `?backend=` of a JDBC URL makes
+it."""
 FREE_TRIES = 8
 """Calls with a handle that is not there which are answered at once: a client may have several to close."""
 LONGEST_PAUSE_S = 5.0
@@ -76,7 +80,7 @@ class ThriftService:
 
     def __init__(
         self,
-        sessions: Sessions,
+        sessions: Sessions | RoutedSessions,
         *,
         spark_version: str,
         keywords: Sequence[str],
@@ -166,6 +170,8 @@ class ThriftService:
         principal, client = caller.principal, caller.client
         if opening.acts_as:
             principal, client = await self.act_as(principal, client, opening.acts_as)
+        if opening.backend:
+            client = replace(client, backend=opening.backend)
         handle = await self._sessions.open_session(
             principal,
             client,
@@ -367,18 +373,22 @@ class Opening:
     """Settings of Spark, to be judged as SET statements."""
     acts_as: tuple[tuple[str, str], ...] = ()
     """Keys by which the client asks to be somebody else, and whom."""
+    backend: str = ""
+    """The Spark that the client asks for."""
 
 
 def read_configuration(configuration: Mapping[str, str], user: str) -> Opening:
     """Pick out what counts.
 
-    `use:database` and `set:hiveconf:spark.*` count. Keys of Hive, Hadoop and of drivers (beeline's fetch
-    size, say) are accepted and mean nothing; so are `set:hivevar:` and bare keys, which Spark ignores too or
-    which would be substituted into statements. Raises InvalidRequest for a setting that cannot be one.
+    `use:database`, `set:hiveconf:spark.*` and what names a Spark (`BACKEND_KEYS`) count. Keys of Hive, Hadoop
+    and of drivers (beeline's fetch size, say) are accepted and mean nothing; so are `set:hivevar:` and bare
+    keys, which Spark ignores too or which would be substituted into statements. Raises InvalidRequest for a
+    setting that cannot be one.
     """
     database: str | None = None
     settings: dict[str, str] = {}
     acts_as: list[tuple[str, str]] = []
+    backends: set[str] = set()
     for key, value in configuration.items():
         if "proxy.user" in key.lower():
             # The bare key is the one that Spark honours without asking anybody.
@@ -386,13 +396,17 @@ def read_configuration(configuration: Mapping[str, str], user: str) -> Opening:
                 acts_as.append((key, value))
         elif key == "use:database":
             database = _database(value)
+        elif key in BACKEND_KEYS:
+            backends.add(_value(key, value))
         elif key.startswith(_HIVECONF):
             name = key.removeprefix(_HIVECONF)
             if name.lower().startswith("spark."):
                 settings[_check_setting_name(name)] = _value(name, value)
     if len(settings) > MAX_SETTINGS:
         raise InvalidRequest(f"more than {MAX_SETTINGS} settings for one session")
-    return Opening(database=database, settings=settings, acts_as=tuple(acts_as))
+    if len(backends) > 1:
+        raise InvalidRequest("the session asks for more than one backend")
+    return Opening(database=database, settings=settings, acts_as=tuple(acts_as), backend="".join(backends))
 
 
 def _database(value: str) -> str | None:

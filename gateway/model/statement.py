@@ -512,4 +512,6 @@ class Client:
     """What tells him from others of the name."""
     token: str = ""
     """Id of the token that was shown; it ends what is open with itself."""
+    backend: str = ""
+    """Name, tag or minor version of the Spark that the client asks for; empty: whichever rules say."""
     extra: Mapping[str, str] = field(default_factory=dict)

@@ -107,15 +107,20 @@ class ReaderPool(Closing):
         self._questions: dict[Hashable, _Question] = {}
         self._turns: deque[asyncio.Future[None]] = deque()
 
+    @property
+    def parsers(self) -> Parsers:
+        """The jars that its processes are made of. Raises JavaNotFound."""
+        return Parsers(
+            spark_home=find_spark_home(self._spark_home), extensions=self._extensions, jars=self._jars
+        )
+
     async def start(self) -> None:
         """Find Java and Spark, and wait until every process answers.
 
         Raises JavaNotFound, UnsupportedSpark, and BackendUnavailable when a process does not come up.
         """
         java = find_java(self._java)
-        parsers = Parsers(
-            spark_home=find_spark_home(self._spark_home), extensions=self._extensions, jars=self._jars
-        )
+        parsers = self.parsers
         self._version = spark_version(parsers.spark_home)
         find_supported_minor(self._version)
         launched = await asyncio.gather(

@@ -65,9 +65,10 @@ class LockRequest:
         exclusive = frozenset(tuple(str(part) for part in key) for key in told["exclusive"])
         return cls(exclusive=exclusive, changes=read_changes(told))
 
-    def write_names(self) -> dict[str, Any]:
+    def write_names(self, metastore: str) -> dict[str, Any]:
         """Write what others need to know of a change before it is made."""
         return {
+            "metastore": metastore,
             "exclusive": sorted(list(key) for key in self.exclusive),
             "shared": sorted(list(key) for key in self.shared),
             "changes": self.write_changes(),

@@ -11,8 +11,9 @@ A statement that only reads lets go as soon as Spark has analysed it. Where Spar
 end, a change waits for it `overtake_s` and then overtakes it: what an overtaken statement answers is never
 shown. A statement with effects cannot be taken back, so a change waits for its end, or is refused.
 
-One gateway process has one of these, for all its endpoints. Where others share its database, a change takes
-its turn among all of them, and each holds the names for it (`other_gateways.py`).
+One gateway process has one of these for each metastore, for all its endpoints and all Sparks that share it.
+Where other gateways share its database, a change takes its turn among all of them, and each holds the names
+for it (`other_gateways.py`).
 """
 
 from __future__ import annotations
@@ -104,13 +105,13 @@ class HeldLocks(Followed):
         # Whatever its outcome: a statement that failed may have done half of its work.
         if self._locks is None:
             return
-        catalog = self._locks.catalog
-        for change in self.request.changes:
-            stays = change.meaning == "stays"
-            if not (before and stays):
-                catalog.invalidate(change.tables, change.databases, by=self._by, stays=stays)
-        if self.request.rewritten and not before:  # RULE (delete-files-before)
-            catalog.changed_names.note(self.request.rewritten, by=self._by, stays=True)
+        for catalog in self._locks.catalogs:  # RULE (changes-of-a-metastore)
+            for change in self.request.changes:
+                stays = change.meaning == "stays"
+                if not (before and stays):
+                    catalog.invalidate(change.tables, change.databases, by=self._by, stays=stays)
+            if self.request.rewritten and not before:  # RULE (delete-files-before)
+                catalog.changed_names.note(self.request.rewritten, by=self._by, stays=True)
         if not before and not self.for_other:
             self._locks.tell_others(self.request)
 
@@ -178,15 +179,32 @@ class CatalogLocks:
     own holds up nobody who asks for others.
     """
 
-    def __init__(self, catalog: Catalog, limits: SessionLimits | None = None) -> None:
-        self.catalog = catalog
-        self.others: OtherGateways | None = None
-        """None: there are none."""
+    def __init__(
+        self,
+        catalog: Catalog | None,
+        limits: SessionLimits | None = None,
+        *,
+        metastore: str = "",
+        others: OtherGateways | None = None,
+    ) -> None:
+        """`metastore`: what other gateways call it; `others`: None where there are none."""
+        self.catalogs = [] if catalog is None else [catalog]
+        """What is known of the names, of each Spark that has them."""
+        self.metastore = metastore
+        self.others = others
         self._limits = limits or SessionLimits()
         self._holds: dict[HeldLocks, None] = {}
         self._held = _Requests()
         self._queue: dict[HeldLocks, _Waiter] = {}
         self._waiting = _Requests()
+
+    def add_catalog(self, catalog: Catalog) -> None:
+        """Have what statements change forgotten by another Spark of the same metastore."""
+        self.catalogs.append(catalog)
+
+    def remove_catalog(self, catalog: Catalog) -> None:
+        """Forget a Spark that is gone."""
+        self.catalogs.remove(catalog)
 
     async def acquire(self, request: LockRequest, *, until: float, by: int = NOBODY) -> HeldLocks | None:
         """Hold names for the session `by`; waits for others until the loop's clock says `until`, then returns
@@ -199,7 +217,7 @@ class CatalogLocks:
         if slept and not await others.until_awake(until):
             return None
         if request.exclusive:
-            hold.turn = await others.take_turn(request.write_names(), until)
+            hold.turn = await others.take_turn(request.write_names(self.metastore), until)
             if hold.turn is None:
                 return None
         held = False
@@ -274,7 +292,7 @@ class CatalogLocks:
     def tell_others(self, request: LockRequest) -> None:
         """Tell other gateways what a statement has changed that they did not hold for it."""
         if self.others is not None and not request.exclusive and (request.changes or request.rewritten):
-            self.others.tell_changed({"changes": request.write_changes()})
+            self.others.tell_changed({"metastore": self.metastore, "changes": request.write_changes()})
 
     # -- inside ------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._watched: dict[Gauge, list[Callable[[], float]]] = {}
         registry = self.registry
         self.statements = Counter(
             "sluice_statements",
@@ -114,7 +115,19 @@ class Metrics:
         self.refused = self.statements.labels("refused")
         self.unrecorded = self.statements.labels("unrecorded")
 
-    def watch(self, gauge: Gauge, read: Callable[[], float]) -> None:
-        """Put a gauge on the page that asks for its value whenever it is printed."""
-        gauge.set_function(read)
-        self.registry.register(gauge)
+    def watch(self, gauge: Gauge, read: Callable[[], float]) -> Callable[[], None]:
+        """Put a gauge on the page that asks for its value whenever it is printed; of several Sparks
+        the sum. Returns what stops that."""
+        reads = self._watched.get(gauge)
+        if reads is None:
+            reads = self._watched[gauge] = []
+            gauge.set_function(lambda: sum(one() for one in reads))
+            self.registry.register(gauge)
+        watching = reads
+        watching.append(read)
+
+        def stop() -> None:
+            if read in watching:
+                watching.remove(read)
+
+        return stop

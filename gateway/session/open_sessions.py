@@ -34,6 +34,8 @@ class OpenSession:
     address: str
     session: str
     """As the record has it in `sess`."""
+    backend: str
+    """The Spark that it is on."""
     opened_at: datetime
     idle_s: float
     """Seconds since its client last asked for something; 0 while a statement runs."""
@@ -52,6 +54,10 @@ class OpenSessions:
     def add(self, sessions: EndpointSessions[Any, Any]) -> None:
         """Have the sessions of an endpoint listed and ended with the others."""
         self._endpoints.append(sessions)
+
+    def remove(self, sessions: EndpointSessions[Any, Any]) -> None:
+        """Forget the sessions of a Spark that is gone."""
+        self._endpoints.remove(sessions)
 
     def add_connections(self, end: EndConnections, answering: Callable[[], int]) -> None:
         """Have connections of an endpoint ended with the sessions of a user who may not log in any more.
@@ -74,6 +80,7 @@ class OpenSessions:
                 endpoint=session.client.protocol,
                 address=session.client.address,
                 session=session.session_id,
+                backend=endpoint.backend,
                 opened_at=session.opened_at,
                 idle_s=0.0 if session.busy else round(endpoint.idle_of(session), 3),
                 statements=len(session.operations),

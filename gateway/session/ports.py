@@ -267,6 +267,10 @@ class Catalog(Protocol):
         did."""
         ...
 
+    def forget_all(self) -> None:
+        """Forget everything: others may have changed any name."""
+        ...
+
     async def databases(self, catalog: str) -> Sequence[str]: ...
 
     async def list_tables(self, catalog: str, database: str) -> Sequence[tuple[str, bool]]:

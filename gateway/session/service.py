@@ -65,8 +65,10 @@ class Sessions(EndpointSessions[bytes, Session]):
         self._elsewhere = Elsewhere(dependencies.ask_owner, self._tag)
         self._operations: dict[bytes, ThriftOperation] = {}
         self._given_up: set[asyncio.Task[None]] = set()
-        self.metrics.watch(self.metrics.sessions, lambda: len(self._registry))
-        self.metrics.watch(self.metrics.operations, lambda: len(self._operations))
+        self._unwatch = (
+            self.metrics.watch(self.metrics.sessions, lambda: len(self._registry)),
+            self.metrics.watch(self.metrics.operations, lambda: len(self._operations)),
+        )
 
     # -- sessions ----------------------------------------------------------------------------------------
 
@@ -130,6 +132,10 @@ class Sessions(EndpointSessions[bytes, Session]):
         closing.add_done_callback(self._given_up.discard)
         await wait_a_moment(closing)
 
+    def knows(self, handle: Handle) -> bool:
+        """Whether a handle is of a session or an operation here, whoever's."""
+        return self._registry.get(handle.guid) is not None or handle.guid in self._operations
+
     async def close_session(self, principal: Principal, handle: Handle) -> None:
         """Close the session, whatever runs in it."""
         session = await self._find_session(principal, handle)
@@ -157,6 +163,8 @@ class Sessions(EndpointSessions[bytes, Session]):
         if self._given_up:
             await asyncio.wait(self._given_up, timeout=self.limits.close_timeout_s)
         await self._execution.stop()
+        for stop in self._unwatch:
+            stop()
 
     async def _close(self, session: Session, reason: str) -> None:
         if not self._registry.close(session.handle.guid, session):

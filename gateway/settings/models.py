@@ -7,13 +7,15 @@ key has a default that is safe for one machine, so that an empty file is a gatew
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from gateway.model.files import FileSource
+from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.policy.reserved import parse_reserved_place
+from gateway.settings.backends import BackendName, BackendSettings, EmbeddedBackend, RoutingSettings
 from gateway.settings.catalogs import CatalogEntry
 from gateway.settings.files import FileSourceSettings, SourceName, clashes
 from gateway.settings.forwarding import ForwardSettings
@@ -26,10 +28,8 @@ from gateway.settings.section import (
     Bytes,
     Count,
     Heap,
-    Host,
     MadePath,
     Name,
-    Port,
     Seconds,
     Secret,
     Section,
@@ -67,90 +67,6 @@ class UnmatchedSettings(Section):
 
 _Directory = Annotated[str, AfterValidator(lambda url: parse_reserved_place(url).url)]
 """The URL of a directory, written plainly."""
-
-
-class ThriftBackend(Section):
-    """A running Spark Thrift Server, reachable from the gateway only."""
-
-    host: Host
-    """Name or address of the Thrift Server."""
-    port: Port = 10000
-    """Its port, binary transport."""
-
-
-class ConnectBackend(Section):
-    """A running Spark Connect server, reachable from the gateway only."""
-
-    host: Host
-    """Name or address of the Spark Connect server."""
-    port: Port = 15002
-    """Its port."""
-    token: Secret | None = None
-    """The server's `spark.connect.authenticate.token`, as `{env: NAME}` or `{file: PATH}`."""
-    tls: bool = False
-    """Whether the server, or a proxy before it, uses TLS; Spark itself does not."""
-    ca_file: Path | None = None
-    """PEM file of the authorities that verify its certificate; by default the system's."""
-    channels: Annotated[int, Field(strict=True, ge=1, le=64)] = 4
-    """Connections to it, shared by all sessions."""
-
-    @model_validator(mode="after")
-    def _authorities_are_for_tls(self) -> ConnectBackend:
-        if self.ca_file is not None and not self.tls:
-            raise ValueError("`ca_file` needs `tls: true`")
-        return self
-
-
-class EmbeddedBackend(Section):
-    """A Spark on this machine that starts and stops with the gateway, for demos and tests. It has a Thrift
-    Server and Spark Connect."""
-
-    directory: MadePath = Path("run/spark")
-    """Directory of metastore, warehouse and logs."""
-    heap: Heap = "1g"
-    """Java heap."""
-    cores: Annotated[int, Field(strict=True, ge=1, le=256)] = 2
-    """Tasks that Spark runs at once."""
-    quick_start: bool = True
-    """Without Java's optimising compiler: ready in half the CPU time, slower at its peak."""
-    thrift_port: Port = 0
-    """Port of its Thrift Server on 127.0.0.1; 0 picks a free one."""
-    connect_port: Port = 0
-    """Port of its Spark Connect on 127.0.0.1; 0 picks a free one."""
-    start_timeout_s: Seconds = 240.0
-    """Seconds for it to answer a first statement."""
-
-
-class BackendSettings(Section):
-    """Spark. Either `embedded`, or one or both of `thrift` and `connect`, two endpoints of one and the same
-    Spark. With `connect` alone there is no listener for Thrift clients."""
-
-    thrift: ThriftBackend | None = None
-    connect: ConnectBackend | None = None
-    embedded: EmbeddedBackend | None = None
-    connect_timeout_s: Seconds = 10.0
-    """Seconds for connecting to Spark and logging in."""
-    login_timeout_s: Seconds = 60.0
-    """Seconds for Spark to open a client's session, which may wait for its metastore."""
-    call_timeout_s: Seconds = 60.0
-    """Seconds without a reply before a call counts as lost; Spark itself holds a status call for 5 s."""
-    statements: Count = 100
-    """Statements of Thrift clients that Spark runs at once: its `hive.server2.async.exec.threads`, with the
-    same default. More wait, fairly between users. Spark Connect has no such limit."""
-    waiting: Count = 1000
-    """Statements that wait at once; more are refused."""
-    wait_s: Seconds = 300.0
-    """Seconds that a statement waits until Spark has room for it."""
-
-    @model_validator(mode="after")
-    def _one_spark(self) -> BackendSettings:
-        running = self.thrift is not None or self.connect is not None
-        if running and self.embedded is not None:
-            other = "thrift" if self.thrift is not None else "connect"
-            raise ValueError(f"set either `{other}` or `embedded`, not both")
-        if not running and self.embedded is None:
-            raise ValueError("set either `thrift` or `embedded`")
-        return self
 
 
 class ReaderSettings(Section):
@@ -443,6 +359,10 @@ class Settings(Section):
 
     listeners: Listeners = Listeners()
     backend: BackendSettings = BackendSettings(embedded=EmbeddedBackend())
+    backends: dict[BackendName, BackendSettings] = Field(default_factory=dict)
+    """More Sparks, by name; see docs/backends.md. `backend` beside them is the one named `default`; without
+    it the first of them is what `backend` is elsewhere on this page."""
+    routing: RoutingSettings = RoutingSettings()
     reader: ReaderSettings = ReaderSettings()
     policies: PolicySettings = PolicySettings()
     catalogs: tuple[CatalogEntry, ...] = ()
@@ -458,6 +378,47 @@ class Settings(Section):
     vault: VaultSettings | None = None
     connections: ConnectionSettings = ConnectionSettings()
     logging: LogSettings = LogSettings()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _first_is_main(cls, data: Any) -> Any:
+        """Take the first of several Sparks for `backend`, where that is not given."""
+        if isinstance(data, dict) and "backend" not in data and isinstance(data.get("backends"), dict):
+            first = next(iter(data["backends"].values()), None)
+            if first is not None:
+                return {**data, "backend": first}
+        return data
+
+    @property
+    def main_backend(self) -> str:
+        """Name of the Spark that `backend` is: sessions get it, and commands and jobs ask it."""
+        first = next(iter(self.backends.items()), None)
+        return first[0] if first is not None and first[1] == self.backend else DEFAULT_BACKEND
+
+    @property
+    def all_backends(self) -> dict[str, BackendSettings]:
+        """All Sparks by their names, that of `backend` first."""
+        return {self.main_backend: self.backend, **self.backends}
+
+    def metastore_of(self, name: str) -> str:
+        """Return the name of a Spark's metastore: what shares it says so, all others have their own."""
+        return self.all_backends[name].metastore or f"metastore of {name}"
+
+    def for_backend(self, name: str, member: BackendSettings | None = None) -> Settings:
+        """Return the settings of a gateway that has only this Spark, or a discovered `member` of it."""
+        backend = member or self.all_backends[name]
+        update: dict[str, Any] = {"backend": backend, "backends": {}, "routing": RoutingSettings()}
+        if not backend.serves_connect:
+            update["listeners"] = self.listeners.model_copy(update={"connect": None})
+        if name != self.main_backend:
+            update["reader"] = self.reader.model_copy(update=backend.parser.in_reader)
+        if self.metastore_of(name) != self.metastore_of(self.main_backend):
+            sessions = self.sessions
+            if sessions.checkpoints is not None:
+                # What a stream has read of one metastore's tables is nothing to those of another.
+                own = f"{sessions.checkpoints.rstrip('/')}/{self.metastore_of(name).replace(' ', '_')}"
+                update["sessions"] = sessions.model_copy(update={"checkpoints": own})
+        return self.model_copy(update=update)
 
     @property
     def default_catalog(self) -> CatalogEntry | None:
@@ -481,7 +442,7 @@ class Settings(Section):
     @property
     def serves_thrift(self) -> bool:
         """Whether there is a Thrift Server behind the gateway, and so a listener for its clients."""
-        return self.backend.embedded is not None or self.backend.thrift is not None
+        return any(one.serves_thrift for one in self.all_backends.values())
 
     @property
     def audiences(self) -> dict[str, str]:
@@ -502,6 +463,33 @@ class Settings(Section):
         return self
 
     @model_validator(mode="after")
+    def _sparks_stand_apart(self) -> Settings:
+        sparks = self.all_backends
+        named = self.backends.get(DEFAULT_BACKEND, self.backend)
+        if self.main_backend == DEFAULT_BACKEND and named != self.backend:
+            raise ValueError("`backend` is the one named `default`; give that of `backends` another name")
+        if self.backend.discover is not None:
+            raise ValueError(
+                f"`{self.main_backend}` cannot have `discover`: the gateway starts by asking its first Spark"
+            )
+        # RULE (files-of-one-spark)
+        if len(sparks) > 1 and self.files:
+            raise ValueError("`files` needs a gateway with one Spark; remove `backends` or `files`")
+        # RULE (metalakes-of-one-spark)
+        if len(sparks) > 1 and self.metalakes:
+            raise ValueError("a catalog of type `gravitino` needs a gateway with one Spark, not `backends`")
+        directories = [one.embedded.directory for one in sparks.values() if one.embedded is not None]
+        if len(set(directories)) < len(directories):
+            raise ValueError("two embedded Sparks have the same `directory`; each needs its own")
+        known = {*sparks, *(tag for one in sparks.values() for tag in one.tags)}
+        targets = {target for rule in self.routing.rules for target in rule.backends}
+        if unknown := sorted({*targets, *(self.routing.default or ())} - known):
+            raise ValueError(f"`routing`: `{unknown[0]}` is neither a backend nor a tag of one")
+        if clash := sorted(sparks.keys() & {tag for one in sparks.values() for tag in one.tags}):
+            raise ValueError(f"`backends`: `{clash[0]}` is a name and a tag")
+        return self
+
+    @model_validator(mode="after")
     def _sources_stand_apart(self) -> Settings:
         told = clashes(self.files, self.policies.catalogs)
         if told:
@@ -510,12 +498,12 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _listeners_lead_somewhere(self) -> Settings:
-        backend, listeners = self.backend, self.listeners
-        if listeners.connect is not None and backend.embedded is None and backend.connect is None:
+        listeners, sparks = self.listeners, self.all_backends.values()
+        if listeners.connect is not None and not any(one.serves_connect for one in sparks):
             raise ValueError(
                 "`listeners.connect` needs `backend.connect`: Spark Connect has a port of its own"
             )
-        if backend.connect is not None and listeners.connect is None:
+        if listeners.connect is None and any(one.connect is not None for one in sparks):
             raise ValueError("`backend.connect` needs `listeners.connect`; `{}` listens on port 15009")
         for name in ("thrift", "thrift_http"):
             if not self.serves_thrift and name in listeners.model_fields_set and getattr(listeners, name):

@@ -16,11 +16,30 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
 from gateway.errors import InvalidRequest
-from gateway.wire.connect import Message, find_unknown, parse, pb, serialize
+from gateway.wire.connect import Message, descriptor_of, find_unknown, parse, pb, serialize
 from gateway.wire.connect_errors import spark_error
-from gateway.wire.protobuf import ProtobufError
+from gateway.wire.protobuf import BYTES, ProtobufError, read_varint, skip
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_OBSERVED = "client_observed_server_side_session_id"
+_SESSION_FIELDS: dict[str, tuple[int, int]] = {
+    name: (1, known.number if (known := descriptor_of(cls).fields_by_name.get(_OBSERVED)) else 0)
+    for name, cls in {
+        "AddArtifacts": pb.AddArtifactsRequest,
+        "AnalyzePlan": pb.AnalyzePlanRequest,
+        "ArtifactStatus": pb.ArtifactStatusesRequest,
+        "CloneSession": pb.CloneSessionRequest,
+        "Config": pb.ConfigRequest,
+        "ExecutePlan": pb.ExecutePlanRequest,
+        "FetchErrorDetails": pb.FetchErrorDetailsRequest,
+        "GetStatus": pb.GetStatusRequest,
+        "Interrupt": pb.InterruptRequest,
+        "ReattachExecute": pb.ReattachExecuteRequest,
+        "ReleaseExecute": pb.ReleaseExecuteRequest,
+        "ReleaseSession": pb.ReleaseSessionRequest,
+    }.items()
+}
+"""Fields of each method's request: the session's id, and Spark's session that the client knows; 0: none."""
 _ANALYSES = frozenset(
     field.name for field in pb.AnalyzePlanRequest.DESCRIPTOR.oneofs_by_name["analyze"].fields
 )
@@ -207,6 +226,38 @@ def operation_id_of(text: str) -> str:
     if not is_uuid(text):
         raise _no_handle(text)
     return text.lower()
+
+
+def read_session(method: str, data: bytes) -> tuple[str, str]:
+    """Return the id of a request's session, and of Spark's session that its client knows, without reading the
+    rest: a plan may have megabytes. Raises MalformedRequest."""
+    fields = _SESSION_FIELDS[method]
+    found = dict.fromkeys(fields, b"")
+    at, end = 0, len(data)
+    try:
+        while at < end:
+            tag, at = read_varint(data, at, end)
+            begin, at = at, skip(data, at, end, tag & 7)
+            if tag & 7 == BYTES and tag >> 3 in found:
+                length, begin = read_varint(data, begin, end)
+                # As protobuf has it, the last one counts.
+                found[tag >> 3] = data[begin : begin + length]
+        texts = [found[field].decode() if field else "" for field in fields]
+    except (ProtobufError, UnicodeDecodeError):
+        raise MalformedRequest("the bytes are not a protobuf message of the expected type") from None
+    if not is_uuid(texts[0]):
+        raise _no_handle(texts[0])
+    return texts[0], texts[1]
+
+
+def read_clone_id(data: bytes) -> str:
+    """Return the id that the client has chosen for a clone of a session; empty: it leaves that to Spark."""
+    return _parse(pb.CloneSessionRequest, data).new_session_id
+
+
+def read_cloned_id(answer: bytes) -> str:
+    """Return the id of the clone that Spark has made."""
+    return parse(pb.CloneSessionResponse, answer).new_session_id
 
 
 # -- requests with plans, and uploads ------------------------------------------------------------------------

@@ -23,9 +23,10 @@ from gateway.errors import BackendUnavailable, Faults
 from gateway.model.spark_configuration import NOT_COMPARED
 from gateway.model.table_formats import ICEBERG
 from gateway.policy.reserved import ReservedPlace
+from gateway.settings.backends import BackendSettings, EmbeddedBackend
 from gateway.settings.listeners import Tls
 from gateway.settings.loading import parse_settings
-from gateway.settings.models import BackendSettings, EmbeddedBackend, SessionSettings
+from gateway.settings.models import SessionSettings
 from tests.speed import patience
 
 

@@ -17,12 +17,14 @@ from prometheus_client.metrics import MetricWrapperBase
 from gateway.app.jobs_metrics import JobStates
 from gateway.app.lineage_following import LineageCollector
 from gateway.app.openlineage import OpenLineageCollector
-from gateway.app.state_metrics import dataset_gauges, metalake_gauges, source_gauges
+from gateway.app.state_metrics import backend_gauges, dataset_gauges, metalake_gauges, source_gauges
 from gateway.app.unmatched import UnmatchedPolicies
 from gateway.cli.arguments import make_parser
 from gateway.lineage.following import FollowerMetrics
+from gateway.model.sparks import Routing
 from gateway.policy.parts import combine
 from gateway.session.metrics import Metrics
+from gateway.session.routing.fleet import Fleet
 
 ROOT = Path(__file__).resolve().parents[2]
 MONITORING = ROOT / "deploy" / "monitoring"
@@ -58,6 +60,7 @@ def families() -> Iterator[Metric]:
     """Yield what is asked for whenever the page is printed, of a gateway that has all of it."""
     yield from source_gauges(())
     yield from metalake_gauges(())
+    yield from backend_gauges(Fleet(Routing()))
     yield from dataset_gauges(cast(Any, SimpleNamespace(findings={}, walks=())))
     yield from UnmatchedPolicies(lambda: combine((), 1, {})).collect()
     yield from JobStates({}, different=0).collect()

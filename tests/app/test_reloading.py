@@ -12,8 +12,11 @@ from gateway.app import logs, reloading
 from gateway.app.certificates import Certificates, context_of, tls_context
 from gateway.app.probes import build_connection_limiter
 from gateway.app.reloading import Reloading
+from gateway.app.sparks import make_routing
 from gateway.cli import serve
+from gateway.model.sparks import SparkFacts
 from gateway.session.metrics import Metrics
+from gateway.session.routing.fleet import Fleet, SparkEntry
 from gateway.settings.loading import load_settings
 from gateway.settings.models import Settings
 from tests.app.certificate_files import make_pair
@@ -138,3 +141,36 @@ async def test_a_reload_that_is_asked_for_while_a_gateway_starts_is_made_up_for(
     serving = serve._Serving(load_settings_of(SETTINGS, tmp_path), tmp_path / "again.yaml")
     await serving.serve()
     assert done == ["started", "reloaded", "ran", "stopped"]
+
+
+async def test_sparks_are_drained_by_other_settings(tmp_path: Path) -> None:
+    config = tmp_path / "gateway.yaml"
+    text = "backends: {bi: {thrift: {host: a}, drain: false}, etl: {thrift: {host: b}, drain: false}}\n"
+    config.write_text(text)
+    settings = load_settings(config)
+    made = Reloading(settings, config, Certificates(Metrics().certificate_ends))
+    made.fleet = fleet = Fleet(make_routing(settings))
+    for name in settings.all_backends:
+        fleet.add(SparkEntry(facts=SparkFacts(name=name)))
+
+    def drained() -> list[str]:
+        return [one.name for one in fleet.all() if one.is_drained]
+
+    needs_restart: list[str] = []
+    for old, new, wanted in (
+        ("host: a}, drain: false", "host: a}, drain: true", ["bi"]),
+        ("host: b}, drain: false", "host: b}, drain: true", ["bi", "etl"]),
+        ("host: a}, drain: true", "host: c}, drain: false", ["etl"]),
+    ):
+        text = text.replace(old, new)
+        config.write_text(text)
+        with structlog.testing.capture_logs() as logged:
+            await made.reload()
+        assert drained() == wanted
+        (told,) = [one for one in logged if one["event"] == "settings_reloaded"]
+        needs_restart = told["needs_restart"]
+    assert needs_restart == ["backend.thrift.host", "backends.bi.thrift.host"]
+    # What was drained by command stays so when nothing about it has changed.
+    fleet.set_drained("bi", on=True)
+    await made.reload()
+    assert drained() == ["bi", "etl"]

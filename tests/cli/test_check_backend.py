@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from gateway.app import exit_codes
-from gateway.app.checking import BackendCheck, ask_backend
+from gateway.app.checking import BackendCheck, ask_backend, ask_backends
 from gateway.cli import main
 from gateway.model.spark_configuration import NOT_COMPARED
 from gateway.settings.loading import parse_settings
@@ -166,3 +166,23 @@ async def test_a_token_that_spark_refuses_is_a_fault(tmp_path: Path) -> None:
         await server.stop()
     assert told.faults == (f"Spark does not accept the gateway's token: `127.0.0.1:{server.port}`",)
     assert len(told.warnings) == 1
+
+
+async def test_of_several_sparks_each_is_asked(tmp_path: Path) -> None:
+    async with FakeHiveServer() as first, FakeHiveServer() as other:
+        other.version = "2.4.8"
+        for server in (first, other):
+            server.on("SELECT 1", Answer.of([("1", 3)], [(1,)]))  # type: ignore[list-item]  # INT
+        text = f"""\
+backends:
+  one: {{thrift: {{host: 127.0.0.1, port: {first.port}}}}}
+  two: {{thrift: {{host: 127.0.0.1, port: {other.port}}}}}
+  off: {{thrift: {{host: 127.0.0.1, port: 1}}}}
+  pod: {{thrift: {{host: pod.invalid}}, discover: {{dns: pod.invalid}}}}
+"""
+        told = await ask_backends(parse_settings(text, "gateway.yaml", tmp_path), reader=NOT_COMPARED)
+    assert all(fault.startswith("backend `two`: ") for fault in told.faults)
+    assert told.faults
+    (warning,) = told.warnings
+    assert warning.startswith("backend `off`: could not compare")
+    assert told.configuration is not None

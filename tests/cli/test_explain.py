@@ -76,3 +76,14 @@ def test_without_a_running_spark_it_says_what_to_do(
     arguments = ["explain", *files[:2], "--as", "bob", "--groups", "", "SELECT 1"]
     assert main(arguments) == exit_codes.UNAVAILABLE
     assert "--tables" in capsys.readouterr().err
+
+
+def test_one_of_several_sparks_is_named(
+    files: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "gateway.yaml"
+    sparks = "backends: {bi: {thrift: {host: a}}, etl: {thrift: {host: b}}}\n"
+    config.write_text(sparks + "reader: {spark_version: '4.3', extensions: []}\n" + config.read_text())
+    asked = ["explain", *files, "--as", "bob", "--groups", "analysts", "--backend"]
+    assert main([*asked, "nowhere", "SELECT 1"]) == exit_codes.FAULTS
+    assert "there are: bi, etl" in capsys.readouterr().err

@@ -105,3 +105,39 @@ async def test_a_change_of_users_says_whether_gateways_have_taken_it(
         gate.answer = {"user": "", "faults": []}
         assert await run("users", "remove", "dana", "-c", str(config)) == exit_codes.OK
         assert "in force in gate-1" in capsys.readouterr().out
+
+
+ETL = {
+    "backend": "etl",
+    "version": "4.2.1",
+    "metastore": "lake",
+    "weight": 3,
+    "sessions": 7,
+    "endpoints": {"thrift": "ready", "connect": "does not answer"},
+    "drained": False,
+}
+
+
+async def test_sparks_are_listed_and_drained(
+    gate: Gate, config: Path, database: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def sluice(*arguments: str) -> tuple[int, str, str]:
+        code = await asyncio.to_thread(main, ["backends", *arguments, "-c", str(config)])
+        return code, *capsys.readouterr()
+
+    assert (await sluice("list"))[0] == exit_codes.UNAVAILABLE
+    async with answering(database, "gate-1", gate):
+        gate.answer = {"backends": [ETL, {"backend": "old", "waiting_for": "Spark cannot be reached"}]}
+        code, listed, _ = await sluice("list")
+        assert code == exit_codes.OK
+        assert "thrift: ready, connect: does not answer" in listed
+        assert "not there: Spark cannot be reached" in listed
+        gate.answer = {"drained": ["etl"]}
+        code, told, _ = await sluice("drain", "etl")
+        assert (code, told) == (exit_codes.OK, "etl gets no new sessions from 1 gateways\n")
+        assert (gate.asked[-1]["backend"], gate.asked[-1]["on"]) == ("etl", True)
+        gate.answer = {"drained": []}
+        code, _, trouble = await sluice("undrain", "nowhere")
+        assert code == exit_codes.ERROR
+        assert "gate-1: has no backend `nowhere`" in trouble
+        assert (await sluice("drain"))[0] == exit_codes.FAULTS

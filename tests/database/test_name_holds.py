@@ -22,6 +22,7 @@ T, U = ["c", "d", "t"], ["c", "d", "u"]
 
 def change(*exclusive: list[str], shared: tuple[list[str], ...] = ()) -> dict[str, Any]:
     return {
+        "metastore": "main",
         "exclusive": list(exclusive),
         "shared": [*shared, ["c", "d"]],
         "changes": [{"tables": list(exclusive), "databases": [], "stays": False}],
@@ -153,7 +154,7 @@ async def test_a_gateway_that_gives_no_sign_of_life_is_not_waited_for(dsn: str) 
             dsn,
             "INSERT INTO sluice.name_hold (id, gateway, taken_at, body)"
             " VALUES (gen_random_uuid(), 'dead', now() - interval '1 minute', $1)",
-            '{"exclusive": [["c", "d", "t"]], "shared": [], "changes": []}',
+            '{"metastore": "main", "exclusive": [["c", "d", "t"]], "shared": [], "changes": []}',
         )
         # Nor does it keep for ever what it was changing when it died.
         turn = await one.take_turn(change(T), soon())
@@ -235,5 +236,6 @@ def test_what_is_held_is_bounded_and_never_less() -> None:
     assert wide["shared"] == []
     assert conflict(wide, change(["x", "y", "z"]))
     assert not conflict(change(T), change(U))
+    assert not conflict(change(T), change(T) | {"metastore": "another"})
     assert conflict(change(T), change(U, shared=(T,)))
     assert conflict(change(U, shared=(T,)), change(T))

@@ -436,3 +436,10 @@ async def test_a_port_that_is_taken_is_not_shared() -> None:
         with pytest.raises(OSError, match="in use"):
             await second.server.start("127.0.0.1", here.port)
         await second.world.sessions.close()
+
+
+async def test_a_call_says_which_spark_its_session_wants() -> None:
+    async with connect_listening() as here:
+        for header in ("x-sluice-backend", "x-other"):
+            await here.stub("Config")(b"q", metadata=(*here.bearer, (header, "etl")))
+        assert [client.backend for _, _, client, *_ in here.service.calls] == ["etl", ""]

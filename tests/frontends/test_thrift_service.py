@@ -137,11 +137,20 @@ def test_the_configuration_is_an_allow_list() -> None:
     assert opening.database == "hr"
     assert opening.settings == {"spark.sql.shuffle.partitions": "4"}
     assert opening.acts_as == ()
+    assert opening.backend == ""
+
+
+@pytest.mark.parametrize("key", ["sluice.backend", "set:hiveconf:sluice.backend", "set:hiveconf:backend"])
+def test_a_client_says_which_spark_it_wants(key: str) -> None:
+    opening = read_configuration({key: "etl", "set:hivevar:backend": "bi", "backend": "bi"}, "bob")
+    assert (opening.backend, opening.settings) == ("etl", {})
 
 
 @pytest.mark.parametrize(
     "configuration",
     [
+        {"sluice.backend": "a", "set:hiveconf:backend": "b"},
+        {"sluice.backend": "a\0"},
         {"set:hiveconf:spark.sql.x y": "1"},
         {"set:hiveconf:spark.sql.x`": "1"},
         {"set:hiveconf:spark.x": "1\0"},

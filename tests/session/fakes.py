@@ -20,6 +20,7 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
 from gateway.model.snapshot import Snapshot
+from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import (
     AnswerRule,
     Cleared,
@@ -325,6 +326,9 @@ class FakeCatalog:
     async def describe_anew(self, tables: Sequence[TableName]) -> CatalogSnapshot:
         return await self.look_up(tables)
 
+    def forget_all(self) -> None:
+        self.changed_names.note_all()
+
     def invalidate(
         self,
         tables: Sequence[TableName],
@@ -548,6 +552,7 @@ class World:
         identity: CurrentIdentity | None = None,
         gateway: str = "gw-1",
         ask_owner: AskOwner | None = None,
+        name: str = DEFAULT_BACKEND,
     ) -> None:
         self.order: list[str] = []
         self.promotion = FakePromotion(self.order)
@@ -572,6 +577,8 @@ class World:
                 ledger=self.ledger,
                 gateway=gateway,
                 ask_owner=ask_owner,
+                backend=name,
+                records_backend=name != DEFAULT_BACKEND,
                 limits=limits,
                 clock=lambda: self.now,
                 lineage_input=lambda cleared, views, relations: {"temp_views": dict(views)},

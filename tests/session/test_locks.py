@@ -511,3 +511,16 @@ async def test_how_long_names_are_looked_up_does_not_count_as_waiting(
     monkeypatch.setattr(world.locks, "acquire", acquired)
     await world.sessions.execute(BOB, handle, "SELECT * FROM t", run_async=False)
     assert left[-1] > 599.9
+
+
+async def test_a_change_is_known_to_each_spark_of_the_metastore() -> None:
+    one, two, left = FakeCatalog(), FakeCatalog(), FakeCatalog()
+    locks = CatalogLocks(one)
+    for catalog in (two, left):
+        locks.add_catalog(catalog)
+    locks.remove_catalog(left)
+    request = LockRequest(exclusive=frozenset({("spark_catalog", "hr", "t")}), changes=CHANGED)
+    hold = await locks.acquire(request, until=asyncio.get_running_loop().time() + patience())
+    assert hold is not None
+    hold.release()
+    assert [catalog.changed_names.since(T, 0) for catalog in (one, two, left)] == [True, True, False]

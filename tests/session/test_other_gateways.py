@@ -35,7 +35,7 @@ class Other:
     def __init__(self) -> None:
         self.catalog = FakeCatalog()
         self.locks = CatalogLocks(self.catalog, SessionLimits(overtake_s=1000))
-        self.names = NamesForOthers(self.locks, lambda: None)
+        self.names = NamesForOthers({"": self.locks}.get, lambda: [self.locks])
         self.still = False
         self.awake = asyncio.Event()
         self.away = False
@@ -161,7 +161,8 @@ async def test_other_rows_are_told_of_when_they_are_there() -> None:
     assert other.told == []
     before = other.catalog.changed_names.generation
     write.release()
-    assert other.told == [{"changes": [{"tables": [list(KEY)], "databases": [], "stays": True}]}]
+    changes = [{"tables": [list(KEY)], "databases": [], "stays": True}]
+    assert other.told == [{"metastore": "", "changes": changes}]
     assert other.catalog.changed_names.since(T, before)
 
 
@@ -198,3 +199,13 @@ async def test_it_may_stand_still_while_it_waits_for_names() -> None:
     other.still = False
     other.awake.set()
     assert await changing is not None
+
+
+async def test_names_are_held_in_the_metastore_that_they_are_of() -> None:
+    here, other = two()
+    here.metastore = "another"
+    used = await acquired(other.locks, WRITES)
+    change = await acquired(here, CHANGES)
+    change.release()
+    used.release()
+    assert other.catalog.invalidated == []

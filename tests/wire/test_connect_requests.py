@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -171,3 +172,73 @@ def needed(method: str) -> dict[str, Any]:
 def test_any_bytes_are_a_request_or_refused(method: str, data: bytes) -> None:
     with suppress(InvalidRequest):
         written_again(method, data)
+
+
+# -- of which session a request is, read ahead of the rest ---------------------------------------------------
+
+
+OBSERVED = "client_observed_server_side_session_id"
+
+
+def fields_of(method: str, data: bytes) -> tuple[str, str]:
+    """What protobuf itself reads of the session."""
+    message: Any = METHODS[method].request.FromString(data)
+    return message.session_id, getattr(message, OBSERVED, "")
+
+
+@pytest.mark.parametrize("method", sorted(METHODS))
+def test_the_session_is_read_as_protobuf_reads_it(method: str) -> None:
+    kind: Any = METHODS[method].request
+    message = kind(session_id=SESSION)
+    if OBSERVED in kind.DESCRIPTOR.fields_by_name:
+        setattr(message, OBSERVED, "of spark")
+    message.user_context.user_id = SESSION
+    first = kind(session_id=OPERATION)
+    for data in (
+        serialize(message),
+        serialize(first) + serialize(message),  # the last one counts
+        serialize(message) + b"\x08\x01",  # field 1 as a number is another one
+    ):
+        assert connect_requests.read_session(method, data) == fields_of(method, data)
+    for data in (
+        b"",
+        serialize(kind()),
+        serialize(message)[:-1] or b"\x0a",
+        b"\x0a\x02\xff\xff",
+        b"\x0a\xff",
+    ):
+        with pytest.raises(MalformedRequest):
+            connect_requests.read_session(method, data)
+
+
+PIECES = st.sampled_from(
+    [
+        b"\x0a\x24" + SESSION.encode(),
+        b"\x0a\x24" + OPERATION.encode(),
+        *(b"\x08\x07", b"\x42\x01x", b"\x0b", b"\x0c", b"\x0d1234", b"\x0912345678"),
+        *(b"\x12\x02\x0a\x00", b"\x8a\x01\x00", b"\x0a\x80", b"\x8a\x80\x00\x01x"),
+    ]
+)
+
+
+@given(st.sampled_from(sorted(METHODS)), st.lists(PIECES, max_size=6), st.binary(max_size=4))
+def test_no_bytes_are_of_one_session_here_and_of_another_there(
+    method: str, pieces: list[bytes], rest: bytes
+) -> None:
+    data = b"".join(pieces) + rest
+    try:
+        found = connect_requests.read_session(method, data)
+    except MalformedRequest:
+        return
+    try:
+        read = fields_of(method, data)
+    except DecodeError:
+        return  # refused later
+    assert read == found, data
+
+
+def test_a_clone_has_the_id_that_its_client_chose() -> None:
+    request = serialize(pb.CloneSessionRequest(session_id=SESSION, new_session_id=OPERATION))
+    assert connect_requests.read_clone_id(request) == OPERATION
+    answer = serialize(pb.CloneSessionResponse(new_session_id=OPERATION))
+    assert connect_requests.read_cloned_id(answer) == OPERATION

@@ -89,9 +89,11 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         """Since when, and what clients of sessions that Spark did not open are told."""
         self._abandoned: dict[SessionKey, asyncio.Task[None]] = {}
         """What is taking sessions away that never came to be."""
-        self.metrics.watch(self.metrics.connect_sessions, lambda: len(self._registry))
-        self.metrics.watch(
-            self.metrics.connect_operations, lambda: sum(len(s.operations) for s in self._registry.all())
+        self._unwatch = (
+            self.metrics.watch(self.metrics.connect_sessions, lambda: len(self._registry)),
+            self.metrics.watch(
+                self.metrics.connect_operations, lambda: sum(len(s.operations) for s in self._registry.all())
+            ),
         )
 
     # -- plans -------------------------------------------------------------------------------------------
@@ -261,6 +263,26 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
 
     # -- sessions ----------------------------------------------------------------------------------------
 
+    def has(self, key: SessionKey) -> bool:
+        """Whether a session is known here."""
+        return self._registry.get(key) is not None
+
+    async def is_in_spark(self, key: SessionKey) -> bool:
+        """Whether this Spark has a session already. Raises BackendUnavailable."""
+        return await is_in_spark(self._backend, key)
+
+    async def open(
+        self, principal: Principal, client: Client, session_id: str, observed: str, *, lives: bool = False
+    ) -> None:
+        """Have a session ready for calls, here and in Spark, which has had it before where it `lives`. Raises
+        as `execute`."""
+        await self._session(principal, client, ConnectRequest(session_id, "", observed), lives=lives)
+
+    async def drop(self, key: SessionKey) -> None:
+        """Close a session here and in Spark that is another Spark's."""
+        if (session := self._registry.get(key)) is not None:
+            await self._close(session, "the session was opened on another Spark")
+
     def _find_session(
         self, principal: Principal, client: Client, asked: ConnectRequest
     ) -> ConnectSession | None:
@@ -282,8 +304,11 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         session.client, session.used_at = client, self._clock()
         self.follow_login(session, principal, client)
 
-    async def _session(self, principal: Principal, client: Client, asked: ConnectRequest) -> ConnectSession:
-        """Return the session of a request, ready for plans; the first contact makes it."""
+    async def _session(
+        self, principal: Principal, client: Client, asked: ConnectRequest, *, lives: bool = False
+    ) -> ConnectSession:
+        """Return the session of a request, ready for plans; the first contact makes it. `lives`: Spark has it
+        already, whatever its client says."""
         key = (principal.user, asked.session_id)
         observed = asked.observed
         self._require_answered(key)
@@ -294,7 +319,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
                 admitted = await self.admit(principal, client)
                 session = self._registry.get(key) or self._open(asked.session_id, admitted, client)
             if not session.attached:
-                await self._attach(session, observed, client)
+                await self._attach(session, observed, client, lives=lives)
             if not session.closed:
                 self._take_call(session, principal, client, observed)
                 return session
@@ -309,10 +334,11 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         self._registry.add(session.key, session)
         return session
 
-    async def _attach(self, session: ConnectSession, observed: str, client: Client) -> None:
+    async def _attach(self, session: ConnectSession, observed: str, client: Client, *, lives: bool) -> None:
         async with session.lock:
             if session.attached or session.closed:
                 return
+            session.lived_on = lives or bool(observed)
             try:
                 await self._make_ready(session, observed, client)
             except RpcError as fault:
@@ -334,7 +360,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             async with bounded_login(self.limits):
                 if (earlier := self._abandoned.get(session.key)) is not None:
                     await asyncio.shield(earlier)
-                made = not observed
+                made = not session.lived_on
                 await self._learn_names(session, observed, client)
         except LoginUnanswered as fault:
             self._unanswered[session.key] = self._clock(), fault
@@ -371,7 +397,6 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         catalogs = frozenset(session_catalogs().items())
         opened = await self._backend.open_session(session.session_id, session.principal.user, observed)
         session.server_session, session.own_settings = opened.id, opened.own_settings
-        session.lived_on = bool(observed)
         # A session that lived on without us may have settings of its client's.
         settings = list_changed_settings(opened.settings, opened.own_settings)
         # What is the same before and after was so when Spark was told. Of what a session that lived on had
@@ -415,6 +440,8 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         self._registry.shut = True
         await asyncio.gather(*(self._close(one, STOPPING, release=False) for one in self._registry.all()))
         await self._endings.close()
+        for stop in self._unwatch:
+            stop()
 
     async def _close(
         self,

@@ -20,6 +20,7 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.snapshot import Snapshot
+from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import (
     AnswerRule,
     Cleared,
@@ -721,6 +722,7 @@ class World:
         catalog: FakeCatalog | None = None,
         locks: CatalogLocks | None = None,
         promotes: bool = False,
+        name: str = DEFAULT_BACKEND,
     ) -> None:
         self.order: list[str] = []
         self.promotion = FakePromotion(self.order)
@@ -745,6 +747,7 @@ class World:
                 locks=self.locks,
                 ledger=self.ledger,
                 gateway="gw-1",
+                backend=name,
                 limits=limits,
                 clock=lambda: self.now,
                 lineage_input=lambda cleared, views, relations: {

@@ -1,0 +1,45 @@
+"""Whose files are at a path: those of another metastore's tables are nobody's to read by it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.app.spark_places import ELSEWHERE, PlacesOfSparks
+from gateway.errors import BackendUnavailable
+from gateway.model.catalog import TableName
+
+PAY = TableName("spark_catalog", "hr", "pay")
+
+
+class Places:
+    """One metastore's tables, by their places."""
+
+    def __init__(self, **tables: TableName) -> None:
+        self.tables = {f"s3://w/{place}": name for place, name in tables.items()}
+        self.down = False
+        self.unknown = ""
+
+    async def tables_at(self, url: str) -> tuple[TableName, ...] | str:
+        if self.down:
+            raise BackendUnavailable("Spark cannot be reached")
+        return self.unknown or tuple(name for place, name in self.tables.items() if place == url)
+
+
+async def test_a_path_is_asked_of_every_metastore() -> None:
+    own, other, missing = Places(mine=PAY), Places(theirs=PAY), list[str]()
+    places = PlacesOfSparks(own, lambda: [other], lambda: missing)
+    assert await places.tables_at("s3://w/mine") == (PAY,)
+    assert await places.tables_at("s3://w/theirs") == ELSEWHERE
+    assert await places.tables_at("s3://w/free") == ()
+    other.unknown = "a link is in it"
+    assert await places.tables_at("s3://w/free") == other.unknown
+    own.unknown = "it is the gateway's"
+    assert await places.tables_at("s3://w/mine") == own.unknown
+    own.unknown = other.unknown = ""
+    missing.append("metastore of etl")
+    with pytest.raises(BackendUnavailable):
+        await places.tables_at("s3://w/free")
+    missing.clear()
+    other.down = True
+    with pytest.raises(BackendUnavailable):
+        await places.tables_at("s3://w/free")

@@ -1,0 +1,69 @@
+"""Rules of several Sparks: how each is taken out, and the tests that should notice."""
+
+from __future__ import annotations
+
+from tests.removals.operations import Always, Becomes, Deleted, Never
+from tests.removals.removing import Removal
+
+REMOVALS = (
+    Removal(
+        "backend-allowed",
+        "nobody gets a session on a Spark that he may not use",
+        Always(),
+        "session.routing.test_choosing session.routing.test_thrift",
+    ),
+    Removal(
+        "bound-backend-allowed",
+        "nobody goes on with a session on a Spark that he may not use any more",
+        Never(),
+        "session.connect.test_routing",
+    ),
+    Removal(
+        "first-bind-wins",
+        "a session goes where it was bound first",
+        Never(),
+        "session.connect.test_routing",
+    ),
+    Removal(
+        "moved-session-dropped",
+        "a session that was moved meanwhile is not on two Sparks",
+        Deleted(),
+        "session.connect.test_routing",
+    ),
+    Removal(
+        "sessions-open-no-breaker",
+        "sessions of one user that fail close no Spark to others",
+        Never(),
+        "session.routing.test_choosing",
+    ),
+    Removal(
+        "changes-of-a-metastore",
+        "a change is known on each Spark of its metastore",
+        Becomes("self._locks.catalogs[:1]"),
+        "session.test_locks",
+    ),
+    Removal(
+        "path-of-another-metastore",
+        "the files of tables of another metastore are not read by a path",
+        Becomes("()"),
+        "app.test_spark_places",
+    ),
+    Removal(
+        "path-of-missing-spark",
+        "no path is used while a Spark that may have tables there is away",
+        Never(),
+        "app.test_spark_places",
+    ),
+    Removal(
+        "files-of-one-spark",
+        "files become tables where there is one Spark",
+        Never(),
+        "settings.test_several_sparks",
+    ),
+    Removal(
+        "metalakes-of-one-spark",
+        "catalogs come and go where there is one Spark",
+        Never(),
+        "settings.test_several_sparks",
+    ),
+)

@@ -1,0 +1,268 @@
+"""Sessions of Spark Connect on several Sparks, through several gateways: each is on one Spark, for all."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.errors import BackendUnavailable, RpcError, SessionElsewhere
+from gateway.model.principal import Principal
+from gateway.model.sparks import BoundSession, Routing, SparkFacts
+from gateway.session.connect.routing import RoutedConnectSessions
+from gateway.session.routing.fleet import BackendNotAllowed
+from gateway.wire.connect import pb, serialize
+from tests.session.connect.fakes import (
+    CLIENT,
+    OTHER_SESSION,
+    SESSION,
+    Spark,
+    World,
+    collect,
+    execute_request,
+    table,
+    uid,
+)
+from tests.session.fakes import BOB
+from tests.session.routing.sparks import DANA, EVA, MemoryStore, fleet_of
+from tests.speed import patience
+
+KEY = ("dana", SESSION)
+
+
+class Gateway(World):
+    """One gateway of several: it has the Sparks `a` and `b`, and the store, with the others."""
+
+    def __init__(self, sparks: dict[str, Spark], store: MemoryStore, *, groups: Any = None) -> None:
+        self.worlds = {name: World(spark=spark, name=name) for name, spark in sparks.items()}
+        facts = {"a": SparkFacts(name="a"), "b": SparkFacts(name="b", groups=groups)}
+        self.fleet = fleet_of(
+            Routing(default=("a", "b")),
+            *((facts[name], None, world.service) for name, world in self.worlds.items()),
+        )
+        self.store = store
+        self.service = RoutedConnectSessions(  # type: ignore[assignment]
+            self.fleet, store, first_catalog="spark_catalog"
+        )
+
+    async def plan(
+        self, text: str = "t", principal: Principal = DANA, asked: str = "", **more: Any
+    ) -> list[Any]:
+        client = replace(CLIENT, backend=asked)
+        return await collect(self.service.execute(principal, client, execute_request(table(text), **more)))
+
+
+class Site:
+    """Two Sparks, and gateways before them."""
+
+    def __init__(self, gateways: int = 2, *, groups: Any = None) -> None:
+        self.sparks = {name: Spark([]) for name in ("a", "b")}
+        self.store = MemoryStore()
+        self.gateways = [Gateway(self.sparks, self.store, groups=groups) for _ in range(gateways)]
+        self.one, self.two = self.gateways[0], self.gateways[-1]
+
+    def where(self, key: tuple[str, str] = KEY) -> list[str]:
+        """On which Sparks a session is."""
+        return [name for name, spark in self.sparks.items() if key in spark.sessions]
+
+
+async def test_a_session_stays_on_its_spark() -> None:
+    site = Site()
+    for number in range(6):
+        session = uid()
+        for text in ("t", "u"):
+            await site.one.plan(text, session=session)
+        assert len(site.where(("dana", session))) == 1, number
+        assert site.store.rows["dana", session].is_open
+    assert [len(spark.sessions) for spark in site.sparks.values()] == [3, 3]
+
+
+async def test_the_same_session_through_two_gateways_at_once_is_on_one_spark() -> None:
+    """Who binds first has bound it; the other one goes there."""
+    for turn in range(20):
+        site = Site(4)
+        site.one.fleet.get("a").thrift = [1] * (turn % 3)  # type: ignore[union-attr]  # others' load
+        site.two.fleet.get("b").thrift = [1]  # type: ignore[union-attr]
+        await asyncio.gather(*(gateway.plan() for gateway in site.gateways), return_exceptions=True)
+        assert len(site.where()) == 1
+        assert site.store.rows[KEY] == BoundSession(site.where()[0], is_open=True)
+
+
+async def test_reading_goes_on_through_another_gateway() -> None:
+    site = Site()
+    await site.one.plan(session=OTHER_SESSION)  # so that `b` is next
+    operation = uid()
+    stream = site.one.service.execute(DANA, CLIENT, execute_request(table("t"), operation=operation))
+    async with aclosing(stream):
+        first = await anext(stream)
+    assert site.where() == ["b"]
+    last = pb.ExecutePlanResponse.FromString(first).response_id
+    rest = await site.two.reattach(operation, last, principal=DANA)
+    assert rest
+    assert rest[-1].HasField("result_complete")
+    await site.two.call("Interrupt", DANA, interrupt_type=pb.InterruptRequest.INTERRUPT_TYPE_ALL)
+    assert [method for method, _ in site.sparks["b"].calls].count("Interrupt") == 1
+    assert not site.sparks["a"].calls or "Interrupt" not in {m for m, _ in site.sparks["a"].calls}
+    await site.two.call("ReleaseSession", DANA)
+    assert KEY not in site.store.rows
+    assert site.where() == []
+
+
+async def test_nobody_elses_session_is_found() -> None:
+    site = Site()
+    operation = uid()
+    await site.one.plan(operation=operation)
+    with pytest.raises(RpcError):
+        await site.two.reattach(operation, principal=EVA)
+    assert ("eva", SESSION) not in site.store.rows
+
+
+async def test_without_the_store_there_is_no_new_session_and_open_ones_go_on() -> None:
+    site = Site()
+    await site.one.plan()
+    site.store.away = True
+    await site.one.plan("u")
+    for gateway, session in ((site.one, OTHER_SESSION), (site.two, SESSION)):
+        with pytest.raises(BackendUnavailable, match="database"):
+            await gateway.plan(session=session)
+    assert sum(len(spark.sessions) for spark in site.sparks.values()) == 1
+    await site.one.call("ReleaseSession", DANA)
+    assert site.where() == []
+    site.store.away = False
+    await site.one.plan(session=OTHER_SESSION)
+
+
+async def test_a_new_session_goes_to_the_next_spark_and_an_open_one_does_not() -> None:
+    site = Site()
+    site.sparks["a"].down = True
+    async with asyncio.timeout(patience(2)):
+        await site.one.plan()
+    assert site.where() == ["b"]
+    site.sparks["b"].down, site.sparks["a"].down = True, False
+    for gateway in site.gateways:
+        with pytest.raises((BackendUnavailable, RpcError)):
+            await gateway.plan("u")
+    assert site.store.rows[KEY] == BoundSession("b", is_open=True)
+    assert site.where() == ["b"]
+
+
+async def test_what_was_moved_while_it_was_opened_is_not_opened_there_too() -> None:
+    """One gateway cannot reach the Spark of a session and moves it, while another one gets through."""
+    site = Site()
+    slow = site.sparks["a"].silent = asyncio.Event()
+    opening = asyncio.create_task(site.two.plan())
+    while KEY not in site.store.rows:  # noqa: ASYNC110 - the store is a dictionary
+        await asyncio.sleep(0)
+    assert await site.store.give_up(KEY, "a")
+    assert (await site.store.bind(KEY, "b")).backend == "b"
+    slow.set()
+    await opening
+    assert site.where() == ["b"]
+    assert KEY in site.sparks["a"].closed
+
+
+@pytest.mark.parametrize("asked", ["b", "nowhere"])
+async def test_who_may_not_use_a_spark_gets_no_session_there(asked: str) -> None:
+    site = Site(groups=frozenset({"etl"}))
+    with pytest.raises(BackendNotAllowed, match=r"you may use `a`$"):
+        await site.one.plan(principal=EVA, asked=asked)
+    assert not site.store.rows
+    await site.one.plan(principal=DANA, asked="b")
+    assert site.where() == ["b"]
+    # Who has left the group reads nothing there through another gateway, and can still end it.
+    left = replace(DANA, groups=frozenset())
+    with pytest.raises(BackendNotAllowed):
+        await site.two.plan(principal=left)
+    with pytest.raises(BackendNotAllowed):
+        await site.two.reattach(uid(), principal=left)
+    await site.two.call("ReleaseSession", left)
+    assert site.where() == []
+
+
+async def test_a_session_is_not_on_another_spark_than_its_client_asks_for() -> None:
+    site = Site()
+    await site.one.plan(asked="a")
+    await site.one.plan(asked="a")
+    for gateway in site.gateways:
+        with pytest.raises(BackendNotAllowed, match="open a new session"):
+            await gateway.plan(asked="b")
+    assert site.where() == ["a"]
+
+
+async def test_a_clone_is_on_the_spark_of_its_session() -> None:
+    site = Site()
+    await site.one.plan(session=OTHER_SESSION)
+    await site.one.plan()
+    (spark,) = site.where()
+    wanted = uid()
+    await site.one.call("CloneSession", DANA, new_session_id=wanted)
+    assert site.store.rows["dana", wanted] == BoundSession(spark, is_open=True)
+    answer = await site.one.call("CloneSession", DANA)
+    assert site.store.rows["dana", answer.new_session_id].backend == spark
+    with pytest.raises(RpcError, match="ALREADY_EXISTS"):
+        await site.one.call("CloneSession", DANA, new_session_id=OTHER_SESSION)
+
+
+async def test_a_session_of_before_there_were_several_sparks_is_found() -> None:
+    site = Site()
+    lone = World(spark=site.sparks["b"], name="b")
+    await collect(lone.service.execute(DANA, CLIENT, execute_request(table("t"))))
+    observed = site.sparks["b"].sessions[KEY].server_id
+    await site.one.plan(observed=observed)
+    assert site.store.rows[KEY].backend == "b"
+    with pytest.raises(RpcError, match="SESSION_CHANGED"):
+        await site.one.plan(session=OTHER_SESSION, observed=observed)
+
+
+async def test_a_session_whose_spark_is_gone_has_ended() -> None:
+    site = Site()
+    await site.one.plan(asked="b")
+    site.two.fleet.remove("b")
+    with pytest.raises(RpcError, match="SESSION_CLOSED"):
+        await site.two.plan()
+    site.two.fleet.note_pending("b", "it has not answered yet")
+    with pytest.raises(BackendUnavailable):
+        await site.two.plan()
+    assert site.where() == ["b"]
+
+
+async def test_calls_about_what_is_nowhere_are_answered_as_spark_does() -> None:
+    site = Site()
+    with pytest.raises(RpcError):
+        await site.one.reattach(uid(), principal=BOB)
+    await site.one.call("ReleaseSession", BOB)
+    assert not site.store.rows
+    await site.one.call("Interrupt", BOB, interrupt_type=pb.InterruptRequest.INTERRUPT_TYPE_ALL)
+    assert len(site.store.rows) == 1, "Spark makes a session for it, and so do we"
+
+
+async def test_an_upload_goes_to_the_spark_of_its_session() -> None:
+    site = Site()
+    await site.one.plan(session=OTHER_SESSION)
+    await site.one.plan()
+    (spark,) = site.where()
+
+    async def upload() -> Any:
+        request = pb.AddArtifactsRequest(session_id=SESSION)
+        request.batch.SetInParent()
+        yield serialize(request)
+
+    await site.one.service.add_artifacts(DANA, CLIENT, upload())
+    analysis = pb.AnalyzePlanRequest(session_id=SESSION)
+    analysis.spark_version.SetInParent()
+    await site.one.service.analyze(DANA, CLIENT, serialize(analysis))
+    assert site.where() == [spark]
+
+
+async def test_a_session_of_another_gateway_is_not_released_when_it_is_refused() -> None:
+    site = Site()
+    await site.one.plan()
+    (spark,) = site.where()
+    site.sparks[spark].elsewhere = True
+    with pytest.raises(SessionElsewhere):
+        await site.two.plan()
+    assert site.where() == [spark]
+    assert site.store.rows[KEY].is_open

@@ -1,0 +1,125 @@
+"""Which Spark a new session gets: by what is asked for, by rules, by who may use it, and by how it stands."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gateway.errors import BackendUnavailable
+from gateway.model.principal import Principal
+from gateway.model.sparks import Routing, RoutingRule, SparkFacts
+from gateway.session.routing.fleet import BackendNotAllowed, Fleet
+from tests.session.routing.sparks import DANA, EVA, fleet_of
+
+ETL = SparkFacts(name="etl", groups=frozenset({"etl"}), tags=frozenset({"big"}), minor="4.2")
+BI = SparkFacts(name="bi", tags=frozenset({"big"}), weight=3, minor="4.3")
+OLD = SparkFacts(name="old", users=frozenset({"eva"}), minor="4.0")
+POD = SparkFacts(name="pool@10.0.0.7", pool="pool", minor="4.3")
+ROUTING = Routing(
+    rules=(
+        RoutingRule(backends=("old",), users=frozenset({"eva"}), catalogs=frozenset({"attic"})),
+        RoutingRule(backends=("etl", "bi"), groups=frozenset({"etl"}), version="4.2"),
+        RoutingRule(backends=("old",), catalogs=frozenset({"attic"})),
+    ),
+    default=("bi",),
+)
+
+
+def fleet() -> Fleet:
+    return fleet_of(ROUTING, *((facts, [], None) for facts in (ETL, BI, OLD, POD)))
+
+
+@pytest.mark.parametrize(
+    ("principal", "asked", "catalog", "wanted"),
+    [
+        (DANA, "", "spark_catalog", ["etl"]),  # by group, and by version of the rule
+        (EVA, "", "spark_catalog", ["bi"]),  # by default
+        (EVA, "", "Attic", ["old"]),  # by catalog, whatever its case
+        (DANA, "big", "", ["bi", "etl"]),  # a tag: the lighter one by weight
+        (EVA, "big", "", ["bi"]),  # of a tag only what she may use
+        (EVA, "4.3", "", ["bi", "pool@10.0.0.7"]),  # a version
+        (EVA, "pool", "", ["pool@10.0.0.7"]),
+        (EVA, "pool@10.0.0.7", "", ["pool@10.0.0.7"]),
+    ],
+)
+def test_rules(principal: Principal, asked: str, catalog: str, wanted: list[str]) -> None:
+    assert [one.name for one in fleet().choose("thrift", asked, principal, catalog)] == wanted
+
+
+@pytest.mark.parametrize("asked", ["etl", "nowhere", "4.9", ""])
+def test_what_somebody_may_not_use_is_told_as_if_it_were_not_there(asked: str) -> None:
+    """A rule that leads there does not either."""
+    sparks = fleet()
+    if not asked:
+        sparks.routing = replace(ROUTING, rules=(RoutingRule(backends=("etl",)),))
+    with pytest.raises(BackendNotAllowed) as refused:
+        sparks.choose("thrift", asked, EVA, "")
+    assert refused.value.message.endswith("you may use `bi`, `big`, `old`, `pool`")
+    assert "etl" not in refused.value.message.replace("Spark `etl`", "")
+
+
+def test_who_may_use_none_is_told_so() -> None:
+    with pytest.raises(BackendNotAllowed, match="there is no Spark that you may use"):
+        fleet_of(Routing(), (replace(ETL, name="default"), [], None)).choose("thrift", "", EVA, "")
+
+
+def test_what_is_drained_or_down_or_gone_gets_nothing() -> None:
+    sparks = fleet()
+    assert sparks.set_drained("etl", on=True) == ["etl"]
+    assert [one.name for one in sparks.choose("thrift", "big", DANA, "")] == ["bi"]
+    with pytest.raises(BackendUnavailable, match="`etl` is being drained"):
+        sparks.choose("thrift", "etl", DANA, "")
+    sparks.set_drained("etl", on=False)
+    assert sparks.choose("thrift", "etl", DANA, "")
+    pod = sparks.get("pool@10.0.0.7")
+    assert pod is not None
+    pod.is_gone = True
+    with pytest.raises(BackendUnavailable, match="is about to go"):
+        sparks.choose("thrift", "pool", EVA, "")
+    assert sparks.set_drained("pool", on=True) == ["pool@10.0.0.7"]
+    with pytest.raises(BackendNotAllowed):
+        sparks.choose("connect", "", EVA, "")  # no Spark has it
+
+
+async def test_a_breaker_opens_is_tried_by_the_gateway_and_closes() -> None:
+    now = [0.0]
+    sparks = fleet_of(ROUTING, (ETL, [], None), (BI, [], None), clock=lambda: now[0])
+    spark = sparks.get("bi")
+    assert spark is not None
+    answers: list[Exception | None] = []
+
+    async def ask() -> None:
+        if (error := answers.pop(0)) is not None:
+            raise error
+
+    spark.looks = spark.trials = {"thrift": ask}
+    breaker: Any = spark.breakers["thrift"]
+    answers += [OSError("refused"), None, OSError("refused"), OSError("refused")]
+    for state in ("closed", "closed", "closed", "open"):
+        await sparks.look()
+        assert breaker.state == state
+    assert breaker.went_down.is_set()
+    with pytest.raises(BackendUnavailable, match="`bi` does not answer"):
+        sparks.choose("thrift", "", EVA, "")
+    await sparks.look()  # not yet
+    now[0] = 5.0
+    answers.append(BackendUnavailable("Spark does not open a session"))
+    await sparks.look()
+    assert breaker.state == "open"
+    now[0] = 10.0
+    answers.append(None)
+    await sparks.look()
+    assert breaker.state == "closed"
+    assert not breaker.went_down.is_set()
+    # Who takes connections may still open no sessions: when some have failed the gateway tries by itself.
+    for answer, state in ((None, "closed"), (BackendUnavailable("it hangs"), "open")):
+        breaker.note_failure("session", "hangs")
+        answers.append(None)
+        await sparks.look()
+        breaker.note_failure("session", "hangs")
+        assert breaker.state == "closed", "a user's failures close no Spark to others"
+        answers.append(answer)
+        await sparks.look()
+        assert breaker.state == state
