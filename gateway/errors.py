@@ -26,6 +26,11 @@ def members_of(error: BaseException) -> list[BaseException]:
     return [one for member in error.exceptions for one in members_of(member)]
 
 
+PASSES = "53400"
+"""SQLSTATE of what a limit refuses now and not for ever: PostgreSQL's `configuration_limit_exceeded`, of the
+class of insufficient resources."""
+
+
 class SluiceError(Exception):
     """Base of every error that an edge turns into a reply."""
 
@@ -152,10 +157,21 @@ class RecordChanged(SluiceError):
 
 
 class LimitExceeded(SluiceError):
-    """A bound on sessions, operations or sizes was reached."""
+    """A bound on sessions, operations, sizes or use was reached."""
 
     code = "LIMIT_EXCEEDED"
     sqlstate = "54000"
+
+    def __init__(
+        self, message: str, *, limit: str = "", retry_s: float | None = None, passes: bool = False
+    ) -> None:
+        """`limit`: its name, where a pack sets it. `retry_s`: after how many seconds the same may be tried
+        again; `passes`: that it may be, at some time."""
+        super().__init__(message)
+        self.limit = limit
+        self.retry_s = retry_s
+        if passes or retry_s is not None:
+            self.sqlstate = PASSES
 
 
 class PoliciesStale(SluiceError):

@@ -25,6 +25,10 @@ class ColumnFindings:
     used: set[tuple[TableName, str]] = field(default_factory=set)
     named: set[tuple[TableName, str]] = field(default_factory=set)
     computed: set[tuple[TableName, str]] = field(default_factory=set)
+    conditions: set[tuple[TableName, str]] = field(default_factory=set)
+    """Those that conditions of WHERE and ON compare."""
+    in_condition: bool = False
+    """Whether what is computed with now is a part of such a condition."""
     stars: set[TableName] = field(default_factory=set)
     """Tables all of whose columns are shown."""
     words: set[str] = field(default_factory=set)
@@ -35,10 +39,15 @@ class ColumnFindings:
         self.used |= origins
         self.named |= origins
         if not plain:
-            self.computed |= origins
+            self._note_computed(origins)
 
     def compute(self, columns: Iterable[HasOrigins]) -> None:
         """Note columns that are computed with, by whatever name."""
         for column in columns:
             if column.origins:
-                self.computed |= column.origins
+                self._note_computed(column.origins)
+
+    def _note_computed(self, origins: Origins) -> None:
+        self.computed |= origins
+        if self.in_condition:
+            self.conditions |= origins

@@ -11,6 +11,7 @@ What cannot be attributed raises `Unclear`: whoever decides by usage then takes 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -262,11 +263,12 @@ class UsageDomain:
     def query(self, query: Subquery, scope: _Scope) -> UsedValue:
         is_exists = query.kind is QueryKind.EXISTS
         relation = self._without_star(query.relation) if is_exists else query.relation
-        columns = self.resolver.relation(relation, scope).columns
-        if is_exists:  # it looks at rows, whatever columns they have
-            columns = tuple([one for one in columns if one.value.table is None])
-        self.show(columns)
-        self.compute_with(columns)
+        with self.within_condition(inside=False):
+            columns = self.resolver.relation(relation, scope).columns
+            if is_exists:  # it looks at rows, whatever columns they have
+                columns = tuple([one for one in columns if one.value.table is None])
+            self.show(columns)
+            self.compute_with(columns)
         self.found.compute([self.resolver.value(one, scope) for one in query.values])
         return COMPUTED
 
@@ -304,7 +306,8 @@ class UsageDomain:
 
     def _filter(self, relation: Filter, inputs: _Inputs, scope: _Scope) -> _Inputs:
         if relation.clause is ConditionClause.WHERE:
-            self._compute(relation.conditions, scope.over(inputs[0]))
+            with self.within_condition():
+                self._compute(relation.conditions, scope.over(inputs[0]))
             return inputs
         self._of_shown(relation.conditions, relation.input, inputs[0], scope)
         if relation.clause is ConditionClause.QUALIFY:  # RULE (qualify-window-columns)
@@ -359,6 +362,15 @@ class UsageDomain:
         elif name != "UnresolvedIdentifier":  # RULE (usage-known-relation)
             raise Unclear(f"column analysis does not understand {name or 'a relation'}")
         return inputs
+
+    @contextmanager
+    def within_condition(self, *, inside: bool = True) -> Iterator[None]:
+        """Note that what is computed with meanwhile is, or is not, a part of a condition."""
+        outer, self.found.in_condition = self.found.in_condition, inside
+        try:
+            yield
+        finally:
+            self.found.in_condition = outer
 
     def _compute(self, expressions: Iterable[Expression], scope: _Scope) -> None:
         self.found.compute([self.resolver.value(one, scope) for one in expressions])
@@ -456,7 +468,8 @@ class UsageDomain:
                     sought = () if found else (name,)
                     raise kind(f"the join column `{name}` is in {len(found)} known relations", sought)
                 self.found.mark(_origins(found), plain=False)
-        self._compute(join.conditions, scope.over(left.beside(right)))
+        with self.within_condition():
+            self._compute(join.conditions, scope.over(left.beside(right)))
         return inputs
 
     def _set(self, relation: SetOperation, inputs: _Inputs, scope: _Scope) -> _Inputs:

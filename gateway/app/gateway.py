@@ -61,6 +61,7 @@ from gateway.backends.reasons import reason_of
 from gateway.catalog.live import LiveCatalog
 from gateway.catalog.spark_settings import EXTENSIONS
 from gateway.database.gateway_requests import Answering
+from gateway.database.limit_use import LimitUse
 from gateway.database.login_failures import LoginFailures
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError, members_of
 from gateway.frontends.identities import Identities
@@ -72,9 +73,11 @@ from gateway.model.principal import Principal
 from gateway.model.spark_minors import minor_of
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
 from gateway.policy.engine import engine_for
+from gateway.policy.limits import limits_of
 from gateway.policy.parts import build_closing_part
 from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.reader.pool import ReaderPool
+from gateway.session.budgets import Budgets
 from gateway.session.dependencies import Dependencies
 from gateway.session.lifecycle import STOPPING, Lifecycle
 from gateway.session.limits import SessionLimits
@@ -265,6 +268,10 @@ class Gateway:
         catalog = make_catalog(settings, queries, reader, metalakes, owners, unmatched.learn)
         stack.push_async_callback(catalog.close)
         limits = session_limits(settings.sessions, settings.backend)
+        uses = LimitUse(dsn)
+        self._stack.callback(uses.close)
+        budgets = Budgets(lambda: rules.current, limits_of, self.metrics, shared=uses)
+        self._background += [uses.run(), budgets.run()]
         places = make_places(settings, queries, catalog, metalakes.states)
         dependencies = Dependencies(
             judge=sparks.make_judge(alone, reader),
@@ -281,6 +288,7 @@ class Gateway:
             identity=refresh,
             metrics=self.metrics,
             limits=limits,
+            budgets=budgets,
             stale=lambda: rules.stale() or users.stale(),
             principals=lambda: identities.principals,
             lineage_input=lineage_input(settings.lineage),

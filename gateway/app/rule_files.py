@@ -270,6 +270,7 @@ def _part(packs: PolicySet, ranger: RangerFiles, digest: str, *, tolerant: bool)
         services={**packs.services, **ranger.services},
         roles=together.roles,
         users=together.users,
+        limits=packs.limits,
         warnings=(*packs.warnings, *ranger.warnings),
         versions={FILES: digest},
     )

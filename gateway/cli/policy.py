@@ -25,6 +25,7 @@ from gateway.cli.commands import default_config
 from gateway.cli.policy_output import (
     ComparisonProgress,
     explanation_as_json,
+    limits_as_json,
     report_as_json,
     show_explanation,
     show_report,
@@ -42,6 +43,7 @@ from gateway.model.tags import Tag
 from gateway.policy.diagnostics import hint
 from gateway.policy.diff_reports import DiffReport, diff, diff_recorded
 from gateway.policy.engine import Engine, engine_for
+from gateway.policy.limits import limits_of, list_strictest
 from gateway.policy.matching import fold
 from gateway.policy.parts import says_anything
 from gateway.policy.resource_names import (
@@ -89,10 +91,11 @@ def explain(arguments: argparse.Namespace, terminal: Terminal) -> int:
         service=service if resource.level("catalog") is None or arguments.service else None,
     )
     explanation = _explain(engine_for(policies), request)
+    limits = list_strictest(limits_of(policies), principal, resource)
     if arguments.json:
-        terminal.json(explanation_as_json(explanation))
+        terminal.json({**explanation_as_json(explanation), "limits": limits_as_json(limits)})
     else:
-        show_explanation(terminal, explanation, limit=arguments.limit)
+        show_explanation(terminal, explanation, limits, limit=arguments.limit)
     return exit_codes.OK if explanation.decision.allowed else exit_codes.REFUSED
 
 

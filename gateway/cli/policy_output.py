@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import IO, Any
 
 from gateway.cli.terminal import BOLD, DIM, GREEN, RED, YELLOW, Terminal
 from gateway.model.decision import ColumnMask, Explanation, PolicyRef, RowFilter
+from gateway.model.limits import MEASURES, Limit
 from gateway.model.policy import PolicyType
 from gateway.policy.diff_reports import DiffReport
 from gateway.policy.diffing import FILTER, GAINED, LOST, MASK, Comparison, Group, Side
@@ -116,7 +118,14 @@ def _filter(row_filter: RowFilter | None) -> dict[str, Any] | None:
     return {"expression": row_filter.expression, "policy": _ref(row_filter.policy), **checks}
 
 
-def show_explanation(terminal: Terminal, explanation: Explanation, *, limit: int) -> None:
+def limits_as_json(limits: Mapping[str, Limit]) -> dict[str, Any]:
+    """Return the strictest limits by measure."""
+    return {key: {"most": one.bounds[key], "limit": one.name} for key, one in limits.items()}
+
+
+def show_explanation(
+    terminal: Terminal, explanation: Explanation, limits: Mapping[str, Limit], *, limit: int
+) -> None:
     """Print an explanation for people: the decision, what comes with it, then every policy and why."""
     decision = explanation.decision
     request = decision.request
@@ -141,6 +150,9 @@ def show_explanation(terminal: Terminal, explanation: Explanation, *, limit: int
     if row_filter is not None:
         checks = ", also of rows that are written" if row_filter.check else ""
         facts.append(("filter", f"{row_filter.expression}{checks}, by {_format_policy(row_filter.policy)}"))
+    if limits:
+        told = (f"{MEASURES[key].describe(one.bounds[key])} ({one.name})" for key, one in limits.items())
+        facts.append(("limits", ", ".join(told)))
     for name, text in facts:
         if text:
             terminal.line(f"  {name:<7} {text}")

@@ -14,7 +14,7 @@ from gateway.cli.settings import settings_of
 from gateway.cli.terminal import Terminal, complain, user_name
 from gateway.errors import Faults
 
-COLUMNS = ("user", "endpoint", "address", "open for", "idle for", "statements", "gateway", "session")
+COLUMNS = ("user", "endpoint", "address", "open for", "idle for", "statements", "waits", "gateway", "session")
 
 
 def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
@@ -50,6 +50,7 @@ def _row(one: dict[str, Any], now: datetime) -> tuple[str, ...]:
         _format_duration(age),
         _format_duration(timedelta(seconds=one["idle_s"])),
         str(one["statements"]),
+        one.get("waits", ""),
         one["gateway"],
         one["session"],
     )

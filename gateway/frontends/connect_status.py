@@ -28,7 +28,7 @@ from gateway.errors import (
     SluiceError,
 )
 from gateway.session.failures import ANALYSIS, OTHER, NotFinished, StatementFailed, StatementRefused
-from gateway.wire.connect_errors import StatusDetails, details_of, pack_status
+from gateway.wire.connect_errors import StatusDetails, details_of, pack_retry, pack_status
 from gateway.wire.protobuf import ProtobufError
 
 Code = grpc.StatusCode
@@ -125,7 +125,8 @@ def status_of(error: SluiceError | RpcError | ProtobufError, method: str) -> Rpc
             status = _plain(Code.UNAUTHENTICATED, error.text)
         case _:
             code = next((code for kind, code in ERRORS if isinstance(error, kind)), Code.INTERNAL)
-            status = _of_ours(code, error.text, error.sqlstate, OTHER)
+            retry_s = error.retry_s if isinstance(error, LimitExceeded) else None
+            status = _of_ours(code, error.text, error.sqlstate, OTHER, retry_s=retry_s)
     return _ends_the_matter(status) if method == "ExecutePlan" else status
 
 
@@ -157,7 +158,8 @@ def _of_refusal(error: StatementRefused) -> RpcStatus:
         return _of_ours(code, error.text, error.sqlstate, error.classes, dict(error.parameters))
     analysed = error.sqlstate[:2] in ("42", "0A", "2B", "54") or error.sqlstate == "55000"
     classes = ANALYSIS if analysed else OTHER
-    return _of_ours(code, error.text, error.sqlstate, classes, {"auditEvent": error.statement_id})
+    parameters = {"auditEvent": error.statement_id}
+    return _of_ours(code, error.text, error.sqlstate, classes, parameters, retry_s=error.retry_s)
 
 
 def _of_ours(
@@ -166,7 +168,10 @@ def _of_ours(
     sqlstate: str,
     classes: tuple[str, ...],
     parameters: dict[str, str] | None = None,
+    *,
+    retry_s: float | None = None,
 ) -> RpcStatus:
+    """`retry_s`: after how many seconds a client may try again, and PySpark from 4.1 on does by itself."""
     metadata = {
         "classes": json.dumps(classes),
         "sqlState": sqlstate,
@@ -174,7 +179,8 @@ def _of_ours(
     }
     if (found := _CLASS.match(text.lstrip())) is not None:
         metadata["errorClass"] = found[1]
-    return _with_details(code, text, StatusDetails(reason=classes[0], metadata=metadata))
+    retry = () if retry_s is None else (pack_retry(retry_s),)
+    return _with_details(code, text, StatusDetails(reason=classes[0], metadata=metadata, retry=retry))
 
 
 def _plain(code: grpc.StatusCode, text: str) -> RpcStatus:

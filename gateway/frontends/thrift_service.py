@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -235,6 +236,8 @@ class ThriftService:
         reply = calls.TGetOperationStatusResp(
             status=OK, operationState=report.state, hasResultSet=report.has_result_set
         )
+        if report.waits:
+            reply.taskStatus = json.dumps([{"taskState": "QUEUED", "text": report.waits}])
         if report.error is not None:
             reply.sqlState = report.error.sqlstate or None
             reply.errorCode = getattr(report.error, "error_code", 0)

@@ -9,6 +9,7 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from gateway.model.limits import Limit
 from gateway.model.tags import Tag, ValiditySchedule
 
 
@@ -480,6 +481,8 @@ class PolicySet:
     """What was loaded and does not mean what its author may think, with its place."""
     origins: Mapping[str, str] = field(default_factory=dict)
     """Source → its own version, the same in every process: a digest of files, Ranger's numbers."""
+    limits: tuple[Limit, ...] = ()
+    """What users may have and use."""
     before: PolicySet | None = None
     """What was in force before, where a case of files fails: nothing is allowed that it does not allow, and
     its masks and filters hold, too."""

@@ -304,6 +304,9 @@ class ScanRecord:
     obligations: tuple[Obligation, ...] = ()
     definer: str = ""
     """Of what a view reads: whose access it was read by, when that was not the reader's own."""
+    conditions: frozenset[str] | None = None
+    """Columns that the statement's own conditions compare, lower case; None where column analysis could not
+    tell, and of what a view reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -471,6 +474,10 @@ class Refused:
     """Of an error that Spark's parser raised: its Java class, and those above it."""
     condition: str = ""
     """Of a message in Spark's words: its error class, which an old one does not begin with."""
+    limit: str = ""
+    """Name of the limit that refuses it."""
+    retry_s: float | None = None
+    """After how many seconds the same may be tried again, where that is soon."""
 
     @property
     def text(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gateway.algebra.spark import relation_of
 from gateway.algebra.usage import GUESSED, LITERAL_FUNCTIONS
@@ -108,6 +108,8 @@ class ColumnAccess:
     """What may be seen of the tables that a text reads, by folded name; None: there is no such table."""
 
     tables: Mapping[TableName, SeenTable | None]
+    conditions: Mapping[TableName, frozenset[str]] = field(default_factory=dict)
+    """Columns that the text's own conditions compare; of no table of a view's text."""
 
     @property
     def hides_columns(self) -> bool:
@@ -340,7 +342,10 @@ def authorize_tables(
             denied = denied or seen  # the other tables are decided on all the same, for the record
             continue
         tables[name] = seen
-    return denied or ColumnAccess(tables=tables)
+    if denied is not None:
+        return denied
+    told = usage.conditions if isinstance(usage, Usage) and not in_view else {}
+    return ColumnAccess(tables=tables, conditions=told)
 
 
 def _authorize_table(
@@ -399,6 +404,7 @@ def scan_records(seen: ColumnAccess, evaluation: Evaluation) -> tuple[ScanRecord
                 columns=one.used,
                 obligations=tuple(dict.fromkeys(o for view in views for o in obligations_of(view))),
                 definer=one.definer,
+                conditions=seen.conditions.get(name),
             )
         )
     return tuple(records)

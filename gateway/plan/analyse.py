@@ -291,7 +291,8 @@ class _PlanUsageDomain(UsageDomain):
     def _filter(self, relation: Filter, inputs: Sequence[_Columns], scope: _Scope) -> Sequence[_Columns]:
         if self._is_in_text():
             return UsageDomain._filter(self, relation, inputs, scope)
-        self._of_shown(relation.conditions, relation.input, inputs[0], scope)
+        with self.within_condition():
+            self._of_shown(relation.conditions, relation.input, inputs[0], scope)
         return inputs
 
     def _of_shown(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from gateway.errors import Faults
 from gateway.model.files import SESSION_CATALOG, FileSource
+from gateway.model.limits import Limit
 from gateway.model.policy import (
     Policy,
     PolicyItem,
@@ -36,6 +37,7 @@ class Part:
     """Policies of services of other parts, in access types of `spark`: a service has them beside its own."""
     catalogs: Mapping[str, str] = field(default_factory=dict)
     """Catalogs that come with the part → service that speaks for each."""
+    limits: tuple[Limit, ...] = ()
     closed: tuple[FileSource, ...] = ()
     """Sources of files whose tables are closed until policies, of whichever part, name them."""
     warnings: tuple[str, ...] = ()
@@ -102,6 +104,7 @@ def combine(
         catalog_services=speaking,
         warnings=tuple(warning for part in parts for warning in part.warnings),
         origins=_origins(parts),
+        limits=tuple(limit for part in parts for limit in part.limits),
         before=before,
     )
 

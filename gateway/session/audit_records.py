@@ -265,6 +265,8 @@ def build_decided(
         "resources": resources_of(verdict),
         "policies": policies_of(verdict),
     }
+    if isinstance(verdict, Refused) and verdict.limit:
+        body["limit"] = verdict.limit
     if statement.context.settings:
         body["settings"] = sorted(statement.context.settings)
     if isinstance(verdict, Cleared):
@@ -305,12 +307,13 @@ def build_completed(
     sqlstate: str = "",
     session: str = "",
     backend: str = "",
+    limit: str = "",
 ) -> AuditEvent:
     """Build the record of how a cleared statement ended.
 
     `rows` and `relayed_bytes` are what the client was sent, `duration_ms` runs from the verdict to the end,
     `spark_ms` from there until Spark was done or sent its first rows, `error` is the text that the client was
-    given.
+    given, `limit` the name of the limit that ended it.
     """
     body: dict[str, Any] = {
         "reqUser": user,
@@ -325,6 +328,8 @@ def build_completed(
     if error or sqlstate:
         body["error"] = error[:ERROR_CHARS]
         body["sqlstate"] = sqlstate
+    if limit:
+        body["limit"] = limit
     stamp = Stamp(outcome_id(statement_id), time, gateway, backend)
     return _event(stamp, "completed", user, body, statement_id=statement_id)
 
@@ -470,8 +475,11 @@ def security(
     reason: str,
     client: Client | None = None,
     session: str = "",
+    limit: str = "",
 ) -> AuditEvent:
-    """Build the record of something that an honest client does not do, such as using another's handle."""
+    """Build the record of something that an honest client does not do, such as using another's handle.
+
+    `limit` is the name of what refuses it."""
     body = {
         **of_principal(principal),
         **(of_client(client) if client is not None else {}),
@@ -481,6 +489,8 @@ def security(
         "verdict": "rejected",
         "reason": reason,
     }
+    if limit:
+        body["limit"] = limit
     return _event(stamp, "security", principal, body)
 
 

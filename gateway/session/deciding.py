@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from gateway.errors import LimitExceeded
+from gateway.model.catalog import TableName
 from gateway.model.statement import Cleared, Client, Refused, Statement, Verdict
+from gateway.session.budgets import StatementMeter
 from gateway.session.dependencies import Dependencies
 from gateway.session.endpoint import (
     AskedStatement,
@@ -70,6 +73,8 @@ class Deciding(Generic[S, E]):
         self._verdicts = dependencies.verdicts
         self._recorder = dependencies.recorder
         self._locks = dependencies.locks
+        self._budgets = dependencies.budgets
+        self._backend = dependencies.backend
         self._limits = dependencies.limits
         self._freshness = Freshness(self._verdicts, dependencies.catalog.changed_names, endpoint)
 
@@ -105,6 +110,8 @@ class Deciding(Generic[S, E]):
         statement, client = asked.statement, asked.client
         if asked.earlier is None:
             session.require_place(self._limits.operations_per_session)
+        if not inside:
+            await self._budgets.prepare(session.principal, client, self._backend)
         statement_id, begun = new_event_id(), time.perf_counter()
         policies_version = self._verdicts.policies_version
         verdict = await self.judge_with_fresh_tables(session, statement, client)
@@ -113,7 +120,11 @@ class Deciding(Generic[S, E]):
             # It may have waited for long: what policies say counts now.
             verdict = await self.judge_with_fresh_tables(session, statement, client)
         verdict, locks = await self.hold_names(session, verdict, statement, client)
+        meter = None
         try:
+            # RULE (limit-counts-once)
+            if not inside and asked.earlier is None and asked.counts:
+                verdict, meter = self._admit(session, verdict, asked)
             if not inside and self._endpoint.has_room(session, verdict) and isinstance(verdict, Cleared):
                 await self._freshness.run_before(session, verdict, statement, client)
             # INVARIANT (audit first): only what was decided may reach Spark.
@@ -130,7 +141,28 @@ class Deciding(Generic[S, E]):
             locks=locks,
             policies_version=policies_version,
             basis=basis,
+            meter=meter,
         )
+
+    def _admit(
+        self, session: S, verdict: Verdict, asked: AskedStatement
+    ) -> tuple[Verdict, StatementMeter | None]:
+        """Count a statement that may pass, or refuse it where a limit does."""
+        if isinstance(verdict, Refused):
+            return verdict, None
+        try:
+            if asked.refusal is not None:
+                raise asked.refusal
+            return verdict, self._budgets.admit(
+                session.principal,
+                asked.client,
+                lambda: _list_tables(session, verdict),
+                verdict.scans,
+                self._backend,
+            )
+        except LimitExceeded as fault:
+            refused = build_refusal(verdict, fault.code, fault.sqlstate, fault.message)
+            return replace(refused, limit=fault.limit, retry_s=fault.retry_s), None
 
     # -- the steps ---------------------------------------------------------------------------------------
 
@@ -259,6 +291,15 @@ class Deciding(Generic[S, E]):
         )
         if earlier is not None:
             earlier.statement_id, earlier.completed = statement_id, isinstance(verdict, Refused)
+
+
+def _list_tables(session: NameResolution, cleared: Cleared) -> Iterator[TableName]:
+    """Yield what a statement reads or changes, in views too; not what policies alone read."""
+    for name in session.collect_dependencies(cleared):
+        if name not in cleared.policy_tables:
+            yield name
+    for scan in cleared.scans:
+        yield scan.table
 
 
 def is_as_recorded(verdict: Verdict, earlier: EndpointOperation) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import SessionContext
+from gateway.session.budgets import Budgets
 from gateway.session.identifiers import tag_of
 from gateway.session.lifecycle import Lifecycle
 from gateway.session.locks import CatalogLocks
@@ -47,6 +48,8 @@ class Dependencies(VerdictInputs):
     """What this gateway's handles begin with."""
     session_counts: SessionCounts = field(default_factory=SessionCounts)
     """Shared by the Sparks of a gateway, so that its limits are for all of them together."""
+    budgets: Budgets = field(default_factory=Budgets)
+    """Shared likewise."""
     recorder: Recorder = field(init=False)
     verdicts: Verdicts = field(init=False)
 

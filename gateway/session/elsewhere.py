@@ -32,11 +32,18 @@ class OperationReport:
     state: int
     has_result_set: bool
     error: SluiceError | None = None
+    waits: str = ""
+    """What it waits for, and its place."""
 
     def write(self) -> dict[str, Any]:
         """Write it for another gateway."""
         error = None if self.error is None else write_error(self.error)
-        return {"state": self.state, "has_result_set": self.has_result_set, "error": error}
+        return {
+            "state": self.state,
+            "has_result_set": self.has_result_set,
+            "error": error,
+            "waits": self.waits,
+        }
 
     @classmethod
     def read(cls, told: Mapping[str, Any]) -> OperationReport:
@@ -46,6 +53,7 @@ class OperationReport:
             state=told["state"],
             has_result_set=told["has_result_set"],
             error=None if error is None else read_error(error),
+            waits=told["waits"],
         )
 
 

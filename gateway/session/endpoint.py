@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Generic, TypeVar
@@ -28,10 +29,12 @@ from gateway.model.statement import (
     Statement,
     UseNamespace,
 )
+from gateway.session.budgets import Seat, StatementMeter
 from gateway.session.identifiers import new_event_id
 from gateway.session.judged import Basis
 from gateway.session.locks import NO_LOCKS, HeldLocks
 from gateway.session.session import NameResolution
+from gateway.session.slots import Slot
 from gateway.session.states import OperationStateMachine
 
 
@@ -66,6 +69,10 @@ class AskedStatement:
     """By which its client knows it, for the record."""
     earlier: EndpointOperation | None = None
     """Its operation, where it was decided before and has waited, or is run again."""
+    counts: bool = True
+    """Whether it is a statement to those who set limits."""
+    refusal: LimitExceeded | None = None
+    """Why it is refused, whatever policies say of it: it has waited for too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +87,8 @@ class DecidedStatement:
     policies_version: int
     basis: Basis = ()
     """What its temporary views and cached relations came from, where results end with policies."""
+    meter: StatementMeter | None = None
+    """Counts what it uses; None where nothing does, or what counted it before goes on."""
 
 
 class EndpointOperation(RecordedCall):
@@ -102,6 +111,14 @@ class EndpointOperation(RecordedCall):
         self.hold = NO_LOCKS
         """The names of the catalog that it needs as they are, or changes."""
         self.life = OperationStateMachine()
+        self.meter: StatementMeter | None = None
+        """Counts what it uses; None where nothing does."""
+        self.over: LimitExceeded | None = None
+        """The limit that ended it."""
+        self.slot: Slot | None = None
+        """Its place among the statements that run."""
+        self._runs_since: float | None = None
+        self._runs_until: asyncio.TimerHandle | None = None
         self.ran_again = False
         """Whether it has failed once, for files that are gone, and was run again."""
         self.used_at = self.started
@@ -110,6 +127,39 @@ class EndpointOperation(RecordedCall):
         """Become the operation of what was decided, and hold its names."""
         self.cleared, self.hold = decided.cleared, decided.locks
         self.policies_version, self.basis = decided.policies_version, decided.basis
+        self.meter = decided.meter or self.meter
+
+    def begin_timing(self, cut: Callable[[LimitExceeded], None]) -> None:
+        """Count from now on how long it runs, and call `cut` when that is longer than its limits allow."""
+        if self.meter is not None:
+            self._stop_timing()
+            self._runs_since = asyncio.get_running_loop().time()
+            self.meter.begin_running()
+            self._check_time(self.meter, self._runs_since, cut)
+
+    def _check_time(self, meter: StatementMeter, since: float, cut: Callable[[LimitExceeded], None]) -> None:
+        loop = asyncio.get_running_loop()
+        ran_s = loop.time() - since
+        if (over := meter.check_time(ran_s)) is not None:
+            self._stop_timing()
+            cut(over)
+        elif (left_s := meter.find_time_left(ran_s)) is not None:
+            self._runs_until = loop.call_later(left_s, self._check_time, meter, since, cut)
+
+    def _stop_timing(self) -> None:
+        if self._runs_until is not None:
+            self._runs_until.cancel()
+            self._runs_until = None
+        if self.meter is not None and self._runs_since is not None:
+            self.meter.end_running()
+        self._runs_since = None
+
+    def note_stopped_running(self) -> None:
+        """Note that Spark is done with it: its time is over, and its place is free."""
+        self._stop_timing()
+        slot, self.slot = self.slot, None
+        if slot is not None:
+            slot.release()
 
     def settle(self, *, finished: bool, stopped: bool) -> bool:
         """Put its effects in force. False when what names mean in its session is no longer certain.
@@ -176,6 +226,8 @@ class EndpointSession(NameResolution, Generic[K, E]):
         self.pending: E | None = None
         self.used_at = opened
         self.opened_at = datetime.now(UTC)
+        self.seat = Seat(principal.user)
+        """Its place in the counts of sessions."""
         self.closed = False
         self.unstopped = False
         """Spark did not say that it stopped a statement: that may look its names up at any time."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidRequest
+from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded
 from gateway.model.statement import Cleared, Client, Statement, Verdict
 from gateway.session.audit_records import StatementOutcome
 from gateway.session.conditions import NO_PARAMETERS_SHOWN, Own
@@ -223,6 +223,7 @@ class Execution:
             if not wait:
                 # The slot is that of the statement around it, when it is one of the gateway's own.
                 self._waiting.note_taken(operation, lambda: self._watch(operation))
+                operation.begin_timing(lambda fault: self._begin_cutting(operation, fault))
             return True
         except BackendFull:
             session.restore(before)
@@ -318,7 +319,7 @@ class Execution:
             return False
         operation.hold.release()
         operation.hold = NO_LOCKS
-        operation.release_slot()
+        operation.note_stopped_running()
         self._waiting.begin_again(operation)
         await self._release(upstream, running=False, with_session=False)
         return True
@@ -351,7 +352,7 @@ class Execution:
         if not state.terminal:
             return
         operation.answered = time.monotonic()
-        operation.release_slot()
+        operation.note_stopped_running()
         certain = self._settle(operation)
         self._release_names_later(
             operation, self._compute_hold_time(state) if known else self._limits.unsettled_s
@@ -360,9 +361,12 @@ class Execution:
             operation.error = (
                 build_overtaken_error(operation.statement_id)
                 if changed
-                else self._handle_ending(operation, state)
+                else operation.over or self._handle_ending(operation, state)
             )
-            await self._recorder.record_completed(operation, operation.life.outcome)
+            cut = operation.error is operation.over
+            await self._recorder.record_completed(operation, "canceled" if cut else operation.life.outcome)
+        else:
+            operation.over = None  # it ended just in time
         if not certain:
             await self.abort(operation.session, "a statement that changes names was interrupted")
 
@@ -451,6 +455,33 @@ class Execution:
             raise self.failure(operation, fault) from fault
         await self.poll(operation)
 
+    def _begin_cutting(self, operation: ThriftOperation, fault: LimitExceeded) -> None:
+        """Have Spark stop a statement that has run for as long as its limits allow."""
+        operation.over = fault
+        self._watches.begin(lambda: self._cut(operation))
+
+    async def _cut(self, operation: ThriftOperation) -> None:
+        if operation.running and operation.upstream is not None:
+            with contextlib.suppress(BackendError):
+                await operation.upstream.cancel()
+            await self.wait_for_end(operation)
+
+    async def end_by_limit(self, operation: ThriftOperation, fault: LimitExceeded) -> LimitExceeded:
+        """End an operation of which more was, or would be, shown than its limits allow; return the error."""
+        operation.over = operation.error = fault
+        if operation.terminal:
+            operation.life.apply(Event.FAIL)
+        await self.abandon(operation, "")
+        return fault
+
+    def describe_wait(self, session: Session) -> str:
+        """Say what a statement of a session waits for; empty where none does."""
+        queued = next((one for one in session.operations.values() if one.queued), None)
+        return "" if queued is None else self._waiting.describe(queued)
+
+    def tell_place(self, operation: ThriftOperation) -> None:
+        self._waiting.tell_place(operation)
+
     async def close(self, operation: ThriftOperation) -> None:
         """Close the operation here and in Spark, and record its end."""
         if operation.closed:
@@ -486,6 +517,8 @@ class Execution:
             self._keep_names(operation, self._limits.close_timeout_s + held_s)
         try:
             outcome: StatementOutcome = "failed" if operation.error is not None else operation.life.outcome
+            if operation.over is not None:
+                outcome = "canceled"
             await self._recorder.record_completed(operation, outcome, reason)
             freed = upstream is None or (with_session and not stopped)
             if upstream is not None and not freed:
@@ -493,7 +526,7 @@ class Execution:
             if freed:
                 held_s = self._limits.stopped_s
         finally:
-            operation.release_slot()
+            operation.note_stopped_running()
             operation.hold.release(held_s)
             if stopped:
                 self._keep_names(operation, held_s)

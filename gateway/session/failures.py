@@ -46,6 +46,7 @@ class StatementRefused(SluiceError):
         self.parameters = refused.parameters
         self.exceptions = refused.exceptions
         self._condition = refused.condition
+        self.retry_s = refused.retry_s
         self.statement_id = statement_id
 
     @property

@@ -54,6 +54,12 @@ class Metrics:
         self.spark_full = Counter(
             "sluice_spark_full", "Statements for which Spark's thread pool had no room", registry=registry
         )
+        self.limits_reached = Counter(
+            "sluice_limits_reached",
+            "Statements and sessions that a limit of a pack refused or canceled",
+            ["limit", "measure", "action"],
+            registry=registry,
+        )
         self.relayed_bytes = Counter("sluice_relayed_bytes", "Result bytes relayed", registry=registry)
         self.relayed_rows = Counter("sluice_relayed_rows", "Result rows relayed", registry=registry)
         self.logins = Counter(
@@ -105,6 +111,11 @@ class Metrics:
         )
         self.statements_waiting = Gauge(
             "sluice_statements_waiting", "Statements waiting for a slot in Spark", registry=None
+        )
+        self.plans_waiting = Gauge(
+            "sluice_connect_plans_waiting",
+            "Spark Connect plans waiting for what a limit allows",
+            registry=None,
         )
         self.operations = Gauge("sluice_operations", "Open operations", registry=None)
         self.connect_sessions = Gauge("sluice_connect_sessions", "Open Spark Connect sessions", registry=None)

@@ -41,6 +41,8 @@ class OpenSession:
     """Seconds since its client last asked for something; 0 while a statement runs."""
     statements: int
     """What it has running, or open to be fetched."""
+    waits: str = ""
+    """What a statement of it waits for, and its place in the queue."""
 
 
 class OpenSessions:
@@ -84,6 +86,7 @@ class OpenSessions:
                 opened_at=session.opened_at,
                 idle_s=0.0 if session.busy else round(endpoint.idle_of(session), 3),
                 statements=len(session.operations),
+                waits=endpoint.describe_wait(session),
             )
             for endpoint in self._endpoints
             for session in endpoint.list_open()

@@ -123,8 +123,6 @@ class ThriftOperation(EndpointOperation):
         """TOperationState of one that Spark has taken, as it says."""
         self.closed = False
         self.lock = asyncio.Lock()
-        self.slot: Slot | None = None
-        """Its place among those that Spark has."""
         self.arrived = 0.0
         """The loop's time at which it began to wait for Spark."""
         self.taking: asyncio.Task[None] | None = None
@@ -140,6 +138,11 @@ class ThriftOperation(EndpointOperation):
     def state(self) -> int:
         """TOperationState, as its client is told of it."""
         return self.sparks_state if self.life.state is State.RUNNING else NUMBERS[self.life.state]
+
+    @property
+    def state_for_client(self) -> int:
+        """The same; of one that a limit has ended, clients show the error only as one that failed."""
+        return ERROR if self.over is not None and self.life.state is State.CANCELED else self.state
 
     @property
     def terminal(self) -> bool:
@@ -164,12 +167,6 @@ class ThriftOperation(EndpointOperation):
     def let_go(self) -> bool:
         """Whether its client has closed or canceled it before Spark had it."""
         return self.closed or self.unwanted
-
-    def release_slot(self) -> None:
-        """Let another have its place in Spark."""
-        slot, self.slot = self.slot, None
-        if slot is not None:
-            slot.release()
 
     @property
     def backend_id(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Concatenate, ParamSpec
 
 import structlog
 
-from gateway.errors import LedgerUnavailable
+from gateway.errors import LedgerUnavailable, LimitExceeded
 from gateway.model.audit import AuditEvent
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
@@ -150,6 +150,7 @@ class Recorder:
                 error=error or (failure.text if failure is not None else ""),
                 sqlstate=failure.sqlstate if failure is not None else "",
                 session=operation.session_id,
+                limit=failure.limit if isinstance(failure, LimitExceeded) else "",
             )
         )
 

@@ -13,6 +13,7 @@ from gateway.errors import AuthenticationFailed, GatewayStopping, LimitExceeded
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session import audit_records
+from gateway.session.budgets import Seat
 from gateway.session.dependencies import Dependencies
 from gateway.session.elsewhere import UNKNOWN
 from gateway.session.endpoint import EndpointSession
@@ -46,6 +47,8 @@ class Registry(Generic[K, S]):
         self._clock = dependencies.clock
         self._lifecycle = dependencies.lifecycle
         self._closing = closing
+        self._budgets = dependencies.budgets
+        self._backend = dependencies.backend
         self.sessions: dict[K, S] = {}
         self.per_user = dependencies.session_counts.of(closing)
         """Sessions by user, those that are being opened too, on whichever Spark."""
@@ -62,23 +65,27 @@ class Registry(Generic[K, S]):
     def all(self) -> list[S]:
         return list(self.sessions.values())
 
-    def reserve(self, user: str) -> None:
+    def reserve(self, principal: Principal, client: Client) -> Seat:
         """Take a place for a session that is about to be opened. Raises LimitExceeded, GatewayStopping."""
+        user = principal.user
         if self.shut:
             raise GatewayStopping()
         self._lifecycle.require_running()  # RULE (stopping-no-session)
         if self.per_user.total() >= self._limits.sessions:
-            raise LimitExceeded("the gateway has no room for another session; try again later")
+            raise LimitExceeded("the gateway has no room for another session; try again later", passes=True)
         most = self._limits.sessions_per_user
         if self.per_user[user] >= most:
             raise LimitExceeded(f"user {user} has {most} open sessions; {self._closing} some of them")
+        seat = self._budgets.open_session(principal, client, self._backend)
         self.per_user[user] += 1
+        return seat
 
-    def give_back(self, user: str) -> None:
+    def give_back(self, seat: Seat) -> None:
         """Give the place of a session back, or of one that was not opened."""
-        self.per_user[user] -= 1
-        if not self.per_user[user]:
-            del self.per_user[user]
+        self._budgets.close_session(seat)
+        self.per_user[seat.user] -= 1
+        if not self.per_user[seat.user]:
+            del self.per_user[seat.user]
 
     @contextmanager
     def opening(self, principal: Principal, client: Client) -> Iterator[SessionOpening]:
@@ -95,8 +102,9 @@ class Registry(Generic[K, S]):
         for one in self._opening:
             one.ended = one.ended or is_over(one.principal, one.client)
 
-    def add(self, key: K, session: S) -> None:
+    def add(self, key: K, session: S, seat: Seat) -> None:
         """Register a session that has its place."""
+        session.seat = seat
         self.sessions[key] = session
 
     def close(self, key: K, session: S) -> bool:
@@ -105,7 +113,7 @@ class Registry(Generic[K, S]):
             return False
         session.closed = True
         self.sessions.pop(key, None)
-        self.give_back(session.principal.user)
+        self.give_back(session.seat)
         return True
 
     def idle(self) -> list[S]:
@@ -158,6 +166,18 @@ class EndpointSessions(ABC, Generic[K, S]):
             )
             raise
 
+    async def record_no_room(self, principal: Principal, client: Client, fault: LimitExceeded) -> None:
+        """Record that a limit of a pack lets no further session of a user open."""
+        if fault.limit:
+            await self.recorder.record(
+                audit_records.security,
+                principal,
+                action="session_refused",
+                reason=fault.message,
+                client=client,
+                limit=fault.limit,
+            )
+
     def follow_login(self, session: S, principal: Principal, client: Client) -> None:
         """Have a session judge by the groups and attributes of its user's last login, or those of now."""
         session.renew_principal(self._dependencies.identity.current(principal, client))
@@ -197,6 +217,10 @@ class EndpointSessions(ABC, Generic[K, S]):
     async def answer_other(self, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         """Do what another gateway asks for about a handle of this endpoint; it may have none."""
         return UNKNOWN
+
+    @abstractmethod
+    def describe_wait(self, session: S) -> str:
+        """Say what a statement of a session waits for, and its place; empty where none does."""
 
     @abstractmethod
     async def expire(self) -> None:

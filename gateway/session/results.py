@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
-from gateway.errors import BackendUnavailable, InvalidRequest
+from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded
 from gateway.model.statement import AnswerFilter, Cleared
 from gateway.session.answers import UnknownShape, filter_rows, list_extended_tables
 from gateway.session.dependencies import Dependencies
@@ -91,6 +92,7 @@ class Results:
             raise InvalidRequest("the number of rows to fetch is negative")
         max_rows = min(max_rows, self._limits.fetch_rows)
         if fetch_type == LOG and operation.log is not None:
+            self._execution.tell_place(operation)
             return operation.log.fetch(orientation, max_rows, operation.session.protocol_version)
         if fetch_type == LOG:
             return Batch(0, [], LOG_SCHEMA, operation.session.protocol_version)
@@ -110,10 +112,16 @@ class Results:
         if operation.not_with_spark_yet:
             # It is being run again.
             raise NotFinished("the statement is still running; ask for its status first")
+        meter = operation.meter
+        left = meter.left_rows if meter is not None else None
+        if left is not None:
+            # Whether there are more than it may show is known when there is one more, which is not shown.
+            max_rows = min(max_rows, max(left, 1))  # RULE (limit-of-rows)
         # What is not known to have finished may turn out to have been overtaken by a change of its tables.
-        held = None if operation.terminal else _BufferedFrame()
+        held = None if operation.terminal and left != 0 else _BufferedFrame()
         try:
-            frame = await operation.upstream.relay(orientation, max_rows, fetch_type, seqid, held or sink)
+            with nullcontext() if meter is None else meter.asking_for(max_rows):
+                frame = await operation.upstream.relay(orientation, max_rows, fetch_type, seqid, held or sink)
         except BackendUnavailable as fault:
             await self._execution.handle_lost_session(operation, fault)
             raise
@@ -128,8 +136,14 @@ class Results:
                 # It was finished and broke while rows were computed (incremental collect).
                 operation.error = failure
             raise failure
+        over: LimitExceeded | None = None
+        if meter is not None:
+            passes = left == 0 and frame.rows > 0
+            over = meter.refuse_more() if passes else meter.note(frame.rows, frame.bytes)
         if not operation.terminal:
             await self._execution.notice_finished(operation)
+        if over is not None and left == 0:
+            raise await self._execution.end_by_limit(operation, over)
         if held is not None:
             if operation.state != FINISHED:
                 raise operation.error or NotFinished("the operation has no result")
@@ -138,6 +152,8 @@ class Results:
         operation.relayed_bytes += frame.bytes
         self._metrics.relayed_rows.inc(frame.rows)
         self._metrics.relayed_bytes.inc(frame.bytes)
+        if over is not None:
+            await self._execution.end_by_limit(operation, over)
         return frame
 
     async def _require_current(self, operation: ThriftOperation) -> None:

@@ -14,7 +14,13 @@ from typing import Any
 
 import structlog
 
-from gateway.errors import AuthenticationFailed, BackendUnavailable, InvalidHandle, SluiceError
+from gateway.errors import (
+    AuthenticationFailed,
+    BackendUnavailable,
+    InvalidHandle,
+    LimitExceeded,
+    SluiceError,
+)
 from gateway.model.catalog import quote, quote_parts
 from gateway.model.principal import Principal
 from gateway.model.statement import Client, SessionContext
@@ -87,7 +93,11 @@ class Sessions(EndpointSessions[bytes, Session]):
         recorded and refused as such; when one is refused, so is the session.
         """
         principal = await self.admit(principal, client)
-        self._registry.reserve(principal.user)
+        try:
+            seat = self._registry.reserve(principal, client)
+        except LimitExceeded as fault:
+            await self.record_no_room(principal, client, fault)
+            raise
         session_catalogs, first = self._dependencies.session_catalogs, self._dependencies.first_context
         catalogs = frozenset(session_catalogs().items())
         try:
@@ -97,7 +107,7 @@ class Sessions(EndpointSessions[bytes, Session]):
                         principal, protocol_version=protocol_version, settings=_build_opening_settings(first)
                     )
         except BaseException as fault:
-            self._registry.give_back(principal.user)
+            self._registry.give_back(seat)
             if isinstance(fault, BackendError):
                 raise BackendUnavailable("Spark refused to open a session") from fault
             raise
@@ -111,7 +121,7 @@ class Sessions(EndpointSessions[bytes, Session]):
             # Revisions do not come back: what is the same before and after was the same when Spark was told.
             context=replace(first, catalogs=catalogs & frozenset(session_catalogs().items())),
         )
-        self._registry.add(session.handle.guid, session)
+        self._registry.add(session.handle.guid, session, seat)
         begun = False
         try:
             if opening.ended:  # RULE (ended-while-opened)
@@ -131,6 +141,9 @@ class Sessions(EndpointSessions[bytes, Session]):
         self._given_up.add(closing)
         closing.add_done_callback(self._given_up.discard)
         await wait_a_moment(closing)
+
+    def describe_wait(self, session: Session) -> str:
+        return self._execution.describe_wait(session)
 
     def knows(self, handle: Handle) -> bool:
         """Whether a handle is of a session or an operation here, whoever's."""
@@ -216,7 +229,10 @@ class Sessions(EndpointSessions[bytes, Session]):
         if not operation.terminal:
             await self._execution.poll(operation, progress)
         return OperationReport(
-            state=operation.state, has_result_set=operation.has_result_set, error=operation.error
+            state=operation.state_for_client,
+            has_result_set=operation.has_result_set,
+            error=operation.error,
+            waits=self._execution.describe_wait(operation.session) if operation.queued else "",
         )
 
     async def schema(self, principal: Principal, handle: Handle, kind: int = 0) -> Any:

@@ -1,4 +1,4 @@
-"""Slots: how many statements of HiveServer2 clients Spark has at once. Others wait, fair between users.
+"""Slots: how many statements run at once. Others wait, fair between users.
 
 Spark's Thrift Server runs statements in a pool of threads (`hive.server2.async.exec.threads`) and refuses
 what finds neither a thread nor a place in the pool's queue. A client that is refused there can do nothing but
@@ -9,13 +9,16 @@ another slot: what the gateway runs for a statement needs none. Spark ends what 
 what; and who has just been given a slot and has to wait for names waits for those who have theirs, or for
 nothing but the ledger.
 
-Spark Connect has no such pool: it begins a thread for every execution.
+Spark Connect has no such pool: it begins a thread for every execution. There only limits of packs have
+statements wait, of both endpoints together.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from gateway.errors import LimitExceeded
 from gateway.session.watches import Followed
@@ -25,14 +28,57 @@ LONGEST_PAUSE_S = 1.0
 """How long nobody is sent after Spark has refused one for want of room: others use its pool as well."""
 
 
+class RunningBound(NamedTuple):
+    """How many statements of a limit may run at once."""
+
+    account: tuple[str, str]
+    most: int
+    words: str
+
+
+class RunningCounts:
+    """How many statements run of each limit, at all endpoints together."""
+
+    def __init__(self) -> None:
+        self._counts = Counter[tuple[str, str]]()
+        self._queues: dict[Callable[[], None], None] = {}
+
+    def follow(self, serve: Callable[[], None]) -> None:
+        """Call `serve` whenever there may be room again."""
+        self._queues[serve] = None
+
+    def unfollow(self, serve: Callable[[], None]) -> None:
+        """Call it no more."""
+        self._queues.pop(serve, None)
+
+    def find_full(self, bounds: Sequence[RunningBound]) -> RunningBound | None:
+        """Return one of the bounds that leaves no room; None where all do."""
+        return next((one for one in bounds if self._counts[one.account] >= one.most), None)
+
+    def add(self, bounds: Sequence[RunningBound]) -> None:
+        self._counts.update(one.account for one in bounds)
+
+    def take_out(self, bounds: Sequence[RunningBound]) -> None:
+        for one in bounds:
+            self._counts[one.account] -= 1
+            if not self._counts[one.account]:
+                del self._counts[one.account]
+
+    def serve(self) -> None:
+        """Have whoever waits for room look whether there is some."""
+        for serve in list(self._queues):
+            serve()
+
+
 class Slot(Followed):
     """A statement's place among those that Spark has."""
 
-    __slots__ = ("_slots", "user")
+    __slots__ = ("_slots", "bounds", "user")
 
-    def __init__(self, slots: Slots, user: str) -> None:
+    def __init__(self, slots: Slots, user: str, bounds: Sequence[RunningBound]) -> None:
         super().__init__()
         self.user = user
+        self.bounds = bounds
         self._slots = slots
 
     def release(self) -> None:
@@ -43,19 +89,26 @@ class Slot(Followed):
 
 
 class _SlotWaiter:
-    __slots__ = ("arrived", "granted", "user")
+    __slots__ = ("arrived", "bounds", "granted", "user")
 
-    def __init__(self, user: str, arrived: float, granted: asyncio.Future[Slot]) -> None:
+    def __init__(
+        self, user: str, bounds: Sequence[RunningBound], arrived: float, granted: asyncio.Future[Slot]
+    ) -> None:
         self.user = user
+        self.bounds = bounds
         self.arrived = arrived
         self.granted = granted
 
 
 class Slots:
-    """Gives out slots: the next one to the user who has fewest, of these to who came first."""
+    """Gives out slots: the next one to the user who has fewest, of these to who came first; of those whose
+    limits leave room."""
 
-    def __init__(self, size: int, most_waiting: int) -> None:
+    def __init__(self, size: int, most_waiting: int, limited: RunningCounts | None = None) -> None:
+        """`size`: how many Spark has room for; 0: for any number."""
         self.size = size
+        self._limited = limited if limited is not None else RunningCounts()
+        self._limited.follow(self._serve)
         self._most_waiting = most_waiting
         self._held: set[Slot] = set()
         self._running: Counter[str] = Counter()
@@ -74,26 +127,56 @@ class Slots:
     def waiting(self) -> int:
         return len(self._queue)
 
-    def take(self, user: str) -> Slot | None:
+    def take(self, user: str, bounds: Sequence[RunningBound] = ()) -> Slot | None:
         """Take a slot if there is one and nobody waits for it."""
-        return None if self._queue or not self._open else self._grant(user)
+        if not self._open or self._limited.find_full(bounds) is not None or self._find_next() is not None:
+            return None
+        return self._grant(user, bounds)
 
     def require_place(self) -> None:
         """Raise LimitExceeded when no more may wait."""
         if len(self._queue) >= self._most_waiting:
             raise LimitExceeded(
                 f"Spark is running {len(self._held)} statements, and {len(self._queue)} others are "
-                "waiting; try again later"
+                "waiting; try again later",
+                passes=True,
             )
 
-    async def wait(self, user: str, *, until: float, arrived: float) -> Slot | None:
+    def close(self) -> None:
+        """Give out nothing any more: the Spark that they are of is gone."""
+        self._limited.unfollow(self._serve)
+
+    def find_full(self, bounds: Sequence[RunningBound]) -> RunningBound | None:
+        """Return a limit that leaves no room; None where all do."""
+        return self._limited.find_full(bounds)
+
+    def place(self, user: str, arrived: float) -> tuple[int, int]:
+        """Return the place in the queue of who waits since `arrived`, from 1 on, and how many wait.
+
+        As it comes out when nothing ends meanwhile but what makes room for the next one. A limit may hold
+        back who stands before.
+        """
+        ranks = Counter[str]()
+        order = []
+        for waiter in sorted(self._queue, key=lambda one: one.arrived):
+            turn = self._running[waiter.user] + ranks[waiter.user]
+            ranks[waiter.user] += 1
+            order.append((turn, waiter.arrived, waiter.user))
+        order.sort()
+        before = (index for index, one in enumerate(order) if one[1:] == (arrived, user))
+        place = next(before, len(order)) + 1
+        return place, max(len(order), place)
+
+    async def wait(
+        self, user: str, *, until: float, arrived: float, bounds: Sequence[RunningBound] = ()
+    ) -> Slot | None:
         """Wait for a slot until the loop's clock says `until`, then return None.
 
         `arrived` is when the statement came: who comes back, because Spark had no room after all, does not
         lose its place. Raises LimitExceeded when too many wait.
         """
         self.require_place()
-        waiter = _SlotWaiter(user, arrived, asyncio.get_running_loop().create_future())
+        waiter = _SlotWaiter(user, bounds, arrived, asyncio.get_running_loop().create_future())
         self._queue.append(waiter)
         self._serve()
         slot: Slot | None = None
@@ -118,6 +201,8 @@ class Slots:
             self._resume = asyncio.get_running_loop().call_later(self._pause_s, self._go_on)
         slot.over = True
         self._take_out(slot)
+        if slot.bounds:
+            self._limited.serve()
 
     def note_taken(self) -> None:
         """Note that Spark has taken a statement: there is room."""
@@ -130,7 +215,7 @@ class Slots:
         self._take_out(slot)
         self._trying = False
         self._cancel_pause()
-        self._serve()
+        self._limited.serve()
 
     # -- inside ------------------------------------------------------------------------------------------
 
@@ -138,11 +223,20 @@ class Slots:
     def _open(self) -> bool:
         if self._resume is not None or (self._pause_s and self._trying):
             return False
-        return len(self._held) < self.size
+        return not self.size or len(self._held) < self.size
 
-    def _grant(self, user: str) -> Slot:
-        slot = Slot(self, user)
+    def _find_next(self) -> _SlotWaiter | None:
+        """Return who is next of those whose limits leave room."""
+        return min(
+            (one for one in self._queue if self._limited.find_full(one.bounds) is None),
+            key=lambda one: (self._running[one.user], one.arrived),
+            default=None,
+        )
+
+    def _grant(self, user: str, bounds: Sequence[RunningBound]) -> Slot:
+        slot = Slot(self, user, bounds)
         self._held.add(slot)
+        self._limited.add(bounds)
         self._running[user] += 1
         self._trying = bool(self._pause_s)
         return slot
@@ -150,16 +244,16 @@ class Slots:
     def _take_out(self, slot: Slot) -> None:
         if slot in self._held:
             self._held.remove(slot)
+            self._limited.take_out(slot.bounds)
             self._running[slot.user] -= 1
             if not self._running[slot.user]:
                 del self._running[slot.user]
 
     def _serve(self) -> None:
-        while self._queue and self._open:
-            waiter = min(self._queue, key=lambda one: (self._running[one.user], one.arrived))
+        while self._queue and self._open and (waiter := self._find_next()) is not None:
             self._queue.remove(waiter)
             if not waiter.granted.done():
-                waiter.granted.set_result(self._grant(waiter.user))
+                waiter.granted.set_result(self._grant(waiter.user, waiter.bounds))
         if self._queue:
             for slot in list(self._held):
                 slot.ask_for_its_end()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import structlog
@@ -19,11 +19,13 @@ from gateway.errors import BackendUnavailable, LimitExceeded, SluiceError
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.operation import ENDINGS, LOG_SCHEMA, LocalRows, Session, ThriftOperation
-from gateway.session.slots import Slots
+from gateway.session.slots import RunningBound, Slots
 from gateway.session.states import Event
 
 _log = structlog.get_logger(__name__)
 
+MAX_LOG_LINES = 200
+"""Lines that say what a statement waits for."""
 LET_GO = "it was aborted while it waited for Spark"
 
 
@@ -42,7 +44,9 @@ class WaitingStatements:
         self._limits = limits = dependencies.limits
         self._metrics = metrics = dependencies.metrics
         self._tasks: set[asyncio.Task[None]] = set()
-        self.slots = Slots(limits.statements, limits.statements_waiting)
+        self._budgets = dependencies.budgets
+        self._backend = dependencies.backend
+        self.slots = Slots(limits.statements, limits.statements_waiting, self._budgets.running)
         metrics.watch(metrics.spark_statements, lambda: self.slots.held)
         metrics.watch(metrics.statements_waiting, lambda: self.slots.waiting)
 
@@ -52,7 +56,7 @@ class WaitingStatements:
         """Give the session a slot if there is one. Raises LimitExceeded when there is none and no more may
         wait."""
         if session.slot is None:
-            session.slot = self.slots.take(session.principal.user)
+            session.slot = self.slots.take(session.principal.user, self._bounds(session))
         if session.slot is None:
             self.slots.require_place()
 
@@ -84,12 +88,27 @@ class WaitingStatements:
         operation.life.apply(Event.QUEUE)
         if not operation.arrived:
             operation.arrived = asyncio.get_running_loop().time()
-            held, waiting = self.slots.held, self.slots.waiting
-            line = (
-                f"waiting for Spark, which is running {held} statements; {waiting} others are waiting "
-                "before it"
-            )
-            operation.log = LocalRows([(line,)], LOG_SCHEMA)
+            operation.log = LocalRows([(self.describe(operation, entering=True),)], LOG_SCHEMA)
+
+    def describe(self, operation: ThriftOperation, *, entering: bool = False) -> str:
+        """Say what an operation waits for, and its place; `entering`: it is about to come into the queue."""
+        session, slots = operation.session, self.slots
+        place, waiting = slots.place(session.principal.user, operation.arrived)
+        if entering:
+            place = waiting = slots.waiting + 1
+        full = slots.find_full(self._bounds(session))
+        why = f"waiting for Spark, which is running {slots.held} statements" if full is None else full.words
+        return f"{why}; place {place} of {waiting} in the queue"
+
+    def tell_place(self, operation: ThriftOperation) -> None:
+        """Put the place in the log of an operation that waits, where it is another one by now."""
+        if operation.queued and (log := operation.log) is not None and len(log.rows) < MAX_LOG_LINES:
+            line = self.describe(operation)
+            if log.rows[-1][0] != line:
+                log.rows = [*log.rows, (line,)]
+
+    def _bounds(self, session: Session) -> Sequence[RunningBound]:
+        return self._budgets.bounds(session.principal, session.client, self._backend)
 
     def begin_again(self, operation: ThriftOperation) -> None:
         """Have an operation started anew that Spark has failed, when its session is free and there is a slot.
@@ -162,6 +181,7 @@ class WaitingStatements:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self.slots.close()
 
     # -- inside ------------------------------------------------------------------------------------------
 
@@ -172,11 +192,15 @@ class WaitingStatements:
         try:
             while operation.queued:
                 session.slot = await self.slots.wait(
-                    session.principal.user, until=until, arrived=operation.arrived
+                    session.principal.user,
+                    until=until,
+                    arrived=operation.arrived,
+                    bounds=self._bounds(session),
                 )
                 operation.life.apply(Event.ADMIT)
                 if session.slot is None:
-                    await self._end(operation, Event.TIME_OUT if times_out else Event.DROP, self._no_room())
+                    event = Event.TIME_OUT if times_out else Event.DROP
+                    await self._end(operation, event, self._no_room(session))
                     return
                 left_s = max(1, round(operation.arrived + timeout_s - clock())) if timeout_s else 0
                 await self._execution.start_again(operation, left_s)
@@ -209,8 +233,17 @@ class WaitingStatements:
         why = LET_GO if event is Event.CANCEL else ""
         await self._recorder.record_completed(operation, operation.life.outcome, why)
 
-    def _no_room(self) -> LimitExceeded:
+    def _no_room(self, session: Session) -> LimitExceeded:
+        full = self.slots.find_full(self._bounds(session))
+        if full is not None:
+            return LimitExceeded(
+                f"{full.words}, and none of them ended within {self._limits.spark_wait_s:g} s; run it again "
+                "later",
+                limit=full.account[0],
+                passes=True,
+            )
         return LimitExceeded(
             f"Spark is running {self._limits.statements} statements, its limit, and did not have a free "
-            f"slot within {self._limits.spark_wait_s:g} s; run it again later"
+            f"slot within {self._limits.spark_wait_s:g} s; run it again later",
+            passes=True,
         )

@@ -61,6 +61,8 @@ class Usage:
     """Those that the statement names; the others are there because of a star alone."""
     computed: Mapping[TableName, frozenset[str]]
     """Those used anywhere but as a plain output column: in a predicate, a join, a sort, a function."""
+    conditions: Mapping[TableName, frozenset[str]]
+    """Those that conditions of WHERE and ON compare."""
     stars: frozenset[TableName]
     """Tables whose every column a star, a pivot or the like shows."""
     words: frozenset[str] = frozenset()
@@ -169,6 +171,7 @@ def usage_of_findings(found: ColumnFindings, tables: set[TableName]) -> Usage:
         columns=_by_table(found.used, tables),
         named=_by_table(found.named, tables),
         computed=_by_table(found.computed, tables),
+        conditions=_by_table(found.conditions, tables),
         stars=frozenset(found.stars),
         words=frozenset(found.words),
     )

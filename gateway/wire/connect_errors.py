@@ -7,6 +7,7 @@ try again. It stands in `grpc-status-details-bin` as a serialized `google.rpc.St
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -108,6 +109,13 @@ def pack_status(code: int, message: str, details: StatusDetails) -> bytes:
         )
         status.details.add().Pack(info)
     return status.SerializeToString(deterministic=True)
+
+
+def pack_retry(seconds: float) -> bytes:
+    """Write when to try again: a `RetryInfo`."""
+    retry = error_details_pb2.RetryInfo()
+    retry.retry_delay.FromMilliseconds(math.ceil(seconds * 1000))
+    return retry.SerializeToString()
 
 
 def error_id(fault: RpcError) -> str:

@@ -78,6 +78,16 @@ def test_a_denial_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"`{name}`" in out, "every policy has its line"
 
 
+def test_limits_are_told_with_a_decision(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pack = tmp_path / "limits.yaml"
+    pack.write_text("limits: [{name: small, users: [bob], rows: 10}, {name: wide, users: [bob], rows: 20}]")
+    asked = ("--policies", str(tmp_path), "--as", "bob", "select", "spark_catalog.hr.employee.email")
+    assert run("explain", *asked) == exit_codes.REFUSED
+    assert "  limits  10 rows a statement (small)\n" in capsys.readouterr().out
+    assert run("explain", *asked, "--json") == exit_codes.REFUSED
+    assert json.loads(capsys.readouterr().out)["limits"] == {"rows": {"most": 10, "limit": "small"}}
+
+
 def test_an_explanation_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ("--policies", PACKS, "--as", "bob", "--groups", "analysts", "--json")
     assert run("explain", *asked, "SELECT", "spark_catalog.hr.employee.email") == exit_codes.OK

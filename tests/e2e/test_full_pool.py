@@ -1,4 +1,4 @@
-"""More statements at once than Spark is given: the others wait, and each of them runs."""
+"""More statements at once than Spark is given: the others wait, and each of them runs. Limits of packs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from gateway.wire.tcli import TOperationState
 from tests.bench.raw_client import RawClient, Server
-from tests.e2e.one_pack import PASSWORD, write_settings
-from tests.e2e.running import RunningGateway, Spark
+from tests.e2e.one_pack import ENDPOINTS, PASSWORD, session, write_settings
+from tests.e2e.running import RunningGateway, Spark, takes_plans
 
 pytestmark = pytest.mark.in_turn(2)
 
@@ -23,6 +23,8 @@ policies:
   - name: anything of the default database
     on: {catalog: spark_catalog, database: default, table: "*", column: "*"}
     allow: [{users: [ann, ben], access: [select]}]
+limits:
+  - {name: small, set_by: the tests, users: [cal], seconds: 2, rows: 3}
 """
 SLOTS, SESSIONS = 2, 24
 LONG = "SELECT count(*) FROM range(1000000000000)"
@@ -33,7 +35,7 @@ WORK = "SELECT count(DISTINCT id % 1000) FROM range(0, 400000, 1, 4)"
 @pytest.fixture(scope="module")
 def narrow(spark: Spark, open_directory: Path) -> Iterator[RunningGateway]:
     """A gateway that gives Spark two statements at a time."""
-    config = write_settings(open_directory / "narrow", spark, PACK, {"ann": [], "ben": []})
+    config = write_settings(open_directory / "narrow", spark, PACK, {"ann": [], "ben": [], "cal": []})
     settings = json.loads(config.read_text())
     settings["backend"]["statements"] = SLOTS
     config.write_text(json.dumps(settings))
@@ -75,3 +77,22 @@ def test_every_statement_of_many_runs(narrow: RunningGateway) -> None:
     assert figure(narrow, "sluice_spark_wait_seconds_count") > 0
     assert figure(narrow, "sluice_statements_waiting") == 0
     assert narrow.admin("/readyz")[0] == 200
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_a_limit_ends_what_passes_it_and_real_clients_say_which(
+    narrow: RunningGateway, endpoint: str
+) -> None:
+    if endpoint == "connect" and not takes_plans():
+        pytest.skip("the Spark of this run has no Spark Connect that plans are given to")
+    with session(narrow, endpoint, "cal") as ask:
+        assert ask("SELECT id FROM range(3)") == [(0,), (1,), (2,)]
+        for text, bound in ((LONG, "2 seconds"), ("SELECT id FROM range(4)", "3 rows")):
+            with pytest.raises(Exception) as failed:
+                ask(text)
+            told = f"limit `small`, set by the tests, allows {bound} a statement; the statement was canceled"
+            assert f"[SLUICE_LIMIT_EXCEEDED] {told}" in str(failed.value)
+        assert ask("SELECT 1") == [(1,)]
+    recorded = json.loads(narrow.sluice("audit", "search", "--user", "cal", "--json").stdout)
+    ends = [one["end"] for one in recorded if one["end"] is not None]
+    assert [one["outcome"] for one in ends if one.get("limit") == "small"][:2] == ["canceled"] * 2

@@ -130,6 +130,24 @@ ERRORS: list[tuple[Exception, grpc.StatusCode, type[Exception]]] = [
 ]
 
 
+@pytest.mark.parametrize("recorded", [False, True])
+def test_pyspark_comes_again_after_the_seconds_that_a_limit_tells_and_no_sooner(recorded: bool) -> None:
+    error: SluiceError = LimitExceeded("too fast", retry_s=2.5)
+    if recorded:
+        error = refused("LIMIT_EXCEEDED", "53400")
+        error.retry_s = 2.5
+    for method in ("ExecutePlan", "AnalyzePlan"):
+        status = status_of(error, method)
+        assert status.code is Code.RESOURCE_EXHAUSTED
+        assert is_retried(status)
+        wait_ms = DefaultPolicy().to_state().next_attempt(Ended(status))
+        assert wait_ms is not None
+        assert 2500 <= wait_ms <= 3100  # it adds up to half a second of its own
+        assert type(exception_of(status)) is SparkException
+        assert "SLUICE_LIMIT_EXCEEDED" in status.message
+    assert not is_retried(status_of(LimitExceeded("until tomorrow", passes=True), "ExecutePlan"))
+
+
 @pytest.mark.parametrize(("error", "code", "raised"), ERRORS, ids=lambda v: type(v).__name__)
 @pytest.mark.parametrize("method", ["ExecutePlan", "AnalyzePlan", "ReattachExecute", "Config"])
 def test_every_error_is_raised_at_once_with_its_own_text(

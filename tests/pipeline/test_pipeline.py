@@ -84,12 +84,20 @@ async def test_invoker_views_need_the_base_tables(world: World, reader: ReaderPo
     assert "salary" not in verdict.message
 
 
+async def test_conditions_over_a_view_are_none_of_what_it_reads(world: World, reader: ReaderPool) -> None:
+    verdict = await world.judge("SELECT * FROM directory WHERE who > 'b'", reader, user="ann")
+    assert isinstance(verdict, Cleared), verdict
+    found = {scan.table.table: scan.conditions for scan in verdict.scans}
+    assert set(found.values()) == {frozenset({"who"}), None}
+
+
 async def test_what_a_cleared_statement_records(world: World, reader: ReaderPool) -> None:
     verdict = await world.judge("SELECT name, email FROM employee WHERE id > 3", reader, user="bob")
     assert isinstance(verdict, Cleared)
     (scan,) = verdict.scans
     assert scan.table == TableName("spark_catalog", "hr", "employee")
     assert scan.columns == ("email", "id", "name")
+    assert scan.conditions == frozenset({"id"})
     assert {getattr(o, "column", "rows") for o in scan.obligations} == {"email", "rows"}
     assert {decision.policy.name for decision in verdict.decisions} == {"analysts read employees"}
     assert verdict.readers_agree is True

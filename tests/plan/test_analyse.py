@@ -179,6 +179,7 @@ async def test_a_question_is_counted_the_same_in_both_spellings(reader: ReaderPo
     assert found.columns == expected.columns
     assert found.named == expected.named
     assert found.computed == expected.computed
+    assert found.conditions == expected.conditions
     assert found.stars == expected.stars
 
 

@@ -16,6 +16,9 @@ from tests.removals.operations import (
 )
 from tests.removals.removing import Removal
 
+LIMITS, BUDGETS = "policy.packs.test_limits", "session.test_budgets"
+PLANS = "session.connect.test_limits_of_plans"
+
 REMOVALS = (
     Removal(
         "others-hold-names",
@@ -76,6 +79,20 @@ REMOVALS = (
         "nobody closes another principal's session through another gateway",
         Never(),
         "session.test_elsewhere",
+    ),
+    Removal("limits-of-before", "limits of before hold where cases fail", Becomes("policies.limits"), LIMITS),
+    Removal("limit-of-user", "limits speak of users, groups and roles", Always(), LIMITS),
+    Removal("limit-of-who-acts", "limits that name who acts as others", Never(), LIMITS),
+    Removal("limit-counts-once", "a statement that waits counts once", DropOperand(1), BUDGETS),
+    Removal("limit-of-period", "budgets of hours and days", Never(), BUDGETS),
+    Removal("limit-of-conditions", "conditions on columns", Always(), BUDGETS),
+    Removal("limit-of-rate", "token buckets", Deleted(), BUDGETS),
+    Removal("limit-of-rows", "no row more than a limit allows", Deleted(), BUDGETS),
+    Removal(
+        "limit-of-responses",
+        "no message that passes a limit",
+        Never(),
+        "session.connect.test_limits_of_plans",
     ),
     Removal("row-check-told", "why a row may not be written", Never(), "session.test_redact"),
     Removal("path-of-a-process", "links of each process", Never(), "files.test_places"),

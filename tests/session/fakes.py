@@ -16,6 +16,7 @@ from gateway.model.changed_names import NOBODY, ChangedNames
 from gateway.model.context import NO_CONTEXT, AccessContext
 from gateway.model.decision import Decision
 from gateway.model.files import NotPromoted
+from gateway.model.limits import Limit
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.resource import AccessRequest, Resource
@@ -33,10 +34,13 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
+from gateway.policy.limits import limits_of
+from gateway.session.budgets import Budgets
 from gateway.session.dependencies import Dependencies
 from gateway.session.freshness import Freshness
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
+from gateway.session.metrics import Metrics
 from gateway.session.ports import (
     AskOwner,
     Backend,
@@ -47,6 +51,7 @@ from gateway.session.ports import (
     LoginIdentity,
     OperationState,
     RelayedFrame,
+    SharedUse,
 )
 from gateway.session.service import Sessions
 from gateway.session.session import NameResolution
@@ -552,6 +557,7 @@ class World:
         identity: CurrentIdentity | None = None,
         gateway: str = "gw-1",
         ask_owner: AskOwner | None = None,
+        shared: SharedUse | None = None,
         name: str = DEFAULT_BACKEND,
     ) -> None:
         self.order: list[str] = []
@@ -567,6 +573,10 @@ class World:
         """Catalogs that come and go, as a session is told of them now."""
         limits = limits or SessionLimits(settle_timeout_s=patience(5), close_timeout_s=patience(5))
         self.locks = locks or CatalogLocks(self.catalog, limits)
+        self.metrics = Metrics()
+        self.budgets = Budgets(
+            lambda: self.policies, limits_of, self.metrics, shared=shared, clock=lambda: self.now
+        )
         self.sessions = Sessions(
             Dependencies(
                 judge=self.judge,
@@ -585,12 +595,14 @@ class World:
                 session_catalogs=lambda: self.told,
                 promotion=self.promotion if promotes else None,
                 identity=identity or LoginIdentity(),
+                metrics=self.metrics,
+                budgets=self.budgets,
             ),
             backend or self.backend,
         )
 
-    def new_policies(self) -> None:
-        self.policies = PolicySet(version=self.policies.version + 1)
+    def new_policies(self, *limits: Limit) -> None:
+        self.policies = PolicySet(version=self.policies.version + 1, limits=limits)
 
 
 async def until(condition: Callable[[], bool], quiet_s: float = 120.0) -> None:

@@ -87,6 +87,29 @@ async def test_columns(reader: ReaderPool, case: dict[str, Any]) -> None:
         assert computed(found) == case.get("computes", {})
 
 
+@pytest.mark.parametrize(
+    ("sql", "compared"),
+    [
+        ("SELECT x FROM a WHERE i > 3 AND upper(ssn) = 'B'", "i ssn"),
+        ("SELECT i + 1, count(*) FROM a GROUP BY i ORDER BY i", ""),
+        ("SELECT i FROM a GROUP BY i HAVING i > 3", ""),
+        ("SELECT * FROM a JOIN b ON a.x = b.x AND a.i = 7", "i x"),
+        ("SELECT * FROM (SELECT i AS j, x FROM a) WHERE j = 1", "i"),
+        ("WITH c AS (SELECT * FROM a) SELECT x FROM c WHERE i BETWEEN 1 AND 2", "i"),
+        ("SELECT * FROM a WHERE i IN (SELECT k FROM b GROUP BY k)", "i"),
+        ("SELECT * FROM b WHERE k IN (SELECT i FROM a GROUP BY i, x)", ""),
+        ("SELECT * FROM b WHERE EXISTS (SELECT 1 FROM a WHERE a.i = b.i)", "i"),
+        ("SELECT CASE WHEN i > 3 THEN 1 END FROM a", ""),
+        ("SELECT i FROM a UNION SELECT i FROM b", ""),
+    ],
+)
+async def test_columns_of_conditions_are_told_from_others_that_are_computed_with(
+    reader: ReaderPool, sql: str, compared: str
+) -> None:
+    found = await usage(reader, sql)
+    assert " ".join(sorted(found.conditions[table("a")])) == compared
+
+
 async def test_a_star_uses_every_column_but_names_none(reader: ReaderPool) -> None:
     found = await usage(reader, "SELECT * FROM a JOIN b ON a.i = b.i")
     assert found.stars == {table("a"), table("b")}

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gateway.errors import Faults
+from gateway.model.limits import Limit
 from gateway.model.policy import (
     AuditRules,
     Policy,
@@ -26,6 +27,7 @@ from gateway.policy.broken_parts import close_dependents
 from gateway.policy.diagnostics import Path, hint
 from gateway.policy.documents import parse_document
 from gateway.policy.engine import engine_for
+from gateway.policy.limits import limits_of
 from gateway.policy.packs.cases import failures
 from gateway.policy.packs.conditions import tag_definition, with_script_condition
 from gateway.policy.packs.files import Pack
@@ -74,6 +76,7 @@ def load_packs(
     policies = _number_policies(packs)
     roles = _merge_roles(packs)
     _check_roles(packs, roles)
+    limits = _collect_limits(packs)
     services = {
         name: _service(definition, [pack for pack in packs if pack.service == name], policies)
         for name, definition in definitions.items()
@@ -89,6 +92,7 @@ def load_packs(
         roles=tuple(roles.values()),
         users=directory,
         catalog_services=dict(catalog_services or {}),
+        limits=limits,
     )
     told = tuple(fault for pack in packs for fault in pack.messages)
     policy_set = replace(policy_set, warnings=(*told, *warnings_of(policy_set, packs)))
@@ -98,7 +102,7 @@ def load_packs(
     engine = engine_for(with_closed(fitted, at_fault))
     for pack in packs:
         for case in pack.cases:
-            for failure in failures(case, engine, pack.service):
+            for failure in failures(case, engine, pack.service, limits_of(policy_set)):
                 pack.faults.add(case.path, failure)
         faults += pack.faults.texts()
     if faults and not (at_fault or told or any(role.broken for role in roles.values())):
@@ -135,6 +139,20 @@ def _service(
         super_groups=frozenset[str]().union(*(pack.super_groups for pack in packs)),
         audit=_audit_rules(packs),
     )
+
+
+def _collect_limits(packs: Iterable[Pack]) -> tuple[Limit, ...]:
+    found: dict[str, Limit] = {}
+    for pack in packs:
+        for limit, path in pack.limits:
+            if limit.name in found:
+                already = len(pack.faults.faults)
+                pack.faults.add(
+                    (*path, "name"), f"limit `{limit.name}` already exists ({found[limit.name].place})"
+                )
+                pack.messages += pack.withdraw(already)
+            found.setdefault(limit.name, limit)
+    return tuple(found.values())
 
 
 def _list_tagged(packs: Iterable[Pack]) -> tuple[TaggedResource, ...]:

@@ -15,7 +15,9 @@ from gateway.model.tags import Tag
 from gateway.policy.compiled import hierarchy_to
 from gateway.policy.diagnostics import Path, hint, list_unknown_keys
 from gateway.policy.engine import Engine
+from gateway.policy.limits import LimitIndex
 from gateway.policy.masks import MASK_TYPES
+from gateway.policy.packs.limits import list_limit_failures, read_expected_limits
 from gateway.policy.packs.shapes import Shapes
 from gateway.policy.packs.times import read_moment, read_tags
 
@@ -32,12 +34,13 @@ _CASE_KEYS = (
     "roles",
     "tags",
     "together",
+    "backend",
     "context",
     "expect",
     "note",
 )
 _CONTEXT_KEYS = ("action", "cluster", "cluster_type", "client_type", "attributes")
-_EXPECT_KEYS = ("effect", "mask", "shows", "filter", "policy", "visible", "explanation")
+_EXPECT_KEYS = ("effect", "mask", "shows", "filter", "policy", "visible", "explanation", "limits")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,10 @@ class Case:
     visible: bool | None
     explanation: tuple[str, ...]
     """Texts that must occur in the explanation."""
+    limits: Mapping[str, int | None]
+    """Measure → what the strictest limit allows; None: nothing bounds it."""
+    backend: str
+    only_limits: bool
 
 
 def read_case(
@@ -88,7 +95,12 @@ def read_case(
         faults.add((*path, "wants"), f"unknown access type `{wants}`{hint(wants, accesses)}")
     visible = shapes.flag(expect, "visible", at, default=True) if "visible" in expect else None
     owner = shapes.text(data, "owner", path) or None
-    resource = _resource(data.get("on"), (*path, "on"), definition, shapes, owner)
+    only_limits = set(expect) == {"limits"}
+    resource = (
+        Resource((), owner)
+        if only_limits and "on" not in data
+        else _resource(data.get("on"), (*path, "on"), definition, shapes, owner)
+    )
     case = Case(
         path=path,
         principal=principal,
@@ -103,6 +115,9 @@ def read_case(
         policy=shapes.text(expect, "policy", at) or None,
         visible=visible,
         explanation=shapes.texts(expect, "explanation", at),
+        limits=read_expected_limits(expect, at, shapes),
+        backend=shapes.text(data, "backend", path),
+        only_limits=only_limits,
     )
     if faults.fault_count == before and not expect:
         faults.add(at, "a case needs an expectation")
@@ -169,8 +184,14 @@ def _resource(
     return Resource((), owner)
 
 
-def failures(case: Case, engine: Engine, service: str | None = None) -> Iterator[str]:
+def failures(
+    case: Case, engine: Engine, service: str | None = None, limits: LimitIndex | None = None
+) -> Iterator[str]:
     """Yield what is not as the case expects it; `service` is asked of what lies in no catalog."""
+    if limits is not None:
+        yield from list_limit_failures(case.limits, case.principal, case.resource, case.backend, limits)
+    if case.only_limits:
+        return
     asked = f"{case.principal.user} {case.wants} {case.resource}"
     if case.resource.level("catalog") is not None:
         service = None

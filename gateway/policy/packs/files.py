@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from gateway.model.limits import Limit
 from gateway.model.policy import (
     AuditFilter,
     Policy,
@@ -22,6 +23,7 @@ from gateway.policy.documents import Document, parse_document
 from gateway.policy.engine import DEFAULT_SERVICE
 from gateway.policy.packs.cases import Case, read_case
 from gateway.policy.packs.conditions import tag_definition
+from gateway.policy.packs.limits import read_limit
 from gateway.policy.packs.policies import WHO_KEYS, PackPolicyReader, ReadPolicy
 from gateway.policy.packs.shapes import Shapes
 from gateway.policy.packs.times import read_tags
@@ -38,6 +40,7 @@ PACK_KEYS = (
     "super_users",
     "super_groups",
     "audit",
+    "limits",
     "policies",
     "cases",
 )
@@ -68,6 +71,7 @@ class Pack:
         self.messages: list[str] = []
         """What is wrong with cases, and with the people in them."""
         self.roles: dict[str, tuple[Role, Path]] = {}
+        self.limits: list[tuple[Limit, Path]] = []
         self.cases: list[Case] = []
         self.tagged: list[tuple[TaggedResource, Path]] = []
         self.zones: dict[str, tuple[Zone, Path]] = {}
@@ -143,6 +147,7 @@ class Pack:
             self._close_all("audit", told, closes=False)
             # Rather too much is recorded than too little.
             self.audit_mode, self.audit_filters, self.audit_excluded = "audit-all", (), {}
+        self._read_limits(data)
         already = len(self.faults.faults)
         reader = PackPolicyReader(shapes, definition, tag_definition(definition))
         written = shapes.sequence(data, "policies", ())
@@ -161,6 +166,17 @@ class Pack:
             case = read_case(entry, ("cases", i), definition, known, shapes)
             if case is not None and (not self.tolerant or len(self.faults.faults) == before):
                 self.cases.append(case)
+        self.messages += self.withdraw(already)
+
+    def _read_limits(self, data: Mapping[str, Any]) -> None:
+        """Read what bounds use. Nothing is closed for what cannot be read of it, since it hides nothing, and
+        what can be read of a limit holds."""
+        already = len(self.faults.faults)
+        for i, entry in enumerate(self._shapes.sequence(data, "limits", ())):
+            path: Path = ("limits", i)
+            limit = read_limit(entry, path, self._definition, self._shapes, self.document.place(path))
+            if limit is not None:
+                self.limits.append((limit, path))
         self.messages += self.withdraw(already)
 
     def _close_all(self, section: str, faults: tuple[str, ...], *, closes: bool = True) -> None:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import structlog
 
-from gateway.errors import BackendUnavailable, RpcError, SluiceError
+from gateway.errors import BackendUnavailable, LimitExceeded, RpcError, SluiceError
 from gateway.session.connect.errors import Redaction, redact_error
 from gateway.session.connect.operation import ConnectOperation, ConnectSession
 from gateway.session.dependencies import Dependencies
@@ -70,6 +70,7 @@ class Endings:
         operation.ended.set()
         operation.resolved.set()
         operation.end_farewell()
+        operation.note_stopped_running()
         operation.error = error
         session = operation.session
         if session.pending is operation:
@@ -84,9 +85,12 @@ class Endings:
 
     async def record_failure(
         self, operation: ConnectOperation, fault: RpcError
-    ) -> RpcError | StatementFailed:
+    ) -> RpcError | StatementFailed | LimitExceeded:
         """Note what an error of Spark means for an operation; return what the client may read of it."""
         session = operation.session
+        if operation.over is not None:
+            # Spark says that it was canceled, or that it has forgotten it.
+            return operation.over
         if (
             operation.overtaken
             and not spark_errors.ends_stream_only(fault)
@@ -195,6 +199,21 @@ class Endings:
         await self.conclude(operation, Event.CANCEL, reason=reason)
         if operation.buffer is not None:
             operation.buffer.finish(spark_errors.spark_error("OPERATION_CANCELED"))
+
+    def cut(self, operation: ConnectOperation, fault: LimitExceeded) -> None:
+        """Have an operation ended that has run for as long as its limits allow."""
+        if not operation.ended.is_set():
+            operation.over = fault
+            self.spawn(self._cut(operation, fault))
+
+    async def _cut(self, operation: ConnectOperation, fault: LimitExceeded) -> None:
+        if operation.ended.is_set():
+            return
+        if not operation.between_runs:
+            self.begin_stopping(operation)
+        await self.conclude(operation, Event.CANCEL, fault)
+        if operation.buffer is not None:
+            operation.buffer.finish(fault)
 
     async def end_with_session(
         self, operation: ConnectOperation, reason: str, ending: Exception | None

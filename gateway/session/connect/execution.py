@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import replace
 
-from gateway.errors import BackendUnavailable, InvalidRequest, RpcError, SluiceError
+from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, RpcError, SluiceError
 from gateway.model.meaning_settings import may_change_meaning
 from gateway.model.statement import (
     AnswerFilter,
@@ -36,6 +36,7 @@ from gateway.session.dependencies import Dependencies
 from gateway.session.endpoint import AskedStatement, DecidedStatement, changes_names
 from gateway.session.failures import StatementFailed
 from gateway.session.ports import Envelope, PlanBackend
+from gateway.session.slots import Slot, Slots
 from gateway.session.states import Event, State
 from gateway.session.view_rules import build_refusal, without_ended_relations
 from gateway.wire import connect_calls
@@ -57,6 +58,11 @@ class ConnectExecution:
         self._clock = dependencies.clock
         self._lifecycle = dependencies.lifecycle
         self._streams = streams
+        self._metrics = dependencies.metrics
+        self._budgets = dependencies.budgets
+        self._backend_name = dependencies.backend
+        # Spark Connect begins a thread for every execution: only limits of packs have plans wait.
+        self.slots = Slots(0, self._limits.statements_waiting, self._budgets.running)
 
     # -- executing ---------------------------------------------------------------------------------------
 
@@ -69,7 +75,14 @@ class ConnectExecution:
         """
         preparing = Preparing(options.operation_id, options.tags)
         session.preparing.add(preparing)
+        slot: Slot | None = None
         try:
+            refusal = None
+            if options.operation_id not in session.operations:
+                try:
+                    slot = await self._wait_for_room(session, client)
+                except LimitExceeded as fault:
+                    refusal = fault
             async with session.lock:
                 session.require_open()
                 known = session.operations.get(options.operation_id)
@@ -81,13 +94,60 @@ class ConnectExecution:
                         "INVALID_HANDLE.OPERATION_ALREADY_EXISTS", options.operation_id
                     )
                 session.require_shown(options.operation_id)
-                return await self._begin(session, plan, client, options)
+                operation, envelope = await self._begin(session, plan, client, options, refusal=refusal)
+                operation.hold_slot(slot)
+                slot = None
+                return operation, envelope
         except asyncio.CancelledError:
             if preparing.was_interrupted():
                 raise spark_errors.spark_error("OPERATION_CANCELED") from None
             raise
         finally:
             session.preparing.discard(preparing)
+            if slot is not None:
+                slot.release()
+
+    async def _wait_for_room(self, session: ConnectSession, client: Client) -> Slot | None:
+        """Return the place of a plan among those that run by the limits of its user, when there is one; None
+        where no limit counts them. Raises LimitExceeded.
+
+        INVARIANT (nothing waits in a circle): who waits here holds neither the session nor names.
+        """
+        user = session.principal.user
+        bounds = self._budgets.bounds(session.principal_now, client, self._backend_name)
+        if not bounds:
+            return None
+        slot = self.slots.take(user, bounds)
+        if slot is not None:
+            return slot
+        # What waits is no operation yet, and counts like one.
+        session.require_place(self._limits.operations_per_session - len(session.waits))
+        arrived = asyncio.get_running_loop().time()
+        until = arrived + self._limits.spark_wait_s
+        session.waits.append(arrived)
+        try:
+            slot = await self.slots.wait(user, until=until, arrived=arrived, bounds=bounds)
+        finally:
+            session.waits.remove(arrived)
+            self._metrics.waited.observe(asyncio.get_running_loop().time() - arrived)
+        if slot is None:
+            full = self.slots.find_full(bounds) or bounds[0]
+            raise LimitExceeded(
+                f"{full.words}, and none of them ended within {self._limits.spark_wait_s:g} s; run it again "
+                "later",
+                limit=full.account[0],
+                passes=True,
+            )
+        return slot
+
+    def describe_wait(self, session: ConnectSession) -> str:
+        """Say what a plan of a session waits for; empty where none does."""
+        if not session.waits:
+            return ""
+        bounds = self._budgets.bounds(session.principal_now, session.client, self._backend_name)
+        full = self.slots.find_full(bounds)
+        place, waiting = self.slots.place(session.principal.user, min(session.waits))
+        return f"{full.words if full is not None else 'waiting'}; place {place} of {waiting} in the queue"
 
     async def run_again(self, operation: ConnectOperation) -> Envelope | None:
         """Judge an operation anew that Spark has failed because a table of its policies was written anew;
@@ -147,7 +207,7 @@ class ConnectExecution:
         async with session.lock:
             session.require_open()
             options = ExecutionOptions(client_type=client_type)
-            operation, envelope = await self._begin(session, plan, client, options)
+            operation, envelope = await self._begin(session, plan, client, options, counts=False)
         return await self._analysis(operation, envelope)
 
     async def _analysis(self, operation: ConnectOperation, envelope: Envelope) -> bytes:
@@ -192,11 +252,23 @@ class ConnectExecution:
         return self.statement(session, PlanRequest(kind="execute", message=connect_calls.sql_plan(text)))
 
     async def _begin(
-        self, session: ConnectSession, plan: PlanRequest, client: Client, options: ExecutionOptions
+        self,
+        session: ConnectSession,
+        plan: PlanRequest,
+        client: Client,
+        options: ExecutionOptions,
+        *,
+        counts: bool = True,
+        refusal: LimitExceeded | None = None,
     ) -> tuple[ConnectOperation, Envelope]:
         """Decide on a client's plan and hand it over. The session is locked."""
-        statement = self.statement(session, plan)
-        asked = AskedStatement(statement=statement, client=client, operation_id=options.operation_id)
+        asked = AskedStatement(
+            statement=self.statement(session, plan),
+            client=client,
+            operation_id=options.operation_id,
+            counts=counts,
+            refusal=refusal,
+        )
         decided = await self.deciding.decide(session, asked)
         return await self._hand_over(session, decided, client, options)
 
@@ -240,6 +312,7 @@ class ConnectExecution:
         """Note what may change as soon as Spark has an operation, and return what to send it in."""
         session, cleared, hold = operation.session, operation.cleared, operation.hold
         operation.life.apply(Event.FORWARD)
+        operation.begin_timing(lambda fault: self._endings.cut(operation, fault))
         session.prepare_to_forward(cleared)
         hold.forget_before_forwarding()
         if hold.request.read_only:

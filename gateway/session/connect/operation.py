@@ -17,6 +17,7 @@ from gateway.session.connect.errors import Redaction
 from gateway.session.endpoint import DecidedStatement, EndpointOperation, EndpointSession
 from gateway.session.failures import CallRefusal, StatementRefused, build_overtaken_error
 from gateway.session.identifiers import new_uuid
+from gateway.session.slots import Slot
 from gateway.session.states import Event
 from gateway.wire.connect_calls import SessionKey
 from gateway.wire.connect_errors import spark_error
@@ -247,6 +248,12 @@ class ConnectOperation(EndpointOperation):
         if task is not None and task is not asyncio.current_task():
             task.cancel()
 
+    def hold_slot(self, slot: Slot | None) -> None:
+        """Keep its place among the plans that run, to its end."""
+        self.slot = slot
+        if self.ended.is_set():
+            self.note_stopped_running()
+
     @property
     def may_look_up_names(self) -> bool:
         """Whether Spark may still look up its names: neither a response nor its end said that it did."""
@@ -279,6 +286,8 @@ class ConnectSession(EndpointSession[str, ConnectOperation]):
         new one whose names and settings are not known here."""
         self.attached = False
         self.preparing: set[Preparing] = set()
+        self.waits: list[float] = []
+        """Since when plans of it wait for room, by the loop's clock."""
         self.withheld: OrderedDict[str, None] = OrderedDict()
         """Operations that ended before Spark was known to have looked up their names, and that are forgotten:
         should Spark go on with one, nothing of it may be shown. The latest last."""

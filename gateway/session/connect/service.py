@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidRequest, RpcError, SessionElsewhere
+from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, RpcError, SessionElsewhere
 from gateway.model.meaning_settings import list_changed_settings
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import list_overridden_settings
@@ -90,11 +90,15 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         self._abandoned: dict[SessionKey, asyncio.Task[None]] = {}
         """What is taking sessions away that never came to be."""
         self._unwatch = (
+            self.metrics.watch(self.metrics.plans_waiting, lambda: self._execution.slots.waiting),
             self.metrics.watch(self.metrics.connect_sessions, lambda: len(self._registry)),
             self.metrics.watch(
                 self.metrics.connect_operations, lambda: sum(len(s.operations) for s in self._registry.all())
             ),
         )
+
+    def describe_wait(self, session: ConnectSession) -> str:
+        return self._execution.describe_wait(session)
 
     # -- plans -------------------------------------------------------------------------------------------
 
@@ -235,7 +239,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             raise spark_error(f"{error}FORMAT", key[1][:64])
         if self._registry.get(key) is not None:
             raise spark_error(f"{error}ALREADY_EXISTS", key[1])
-        clone = self._open(key[1], source.principal, client)
+        clone = await self._open(key[1], source.principal, client)
         try:
             # Nobody judges in the clone before it is known what names mean there.
             async with clone.lock, source.lock:
@@ -317,7 +321,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             if session is None:
                 await self._release_leftover(key)
                 admitted = await self.admit(principal, client)
-                session = self._registry.get(key) or self._open(asked.session_id, admitted, client)
+                session = self._registry.get(key) or await self._open(asked.session_id, admitted, client)
             if not session.attached:
                 await self._attach(session, observed, client, lives=lives)
             if not session.closed:
@@ -326,12 +330,17 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
             if session.ending is not None:
                 raise session.ending
 
-    def _open(self, session_id: str, principal: Principal, client: Client) -> ConnectSession:
-        self._registry.reserve(principal.user)
+    async def _open(self, session_id: str, principal: Principal, client: Client) -> ConnectSession:
+        """Register a session, at once: nobody else opens the same one meanwhile."""
+        try:
+            seat = self._registry.reserve(principal, client)
+        except LimitExceeded as fault:
+            await self.record_no_room(principal, client, fault)
+            raise
         session = ConnectSession(
             session_id=session_id, principal=principal, client=client, opened=self._clock()
         )
-        self._registry.add(session.key, session)
+        self._registry.add(session.key, session, seat)
         return session
 
     async def _attach(self, session: ConnectSession, observed: str, client: Client, *, lives: bool) -> None:
@@ -440,6 +449,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         self._registry.shut = True
         await asyncio.gather(*(self._close(one, STOPPING, release=False) for one in self._registry.all()))
         await self._endings.close()
+        self._execution.slots.close()
         for stop in self._unwatch:
             stop()
 

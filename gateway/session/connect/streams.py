@@ -87,6 +87,8 @@ class Streams:
         """Return the responses after the last one that the client has, of a known execution."""
         if not operation.reattachable:
             raise spark_error("INVALID_CURSOR.NOT_REATTACHABLE")
+        if operation.over is not None:
+            raise operation.over
         if operation.buffer is not None:
             return self._serve(operation, operation.buffer, last_response_id)
         session = operation.session
@@ -152,7 +154,7 @@ class Streams:
                 raise
             else:
                 self._endings.give_up(operation)
-            await self._endings.conclude(operation, Event.FAIL, fault)
+            await self._endings.conclude(operation, _ending_of(operation), fault)
             raise
         finally:
             if operation.reattachable and not operation.between_runs:
@@ -203,6 +205,10 @@ class Streams:
         operation.relayed_bytes += size
         self._metrics.relayed_rows.inc(rows)
         self._metrics.relayed_bytes.inc(size)
+        over = operation.meter.note(rows, size) if operation.meter is not None else None
+        if over is not None:  # RULE (limit-of-responses)
+            operation.over = over
+            raise over
 
     def _learn(self, operation: ConnectOperation, seen: ResponsePeek, data: bytes) -> None:
         """Remember what Spark's session keeps from now on under an id."""
@@ -243,10 +249,12 @@ class Streams:
         except (SluiceError, UnknownShape, ProtobufError) as error:
             fault = error if isinstance(error, SluiceError) else self._unreadable(operation, error)
             await self._endings.stop_in_spark(operation)
-            await self._endings.conclude(operation, Event.FAIL, fault)
+            await self._endings.conclude(operation, _ending_of(operation), fault)
         except asyncio.CancelledError:
-            fault = operation.session.ending or spark_error(
-                "INVALID_HANDLE.OPERATION_ABANDONED", operation.operation_id
+            fault = (
+                operation.over
+                or operation.session.ending
+                or spark_error("INVALID_HANDLE.OPERATION_ABANDONED", operation.operation_id)
             )
             raise
         finally:
@@ -523,6 +531,11 @@ class _ResponseReader:
         self.check_current()
         if not self._operation.ended.is_set() or self._operation.session.closed:
             self._operation.session.require_open()
+
+
+def _ending_of(operation: ConnectOperation) -> Event:
+    """Return how an operation ends that ends here by an error of ours."""
+    return Event.CANCEL if operation.over is not None else Event.FAIL
 
 
 def _of_client(operation: ConnectOperation, data: bytes) -> bytes:

@@ -16,6 +16,7 @@ import pytest
 from gateway.errors import BackendMismatch, BackendUnavailable, RpcError, SessionElsewhere
 from gateway.model.catalog import TableName
 from gateway.model.handles import SparkHandle
+from gateway.model.limits import Limit
 from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import READING_SETTINGS
@@ -34,10 +35,13 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
+from gateway.policy.limits import limits_of
+from gateway.session.budgets import Budgets
 from gateway.session.connect.service import ConnectSessions
 from gateway.session.dependencies import Dependencies
 from gateway.session.limits import SessionLimits
 from gateway.session.locks import CatalogLocks
+from gateway.session.metrics import Metrics
 from gateway.session.ports import Envelope, OpenedSession
 from gateway.wire.connect import pb, serialize
 from gateway.wire.connect_errors import spark_error
@@ -722,6 +726,7 @@ class World:
         catalog: FakeCatalog | None = None,
         locks: CatalogLocks | None = None,
         promotes: bool = False,
+        budgets: Budgets | None = None,
         name: str = DEFAULT_BACKEND,
     ) -> None:
         self.order: list[str] = []
@@ -738,6 +743,10 @@ class World:
         """Catalogs that come and go, as a session is told of them now."""
         limits = limits or SessionLimits(settle_timeout_s=patience(5), close_timeout_s=patience(5))
         self.locks = locks or CatalogLocks(self.catalog, limits)
+        self.metrics = Metrics()
+        self.budgets = budgets or Budgets(
+            lambda: self.policies, limits_of, self.metrics, clock=lambda: self.now
+        )
         self.service = ConnectSessions(
             Dependencies(
                 judge=self.judge,
@@ -756,12 +765,14 @@ class World:
                 },
                 session_catalogs=lambda: self.told,
                 promotion=self.promotion if promotes else None,
+                metrics=self.metrics,
+                budgets=self.budgets,
             ),
             self.spark,
         )
 
-    def new_policies(self, mark: str | None = None) -> None:
-        self.policies = PolicySet(version=self.policies.version + 1)
+    def new_policies(self, mark: str | None = None, limits: Sequence[Limit] = ()) -> None:
+        self.policies = PolicySet(version=self.policies.version + 1, limits=tuple(limits))
         if mark is not None:
             self.judge.mark = mark
 
