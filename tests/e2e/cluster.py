@@ -245,7 +245,7 @@ class NewSessions:
             if self._over.is_set():
                 return
             self.longest_s = max(self.longest_s, time.monotonic() - max(begun, self._since))
-            self._over.wait(0.05)
+            self._over.wait(0.2)
 
     def begin(self) -> None:
         """Count anew, once a session could be opened: what was before does not count."""

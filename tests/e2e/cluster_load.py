@@ -19,6 +19,8 @@ from tests.speed import patience
 T = TypeVar("T")
 
 CLIENTS = 4
+PAUSE_S = 0.1
+"""Seconds between two statements of one: a slow machine is not to do more work than a fast one."""
 PACK = """
 service: spark
 policies:
@@ -63,6 +65,7 @@ class Load:
                         if self._over.is_set():
                             break
                         self._send_one(client, session, user, chance)
+                        self._over.wait(PAUSE_S)
             except (OSError, StatusError):
                 # The gateway is being killed, or Spark, or PostgreSQL while names were to change.
                 self._over.wait(0.05)
