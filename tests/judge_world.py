@@ -79,10 +79,11 @@ class World:
         user: str,
         use: str = "hr",
         temp_views: frozenset[str] = frozenset(),
+        variables: frozenset[str] = frozenset(),
         rules: Rules | None = None,
     ) -> Verdict:
         """Judge as the session service does: look up what is asked for, and ask again."""
-        context = SessionContext(namespace=(use,), temp_views=temp_views)
+        context = SessionContext(namespace=(use,), temp_views=temp_views, variables=variables)
         statement = Statement(text=sql, principal=self.principal(user), context=context)
         return await self.judge_statement(statement, reader, rules)
 

@@ -408,12 +408,16 @@ OPTIONAL = {
     "gateway.admin.lineage": {"app/lineage_admin.py"},
     "gateway.admin.open_sessions": {"app/administered_apis.py"},
     "gateway.admin.tag_proposals": {"app/administered_apis.py"},
+    "gateway.app.embedded": {"app/gateway.py"},
     "gateway.app.jobs": {"app/gateway.py", "cli/audit_proof.py", "cli/jobs.py", "cli/replay.py"},
     "gateway.app.lineage_admin": {"app/endpoints.py"},
     "gateway.app.ranger_admin": {"app/endpoints.py"},
+    "gateway.app.tracing": {"app/gateway.py"},
     "gateway.app.administered_apis": {"app/endpoints.py"},
     "gateway.backends.embedded_spark": {
-        "app/connect.py", "app/explaining.py", "app/gateway.py", "app/sparks.py", "demo/lake.py",
+        "app/connect.py", "app/embedded.py", "app/explaining.py", "app/gateway.py", "app/spark_classes.py",
+        "app/sparks.py",
+        "demo/lake.py",
     },
     "gateway.database.postgres": {"app/gateway.py", "app/site_checks.py", "cli/audit.py"},
     "gateway.demo": {"cli/demo.py", "cli/lake_demo.py"},
@@ -426,6 +430,7 @@ NOT_LOADED = (
     "gateway.admin.tag_proposals",
     "gateway.app.jobs",
     "gateway.app.catalog_access",
+    "gateway.app.tracing",
     "gateway.backends.embedded_catalog",
     "gateway.backends.embedded_spark",
     "gateway.catalog.hive_metastore",
@@ -437,6 +442,8 @@ NOT_LOADED = (
     "gateway.jobs.proof",
     "gateway.jobs.recommending",
     "gateway.jobs.replay",
+    "OpenSSL",
+    "opentelemetry",
 )
 
 

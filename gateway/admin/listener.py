@@ -73,6 +73,9 @@ async def _extend_deadline(
         return await handler(request)
     connection.place.begin_busy()
     connection.place.due(None)
+    if request.remote != connection.place.address:  # RULE (admin-address-of-client)
+        # A balancer has passed it on.
+        request = request.clone(remote=connection.place.address)
     try:
         return await handler(request)
     finally:

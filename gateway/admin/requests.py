@@ -225,15 +225,9 @@ def build_error_middleware(
 
 async def log_in(request: web.Request, authenticate: Authenticate) -> Principal:
     """Return who sends a request. Raises NotAuthenticated."""
-    headers = request.headers.getall("Authorization", [])
-    if len(headers) > 1:
-        raise NotAuthenticated("more than one `Authorization` header")
-    if not headers:
+    shown = of_authorization(request.headers.getall("Authorization", []))
+    if shown is None:
         raise NotAuthenticated("log in with a user name and a password, or a token (HTTP's Basic or Bearer)")
-    try:
-        shown = of_authorization(headers[0])
-    except ValueError as fault:
-        raise NotAuthenticated(str(fault)) from None
     try:
         principal = await authenticate(shown, request.remote or "")
     except AuthenticationFailed as error:

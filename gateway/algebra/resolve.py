@@ -11,7 +11,8 @@ How Spark looks names up, whatever they are asked for:
   those of the query around it.
 * The column that USING makes of two is the left one's, after RIGHT JOIN the right one's, and after FULL JOIN
   the first of both that is not NULL. It comes first and alone has the plain name; `a.id` and `b.id` stay what
-  they were. NATURAL is USING with the plain names that both sides have, in the left one's order.
+  they were. Of several columns with the name a side gives the first, and the others keep it too. NATURAL is
+  USING with the plain names that both sides have, in the left one's order.
 * What an alias is given to, or a common table expression, shows what its plain names find, and nothing else.
 * A set operation has the names of its first relation; UNION alone has values of the others, found by place or
   by name.
@@ -505,17 +506,19 @@ class Resolver(Generic[V]):
             return _UNLISTED
         names = list_join_names(join, left, right)
         if join.kind in LEFT_ONLY:  # RULE (join-keys-first)
-            keys = [one for name in names for one in left.find_columns((name,))]
-            rest = [one for one in left.columns if not any(one is key for key in keys)]
-            return replace(left, columns=(*keys, *rest))
+            keys = [one for name in names for one in left.find_columns((name,))[:1]]
+            others = [one for one in left.columns if not any(one is key for key in keys)]
+            return replace(left, columns=(*keys, *others))
         if not names:
             return both
         merged: list[RelationColumn[V]] = []
+        hidden: list[RelationColumn[V]] = []
         for name in names:
-            ours, theirs = left.find_columns((name,)), right.find_columns((name,))
-            is_known = len(ours) <= 1 and len(theirs) <= 1
-            if not is_known or not (ours or left.open) or not (theirs or right.open):
+            # RULE (join-key-first-of-several)
+            ours, theirs = left.find_columns((name,))[:1], right.find_columns((name,))[:1]
+            if not (ours or left.open) or not (theirs or right.open):
                 return _UNLISTED
+            hidden += (*ours, *theirs)
             # On a side whose columns are not all known, it may be one of the others.
             sides = [one[0].value if one else self.domain.variable() for one in (ours, theirs)]
             value = sides[join.kind is JoinKind.RIGHT_OUTER]
@@ -523,10 +526,10 @@ class Resolver(Generic[V]):
                 value = self.domain.merge(sides)
             guessed = any(one.guessed for one in (*ours, *theirs))
             merged.append(RelationColumn(name.lower(), value, guessed=guessed))
-        folded = {one.name for one in merged}
-        hidden = [one._replace(bare=False) for key in merged for one in both.columns if one.name == key.name]
-        rest = [*hidden, *[one for one in both.columns if one.name not in folded]]
-        return RelationColumns((*merged, *rest), both.open, both.unlisted, both.uncounted)
+        merged_ids = {id(one) for one in hidden}
+        rest = [one for one in both.columns if id(one) not in merged_ids]
+        columns = (*merged, *[one._replace(bare=False) for one in hidden], *rest)
+        return RelationColumns(columns, both.open, both.unlisted, both.uncounted)
 
     def _set(self, relation: SetOperation, inputs: _Inputs[V], scope: NameScope[V]) -> RelationColumns[V]:
         first, *others = [[one for one in side.columns if one.bare] for side in inputs]

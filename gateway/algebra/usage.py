@@ -460,14 +460,13 @@ class UsageDomain:
             tables = {one.value.table for one in (*left.columns, *right.columns)}
             # RULE (natural-join-all-columns)
             self.found.stars |= {table for table in tables if table is not None}
+        self.found.words |= {name.lower() for name in join.using}  # RULE (join-words)
         for name in list_join_names(join, left, right):
             for side in (left, right):
                 found = side.find_columns((name,))
-                if len(found) != 1 and (found or not side.open):  # RULE (join-column-known)
-                    kind = Unclear if side.open or found else Unfound
-                    sought = () if found else (name,)
-                    raise kind(f"the join column `{name}` is in {len(found)} known relations", sought)
-                self.found.mark(_origins(found), plain=False)
+                if not found and not side.open:  # RULE (join-column-known)
+                    raise Unfound(f"the join column `{name}` is in no known relation", (name,))
+                self.found.mark(_origins(found[:1]), plain=False)  # RULE (join-column-first)
         with self.within_condition():
             self._compute(join.conditions, scope.over(left.beside(right)))
         return inputs

@@ -29,8 +29,9 @@ from gateway.app.spark_checks import ask_spark
 from gateway.app.upstream import require_connect
 from gateway.catalog.static import StaticCatalog
 from gateway.errors import BackendMismatch, BackendUnavailable, Faults, SluiceError
+from gateway.frontends.users import read_users
 from gateway.jobs.classification.rules import CLASSIFIER_KEYS
-from gateway.model.policy import PolicySet
+from gateway.model.policy import PolicyItem, PolicySet, Role
 from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration, SparkConfiguration
 from gateway.pipeline.policy_reading import unparsable
 from gateway.pipeline.table_checks import Tree, against_tables, meaningless_masks
@@ -41,6 +42,7 @@ from gateway.policy.parts import build_closing_part, combine
 from gateway.policy.procedures import PROCEDURE_KEYS
 from gateway.policy.propagation import PROPAGATION_KEYS
 from gateway.policy.service_defs import parse_service_def
+from gateway.policy.subjects import CURRENT_USER, OWNER, PUBLIC
 from gateway.reader.java_runtime import find_java
 from gateway.settings.jobs import ClassifySettings
 from gateway.settings.loading import check_settings, load_settings
@@ -69,6 +71,8 @@ class CheckReport:
     """What PostgreSQL says; None where it was not asked."""
 
 
+MAX_NAMED = 5
+"""Users and groups of policies that one warning names."""
 _Sorted = Mapping[str, Sequence[Path]]
 """Files by what they hold, as `_kind` says."""
 
@@ -144,6 +148,8 @@ async def check(
             loaded.append(combine((part, build_closing_part(sources)), 1, one.catalogs))
             if one_of_them is not None and _has_no_policy(loaded[-1], one_of_them):
                 warnings.append("the settings name no policy: every statement is refused")
+            if one_of_them is not None and with_site:
+                warnings += _find_strangers(loaded[-1], one_of_them)
             if one_of_them is not None and askable:
                 with_spark.append((loaded[-1], one_of_them))
         except Faults as error:
@@ -216,6 +222,29 @@ def _has_no_policy(policies: PolicySet, settings: Settings) -> bool:
     if settings.policies.ranger or settings.metalakes or settings.listeners.admin.ranger is not None:
         return False
     return all(one.is_closing for one in policies.policies())
+
+
+def _find_strangers(policies: PolicySet, settings: Settings) -> list[str]:
+    """Warn of users and groups of policies that are nobody's, where all users stand in the user file."""
+    logins, file = settings.logins, settings.users.file
+    if any((logins.jwt, logins.ldap, logins.kerberos, logins.certificates, logins.proxies)):
+        return []
+    try:
+        known = read_users(file)
+    except Faults:
+        return []  # the site told
+    items = (item for one in policies.policies() for item in one.items)
+    people: list[Role | PolicyItem] = [*policies.roles, *items]
+    users = {name for one in people for name in one.users} - known.keys() - {CURRENT_USER, OWNER}
+    groups = {name for one in people for name in one.groups} - {PUBLIC, *policies.users.groups}
+    groups -= {name for one in known.values() for name in one.principal.groups}
+    told = []
+    for what, names in (("users", sorted(users)), ("groups", sorted(groups))) if known else ():
+        if names:
+            more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+            shown = ", ".join(f"`{name}`" for name in names[:MAX_NAMED])
+            told.append(f"policies name {what} that are not in `{file}`: {shown}{more}")
+    return told
 
 
 def _there(settings: PolicySettings) -> PolicySettings:
@@ -429,9 +458,16 @@ async def ask_backend(settings: Settings, *, reader: ParserConfiguration) -> Bac
     )
 
 
+_NO_SESSION_CATALOG = (
+    "`policies.catalogs` does not have `spark_catalog`: names that begin with it, such as "
+    "`spark_catalog.db.t`, are refused; add it, with the service that speaks for it"
+)
+
+
 def _catalogs(settings: Settings, told: SparkConfiguration) -> tuple[str, ...]:
     """Tell of catalogs that Spark has and nobody speaks for."""
-    return tuple(
+    own = "spark_catalog" in settings.policies.catalogs
+    return (() if own else (_NO_SESSION_CATALOG,)) + tuple(
         f"Spark has the catalog `{name}` ({plugin}), which is not in `policies.catalogs`: nobody can "
         "access its tables" + ("" if name == name.lower() else "; names with capitals are not supported")
         for name, plugin in told.catalogs.items()

@@ -5,19 +5,22 @@ Imported only where there is such a half: pyspark's messages bring pandas along,
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gateway.app.certificates import CertificatePair, read_pair
+from gateway.app.certificates import CertificatePair, context_of
 from gateway.backends.embedded_spark import EmbeddedSpark
 from gateway.backends.spark_connect import SparkConnectBackend, SparkConnectOptions
 from gateway.backends.spark_connect_service import SparkConnectService
 from gateway.errors import Faults
 from gateway.frontends.authentication import Authenticator
-from gateway.frontends.connect_server import Certificate, ConnectLimits, ConnectServer
+from gateway.frontends.connect_server import ConnectLimits, ConnectServer
 from gateway.frontends.connection_limits import ConnectionLimiter
+from gateway.frontends.judged_tls import ALPN, JudgedTls
 from gateway.model.secret_values import SecretValues
 from gateway.model.spark_configuration import NOT_COMPARED, ParserConfiguration
+from gateway.model.tracing import Tracer
 from gateway.session.connect.routing import RoutedConnectSessions
 from gateway.session.connect.service import ConnectSessions
 from gateway.session.dependencies import Dependencies
@@ -25,7 +28,7 @@ from gateway.session.ports import CatalogLogins, no_logins
 from gateway.session.routing.affinity import Affinity
 from gateway.session.routing.fleet import Fleet
 from gateway.settings.backends import ConnectBackend
-from gateway.settings.listeners import ConnectListener, Tls
+from gateway.settings.listeners import ConnectListener
 from gateway.settings.logins import LoginSettings
 
 
@@ -142,6 +145,7 @@ def connect_server(
     settings: ConnectListener,
     logins: LoginSettings,
     door: ConnectionLimiter,
+    tracer: Tracer | None,
 ) -> ConnectServer:
     """Return the listener of the settings, not started."""
     limits = ConnectLimits(
@@ -151,16 +155,22 @@ def connect_server(
         requests_bytes=settings.requests_bytes,
         handshake_timeout_s=logins.handshake_timeout_s,
     )
-    return ConnectServer(sessions, authenticator, door=door, limits=limits)
+    return ConnectServer(sessions, authenticator, door=door, limits=limits, tracer=tracer)
 
 
-def certificate(tls: Tls | None) -> Certificate | None:
-    """Return what the listener shows. Raises Faults when the files cannot be read."""
-    if tls is None:
-        return None
-    return read_grpc_pair(read_pair(tls))
-
-
-def read_grpc_pair(pair: CertificatePair) -> Certificate:
-    """Return what gRPC shows of a certificate."""
-    return Certificate(chain=pair.chain, key=pair.key, client_ca=pair.client_ca)
+def connect_context_of(pair: CertificatePair) -> ssl.SSLContext | JudgedTls:
+    """Return a TLS context that shows a certificate. Raises Faults when OpenSSL does not take it."""
+    context = context_of(pair)
+    if pair.client_ca:
+        try:
+            return JudgedTls(
+                chain=pair.chain,
+                key=pair.key,
+                client_ca=pair.client_ca,
+                is_required=pair.tls.client_certificates == "required",
+                minimum_version=context.minimum_version,
+            )
+        except ValueError as error:
+            raise Faults([f"{pair.tls.certificate}, {pair.tls.client_ca}: {error}"]) from None
+    context.set_alpn_protocols([ALPN.decode()])
+    return context

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import socket
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 from aiohttp import web
 
 from gateway.admin.listener import Check
-from gateway.app.certificates import CertificatePair, context_of, tls_context
+from gateway.app.certificates import CertificatePair, context_of, read_pair, tls_context
 from gateway.app.closed_policies import describe_closed
 from gateway.app.files_at_fault import describe_files_at_fault
 from gateway.app.lineage_following import trouble
@@ -98,6 +98,7 @@ class GatewayParts:
         return RoutedSessions(
             self.sparks.fleet,
             self.recorder,
+            self.dependencies.lifecycle,
             first_catalog=self.dependencies.first_context.catalog,
             named_catalogs=self.settings.named_catalogs,
         )
@@ -116,6 +117,7 @@ class GatewayParts:
             guesses=self.guesses,
             cookies=cookies,
             identities=self.identities,
+            tracer=self.dependencies.tracer,
         )
 
     def build_connection_limiter(self, listener: str) -> ConnectionLimiter:
@@ -124,10 +126,20 @@ class GatewayParts:
         self.reloading.connection_limiters[listener] = made
         return made
 
-    def follow(self, listener: str, tls: Tls | None, door: ConnectionLimiter) -> None:
-        """Have a listener whose door shakes hands take up certificates that change."""
+    def push_closing(self, close: Callable[[float], Awaitable[None]]) -> None:
+        """Have a listener closed that goes through the seconds that it is given twice."""
+        self.stack.push_async_callback(lambda: close(self.dependencies.lifecycle.compute_seconds_left() / 2))
+
+    def follow(
+        self,
+        listener: str,
+        tls: Tls | None,
+        door: ConnectionLimiter,
+        make: Callable[[CertificatePair], Any] = context_of,
+    ) -> None:
+        """Have a listener take up certificates that change. `make`: what it shakes hands by."""
         if tls is not None:
-            self.reloading.certificates.add(listener, tls, lambda pair: door.renew(context_of(pair)))
+            self.reloading.certificates.add(listener, tls, lambda pair: door.renew(make(pair)))
 
 
 class Endpoint(ABC):
@@ -166,7 +178,7 @@ class ThriftEndpoint(Endpoint):
             service_name=kerberos.service if kerberos is not None else "",
         )
         parts.open_sessions.add_connections(server.end_where, server.count_running_calls)
-        parts.stack.push_async_callback(server.close)
+        parts.push_closing(server.close)
         port = await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
         parts.follow(self.name, listener.tls, door)
         return port
@@ -204,7 +216,7 @@ class ThriftHttpEndpoint(Endpoint):
             ),
         )
         parts.open_sessions.add_connections(server.end_where, server.answer)
-        parts.stack.push_async_callback(server.close)
+        parts.push_closing(server.close)
         port = await server.start(listener.host, listener.port, ssl=tls_context(listener.tls))
         parts.follow(self.name, listener.tls, door)
         return port
@@ -217,6 +229,7 @@ def _thrift_service(parts: GatewayParts, sessions: RoutedSessions) -> ThriftServ
         keywords=parts.reader.keywords,
         max_statement_chars=parts.settings.reader.statement_chars,
         impersonation=make_impersonation(parts.settings, parts.logins.known, parts.identities),
+        tracer=parts.dependencies.tracer,
     )
 
 
@@ -238,7 +251,7 @@ class ConnectEndpoint(Endpoint):
         return settings.listeners.connect
 
     async def start(self, parts: GatewayParts) -> int:
-        from gateway.app.connect import certificate, connect_server, read_grpc_pair, route_sessions
+        from gateway.app.connect import connect_context_of, connect_server, route_sessions
 
         listener = parts.settings.listeners.connect
         if listener is None:
@@ -249,17 +262,15 @@ class ConnectEndpoint(Endpoint):
         sessions = route_sessions(parts.sparks.fleet, store, first)
         parts.background.append(sessions.run())
         door = parts.build_connection_limiter(self.name)
-        server = connect_server(sessions, parts.authenticator(), listener, parts.settings.logins, door)
+        tracer = parts.dependencies.tracer
+        server = connect_server(
+            sessions, parts.authenticator(), listener, parts.settings.logins, door, tracer
+        )
         parts.open_sessions.add_connections(server.end_where, server.count_running_calls)
-        parts.stack.push_async_callback(server.close)
-        port = await server.start(listener.host, listener.port, certificate=certificate(listener.tls))
-        if listener.tls is not None:
-
-            def take(pair: CertificatePair) -> None:
-                context_of(pair)  # gRPC says nothing of what OpenSSL refuses
-                server.renew(read_grpc_pair(pair))
-
-            parts.reloading.certificates.add(self.name, listener.tls, take)
+        parts.push_closing(server.close)
+        tls = connect_context_of(read_pair(listener.tls)) if listener.tls is not None else None
+        port = await server.start(listener.host, listener.port, ssl=tls)
+        parts.follow(self.name, listener.tls, door, connect_context_of)
         return port
 
 
@@ -374,7 +385,7 @@ def _apis(parts: GatewayParts) -> Mapping[str, Callable[[], web.Application]]:
         from gateway.app.ranger_admin import RangerAdmin  # optional: OPTIONAL in tests/test_architecture.py
 
         queries = parts.sparks.main.upstream.queries()
-        parts.stack.push_async_callback(queries.close)
+        parts.stack.push_async_callback(parts.dependencies.lifecycle.close_in_time, queries.close)
         texts = SparkTexts(
             settings.policies.catalogs, parts.dependencies.catalog, queries.query, parts.reader
         )

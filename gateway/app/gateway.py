@@ -20,13 +20,9 @@ from gateway.app.database_checks import ask_database
 from gateway.app.descriptors import raise_limit
 from gateway.app.endpoints import Address, GatewayParts, start_endpoints
 from gateway.app.explaining import (
-    find_parser_jars,
-    make_backend,
     make_catalog,
     make_reader,
     make_upstream,
-    minor_of_spark,
-    own_extensions,
 )
 from gateway.app.files import dataset_owners, make_listening, make_places, make_promotion, make_refreshing
 from gateway.app.gateway_requests import GatewayRequests, HandleOwners
@@ -59,7 +55,6 @@ from gateway.audit.seals import keep_sealing, read_signing_key
 from gateway.audit.spool import SpoolLimits
 from gateway.backends.reasons import reason_of
 from gateway.catalog.live import LiveCatalog
-from gateway.catalog.spark_settings import EXTENSIONS
 from gateway.database.gateway_requests import Answering
 from gateway.database.limit_use import LimitUse
 from gateway.database.login_failures import LoginFailures
@@ -72,10 +67,10 @@ from gateway.model.policy import PolicySet
 from gateway.model.principal import Principal
 from gateway.model.spark_minors import minor_of
 from gateway.model.statement import Client, SessionContext, Statement, Verdict
+from gateway.model.tracing import Tracer
 from gateway.policy.engine import engine_for
 from gateway.policy.limits import limits_of
 from gateway.policy.parts import build_closing_part
-from gateway.reader.java_runtime import find_java, jdk_openings
 from gateway.reader.pool import ReaderPool
 from gateway.session.budgets import Budgets
 from gateway.session.dependencies import Dependencies
@@ -83,7 +78,7 @@ from gateway.session.lifecycle import STOPPING, Lifecycle
 from gateway.session.limits import SessionLimits
 from gateway.session.metrics import Metrics
 from gateway.session.open_sessions import OpenSessions
-from gateway.settings.backends import BackendSettings, EmbeddedBackend
+from gateway.settings.backends import BackendSettings
 from gateway.settings.models import SessionSettings, Settings
 
 if TYPE_CHECKING:
@@ -95,6 +90,8 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 DRAIN_LOOK_S = 0.1
 """How often a gateway that is about to stop looks whether anything runs."""
+LAST_ANSWERS_S = 1.5
+"""Seconds in which clients ask for their statements once more; impyla asks each second, others more often."""
 _Progress = Callable[[str], None]
 
 
@@ -250,9 +247,10 @@ class Gateway:
         stack = AsyncExitStack()
         self._stack.push_async_callback(stack.aclose)
         # Spark forgets a cancel that comes while it plans: what was stopped is stopped again before we go.
-        stack.push_async_callback(upstream.close)
+        in_time = self._lifecycle.close_in_time
+        stack.push_async_callback(in_time, upstream.close)
         queries = upstream.queries()
-        stack.push_async_callback(queries.close)
+        stack.push_async_callback(in_time, queries.close)
         try:
             spark_version = (await upstream.ask()).version
         except BackendMismatch:
@@ -266,13 +264,13 @@ class Gateway:
         owners = dataset_owners(settings, dsn, metalakes.owner, lambda user: users.principals.get(user))
         self.metrics.registry.register(unmatched)
         catalog = make_catalog(settings, queries, reader, metalakes, owners, unmatched.learn)
-        stack.push_async_callback(catalog.close)
+        stack.push_async_callback(in_time, catalog.close)
         limits = session_limits(settings.sessions, settings.backend)
+        places = make_places(settings, queries, catalog, metalakes.states)
         uses = LimitUse(dsn)
         self._stack.callback(uses.close)
         budgets = Budgets(lambda: rules.current, limits_of, self.metrics, shared=uses)
         self._background += [uses.run(), budgets.run()]
-        places = make_places(settings, queries, catalog, metalakes.states)
         dependencies = Dependencies(
             judge=sparks.make_judge(alone, reader),
             policies=lambda: rules.current,
@@ -285,6 +283,7 @@ class Gateway:
             records_backend=sparks.fleet.several,
             lifecycle=self._lifecycle,
             ask_owner=HandleOwners(dsn, lambda: names.others).ask,
+            tracer=self._start_tracer(ledger.gateway),
             identity=refresh,
             metrics=self.metrics,
             limits=limits,
@@ -402,10 +401,15 @@ class Gateway:
 
     async def _stop(self) -> None:
         self._stop_taking()
-        self._lifecycle.cuts = True
+        busy = self._open_sessions.busy()
+        self._lifecycle.cut()
         for never_run in self._background:
             never_run.close()
         self._background = []
+        if busy:
+            # Clients that poll hear that the gateway stops while Spark ends their statements.
+            self._open_sessions.begin_closing()
+            await asyncio.sleep(LAST_ANSWERS_S)
         await self._stack.aclose()
 
     # -- the parts that stand beside the gateway -------------------------------------------------------------
@@ -441,6 +445,8 @@ class Gateway:
         for name, backend in self._settings.all_backends.items():
             if backend.embedded is None:
                 continue
+            from gateway.app.embedded import make_embedded_spark  # optional
+
             spark = make_embedded_spark(self._settings.for_backend(name), backend.embedded)
             self._stack.push_async_callback(spark.stop)
             await spark.start(lambda line: self._progress(f"Spark: {line}"))
@@ -449,6 +455,18 @@ class Gateway:
         return found
 
     # -- the parts of the gateway ----------------------------------------------------------------------------
+
+    def _start_tracer(self, gateway: str) -> Tracer | None:
+        settings = self._settings.tracing
+        if settings is None:
+            return None
+        try:
+            from gateway.app.tracing import OtlpTracer
+        except ImportError:
+            raise Faults(["`tracing` needs: pip install 'sluice-gateway[tracing]'"]) from None
+        tracer = OtlpTracer(settings, gateway, self.metrics)
+        self._stack.push_async_callback(tracer.close)
+        return tracer
 
     async def _start_ledger(self, dsn: str) -> FileLedger:
         settings = self._settings.ledger
@@ -494,38 +512,6 @@ class Gateway:
         self.metrics.registry.register(LineageCollector(follower.metrics))
         self._background.append(follower.run())
         return follower
-
-
-def make_embedded_spark(settings: Settings, embedded: EmbeddedBackend) -> EmbeddedSpark:
-    """Return the Spark of the settings, not started, with the reader's Java and jars."""
-    from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions  # optional
-
-    java = find_java(settings.reader.java)
-    extensions = own_extensions(settings)
-    parsers = find_parser_jars(settings.reader, extensions=extensions)
-    options = EmbeddedSparkOptions(
-        directory=embedded.directory,
-        java=java,
-        spark_home=parsers.spark_home,
-        jars=parsers.jars,
-        java_options=jdk_openings(),
-        heap=embedded.heap,
-        cores=embedded.cores,
-        statements=settings.backend.statements,
-        quick_start=embedded.quick_start,
-        thrift_port=embedded.thrift_port,
-        connect_port=embedded.connect_port,
-        private_conf=build_embedded_conf(settings, extensions),
-        start_timeout_s=embedded.start_timeout_s,
-    )
-    return EmbeddedSpark(options, lambda host, port: make_backend(settings.backend, host, port).probe())
-
-
-def build_embedded_conf(settings: Settings, extensions: tuple[str, ...]) -> dict[str, str]:
-    """Return what an embedded Spark is told of catalogs and extensions. Raises Faults."""
-    told = make_catalogs(settings).of_start(minor_of_spark(settings))
-    told.pop(EXTENSIONS, None)
-    return {**told, EXTENSIONS: ",".join(extensions)} if extensions else told
 
 
 def session_limits(settings: SessionSettings, backend: BackendSettings) -> SessionLimits:

@@ -56,7 +56,8 @@ from gateway.jobs.rollups import RollupOptions, rollups
 from gateway.jobs.schedules import parse_cron
 from gateway.jobs.spark import PY_FILE, SparkOptions
 from gateway.jobs.verifying import verify
-from gateway.reader.java_runtime import find_java
+from gateway.reader.class_archive import find_spark_classes
+from gateway.reader.java_runtime import find_java, find_spark_home
 from gateway.settings.jobs import JobsSettings, ScheduleSettings
 from gateway.settings.models import Settings
 from gateway.sources.accepted_tags import load_cached_list
@@ -143,13 +144,15 @@ def spark_options(settings: Settings, name: str, *, master: str | None, remote: 
             **_tables(settings, session_settings),
         )
     remote = remote or (chosen.remote if master is None else None) or ""
+    java = None if remote else find_java(settings.reader.java)
     return SparkOptions(
         name=f"sluice-{name}",
         master=master or chosen.master,
         remote=remote,
         driver_memory=chosen.driver_memory,
         shuffle_partitions=chosen.shuffle_partitions,
-        java_home=None if remote else find_java(settings.reader.java).resolve().parent.parent,
+        java_home=None if java is None else java.resolve().parent.parent,
+        classes=None if java is None else find_spark_classes(java, find_spark_home()),
         directory=chosen.directory / "_spark",
         jars=chosen.jars,
         **_tables(settings, session_settings if remote else start_settings),

@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 import structlog
 
+from gateway.model.tracing import CURRENT
 from gateway.settings.models import LogSettings
 
 FORBIDDEN_FIELDS = frozenset({"sql", "statement", "text", "query", "password", "row", "rows_sample", "dsn"})
@@ -22,6 +23,7 @@ def configure(settings: LogSettings, stream: TextIO | None = None) -> None:
     level = getattr(logging, settings.level.upper())
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
+        add_trace,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         drop_forbidden,
@@ -41,6 +43,13 @@ def configure(settings: LogSettings, stream: TextIO | None = None) -> None:
     root.handlers = [_Forward()]
     # Libraries speak up when something is wrong; their daily chatter is not ours.
     root.setLevel(max(level, logging.WARNING))
+
+
+def add_trace(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    """Add the ids of the trace and span that the task works on, where it is traced."""
+    if (span := CURRENT.get()) is not None:
+        event["trace_id"], event["span_id"] = span.trace_id, span.span_id
+    return event
 
 
 def drop_forbidden(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> Mapping[str, Any]:

@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,6 +28,12 @@ from gateway.app.propagation_rules import propagation_rules
 from gateway.app.ranger_services import tls_of
 from gateway.app.rule_files import RULE_PATTERNS, rule_files
 from gateway.app.seal_keys import older_seal_keys
+from gateway.app.site_exposure import (
+    find_changeable,
+    find_no_authority,
+    find_open_ways,
+    find_useless,
+)
 from gateway.app.site_places import (
     find_clashing_addresses,
     find_shared_directories,
@@ -36,6 +43,7 @@ from gateway.app.site_places import (
 from gateway.audit.seals import read_signing_key
 from gateway.errors import Faults, SluiceError, one_line
 from gateway.frontends.users import User, read_users
+from gateway.model.table_formats import BY_EXTENSION, LISTED_EXTENSIONS
 from gateway.policy.diagnostics import Diagnostics
 from gateway.policy.documents import parse_document
 from gateway.reader.java_runtime import JavaNotFound, find_java
@@ -89,6 +97,7 @@ def check_site(
 class _Site:
     def __init__(self, settings: Settings, config: Path | None, *, starting: bool, probed: bool) -> None:
         self._settings = settings
+        self._config = config
         document = None
         if config is not None:
             document = parse_document(config.read_bytes(), str(config))
@@ -116,6 +125,9 @@ class _Site:
             self._directories()
             self._packages()
             self._jobs()
+            changeable = find_changeable(settings, self._config)
+            for at, warning in chain(changeable, find_open_ways(settings), find_useless(settings)):
+                self._diagnostics.warn(at, warning)
         faults = (*self._diagnostics.texts(), *self._elsewhere)
         return SiteReport(
             faults=tuple(dict.fromkeys(faults)),
@@ -219,6 +231,8 @@ class _Site:
         ):
             made = self._try(("logins",), lambda: make_logins(settings, dict))
             if made is not None:
+                if (trouble := made.chain.report()) is not None:
+                    self._diagnostics.warn(("logins",), trouble)
                 made.chain.close()
         listeners = [endpoint.listener(settings) for endpoint in ENDPOINTS]
         shown = (one.tls.client_ca for one in listeners if one is not None and one.tls is not None)
@@ -273,6 +287,8 @@ class _Site:
                 self._diagnostics.warn(
                     at, f"`{path}` expired on {ran_out:%Y-%m-%d} and is not trusted any more"
                 )
+            if at[-1] == "client_ca" and (none := find_no_authority(path)) is not None:
+                self._diagnostics.warn(at, none)
             if at[-1] == "ca_file" and at[:2] != ("policies", "ranger") and path.exists():
                 try:
                     ssl.create_default_context(cafile=str(path))
@@ -434,7 +450,8 @@ class _Site:
 
     def _jars(self) -> None:
         """Look for the jars of the Spark that the settings name; without one, Spark is asked which it is."""
-        reader = self._settings.reader
+        settings = self._settings
+        reader = settings.reader
         if reader.spark_home is not None or reader.spark_version is not None:
             key = "spark_home" if reader.spark_home is not None else "spark_version"
             try:
@@ -444,11 +461,18 @@ class _Site:
                     self._diagnostics.add(("reader", key), fault)
             except SluiceError as error:
                 self._diagnostics.add(("reader", key), error.message)
+        for index, name in enumerate(reader.extensions or ()):
+            if name not in LISTED_EXTENSIONS:
+                self._diagnostics.add(
+                    ("reader", "extensions", index),
+                    f"`{name}` is no extension that a gateway reads texts with: {', '.join(BY_EXTENSION)}",
+                )
         for index, path in enumerate(reader.extension_jars):
-            if path.is_dir() and not any(path.glob("*.jar")):
-                self._diagnostics.add(("reader", "extension_jars", index), f"`{path}` has no `*.jar`")
-            elif path.is_file() and not zipfile.is_zipfile(path):
-                self._diagnostics.add(("reader", "extension_jars", index), f"`{path}` is not a jar")
+            if (unfit := _jar_fault(path)) is not None:
+                self._diagnostics.add(("reader", "extension_jars", index), unfit)
+        for index, path in enumerate(settings.jobs.jars if settings.jobs.schedule else ()):
+            if (unfit := _jar_fault(path)) is not None:
+                self._diagnostics.warn(("jobs", "jars", index), f"jobs will fail: {unfit}")
 
     def _try(self, at: Location, work: Callable[[], T]) -> T | None:
         """Return what the work returns; None where it raises Faults, which are noted at a place."""
@@ -531,6 +555,12 @@ def _describe_secret(secret: Secret) -> str:
     if secret.command is not None:
         return f"the command `{secret.command[0]}`"
     return f"`{secret.file or secret.vault}`"
+
+
+def _jar_fault(path: Path) -> str | None:
+    if path.is_dir() and not any(path.glob("*.jar")):
+        return f"`{path}` has no `*.jar`"
+    return f"`{path}` is not a jar" if path.is_file() and not zipfile.is_zipfile(path) else None
 
 
 def _reveal(secret: Secret | None) -> str | None:

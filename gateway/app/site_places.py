@@ -66,7 +66,14 @@ def find_clashing_addresses(settings: Settings) -> Iterator[tuple[Location, str]
             yield other.at, f"`{other.name}` uses the address of `{first.name}`, {other.port}"
     for name, backend in settings.all_backends.items():
         at: Location = ("backends", name) if name in settings.backends else ("backend",)
-        for key, spark in (("thrift", backend.thrift), ("connect", backend.connect)):
+        thrift, connect = backend.thrift, backend.connect
+        if thrift and connect and (thrift.host, thrift.port) == (connect.host, connect.port):
+            yield (
+                (*at, "connect"),
+                f"`{_format_place((*at, 'connect'))}` has the address of `{_format_place((*at, 'thrift'))}`, "
+                f"{Address(connect.host, connect.port)}: each protocol of Spark's has a port of its own",
+            )
+        for key, spark in (("thrift", thrift), ("connect", connect)):
             if spark is None:
                 continue
             for one in wanted:

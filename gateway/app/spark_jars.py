@@ -9,6 +9,7 @@ settings say.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import fcntl
 import re
@@ -22,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import IO
 
+from gateway.app.spark_classes import store_spark_classes
 from gateway.errors import SluiceError
 from gateway.model.spark_minors import Minor
 from gateway.model.table_formats import Artifact, TableFormat
@@ -59,6 +61,14 @@ def archive_classes() -> Path:
     compile_sources(java, spark_home, ENVIRONMENT)
     run = command(java, Parsers(spark_home=spark_home), heap="512m", threads=2, archived=False)
     return store_archive(java, spark_home, run, ENVIRONMENT)
+
+
+def archive_spark() -> Path:
+    """Archive the classes that this machine's Spark loads; return the archive.
+
+    Raises JavaNotFound, NotArchived.
+    """
+    return asyncio.run(store_spark_classes(find_java(), find_spark_home()))
 
 
 def fetch(minor: Minor, into: Path, progress: _Progress = lambda _: None) -> Path:

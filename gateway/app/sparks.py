@@ -211,13 +211,14 @@ class Sparks:
             reader = await self._find_reader(settings)
             catalogs = make_catalogs(settings)
             upstream = make_upstream(settings, embedded, reader.configuration, catalogs, template.gateway)
-            stack.push_async_callback(upstream.close)
+            in_time = template.lifecycle.close_in_time
+            stack.push_async_callback(in_time, upstream.close)
             # Unlike the first, it joins only when it is known to read as its parser does.
             version = (await upstream.ask()).version
             queries = upstream.queries()
-            stack.push_async_callback(queries.close)
+            stack.push_async_callback(in_time, queries.close)
             catalog = make_catalog(settings, queries, reader)
-            stack.push_async_callback(catalog.close)
+            stack.push_async_callback(in_time, catalog.close)
             limits = self.limits(backend)
             own = make_places(settings, queries, catalog)
             dependencies = replace(

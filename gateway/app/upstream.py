@@ -51,10 +51,10 @@ class Upstream:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self.thrift is not None:
-            await self.thrift.close()
         if self.connect is not None:
             await self.connect.backend.close()
+        if self.thrift is not None:
+            await self.thrift.close()
 
     async def ask(self) -> SparkConfiguration:
         """Ask Spark, on each of its endpoints, how it reads texts; return what the first one said.

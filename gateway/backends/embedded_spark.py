@@ -37,7 +37,7 @@ from gateway.backends.unprivileged import (
     within_reach,
 )
 from gateway.errors import BackendUnavailable
-from gateway.model.java_options import QUICK_START
+from gateway.model.java_options import QUICK_START, SparkClasses
 
 _Probe = Callable[[str, int], Awaitable[object]]
 """Opens a session on Thrift at (host, port) and runs `SELECT 1`; raises OSError or BackendUnavailable."""
@@ -128,6 +128,8 @@ class EmbeddedSparkOptions:
     """A directory whose `jars/` holds Spark, such as the pyspark package."""
     java_options: Sequence[str] = ()
     """The `--add-opens` that Spark needs on this Java."""
+    classes: SparkClasses | None = None
+    """Archive of the classes of `spark_home`: ready with 3 s of CPU less."""
     heap: str = "1g"
     """Java heap, as `-Xmx` takes it."""
     thrift_port: int = 0
@@ -277,10 +279,12 @@ class EmbeddedSpark:
         log4j.write_text(LOG4J)
         log4j.chmod(0o644)
         self._write_private_conf()
-        write_hadoop_defaults(source_jars, self.directory / "conf")
+        classes = options.classes if jars == source_jars else None  # it knows the jars by their places
+        if classes is None:
+            write_hadoop_defaults(source_jars, self.directory / "conf")
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.1"))
-        return self._command(reachable_home / "bin" / "java", jars)
+        return self._command(reachable_home / "bin" / "java", jars, classes)
 
     def _take_in(self, files: Sequence[Path]) -> None:
         """Have nothing but these files in our own directory of jars."""
@@ -306,8 +310,9 @@ class EmbeddedSpark:
         if self._user is not None:
             os.chown(place, self._user.uid, self._user.gid)
 
-    def _command(self, java: Path, jars: Path) -> list[str]:
+    def _command(self, java: Path, jars: Path, classes: SparkClasses | None = None) -> list[str]:
         run = self.directory
+        before = [run / "conf"] if classes is None else [classes.jar, *sorted(jars.glob("slf4j-api-*.jar"))]
         connect = {**CONNECT_CONF, "spark.connect.grpc.binding.port": str(self.connect_port)}
         conf = {
             **SPARK_CONF,
@@ -327,7 +332,9 @@ class EmbeddedSpark:
         }
         return [
             str(java),
-            *("-cp", f"{run / 'conf'}:{jars}/*:{run / 'jars'}/*"),
+            *("-cp", ":".join(map(str, (*before, jars / "*", run / "jars" / "*")))),
+            *(() if classes is None else (classes.option,)),
+            f"-Dlog4j2.configurationFile={run / 'conf' / 'log4j2.properties'}",
             f"-Xmx{self._options.heap}",
             *JVM_OPTIONS,
             *(QUICK_START if self._options.quick_start else ()),
@@ -495,13 +502,25 @@ EMPTY = "<configuration/>"
 
 def write_hadoop_defaults(jars: Path, directory: Path) -> None:
     """Write the default settings of the Hadoop in `jars` into files that everybody may read."""
-    files = dict.fromkeys(SITES, EMPTY) | {
-        name: EMPTY if name in UNUSED else clean_settings_file(text) for name, text in defaults(jars)
-    }
-    for name, text in files.items():
+    for name, text in hadoop_defaults(jars).items():
         file = directory / name
         file.write_text(text, encoding="utf-8")
         file.chmod(0o644)
+
+
+def pack_hadoop_defaults(jars: Path, jar: Path) -> None:
+    """Write the default settings of the Hadoop in `jars` into a jar."""
+    with zipfile.ZipFile(jar, "w") as packed:
+        for name, text in hadoop_defaults(jars).items():
+            packed.writestr(name, text)
+    jar.chmod(0o444)
+
+
+def hadoop_defaults(jars: Path) -> dict[str, str]:
+    """Return the text of each file of default settings of the Hadoop in `jars`, without descriptions."""
+    return dict.fromkeys(SITES, EMPTY) | {
+        name: EMPTY if name in UNUSED else clean_settings_file(text) for name, text in defaults(jars)
+    }
 
 
 def defaults(jars: Path) -> Iterator[tuple[str, bytes]]:

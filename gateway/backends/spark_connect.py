@@ -36,6 +36,7 @@ from gateway.model.spark_configuration import (
 )
 from gateway.model.statement import Cleared
 from gateway.model.table_formats import formats_of, list_settings_of_formats
+from gateway.model.tracing import CURRENT
 from gateway.session.ports import CatalogLogins, Envelope, OpenedSession, ask_as_gateway, no_logins
 from gateway.wire.connect import METHODS, Message, ProtobufError, parse, pb, serialize
 from gateway.wire.connect_errors import error_id
@@ -223,7 +224,9 @@ class SparkConnectBackend:
 
     async def add_artifacts(self, requests: AsyncIterator[bytes]) -> bytes:
         """Upload artifacts that were judged. See `PlanBackend`."""
-        call: _Call = next(self._turns).stream_unary(METHODS["AddArtifacts"].path)(metadata=self._metadata)
+        call: _Call = next(self._turns).stream_unary(METHODS["AddArtifacts"].path)(
+            metadata=self._build_metadata()
+        )
         try:
             async for request in requests:
                 if call.done():
@@ -325,16 +328,21 @@ class SparkConnectBackend:
 
     # -- calls -------------------------------------------------------------------------------------------
 
+    def _build_metadata(self) -> tuple[tuple[str, str], ...]:
+        """Return what goes along with a call: the gateway's login, and the trace that the call is of."""
+        span = CURRENT.get()
+        return self._metadata if span is None else (*self._metadata, ("traceparent", span.traceparent))
+
     async def _unary(self, method: str, request: bytes, *, within_s: float | None = None) -> bytes:
         call: _Call = next(self._turns).unary_unary(METHODS[method].path)
         try:
-            return bytes(await call(request, metadata=self._metadata, timeout=within_s))
+            return bytes(await call(request, metadata=self._build_metadata(), timeout=within_s))
         except grpc.aio.AioRpcError as error:
             raise _translate_status(error, self._where) from None
 
     async def _stream(self, method: str, request: bytes) -> AsyncGenerator[bytes, None]:
         stub: _Call = next(self._turns).unary_stream(METHODS[method].path)
-        call = stub(request, metadata=self._metadata)
+        call = stub(request, metadata=self._build_metadata())
         try:
             # One message is read when the one before it was taken; gRPC's window holds Spark back.
             async for response in call:

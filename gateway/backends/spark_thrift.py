@@ -20,10 +20,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gateway.backends.delayed_endings import DelayedEndings
 from gateway.backends.one_reading import OneReading
 from gateway.backends.spark_thrift_connection import Begun, SparkAddress, SparkConnection
 from gateway.backends.spark_thrift_questions import AskingSession, Questions
@@ -571,30 +572,3 @@ class SparkThriftOperation:
                 await self.cancel()
         self._forget_schema()
         await self._session.release_operation(self, calls.TCloseOperationReq(operationHandle=self._handle))
-
-
-# -- What has to be done a little later, and before the gateway stops ----------------------------------
-
-
-class DelayedEndings:
-    """Runs each ending once: after its delay, or at once when its task is cancelled."""
-
-    def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def schedule(self, delay_s: float, ending: Callable[[], Awaitable[None]]) -> None:
-        """Run `ending`, which must bound its own time and not raise, after `delay_s`."""
-        task = asyncio.create_task(self._end(delay_s, ending))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def close(self) -> None:
-        """Return when every ending has run; takes as long as the longest delay that is left."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
-
-    async def _end(self, delay_s: float, ending: Callable[[], Awaitable[None]]) -> None:
-        try:
-            await asyncio.sleep(delay_s)
-        finally:
-            await ending()

@@ -399,6 +399,7 @@ _PARAMETER = re.compile(
     r"(\w+)\s+((?:[\w<>,: ]|\([\d, ]*\))+?)(?:\s+DEFAULT\b.*|\s+'.*)?", re.ASCII | re.DOTALL
 )
 _INPUT = "Input"
+_RETURNED = "Returns"
 _DEFAULT = re.compile(r"\bDEFAULT\b(.*)", re.IGNORECASE | re.DOTALL)
 
 
@@ -420,6 +421,7 @@ def function_from_rows(rows: Sequence[Row], name: TableName) -> Table:
     comments = [line for line in lines if line.startswith(_COMMENT)]
     definer = definer_in_comment(text, comments[0].strip()) if len(comments) == 1 else None
     parameters = () if definer is None else tuple(_parameters(lines))
+    body = text
     is_table = any(re.fullmatch(r"Type:\s+TABLE", line.strip()) for line in lines)
     if given := list(_defaults(lines)):  # RULE (function-defaults)
         text = _write_with_defaults(text, given, is_table=is_table)
@@ -433,8 +435,11 @@ def function_from_rows(rows: Sequence[Row], name: TableName) -> Table:
             database="",
             output=(),
             definer=definer,
-            parameters=parameters,
+            parameters=tuple((name, kind) for name, kind, _ in parameters),
             is_table=is_table,
+            body=body,
+            defaults=tuple(default for _, _, default in parameters),
+            returns=_returns(lines, is_table=is_table),
         ),
     )
 
@@ -447,26 +452,42 @@ def _write_with_defaults(body: str, defaults: Sequence[str], *, is_table: bool) 
     return f"WITH `its.defaults` AS (SELECT struct({given})) (\n{body}\n)"  # no table has a name with a dot
 
 
-def _parameters(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield names and types of parameters. Raises NotUnderstood for other names than a gateway lets pass."""
-    title = ""
-    for line in lines:
-        title = title if line.startswith(" ") else line.partition(":")[0]
-        told = line.partition(":")[2] if line.startswith(_INPUT) else line
-        if title != _INPUT or told.strip() == "()":
+def _parameters(lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield names, types and defaults of parameters. Raises NotUnderstood for other names than a gateway lets
+    pass."""
+    for told in _under(_INPUT, lines):
+        if told == "()":
             continue
-        found = _PARAMETER.fullmatch(told.strip())
+        found = _PARAMETER.fullmatch(told)
         if found is None:
             raise NotUnderstood("a parameter of an unexpected form")
-        yield found[1], found[2]
+        default = _DEFAULT.search(told)
+        yield found[1], found[2], default[1].strip() if default is not None else ""
+
+
+def _returns(lines: Sequence[str], *, is_table: bool) -> tuple[tuple[str, str], ...]:
+    """Return names and types of what a function gives; nothing where they are of another form."""
+    told = [*_under(_RETURNED, lines)]
+    found = [_PARAMETER.fullmatch(one if is_table else f"x {one}") for one in told]
+    if not all(found) or (len(told) != 1 and not is_table):
+        return ()
+    return tuple((one[1] if is_table else "", one[2]) for one in found if one is not None)
+
+
+def _under(title: str, lines: Sequence[str]) -> Iterator[str]:
+    """Yield what stands behind a title, and in the lines that go on with it."""
+    current = ""
+    for line in lines:
+        begins = not line.startswith(" ")
+        current = line.partition(":")[0] if begins else current
+        if current == title:
+            yield (line.partition(":")[2] if begins else line).strip()
 
 
 def _defaults(lines: Sequence[str]) -> Iterator[str]:
     """Yield what parameters are by default: each has a line, and the first of these a title."""
-    title = ""
-    for line in lines:
-        title = title if line.startswith(" ") else line.partition(":")[0]
-        found = _DEFAULT.search(line) if title == _INPUT else None
+    for told in _under(_INPUT, lines):
+        found = _DEFAULT.search(told)
         if found is not None:
             yield found[1].strip()
 

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from gateway.app.spark_jars import archive_classes, fetch, fetch_catalog_servers, fetch_format
+from gateway.app.spark_jars import archive_classes, archive_spark, fetch, fetch_catalog_servers, fetch_format
 from gateway.cli.terminal import Terminal
 from gateway.model.spark_minors import Minor, find_supported_minor
 from gateway.model.table_formats import format_named
@@ -20,7 +20,7 @@ def run(arguments: argparse.Namespace, terminal: Terminal) -> int:
     if arguments.catalog_servers:
         return _servers(into, said, terminal, as_json=arguments.json)
     if arguments.archive:
-        return _archive(terminal, as_json=arguments.json)
+        return _archive(arguments.archive, terminal, as_json=arguments.json)
     minor = find_supported_minor(arguments.minor)
     if arguments.formats:
         return _formats(minor, arguments.formats.split(","), into, said, terminal, as_json=arguments.json)
@@ -41,12 +41,12 @@ def _servers(into: Path, said: Callable[[str], None], terminal: Terminal, *, as_
     return 0
 
 
-def _archive(terminal: Terminal, *, as_json: bool) -> int:
-    archive = archive_classes()
+def _archive(of: str, terminal: Terminal, *, as_json: bool) -> int:
+    archive = archive_spark() if of == "spark" else archive_classes()
     if as_json:
         terminal.json({"archive": str(archive)})
     else:
-        terminal.line(f"classes of the parser: {archive} ({archive.stat().st_size >> 20} MB)")
+        terminal.line(f"classes of the {of}: {archive} ({archive.stat().st_size >> 20} MB)")
     return 0
 
 

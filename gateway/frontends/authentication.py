@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import time
 import traceback
@@ -35,9 +36,11 @@ from gateway.model.credentials import (
     Negotiation,
     Password,
     ProxiedUser,
+    UnreadableLogin,
 )
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
+from gateway.model.tracing import Tracer, traced_request
 from gateway.session import audit_records
 from gateway.session.metrics import Metrics
 from gateway.session.ports import ASKER, CatalogAsker
@@ -57,7 +60,8 @@ def peer_certificate(transport: asyncio.BaseTransport | None) -> bytes | None:
     return found
 
 
-_Beside = Password | Bearer | Cookie | Negotiation | ProxiedUser | None
+ShownBeside = Password | Bearer | Cookie | Negotiation | ProxiedUser | UnreadableLogin | None
+"""What a client may show beside a certificate."""
 
 
 class Authenticator:
@@ -72,9 +76,11 @@ class Authenticator:
         guesses: FailedLogins | None = None,
         cookies: LoginCookies | None = None,
         identities: Identities | None = None,
+        tracer: Tracer | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`identities` hears of who logs in without being in the user file."""
+        self._tracer = tracer
         self.cookies = cookies or LoginCookies()
         self._chain = chain
         self._guesses = guesses or FailedLogins(clock=clock)
@@ -89,9 +95,9 @@ class Authenticator:
         """Whether somebody may log in by Kerberos."""
         return "KERBEROS" in self._chain.kinds
 
-    def with_certificate(self, shown: _Beside, der: bytes | None) -> Credentials | None:
+    def with_certificate(self, shown: ShownBeside, der: bytes | None) -> Credentials | None:
         """Return what a client shows, with its certificate where certificates say who somebody is."""
-        if der is None or "CERTIFICATE" not in self._chain.kinds:
+        if der is None or "CERTIFICATE" not in self._chain.kinds or isinstance(shown, UnreadableLogin):
             return shown
         return ClientCertificate(der, shown)
 
@@ -110,9 +116,18 @@ class Authenticator:
     async def _log_in(
         self, shown: Credentials, client: Client, *, record_success: bool
     ) -> tuple[LoginOutcome, LoginKind]:
+        with traced_request(self._tracer, "login") as span:
+            outcome, kind = await self._decide(shown, client, record_success=record_success)
+            if span is not None:
+                span.note(mechanism=kind, protocol=client.protocol, accepted=outcome.principal is not None)
+            return outcome, kind
+
+    async def _decide(
+        self, shown: Credentials, client: Client, *, record_success: bool
+    ) -> tuple[LoginOutcome, LoginKind]:
         """Say what comes of what a client shows, and record it. Raises AuthenticationFailed where that would
         be one record too many."""
-        fault = self._chain.find_certificate_fault(shown)
+        fault = self._chain.find_fault(shown)
         shown, must_be = self._chain.narrow(shown)
         kind = self._chain.kind_of(shown)
         address = self._guesses.of(client.address)
@@ -153,27 +168,16 @@ class Authenticator:
             self._identities.note(principal, outcome.source)
         if principal is not None and not record_success:
             return outcome, kind
-        named = _name(shown.user) if isinstance(shown, Password) else outcome.user
+        named = _name(shown.user) if isinstance(shown, Password | UnreadableLogin) else outcome.user
         await self._record(named, client, kind, principal, outcome.reason)
         return outcome, kind
 
-    async def record_refused(self, client: Client, kind: LoginKind, reason: str) -> None:
-        """Record what no mechanism has seen, since it proves nothing by itself; of one address as often as
-        it may fail."""
-        address = self._guesses.of(client.address)
-        self._metrics.logins.labels("rejected").inc()
-        try:
-            address.refuse_blocked()
-            address.count_failure()
-        except AuthenticationFailed as blocked:
-            if address.block_recorded:
-                return
-            address.block_recorded, reason = True, blocked.message
-        await self._record("", client, kind, None, reason)
-
     async def record_bad_certificate(self, protocol: str, address: str, reason: str) -> None:
         """Record a certificate that TLS did not take, and the connection with it."""
-        await self.record_refused(Client(protocol=protocol, address=address), "CERTIFICATE", reason)
+        with contextlib.suppress(AuthenticationFailed):
+            await self.login(
+                UnreadableLogin(reason, "CERTIFICATE"), Client(protocol=protocol, address=address)
+            )
 
     async def login_each_time(
         self, shown: Credentials, client: Client, *, record_every_s: float

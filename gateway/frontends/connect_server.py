@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import ssl
+import ssl as ssl_module
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Iterator
@@ -26,12 +26,21 @@ from gateway.errors import AuthenticationFailed, InvalidRequest, LimitExceeded, 
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.connect_status import RpcStatus, build_restart_status, internal_error, status_of
 from gateway.frontends.connection_limits import ConnectionLimiter
+from gateway.frontends.judged_tls import JudgedTls
 from gateway.frontends.login_chain import WRONG
-from gateway.frontends.relaying import Relay
+from gateway.frontends.relaying import Relay, RelayedConnection
 from gateway.frontends.tokens import token_id
-from gateway.model.credentials import Bearer, Credentials, Negotiation, Password, of_authorization
+from gateway.model.credentials import (
+    Bearer,
+    Credentials,
+    Negotiation,
+    Password,
+    UnreadableLogin,
+    of_authorization,
+)
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
+from gateway.model.tracing import Tracer, begin_span, traced_request
 from gateway.session.identifiers import new_event_id
 from gateway.session.registry import IsOver
 from gateway.wire.connect import METHODS, Method
@@ -93,16 +102,6 @@ class ConnectLimits:
     """How long a wrong login that is repeated is one and the same."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Certificate:
-    """Certificate and key of a listener with TLS, in PEM."""
-
-    chain: bytes
-    key: bytes
-    client_ca: bytes = b""
-    """Authorities of certificates that clients have to show; empty: they show none."""
-
-
 class ConnectServer:
     """Listens, logs every call in, and owns the tasks of calls until they have ended."""
 
@@ -113,9 +112,11 @@ class ConnectServer:
         *,
         door: ConnectionLimiter,
         limits: ConnectLimits | None = None,
+        tracer: Tracer | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limits = limits or ConnectLimits()
+        self._tracer = tracer
         self._service = service
         self._authenticator = authenticator
         self._clock = clock
@@ -135,11 +136,10 @@ class ConnectServer:
         self._barred: set[asyncio.Task[Any]] = set()
         """Calls that are ended since their users were removed."""
         self._stopping = False
-        self._certificate: Certificate | None = None
-        self._shown: Certificate | None = None
-        """What gRPC was given last."""
 
-    async def start(self, host: str, port: int, *, certificate: Certificate | None = None) -> int:
+    async def start(
+        self, host: str, port: int, *, ssl: ssl_module.SSLContext | JudgedTls | None = None
+    ) -> int:
         """Listen; return the port, which matters when 0 was asked for. Raises OSError when it is taken."""
         limits = self.limits
         server = grpc.aio.server(
@@ -163,41 +163,17 @@ class ConnectServer:
             ],
         )
         self._relaying = relay = Relay(self._connection_limiter)
-        address = f"unix:{relay.path}"
         try:
-            if certificate is None:
-                server.add_insecure_port(address)
-            else:
-                self._certificate = certificate
-                server.add_secure_port(
-                    address,
-                    grpc.dynamic_ssl_server_credentials(
-                        _configuration(certificate),
-                        self._load_renewed_certificate,
-                        require_client_authentication=bool(certificate.client_ca),
-                    ),
-                )
+            server.add_insecure_port(f"unix:{relay.path}")
         except RuntimeError:
             raise OSError(f"gRPC cannot listen on {relay.path}") from None
         await server.start()
         self._server = server
         try:
-            return await self._connection_limiter.open(host, port, relay.protocol)
+            return await self._connection_limiter.open(host, port, relay.protocol, tls=ssl)
         except OSError:
             await self.close(0)
             raise
-
-    def renew(self, certificate: Certificate) -> None:
-        """Shake hands by another certificate from now on; connections that are there stay as they are."""
-        self._certificate = certificate
-
-    def _load_renewed_certificate(self) -> grpc.ServerCertificateConfiguration | None:
-        """Return a certificate that gRPC has not been given yet; it asks at each handshake, in its thread."""
-        certificate = self._certificate
-        if certificate is None or certificate is self._shown:
-            return None
-        self._shown = certificate
-        return _configuration(certificate)
 
     async def close(self, within_s: float = 10.0) -> None:
         """Take no more calls, end those that run, and wait for what they leave behind to be cleaned up.
@@ -256,15 +232,29 @@ class ConnectServer:
         return answer
 
     async def _answer_call(self, method: Method, context: Any) -> RpcStatus | bytes | None:
+        metadata = context.invocation_metadata() or ()
+        if self._tracer is None or method.name in SMALL:
+            return await self._log_in_and_answer(method, context, metadata)
+        told = next((value for key, value in metadata if key == "traceparent"), "")
+        with traced_request(self._tracer, method.name, told if isinstance(told, str) else "") as span:
+            answer = await self._log_in_and_answer(method, context, metadata)
+            if span is not None and isinstance(answer, RpcStatus):
+                span.note(status=answer.code.name)
+                span.end(answer.code.name)
+            return answer
+
+    async def _log_in_and_answer(
+        self, method: Method, context: Any, metadata: _Metadata
+    ) -> RpcStatus | bytes | None:
         try:
-            metadata = context.invocation_metadata() or ()
-            place = self._relaying.place_of(context.peer()) if self._relaying is not None else None
-            if place is None:  # RULE (door-grpc)
+            relayed = self._relaying.find(context.peer()) if self._relaying is not None else None
+            if relayed is None:  # RULE (door-grpc)
                 raise AuthenticationFailed("the connection did not come through the listener")
+            place = relayed.place
             client = client_of(place.address, metadata)
             place.begin_busy()
             try:
-                shown = self._read_credentials(metadata, _client_certificate(context))
+                shown = self._read_credentials(metadata, relayed)
                 client = replace(client, token=token_id(shown))
                 principal = await self._login(shown, client)
                 place.mark_logged_in()
@@ -280,8 +270,10 @@ class ConnectServer:
             _log.exception("call_failed", method=method.name, incident=incident)
             return internal_error(incident)
 
-    def _read_credentials(self, metadata: Any, certificate: bytes | None) -> Credentials:
-        shown = self._authenticator.with_certificate(credentials(metadata), certificate)
+    def _read_credentials(self, metadata: Any, relayed: RelayedConnection) -> Credentials:
+        if relayed.fault is not None:  # RULE (bad-certificate-opens-nothing)
+            return UnreadableLogin(relayed.fault, "CERTIFICATE")
+        shown = self._authenticator.with_certificate(credentials(metadata), relayed.certificate)
         if shown is None:
             raise AuthenticationFailed(f"no token in the request; {HOW}")
         return shown
@@ -296,10 +288,12 @@ class ConnectServer:
                 shown, client, record_every_s=self.limits.record_every_s
             )
         except AuthenticationFailed as refused:
+            if isinstance(shown, UnreadableLogin) and shown.kind == "UNKNOWN":
+                refused = AuthenticationFailed(f"{refused.message}; {HOW}")
             self._refused[attempt] = (self._clock(), refused.message)
             while len(self._refused) > MAX_REFUSED:
                 self._refused.popitem(last=False)
-            raise
+            raise refused from None
 
     def _attempt(self, shown: Credentials, client: Client) -> bytes:
         text = repr((client.address, astuple(shown))).encode("utf-8", "surrogatepass")
@@ -340,10 +334,14 @@ class ConnectServer:
         return None
 
     async def _relay(self, context: Any, responses: AsyncIterator[bytes]) -> None:
+        span = None
         try:
             async for response in responses:
+                span = span or begin_span("relay")
                 await self._write(context, response)
         finally:
+            if span is not None:
+                span.end()
             # A client that is gone must not leave a query behind that nobody reads.
             if (close := getattr(responses, "aclose", None)) is not None:
                 await close()
@@ -361,12 +359,6 @@ class ConnectServer:
             await asyncio.wait((writing,), timeout=LAST_WRITE_S)
             writing.cancel()
             raise
-
-
-def _configuration(certificate: Certificate) -> grpc.ServerCertificateConfiguration:
-    return grpc.ssl_server_certificate_configuration(
-        ((certificate.key, certificate.chain),), certificate.client_ca or None
-    )
 
 
 async def _upload(context: Any, hand: Hand) -> AsyncGenerator[bytes, None]:
@@ -510,37 +502,22 @@ HOW = (
 _Metadata = Iterable[tuple[str, str | bytes]]
 
 
-def _client_certificate(context: Any) -> bytes | None:
-    """Return what the client has shown in TLS, which gRPC has checked; None for nothing."""
-    found = context.auth_context().get("x509_pem_cert")
-    return ssl.PEM_cert_to_DER_cert(found[0].decode("ascii")) if found else None
-
-
-def credentials(metadata: _Metadata) -> Password | Bearer | Negotiation | None:
-    """Return what the call shows; None for nothing. Raises AuthenticationFailed for what is not understood.
+def credentials(metadata: _Metadata) -> Password | Bearer | Negotiation | UnreadableLogin | None:
+    """Return what the call shows; None for nothing.
 
     Nothing but `authorization` is looked at: who somebody says to be elsewhere does not count.
     """
     shown = [value for key, value in metadata if key == "authorization"]
-    if not shown:
-        return None
-    if len(shown) > 1:
-        # Which one would count? A proxy before us may have looked at the other.
-        raise AuthenticationFailed("the request has more than one `authorization`")
-    text = shown[0] if isinstance(shown[0], str) else shown[0].decode("latin-1")
-    try:
-        found = of_authorization(text)
-    except ValueError as fault:
-        raise AuthenticationFailed(f"{fault}; {HOW}") from None
+    found = of_authorization([one if isinstance(one, str) else one.decode("latin-1") for one in shown])
     return _of_token(found.secret) if isinstance(found, Bearer) else found
 
 
-def _of_token(value: str) -> Password | Bearer:
+def _of_token(value: str) -> Password | Bearer | UnreadableLogin:
     user, colon, password = value.partition(":")
     if not colon:
         return Bearer(value)
     if not user:
-        raise AuthenticationFailed(f"the user name before the colon is empty; {HOW}")
+        return UnreadableLogin("the user name before the colon is empty")
     return Password(user, password)
 
 

@@ -20,13 +20,16 @@ import ssl as ssl_module
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
 from gateway.frontends.proxy_protocol import NotProxied, read_source
 from gateway.model.networks import Network, is_within
 from gateway.session.ports import MakeProtocol
+
+if TYPE_CHECKING:
+    from gateway.frontends.judged_tls import JudgedTls  # needs pyOpenSSL, as Spark Connect alone does
 
 _log = structlog.get_logger(__name__)
 
@@ -160,7 +163,7 @@ class ConnectionLimiter:
         self._listener = listener
         self._count = refused
         self._make: MakeProtocol | None = None
-        self._ssl: ssl_module.SSLContext | None = None
+        self._ssl: ssl_module.SSLContext | JudgedTls | None = None
         self._record_bad_certificate: RecordBadCertificate | None = None
         self._sockets: list[socket.socket] = []
         self._places: dict[Stranger, None] = {}
@@ -182,7 +185,7 @@ class ConnectionLimiter:
         port: int,
         make: MakeProtocol,
         *,
-        tls: Any = None,
+        tls: ssl_module.SSLContext | JudgedTls | None = None,
         record_bad_certificate: RecordBadCertificate | None = None,
     ) -> int:
         """Listen; return the port, which matters when 0 was asked for. Raises OSError.
@@ -221,7 +224,7 @@ class ConnectionLimiter:
         # RULE (door-descriptors)
         self._most_strangers = min(limits.strangers, max(1, self._below // STRANGERS_PART))
 
-    def renew(self, tls: ssl_module.SSLContext) -> None:
+    def renew(self, tls: ssl_module.SSLContext | JudgedTls) -> None:
         """Shake hands by another certificate from now on; connections that are there stay as they are."""
         self._ssl = tls
 
@@ -425,7 +428,7 @@ class ConnectionLimiter:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: make(place),
                 sock,
-                ssl=tls,
+                ssl=cast(Any, tls),
                 ssl_handshake_timeout=within_s,
             )
             handed_over = True

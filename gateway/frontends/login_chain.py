@@ -26,6 +26,7 @@ from gateway.model.credentials import (
     Negotiation,
     Password,
     ProxiedUser,
+    UnreadableLogin,
 )
 from gateway.model.principal import Principal
 
@@ -37,7 +38,7 @@ RESERVED = "a user with the same name is in the user file"
 LoginSource = Literal["directory", "claims", "nowhere"]
 """Who is asked again for the groups of somebody who is not in the user file: the directory, an issuer's next
 token, or nobody, for those who are allowed to have none."""
-LoginKind = Literal["PLAIN", "TOKEN", "JWT", "COOKIE", "KERBEROS", "CERTIFICATE", "PROXY"]
+LoginKind = Literal["PLAIN", "TOKEN", "JWT", "COOKIE", "KERBEROS", "CERTIFICATE", "PROXY", "UNKNOWN"]
 """What is shown, as the record calls it."""
 
 
@@ -213,8 +214,10 @@ class LoginChain:
             return shown, ""
         return shown.beside, user
 
-    def find_certificate_fault(self, shown: Credentials) -> str | None:
-        """Return why the certificate may not be shown that is among what is shown; or None."""
+    def find_fault(self, shown: Credentials) -> str | None:
+        """Return why what is shown, or the certificate among it, is refused whoever it is of; or None."""
+        if isinstance(shown, UnreadableLogin):  # RULE (unreadable-login-refused)
+            return shown.reason
         if not isinstance(shown, ClientCertificate) or self._certificates is None:
             return None
         return self._certificates.find_fault(shown.der)
@@ -231,6 +234,8 @@ class LoginChain:
                 return "CERTIFICATE"
             case ProxiedUser():
                 return "PROXY"
+            case UnreadableLogin(kind=kind):
+                return kind
             case Password(_, secret) | Bearer(secret):
                 if looks_like_jwt(secret):
                     return "JWT"
@@ -298,6 +303,7 @@ _UNKNOWN: dict[LoginKind, str] = {
     "KERBEROS": "Kerberos is not enabled",
     "CERTIFICATE": "logins by client certificates are not enabled",
     "PROXY": "logins by proxies are not enabled",
+    "UNKNOWN": WRONG,
 }
 
 

@@ -10,18 +10,14 @@ import hmac
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from gateway.errors import AuthenticationFailed, Faults
+from gateway.errors import Faults
 from gateway.frontends.known_users import KnownUsers
 from gateway.frontends.login_chain import LoginKind, LoginOutcome
 from gateway.frontends.login_mechanisms import SimpleMechanism
-from gateway.model.credentials import Credentials, ProxiedUser
+from gateway.model.credentials import Credentials, ProxiedUser, UnreadableLogin
 from gateway.model.networks import Network, is_within
 
 MAX_USER_CHARS = 200
-
-
-class ProxyRefused(AuthenticationFailed):
-    """A proxy that proves nothing, or names several users."""
 
 
 NOT_PROVED = "the proxy has not proved itself"
@@ -61,13 +57,12 @@ class ProxyLogins(SimpleMechanism):
 
 def read_proxied_user(
     read: Callable[[str], Sequence[str]], peer: str, rule: ProxyRule | None, *, has_login: bool
-) -> ProxiedUser | None:
+) -> ProxiedUser | UnreadableLogin | None:
     """Return whom a proxy names in a request; None where none does. `read`: gives all headers of a name;
     `peer`: where the connection comes from; `has_login`: whether there is an `Authorization`, too.
 
-    Headers from anywhere else are what any client may write, and count for nothing. Raises
-    ProxyRefused for a proxy that proves nothing, and for two logins, of which the client may have written
-    one.
+    Headers from anywhere else are what any client may write, and count for nothing. A proxy that proves
+    nothing is an UnreadableLogin, and so are two logins, of which the client may have written one.
     """
     if rule is None or not is_within(peer, rule.addresses):  # RULE (proxy-address)
         return None
@@ -80,12 +75,12 @@ def read_proxied_user(
         expected = ""
     is_proved = len(secrets) == 1 and hmac.compare_digest(_bytes(secrets[0]), _bytes(expected))
     if not expected or not is_proved:  # RULE (proxy-secret)
-        raise ProxyRefused(NOT_PROVED)
+        return UnreadableLogin(NOT_PROVED, "PROXY")
     if has_login or len(users) != 1:  # RULE (proxy-two-logins)
-        raise ProxyRefused(TWO_LOGINS)
+        return UnreadableLogin(TWO_LOGINS, "PROXY")
     user: str = users[0].strip()
     if not 0 < len(user) <= MAX_USER_CHARS or not user.isprintable():
-        raise ProxyRefused("the proxy names no user")
+        return UnreadableLogin("the proxy names no user", "PROXY")
     return ProxiedUser(user.lower() if rule.lower else user)
 
 

@@ -1,4 +1,5 @@
-"""Connections of Spark Connect clients on their way to gRPC: bytes both ways, never decoded.
+"""Connections of Spark Connect clients on their way to gRPC: bytes both ways, without their TLS, which ends
+here.
 
 gRPC accepts whoever connects, and says nothing of a connection on which no call was made. So it listens on a
 socket of the gateway's own, in a directory that nobody else may enter, and the door before it accepts. Who is
@@ -15,8 +16,9 @@ import socket
 import tempfile
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+from gateway.frontends.authentication import peer_certificate
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.session.ports import Visitor
 
@@ -26,6 +28,16 @@ LAST_BYTES_S = 60.0
 """How long a client may take the rest of what it asked for, when gRPC has ended its connection."""
 LONGEST_DIRECTORY = 70
 """A socket's path has 107 bytes at most."""
+
+
+class RelayedConnection(NamedTuple):
+    """What the gateway knows of a connection that gRPC answers calls on."""
+
+    place: Visitor
+    certificate: bytes | None = None
+    """What the client has shown in TLS, in DER."""
+    fault: str | None = None
+    """Why nobody may call on it: what is wrong with that certificate."""
 
 
 class Relay:
@@ -39,7 +51,7 @@ class Relay:
             made = tempfile.mkdtemp(prefix="sluice-", dir="/tmp")
         self._directory = Path(made)
         self._numbers = itertools.count(1)
-        self._places: dict[str, Visitor] = {}
+        self._relayed: dict[str, RelayedConnection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.unaccepted: set[asyncio.Protocol] = set()
         """Connections to gRPC on which it has said nothing yet."""
@@ -49,9 +61,9 @@ class Relay:
         """Where gRPC has to listen."""
         return str(self._directory / "listener")
 
-    def place_of(self, peer: str) -> Visitor | None:
+    def find(self, peer: str) -> RelayedConnection | None:
         """Return the connection that gRPC calls by that name; None for one that did not come through here."""
-        return self._places.get(peer.rpartition("/")[2])
+        return self._relayed.get(peer.rpartition("/")[2])
 
     def protocol(self, place: Visitor) -> asyncio.Protocol:
         """Return what takes one client's bytes to gRPC."""
@@ -68,11 +80,11 @@ class Relay:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def remove_place(self, name: str, place: Visitor) -> None:
-        self._places.pop(name, None)
+    def remove(self, name: str, place: Visitor) -> None:
+        self._relayed.pop(name, None)
         place.leave()
 
-    async def connect(self, name: str, place: Visitor, inside: _Side) -> None:
+    async def connect(self, name: str, relayed: RelayedConnection, inside: _Side) -> None:
         """Connect one side with gRPC, by a name of its own. Raises OSError."""
         loop = asyncio.get_running_loop()
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -83,7 +95,7 @@ class Relay:
                 raise OSError("no file descriptors are left for the connection")
             sock.settimeout(0)
             sock.bind(str(own))
-            self._places[name] = place
+            self._relayed[name] = relayed
             await loop.sock_connect(sock, self.path)
             sock.getpeername()  # raises if it only seems to be connected
             self.unaccepted.add(inside)
@@ -164,10 +176,14 @@ class _Outside(_Side):
             self._place.ends_by(self.transport.abort)
             self._relay.spawn(self._connect(self.transport))
 
+    def _describe(self, transport: asyncio.Transport) -> RelayedConnection:
+        fault = getattr(transport.get_extra_info("ssl_object"), "fault", None)
+        return RelayedConnection(self._place, peer_certificate(transport), fault)
+
     async def _connect(self, transport: asyncio.Transport) -> None:
         inside = _Inside(self._relay, self, self._place)
         try:
-            await self._relay.connect(self._name, self._place, inside)
+            await self._relay.connect(self._name, self._describe(transport), inside)
         except OSError:
             transport.abort()
             return
@@ -184,4 +200,4 @@ class _Outside(_Side):
             # INVARIANT (who is gone leaves nothing): gRPC reads no further while it cannot write, and nobody
             # takes what it writes any more. Waiting until it has read the rest would keep the connection.
             self.other.transport.abort()
-        self._relay.remove_place(self._name, self._place)
+        self._relay.remove(self._name, self._place)

@@ -23,7 +23,7 @@ from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
 from gateway.frontends.thrift_service import Caller, ThriftService
 from gateway.frontends.tokens import token_id
-from gateway.model.credentials import Negotiation, Password, SecurityLayer
+from gateway.model.credentials import Negotiation, Password, SecurityLayer, UnreadableLogin
 from gateway.model.statement import Client
 from gateway.session.metrics import Metrics
 from gateway.session.ports import Visitor
@@ -194,7 +194,7 @@ class ThriftConnection(asyncio.Protocol):
             self._asked = None
             self._place.begin_busy()
 
-    async def _log_in(self, sasl: SaslServer, claimed: Password | Negotiation) -> None:
+    async def _log_in(self, sasl: SaslServer, claimed: Password | Negotiation | UnreadableLogin) -> None:
         self._place.begin_busy()
         try:
             shown = self._server.authenticator.with_certificate(claimed, peer_certificate(self._transport))

@@ -25,23 +25,22 @@ from aiohttp import hdrs, web
 
 from gateway.errors import AuthenticationFailed
 from gateway.frontends import login_cookies
-from gateway.frontends.authentication import Authenticator, peer_certificate
+from gateway.frontends.authentication import Authenticator, ShownBeside, peer_certificate
 from gateway.frontends.connection_limits import ConnectionLimiter
-from gateway.frontends.proxy_logins import ProxyRefused, ProxyRule, read_proxied_user
+from gateway.frontends.proxy_logins import ProxyRule, read_proxied_user
 from gateway.frontends.thrift_calls import CallAnswerer, ClientGone, ReplyCut
 from gateway.frontends.thrift_service import Caller, ThriftService
 from gateway.model.credentials import (
-    Bearer,
     Cookie,
     Credentials,
     Negotiation,
-    Password,
     ProxiedUser,
     of_authorization,
 )
 from gateway.model.networks import Network, is_within
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
+from gateway.model.tracing import CLIENTS
 from gateway.session.ports import Visitor
 from gateway.session.registry import IsOver
 from gateway.wire.frames import HEADER_BYTES
@@ -294,6 +293,7 @@ class ThriftHttpServer:
         refused = self._refusal(request)
         if refused is not None:
             return refused
+        CLIENTS.set(request.headers.get("traceparent", ""))
         client = Client(protocol=PROTOCOL, address=self._address_of(request, connection.place.address))
         try:
             shown, written = self._read_credentials(request, connection.place.address)
@@ -302,8 +302,6 @@ class ThriftHttpServer:
                 client = replace(client, extra={"proxy": connection.place.address})
             principal, headers = await self._log_in(shown, written, client)
         except AuthenticationFailed as fault:
-            if isinstance(fault, ProxyRefused):
-                await self.authenticator.record_refused(client, "PROXY", fault.message)
             return await self._list_unauthorized(request, fault.message)
         connection.place.mark_logged_in()
         connection.principal, connection.client = principal, client
@@ -330,8 +328,6 @@ class ThriftHttpServer:
             answer = _text(405, "HiveServer2's HTTP transport accepts POST only")
             answer.headers[hdrs.ALLOW] = hdrs.METH_POST
             return answer
-        if len(request.headers.getall(hdrs.AUTHORIZATION, [])) > 1:
-            return _text(400, "more than one `Authorization` header")
         if (request.content_length or 0) > self.limits.max_body_bytes:
             return _too_large(self.limits.max_body_bytes)
         return None
@@ -355,21 +351,17 @@ class ThriftHttpServer:
     def _is_trusted(self, address: str) -> bool:
         return is_within(address, self._trusted_proxies)
 
-    def _read_credentials(
-        self, request: web.BaseRequest, peer: str
-    ) -> tuple[Credentials, Password | Bearer | Negotiation | Cookie | ProxiedUser | None]:
+    def _read_credentials(self, request: web.BaseRequest, peer: str) -> tuple[Credentials, ShownBeside]:
         """Return what a request shows, and what of it is written in its headers. Raises AuthenticationFailed.
 
         What the request says in `Authorization` counts; a cookie only where it says nothing.
         """
-        written: Password | Bearer | Negotiation | Cookie | ProxiedUser | None
-        header = request.headers.get(hdrs.AUTHORIZATION)
-        proxies = self._proxies
-        written = read_proxied_user(
-            lambda name: request.headers.getall(name, []), peer, proxies, has_login=header is not None
+        headers, proxies = request.headers.getall(hdrs.AUTHORIZATION, []), self._proxies
+        written: ShownBeside = read_proxied_user(
+            lambda name: request.headers.getall(name, []), peer, proxies, has_login=bool(headers)
         )
         if written is None:
-            written = _credentials(header)
+            written = of_authorization(headers)
         value = request.cookies.get(login_cookies.NAME, "") if self._cookies else ""
         if written is None and value:
             written = Cookie(value)
@@ -527,14 +519,6 @@ class _Gzip:
 
     def compress_all(self, data: bytes) -> bytes:
         return self.compress(data) + self.flush()
-
-
-def _credentials(header: str | None) -> Password | Bearer | Negotiation | None:
-    """Return what an `Authorization` header shows. Raises AuthenticationFailed for what is none."""
-    try:
-        return of_authorization(header) if header is not None else None
-    except ValueError as fault:
-        raise AuthenticationFailed(str(fault)) from None
 
 
 def _accepts_gzip(header: str) -> bool:

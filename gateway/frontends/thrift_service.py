@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +15,7 @@ from gateway.frontends.impersonation import NOT_ALLOWED, Impersonation
 from gateway.frontends.tokens import PURPOSE, confine
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
+from gateway.model.tracing import Tracer, traced_request, traceparent_in
 from gateway.session import audit_records
 from gateway.session.failures import StatementFailed, StatementRefused
 from gateway.session.identifiers import Handle
@@ -68,6 +70,10 @@ it."""
 FREE_TRIES = 8
 """Calls with a handle that is not there which are answered at once: a client may have several to close."""
 LONGEST_PAUSE_S = 5.0
+UNTRACED = frozenset({"GetOperationStatus"})
+"""Calls that clients make again and again while they wait."""
+MAX_TRACED = 10_000
+"""Operations whose traces are known."""
 
 
 def pause_s(before: int) -> float:
@@ -87,8 +93,13 @@ class ThriftService:
         keywords: Sequence[str],
         max_statement_chars: int,
         impersonation: Impersonation | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
-        """`keywords` are all words of Spark's grammar. `impersonation`: without it nobody acts as another."""
+        """`keywords` are all words of Spark's grammar. `impersonation`: without it nobody acts as another.
+        `tracer`: without it no call is traced."""
+        self._tracer = tracer
+        self._traceparents: OrderedDict[str, str] = OrderedDict()
+        """Of operations that are traced, by their ids: what is fetched of one belongs to its trace."""
         self._impersonation = impersonation
         self._sessions = sessions
         self._spark_version = spark_version
@@ -113,12 +124,32 @@ class ThriftService:
 
     async def answer(self, method: str, request: Struct, seqid: int, caller: Caller) -> Struct | None:
         """Return the reply, or None when it has been relayed to the caller's sink already."""
+        if self._tracer is None or method in UNTRACED:
+            return await self._answer_call(method, request, seqid, caller)
+        with traced_request(self._tracer, method, self._find_traceparent(request)) as span:
+            reply = await self._answer_call(method, request, seqid, caller)
+            if span is not None and (opened := getattr(reply, "operationHandle", None)) is not None:
+                self._traceparents[opened.operationId.guid.hex()] = span.traceparent
+                while len(self._traceparents) > MAX_TRACED:
+                    self._traceparents.popitem(last=False)
+            return reply
+
+    def _find_traceparent(self, request: Struct) -> str:
+        """Return in whose trace a call is, where it says so: by its operation, or a comment of its text."""
+        handle = getattr(request, "operationHandle", None)
+        if handle is not None and handle.operationId is not None:
+            return self._traceparents.get(bytes(handle.operationId.guid or b"").hex(), "")
+        statement = getattr(request, "statement", None)
+        return traceparent_in(statement) if isinstance(statement, str) else ""
+
+    async def _answer_call(self, method: str, request: Struct, seqid: int, caller: Caller) -> Struct | None:
         reply: Struct | None
         try:
-            if method in METADATA_CALLS:
-                reply = await self._metadata(method, request, caller)
-            else:
-                reply = await self._answers[method](caller, request, seqid)
+            async with self._sessions.lifecycle.until_cut():
+                if method in METADATA_CALLS:
+                    reply = await self._metadata(method, request, caller)
+                else:
+                    reply = await self._answers[method](caller, request, seqid)
         except InvalidHandle as fault:
             # Some clients go on with a session that ended, as when Spark died, as fast as they are answered.
             await asyncio.sleep(pause_s(caller.unknown_handles))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import gateway
 from gateway.errors import BackendUnavailable
 from gateway.jobs.reaching import give_up_soon, require_answer
+from gateway.model.java_options import SparkClasses
 from gateway.model.spark_minors import minor_of
 from gateway.model.table_formats import ICEBERG, UnsupportedFormat
 
@@ -33,10 +35,11 @@ SESSION_CONF: Mapping[str, str] = {
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
 }
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 START_CONF: Mapping[str, str] = {
     # Ten times Java's own thresholds: half of what a run of some minutes costs would be compiling code that
     # is hardly used again; what works through rows passes them within seconds.
-    "spark.driver.extraJavaOptions": "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000"
+    JAVA_OPTIONS: "-XX:+IgnoreUnrecognizedVMOptions -XX:Tier4InvocationThreshold=50000"
     " -XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000"
     " -XX:Tier4BackEdgeThreshold=400000",
     "spark.ui.enabled": "false",
@@ -75,6 +78,8 @@ class SparkOptions:
     driver_memory: str = "1g"
     shuffle_partitions: int = 8
     java_home: Path | None = None
+    classes: SparkClasses | None = None
+    """Archive of the classes of the Spark that pyspark brings along; a local one is sooner there with it."""
     directory: Path | None = None
     """For what Spark spills; its own default without."""
     conf: Mapping[str, str] = field(default_factory=dict)
@@ -127,12 +132,16 @@ def open_session(options: SparkOptions) -> Any:
         if options.directory is not None:
             options.directory.mkdir(parents=True, exist_ok=True)
             conf["spark.local.dir"] = str(options.directory)
+    environment = {}
+    if options.classes is not None and not options.remote and options.master.startswith("local"):
+        environment = _use_classes(options.classes, conf)
     for key, value in conf.items():
         builder = builder.config(key, value)
     try:
         if options.remote:
             require_answer(options.remote)
-        session = builder.getOrCreate()
+        with patch_environment(environment):
+            session = builder.getOrCreate()
         if options.remote:
             give_up_soon(session)
         if options.py_file is not None:
@@ -203,6 +212,34 @@ def _prepare_environment(options: SparkOptions) -> None:
     paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     if root not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([root, *paths])
+
+
+def _use_classes(classes: SparkClasses, conf: dict[str, str]) -> dict[str, str]:
+    """Have a JVM use an archive of classes, by its settings and the variables that are returned.
+
+    The jar that its class path begins with stands where Spark's launcher puts the directory of settings: only
+    where nobody has chosen one.
+    """
+    if (
+        "SPARK_HOME" in os.environ
+        or "SPARK_CONF_DIR" in os.environ
+        or Path(classes.jar).with_name("conf").exists()
+    ):
+        return {}
+    given = conf.get(JAVA_OPTIONS, "")
+    conf[JAVA_OPTIONS] = f"{given} {classes.option}".strip()
+    return {"SPARK_CONF_DIR": classes.jar}
+
+
+@contextlib.contextmanager
+def patch_environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Have environment variables for as long as a block runs."""
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name in variables:
+            os.environ.pop(name, None)
 
 
 def cause_of(error: BaseException) -> str:

@@ -167,6 +167,13 @@ class ViewBody:
     """Of the body of a function: names and types of its parameters."""
     is_table: bool = False
     """Of the body of a function: whether it gives rows."""
+    body: str = ""
+    """Of a function: its body alone; `text` has what its parameters are by default, too."""
+    defaults: tuple[str, ...] = ()
+    """Of a function: what each of its parameters is by default, empty where it has to be given."""
+    returns: tuple[tuple[str, str], ...] = ()
+    """Of a function: names and types of its columns; of one that gives a value, its type, with no name.
+    Empty where they are not known."""
     by_position: bool = False
     """Whether Spark finds the view's columns by their places in what the text gives, and not by name."""
     metrics: MetricDefinition | None = None

@@ -7,9 +7,9 @@ complains, and whatever reads it of a client returns it.
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar, Literal, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +94,32 @@ class ProxiedUser:
     user: str
 
 
-Credentials = Password | Bearer | Cookie | Negotiation | ClientCertificate | ProxiedUser
+@dataclass(frozen=True, slots=True)
+class UnreadableLogin:
+    """A login that no mechanism can look at. It is refused and recorded like a wrong one."""
+
+    mechanism: ClassVar = "UNKNOWN"
+
+    reason: str
+    """In words of ours alone, for the client and the record: what it wrote may be a secret."""
+    kind: Literal["UNKNOWN", "CERTIFICATE", "PROXY"] = "UNKNOWN"
+    """Of a login that it is, as the record calls it."""
+    user: str = ""
+    """Whose login it would be, where the client says so."""
 
 
-def of_authorization(header: str) -> Password | Bearer | Negotiation:
-    """Return what HTTP's `Authorization` shows. Raises ValueError, in words for the client."""
+Credentials = Password | Bearer | Cookie | Negotiation | ClientCertificate | ProxiedUser | UnreadableLogin
+
+
+def of_authorization(headers: Sequence[str]) -> Password | Bearer | Negotiation | UnreadableLogin | None:
+    """Return what the `Authorization` headers of a request show; None where there is none."""
+    if len(headers) > 1:
+        # Which one would count? A proxy before us may have looked at the other.
+        return UnreadableLogin("the request has more than one `Authorization`")
+    return _of_header(headers[0]) if headers else None
+
+
+def _of_header(header: str) -> Password | Bearer | Negotiation | UnreadableLogin:
     scheme, _, value = header.strip().partition(" ")
     match scheme.lower(), value.strip():
         case "basic", value:
@@ -111,15 +132,15 @@ def of_authorization(header: str) -> Password | Bearer | Negotiation:
                 token = base64.b64decode(value.removeprefix(": "), validate=True)
                 return Negotiation(token, "HTTP")
             except ValueError:
-                raise ValueError("`Authorization: Negotiate` must have a token in base64") from None
-    raise ValueError(f"`Authorization: {scheme[:20]}` is not supported; use `Basic` or `Bearer`")
+                return UnreadableLogin("`Authorization: Negotiate` must have a token in base64")
+    return UnreadableLogin("the scheme of `Authorization` is not supported; use `Basic` or `Bearer`")
 
 
-def _of_basic(value: str) -> Password:
+def _of_basic(value: str) -> Password | UnreadableLogin:
     try:
         user, colon, password = base64.b64decode(value, validate=True).decode("utf-8").partition(":")
     except ValueError:
         user = colon = password = ""
     if not user or not colon:
-        raise ValueError("`Authorization: Basic` must have `USER:PASSWORD` in base64")
+        return UnreadableLogin("`Authorization: Basic` must have `USER:PASSWORD` in base64")
     return Password(user, password)

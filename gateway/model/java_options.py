@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 QUICK_START = (
     "-XX:TieredStopAtLevel=1",
     # With one compiler Java keeps 48 MB for code. Spark fills them within minutes; then code is dropped and
@@ -10,3 +12,17 @@ QUICK_START = (
     "-XX:ReservedCodeCacheSize=240m",
 )
 """Only the first of Java's compilers, with room for its code."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkClasses:
+    """Java's archive of the classes that a Spark loads, and what its class path begins with then.
+
+    Java takes an archive only where the class path begins as when it was made: as Spark's launcher writes it,
+    with `jar` for SPARK_CONF_DIR.
+    """
+
+    jar: str
+    """Path of a jar with Hadoop's default settings without their descriptions."""
+    option: str
+    """The option by which a JVM uses the archive, or writes it."""

@@ -390,8 +390,10 @@ class Splice:
     kind: str
     """`guard`: a scan's `whole` span becomes a guarded relation. `pin`: a name's `span` becomes a fully
     qualified name. `column`: a reference's span becomes another reference. `value`: an identity's span
-    becomes a string literal. `property`: a view gets a property beside its own. `reset`: RESET gets a key.
-    `condition`: that of UPDATE or DELETE becomes a part of another."""
+    becomes a string literal. `call`: of a function in SQL becomes the query that it runs, up to its first
+    argument, with an `end` behind each. `title`: a column gets an alias. `property`: a view gets a property
+    beside its own. `reset`: RESET gets a key. `condition`: that of UPDATE or DELETE becomes a part of
+    another."""
     query: str = ""
     """For `guard`: the guarded query by itself, the part of `text` that stands inside its brackets. For
     `value`: the literal, with the column's name when it is an output; the same as `text`."""

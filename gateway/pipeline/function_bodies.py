@@ -2,22 +2,22 @@
 it is called, as the text of a view is (docs/adr/0016).
 
 Spark keeps the body as a text and runs that, whoever calls. So names in it are written in full when it is
-made, and a call passes where what would stand in the body for the caller is the body itself.
+made, and a call passes as it is where what would stand in the body for the caller is the body itself. Else
+the body is written out where it is called, as a view's text is.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gateway.model.catalog import Table, TableName, ViewBody, quote_parts
+from gateway.model.catalog import FUNCTION, Table, TableName, ViewBody, quote_parts
 from gateway.model.definers import definer_mark
 from gateway.model.reading import CommandNode, Reading, RelationRole, Span, Splice
 from gateway.model.statement import NeedsCatalog
 from gateway.pipeline.judging import (
     Judging,
-    JudgingOutcome,
     NotRewritten,
     Refusal,
     RewrittenStatement,
@@ -28,14 +28,24 @@ from gateway.pipeline.judging import (
 from gateway.pipeline.kept import write_nested_text
 from gateway.pipeline.policies import deny_show_only
 from gateway.pipeline.seeing import Prepared, TextScope
+from gateway.pipeline.titles import name_calls, name_items
 from gateway.pipeline.views import ReadViews
 from gateway.sql import guard
+from gateway.sql.call_texts import (
+    GuardedFunction,
+    ask_for_alias,
+    find_calls,
+    refuse_call,
+    write_calls,
+)
+from gateway.sql.function_calls import WHOLE_NAME
 from gateway.sql.function_commands import WholeBody, list_parameters, write_whole_body
 from gateway.sql.names import Names
 from gateway.sql.required import Unsupported
 from gateway.sql.variable_commands import find_variable
 
 _RETURN = re.compile(r"RETURN\s*\Z", re.IGNORECASE)
+_CHANGING = frozenset({"UpdateTable", "DeleteFromTable", "MergeIntoTable"})
 _COMMENT = re.compile(r"COMMENT\s+('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", re.IGNORECASE | re.DOTALL)
 
 
@@ -168,38 +178,134 @@ def _write_in(
     return told, Splice(span=place, text=body, kind="body", parts=(body,))
 
 
+@dataclass(frozen=True, slots=True)
+class CalledFunctions:
+    """The functions of a text that were made through a gateway."""
+
+    bodies: Mapping[TableName, RewrittenStatement]
+    """Of those that are called as they are, and of those that are written out."""
+    guarded: Mapping[TableName, GuardedFunction]
+    """Those whose bodies are written out where they are called."""
+
+
 async def judge_called(
-    called: Iterable[TableName], reads: ReadViews
-) -> dict[TableName, RewrittenStatement] | NotRewritten:
-    """Judge the bodies of functions that are called, of those that were made through a gateway."""
-    found: dict[TableName, RewrittenStatement] = {}
+    called: Iterable[TableName], reads: ReadViews, *, writes: bool
+) -> CalledFunctions | NotRewritten:
+    """Judge the bodies of functions that are called, of those that were made through a gateway. `writes`:
+    whether they can be written out."""
+    bodies: dict[TableName, RewrittenStatement] = {}
+    guarded: dict[TableName, GuardedFunction] = {}
     for name in dict.fromkeys(called):
         table = reads.judging.snapshot.catalog.table(name)
         # RULE (function-body-judged)
         if table is None or table.view is None or table.view.definer is None:
             continue  # an operator vouches for it
-        body = await _judge_body(table, table.view, reads)
+        whole = write_whole_body(
+            table.view.body,
+            table.view.parameters,
+            name.table,
+            is_table=table.view.is_table,
+            defaults=table.view.defaults,
+        )
+        body = await reads.body_of_function(table, whole.text)
         if not isinstance(body, RewrittenStatement):
-            return body
-        found[name] = body
+            return _without_place(body)
+        if (why := _explain_variables(body)) is not None:
+            return not_governable(why)
+        obliged = write_nested_text(replace(body, listed=frozenset())) is not None
+        if obliged or body.lends_to:  # RULE (function-body-guarded, function-lends)
+            found = _guard(table, table.view, whole, body) if writes else None
+            if found is None:
+                return not_governable(
+                    Unsupported(
+                        f"the function {name} reads what is masked, filtered or hidden for you, and Spark "
+                        "runs its body as it is stored; call it in SQL, in a query"
+                    )
+                )
+            guarded[name] = found
+        elif old := reads.not_of_this_moment(body.listed):
+            return NeedsCatalog(old, promotes=False, anew=True)
+        bodies[name] = body
+    return CalledFunctions(bodies, guarded)
+
+
+def _explain_variables(body: RewrittenStatement) -> Unsupported | None:
+    return Unsupported(f"the body of a function that is called {body.moves}") if body.moves else None
+
+
+def _guard(
+    table: Table, view: ViewBody, whole: WholeBody, body: RewrittenStatement
+) -> GuardedFunction | None:
+    """Return a function as it is for who calls; None where its body is not told from what is around it."""
+    text = body.text
+    if not (text.startswith(whole.before) and text.endswith(whole.after)):
+        return None
+    within = text[len(whole.before) : len(text) - len(whole.after)]
+    return GuardedFunction(name=table.name, view=view, body=within, lends=bool(body.lends_to))
+
+
+def name_functions(
+    prepared: Prepared, guarded: Mapping[TableName, GuardedFunction]
+) -> dict[tuple[tuple[str, ...], bool], GuardedFunction]:
+    """Return the functions that are written out, by how the text calls them and whether for rows."""
+    short = {one.parts: name for one, name in prepared.short_functions}
+    found = {}
+    for one in prepared.reading.functions:
+        name = short.get(one.parts)
+        if name is None and len(one.parts) == WHOLE_NAME:
+            name = replace(TableName.of(one.parts), version=FUNCTION)
+        if name is not None and (function := guarded.get(name.fold())) is not None:
+            found[one.parts, one.table_valued] = function
     return found
 
 
-async def _judge_body(table: Table, view: ViewBody, reads: ReadViews) -> JudgingOutcome:
-    whole = write_whole_body(view.text, view.parameters, table.name.table, is_table=view.is_table)
-    body = await reads.body_of_function(table, whole.text)
-    if not isinstance(body, RewrittenStatement):
-        return _without_place(body)
-    if old := reads.not_of_this_moment(body.listed):
-        return NeedsCatalog(old, promotes=False, anew=True)
-    guarded = write_nested_text(replace(body, listed=frozenset())) is not None  # RULE (function-body-guarded)
-    # Conditions on its rows would go below what hides others of them.
-    lends = view.is_table and bool(body.lends_to)  # RULE (function-barrier)
-    if guarded or lends or body.moves:
-        return not_governable(
-            Unsupported(
-                f"the function {table.name} reads what is masked, filtered or hidden for you, and Spark runs "
-                "its body as it is stored; a view of the same query is governed"
+@dataclass(frozen=True, slots=True)
+class WrittenCalls:
+    """What stands for calls, and what keeps the names of columns."""
+
+    calls: tuple[Splice, ...] = ()
+    titles: tuple[Splice, ...] = ()
+
+
+NO_CALLS = WrittenCalls()
+
+
+async def write_out_calls(
+    prepared: Prepared,
+    guarded: Mapping[TableName, GuardedFunction],
+    bound: Sequence[Splice],
+    judging: Judging,
+) -> WrittenCalls | Unsupported:
+    """Write the bodies of functions where a text calls them, guarded for who calls. `bound`: where the user's
+    name is written in."""
+    text, reading = prepared.text, prepared.reading
+    guarded = {} if prepared.required.shares else guarded  # each who reads the view calls them by himself
+    functions = name_functions(prepared, guarded)
+    called = {one.name.fold() for one in functions.values()}
+    changes = {one.node for one in reading.commands} & _CHANGING
+    explains = prepared.required.explains or prepared.required.sketches
+    for name, function in guarded.items():
+        # RULE (called-body-place)
+        if name not in called or changes or explains or judging.settings:
+            return refuse_call(
+                function,
+                "where rows are changed"
+                if changes
+                else "into a plan that is shown"
+                if explains
+                else "under the settings of this session"
+                if judging.settings
+                else "in this place",
             )
-        )
-    return body
+    calls = find_calls(text, reading, functions) if functions else ()
+    if isinstance(calls, Unsupported):
+        return calls
+    named = await name_calls(text, [call for call in calls if call.item is not None], judging)
+    unknown = next((call for call in calls if call.heads_column and named[call.span.start] is None), None)
+    unnamed = () if prepared.place.expression or prepared.required.shares else bound
+    titles, missing = await name_items(text, reading.tree if bound else None, calls, named, unnamed, judging)
+    if (found := unknown or missing) is not None:
+        return ask_for_alias(found.function)
+    heads = {call.span.start: str(named[call.span.start]) for call in calls if call.heads_column}
+    written = write_calls(calls, heads, bare=judging.bare_builtins)
+    return written if isinstance(written, Unsupported) else WrittenCalls(written, titles)

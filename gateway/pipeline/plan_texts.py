@@ -18,11 +18,15 @@ from gateway.pipeline.seeing import (
     any_of,
     collect_guesses,
     deny_changed_meaning,
+    deny_variables,
+    has_variables,
     list_scanned_tables,
     list_sought_words,
     may_be_hidden,
     misread_text,
+    not_followed,
     usage_of,
+    words_within_lambdas,
 )
 from gateway.pipeline.texts import prepare, settle_functions
 from gateway.plan.analyse import TextUse, WordMeanings, analyse_plan
@@ -208,7 +212,12 @@ def _use(
 
 
 def misread_plan(
-    reading: PlanReading, facts: PlanFacts, texts: PlanTexts, evaluation: Evaluation, usage: Usage | Silent
+    reading: PlanReading,
+    facts: PlanFacts,
+    texts: PlanTexts,
+    evaluation: Evaluation,
+    usage: Usage | Silent,
+    judging: Judging,
 ) -> Denied | None:
     """Deny names of a plan that could mean hidden columns, and would mean something else."""
     names = [one.name for one in facts.reads if one.name is not None]
@@ -216,7 +225,13 @@ def misread_plan(
         names += [name for _, name in prepared.scans]
         if prepared.place.expression or prepared.place.aliases:
             continue
-        if (denied := misread_text(prepared, texts.usage(prepared), evaluation)) is not None:
+        if (denied := misread_text(prepared, texts.usage(prepared), evaluation, judging)) is not None:
+            return denied
+    if isinstance(usage, Silent) and has_variables(judging):
+        first = _list_first_words(reading, texts)
+        if isinstance(first, Silent):
+            return not_followed(names, evaluation)
+        if (denied := deny_variables(names, first, evaluation, judging)) is not None:
             return denied
     guesses = collect_guesses(names, words_of(reading, texts) | list_sought_words(usage), evaluation)
     if not guesses:  # RULE (hidden-name-in-plan)
@@ -228,6 +243,18 @@ def misread_plan(
         usage,
         lambda: usage_of_plan(reading, facts, texts, evaluation, guesses=guesses),
     )
+
+
+def _list_first_words(reading: PlanReading, texts: PlanTexts) -> frozenset[str] | Silent:
+    """Return what the references of a plan begin with, and of the expressions that are texts, lower case."""
+    written = {c.parts[0].lower() for c in reading.columns if c.parts and not c.star}
+    for _, prepared in texts.expressions:
+        written |= {c.parts[0].lower() for c in prepared.reading.columns if not c.star}
+        within = words_within_lambdas(prepared)
+        if isinstance(within, Silent):
+            return within
+        written |= within
+    return frozenset(written)
 
 
 def words_of(reading: PlanReading, texts: PlanTexts) -> frozenset[str]:

@@ -118,7 +118,9 @@ class _Plan:
         await in_turn(lambda: self._note_attempts(facts, texts))
         if isinstance(seen, Denied):
             return access_denied(seen, self.evaluation)
-        misread = await in_turn(lambda: misread_plan(self.reading, facts, texts, self.evaluation, usage))
+        misread = await in_turn(
+            lambda: misread_plan(self.reading, facts, texts, self.evaluation, usage, self.judging)
+        )
         if misread is not None:
             return access_denied(misread, self.evaluation)
         identities = functions_among(self.reading, words, followed=isinstance(usage, Usage))

@@ -234,7 +234,8 @@ class DecidedPlan:
         texts: list[RewrittenStatement] = []
         for prepared, seen, meaning in zip(self.texts.all, self.seen[1:], self.meanings, strict=True):
             usage = self.usage if isinstance(self.usage, Usage) else self.texts.usage(prepared)
-            prepared = replace(prepared, required=replace(prepared.required, sketches=sketches))
+            explained = sketches or prepared.required.sketches
+            prepared = replace(prepared, required=replace(prepared.required, sketches=explained))
             outcome = await rewrite_and_prove(prepared, usage, seen, self.evaluation, self.judging, meaning)
             if not isinstance(outcome, RewrittenStatement):
                 return outcome

@@ -14,7 +14,7 @@ from gateway.model.reading import FunctionRef, RelationRole, Span, Splice
 from gateway.model.statement import Definition, Findings, NeedsCatalog, ResetSettings, ScanRecord
 from gateway.model.table_formats import BRANCHED
 from gateway.pipeline.barriers import Placed, below_text
-from gateway.pipeline.function_bodies import MadeFunction, judge_made
+from gateway.pipeline.function_bodies import NO_CALLS, MadeFunction, WrittenCalls, judge_made, write_out_calls
 from gateway.pipeline.guarded_texts import binds, guard_scans, identities
 from gateway.pipeline.judging import (
     Judging,
@@ -62,6 +62,7 @@ from gateway.pipeline.sources import ReadSources, sources_of
 from gateway.pipeline.views import ReadViews
 from gateway.sql import guard
 from gateway.sql.analyse import Silent, Usage
+from gateway.sql.call_texts import words_of
 from gateway.sql.checking import attach
 from gateway.sql.evaluate import Denied, Evaluation
 from gateway.sql.function_calls import pin_functions
@@ -124,6 +125,10 @@ class _TextGuards:
     restrictions: tuple[Splice, ...] = ()
     """What keeps it from changing rows that the principal does not see."""
     checks: TextChecks = NO_CHECKS
+    calls: WrittenCalls = NO_CALLS
+    """The bodies of functions where these are called."""
+    bound: tuple[Splice, ...] = ()
+    """What binds the user's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +195,8 @@ class _Text:
             if whole is not None:
                 bodies[required.pins[0].table.fold()] = whole
         alone = prepared.place.alone and not required.shares
-        return await sources_of(reads, bodies, prepared.functions, alone=alone)
+        writes = not prepared.place.expression
+        return await sources_of(reads, bodies, prepared.functions, alone=alone, writes=writes)
 
     async def guard_scans(self, sources: ReadSources) -> _TextGuards | NotRewritten:
         """Say what stands in for each scan, with conditions below barriers and metric views written out."""
@@ -228,7 +234,15 @@ class _Text:
         restrictions = await restrict_text(prepared, sources.policies, evaluation, judging, checks.change)
         if isinstance(restrictions, Unsupported):
             return not_governable(restrictions)
+        bound = identities(prepared, evaluation, judging, self.meaning)
+        if isinstance(bound, Unsupported):
+            return not_governable(bound)
+        calls = await write_out_calls(prepared, sources.guarded_functions, bound, judging)
+        if isinstance(calls, Unsupported):
+            return not_governable(calls)
         return _TextGuards(
+            bound=bound,
+            calls=calls,
             sources=sources,
             scans=scans,
             placed=placed,
@@ -237,7 +251,8 @@ class _Text:
             records=scan_records(self.seen, evaluation),
             with_obligations=tuple(
                 scan.table.name for scan in scans if scan.has_obligations and judging.exists(scan.table)
-            ),
+            )
+            + tuple(sources.guarded_functions if calls.calls else ()),  # RULE (called-body-explained)
             sketched=frozenset(scan.table.name for scan in scans if scan.sketched),
             restrictions=restrictions,
             checks=checks,
@@ -289,9 +304,7 @@ class _Text:
             return not_governable(guarded)
         if isinstance(pinned, Unsupported):
             return not_governable(pinned)
-        bound = identities(prepared, self.evaluation, self.judging, self.meaning)
-        if isinstance(bound, Unsupported):
-            return not_governable(bound)
+        bound, calls = guards.bound, guards.calls.calls
         varying, bodies = guards.sources.policies.varying, guards.sources.bodies
         unbound = bool(reading.identities) and not bound
         changing = find_varying_text(prepared.text, reading, prepared.names, varying, bodies, unbound=unbound)
@@ -308,7 +321,9 @@ class _Text:
         columns = (
             one for one in (*guarded[0], *called) if one.kind == "guard" or not metrics.contains(one.span)
         )
-        written = (*columns, *metrics.splices, *inner, *pinned[0], *bound)
+        written_out = {one.span.start for one in calls}
+        kept = (one for one in columns if one.span.start not in written_out)
+        written = (*kept, *calls, *metrics.splices, *inner, *pinned[0], *bound, *guards.calls.titles)
         splices: tuple[Splice, ...] = (*written, *guards.restrictions)
         if guards.checks.wrapping is not None:  # RULE (checked-insert)
             splices = attach(prepared.text, splices, guards.checks.wrapping)
@@ -327,7 +342,7 @@ class _Text:
             forwarded=guard.apply(prepared.text, splices),
             splices=splices,
             allowed=self._list_allowed(guards) | pinned[1] | temporary,
-            substitutions=(*guarded[1], *metrics.words),
+            substitutions=(*guarded[1], *metrics.words, *words_of(prepared.text, calls)),
             temporary=temporary,
             binds_user=bool(bound),
             uncacheable_reason=changing,
@@ -362,6 +377,8 @@ class _Text:
     def _list_allowed(self, guards: _TextGuards) -> frozenset[tuple[str, ...]]:
         """Return the relations that may stand in what is written, beside its targets and temporary views."""
         bodies = (*guards.sources.bodies.values(), *guards.metrics.bodies)
+        if guards.calls.calls:
+            bodies = (*bodies, *guards.sources.functions.values())
         return frozenset(
             {guard.list_name_parts(scan.table) for scan in guards.scans}
             | guards.sources.policies.relations
@@ -424,7 +441,7 @@ class _Text:
             reading=prepared.reading,
             required=prepared.required,
             allowed=written.allowed,
-            has_obligations=any(scan.has_obligations for scan in guards.scans),
+            has_obligations=bool(guards.calls.calls) or any(scan.has_obligations for scan in guards.scans),
             guarded=guards.with_obligations,
             sketched=guards.sketched,
             personal=written.binds_user or any(body.personal for body in (*bodies, *metrics.bodies)),
@@ -446,7 +463,9 @@ class _Text:
             # What is stored has none of them: they are laid on each who reads it.
             records = _without_obligations(records)
         absent = [scan for scan in guards.scans if not judging.exists(scan.table)]
-        hiding = any(scan.has_obligations or scan.query for scan in guards.scans if scan not in absent)
+        hiding = bool(sources.guarded_functions) or any(
+            scan.has_obligations or scan.query for scan in guards.scans if scan not in absent
+        )
         hides_target = (
             evaluation.hides_target(required)
             # What a view's text names is as little the reader's to know as the names of a target.

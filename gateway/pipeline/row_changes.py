@@ -9,6 +9,7 @@ from gateway.algebra.spark import lower_expression, relation_of
 from gateway.algebra.usage import Unclear
 from gateway.model.catalog import Table, TableKind, TableName, quote_parts
 from gateway.model.reading import Reading, RelationRole, Splice
+from gateway.model.table_formats import DELTA
 from gateway.pipeline.barriers import may_be_without
 from gateway.pipeline.judging import Judging
 from gateway.pipeline.policies import Policies
@@ -46,6 +47,10 @@ async def restrict_text(
             asked = await _ask_update(tree, check, prepared.text, judging)
         if isinstance(asked, Unsupported):
             return asked
+        if table.provider == DELTA.name and await _reads_tables(rows, judging):
+            return Unsupported(
+                f"the row filter of {table.name} reads other tables, which UPDATE and DELETE of Delta cannot"
+            )
         found = restrict_rows(prepared.text, rows, asked, bare=bare)
         return found if isinstance(found, Unsupported) else (found,)  # RULE (restricted-rows)
     if not isinstance(tree, OpaqueRelation) or any(pin.below for pin in prepared.required.pins):
@@ -65,6 +70,11 @@ async def restrict_text(
         return conditions
     total = _is_total(tree, table, prepared, policies, judging)
     return restrict_merge(clauses, qualified, conditions, total=total, bare=bare)  # RULE (restricted-merge)
+
+
+async def _reads_tables(text: str, judging: Judging) -> bool:
+    reading = await judging.reader.read_expression(text)
+    return not isinstance(reading, Reading) or bool(reading.relations)
 
 
 async def _ask_update(

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from gateway.algebra.spark import relation_of
+from gateway.algebra.nodes import OneRow, Projection
+from gateway.algebra.spark import lower_expression, relation_of
 from gateway.algebra.usage import GUESSED, LITERAL_FUNCTIONS
 from gateway.algebra.walking import words_in_lambdas
 from gateway.model.catalog import Table, TableName
 from gateway.model.principal import Principal
-from gateway.model.reading import FunctionRef, Reading, Relation, RelationRole
+from gateway.model.reading import FunctionRef, Reading, Relation, RelationRole, read_tree
+from gateway.model.reading_settings import VARIABLES_MARK
 from gateway.model.statement import ScanRecord, SessionContext
 from gateway.pipeline.judging import (
     Judging,
@@ -235,6 +237,23 @@ def deny_changed_meaning(
     return may_be_hidden(min(words)) if words else None
 
 
+def has_variables(judging: Judging) -> bool:
+    """Whether the session, or a script, may have variables."""
+    return bool(judging.variables) or VARIABLES_MARK in judging.settings
+
+
+def deny_variables(
+    names: Iterable[TableName], written: frozenset[str], evaluation: Evaluation, judging: Judging
+) -> Denied | None:
+    """Deny a name that Spark takes for a variable's where no column has it, and that a hidden one could have.
+
+    `written`: what references begin with, where it is not known that a column has each of these names.
+    """
+    words = written if VARIABLES_MARK in judging.settings else written & judging.variables
+    guesses = collect_guesses(names, words, evaluation)
+    return may_be_hidden(min(any_of(guesses))) if guesses else None  # RULE (hidden-name-or-variable)
+
+
 def list_sought_words(usage: Usage | Silent) -> frozenset[str]:
     """Return the words by which column analysis looked for columns. Spark's parser has no columns where a
     lambda function's variables could be meant, and it does not tell a column's field from a column."""
@@ -253,7 +272,9 @@ def any_of(guesses: Guesses) -> frozenset[str]:
     return frozenset[str]().union(*guesses.values())
 
 
-def misread_text(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluation) -> Denied | None:
+def misread_text(
+    prepared: Prepared, usage: Usage | Silent, evaluation: Evaluation, judging: Judging
+) -> Denied | None:
     """Deny names of a client's text that could mean hidden columns, and would mean something else."""
     if prepared.place.depth or not prepared.scans:
         return None
@@ -264,9 +285,14 @@ def misread_text(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluati
     # A name may be a column of what is changed; and who cannot follow pipes does not know what a name means.
     # RULE (unfollowed-pipe)
     is_apart = changes_rows or (PIPE in prepared.text and isinstance(usage, Silent) and not usage.unfound)
-    within = _within_lambdas(prepared) if is_apart else frozenset()  # RULE (row-change-lambda-names)
+    may_be_variables = isinstance(usage, Silent) and has_variables(judging)
+    # RULE (row-change-lambda-names)
+    within = words_within_lambdas(prepared) if is_apart or may_be_variables else frozenset()
     if isinstance(within, Silent):
-        return _not_followed(names, evaluation)
+        return not_followed(names, evaluation)
+    first = {parts[0].lower() for parts in references} - _names_of_relations(prepared.reading)
+    if may_be_variables and (denied := deny_variables(names, within | first, evaluation, judging)):
+        return denied
     looked = list_sought_words(usage) | within
     guesses = collect_guesses(names, {parts[-1].lower() for parts in references} | looked, evaluation)
     if not guesses:
@@ -275,9 +301,7 @@ def misread_text(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluati
     if USER in bare & any_of(guesses) and not isinstance(usage, Silent):
         return may_be_hidden(USER)
     if is_apart:
-        relations = _names_of_relations(prepared.reading)
-        first = {parts[0].lower() for parts in references} | within
-        guesses = collect_guesses(names, first - relations, evaluation)
+        guesses = collect_guesses(names, first | within, evaluation)
         return may_be_hidden(min(any_of(guesses))) if guesses else None
 
     def guessed() -> Usage | Silent:
@@ -289,14 +313,17 @@ def misread_text(prepared: Prepared, usage: Usage | Silent, evaluation: Evaluati
     return deny_changed_meaning(usage, guessed, min(any_of(guesses)) if PIPE in prepared.text else None)
 
 
-def _within_lambdas(prepared: Prepared) -> frozenset[str] | Silent:
+def words_within_lambdas(prepared: Prepared) -> frozenset[str] | Silent:
+    """Return what references in lambda functions of a text begin with, lower case."""
     if "LambdaFunction" not in prepared.reading.expressions:
         return frozenset()
     tree = relation_of(prepared.reading)
+    if prepared.place.expression and prepared.reading.tree_json is not None:
+        tree = Projection(OneRow(), (lower_expression(read_tree(prepared.reading.tree_json)),))
     return Silent("the statement is too large") if tree is None else words_in_lambdas(tree)
 
 
-def _not_followed(names: Iterable[TableName], evaluation: Evaluation) -> Denied | None:
+def not_followed(names: Iterable[TableName], evaluation: Evaluation) -> Denied | None:
     """Deny lambda functions that cannot be read, over tables of which something is hidden."""
     hiding = evaluation.visible_where_some_are_hidden(names)
     if not hiding:

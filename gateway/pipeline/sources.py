@@ -15,6 +15,7 @@ from gateway.pipeline.functions import list_required_functions, read_by, session
 from gateway.pipeline.judging import NotRewritten, RewrittenStatement, refuse_unsupported
 from gateway.pipeline.policies import Policies, policies_of
 from gateway.pipeline.views import ReadViews
+from gateway.sql.call_texts import GuardedFunction
 from gateway.sql.evaluate import Evaluation
 from gateway.sql.required import Privilege
 
@@ -34,6 +35,8 @@ class ReadSources:
     """The texts of views without barriers, where nothing in them can fail."""
     functions: Mapping[TableName, RewrittenStatement]
     """The bodies of functions that are judged where they are called."""
+    guarded_functions: Mapping[TableName, GuardedFunction]
+    """Those of them whose bodies are written out there."""
     called: frozenset[TableName]
     """The functions in SQL that are called, and what their bodies read."""
     moves: str
@@ -70,10 +73,12 @@ async def sources_of(
     required: Iterable[Privilege],
     *,
     alone: bool,
+    writes: bool = False,
 ) -> ReadSources | NotRewritten:
     """Find the policies of what is read, whose access they rest on, and where views have barriers.
 
-    `required`: with the functions that are called. `alone`: the text is all that is asked.
+    `required`: with the functions that are called. `alone`: the text is all that is asked. `writes`: the
+    bodies of functions can be written out in it.
     """
     policies: Policies | NotRewritten = refuse_unsupported(await policies_of(reads.seen, reads.judging))
     if isinstance(policies, NotRewritten):
@@ -86,7 +91,7 @@ async def sources_of(
     called = await read_by(functions, reads.context, judging)
     if isinstance(called, NeedsCatalog):
         return called
-    within = await judge_called((name.fold() for name in functions), reads)
+    within = await judge_called((name.fold() for name in functions), reads, writes=writes)
     if isinstance(within, NotRewritten):
         return within
     moves = await session_asked(functions, judging, names_alone=True) if reads.place.depth > 0 else None
@@ -97,7 +102,8 @@ async def sources_of(
         policies=policies,
         authors=authors,
         barred=barred,
-        functions=within,
+        functions=within.bodies,
+        guarded_functions=within.guarded,
         called=called,
         moves=moves or "",
         opened=await reads.list_open_views(bodies, barred, alone=alone),

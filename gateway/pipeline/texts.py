@@ -95,7 +95,7 @@ async def _govern(prepared: Prepared, judging: Judging) -> JudgingOutcome:
     if isinstance(seen, Denied):
         return access_denied(seen, evaluation)
     # RULE (hidden-name-in-text)
-    denied = accessing.build_denial(judging) or misread_text(prepared, usage, evaluation)
+    denied = accessing.build_denial(judging) or misread_text(prepared, usage, evaluation, judging)
     if denied is not None:
         return access_denied(denied, evaluation)
     return await rewrite_and_prove(prepared, usage, seen, evaluation, judging)

@@ -15,17 +15,21 @@ import struct
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
 import orjson
 
 from gateway.errors import SluiceError
-from gateway.model.java_options import QUICK_START
+from gateway.model.java_options import QUICK_START, SparkClasses
 
 _LENGTH = struct.Struct(">I")
 PREFIX = "sluice-parser-"
+SPARK_PREFIX = "sluice-spark-"
+"""The same for a Spark of our own: the embedded one, and that of jobs on this machine."""
+SPARK_FORM = b"1"
+"""Another one when what goes into it changes."""
 SUFFIX = ".jsa"
 STORE_S = 300.0
 """Seconds that making one may take; it takes about five."""
@@ -56,14 +60,34 @@ class NotArchived(SluiceError):
 
 def archive_of(java: Path, spark_home: Path) -> Path:
     """Return where the archive is for this Java, these jars and our sources, whether or not there is one."""
+    sources = (source.read_bytes() for source in sorted(SOURCES.glob("sluice/*.java")))
+    return name_archive(PREFIX, java, spark_home, sources)
+
+
+def name_archive(prefix: str, java: Path, spark_home: Path, contents: Iterable[bytes]) -> Path:
+    """Return the place beside a Spark's jars of what is made from them, by this Java, and from `contents`."""
     seen = hashlib.sha256()
     for file in (java.resolve(), *sorted((spark_home / "jars").glob("*.jar"))):
         with contextlib.suppress(OSError):
             found = file.stat()
             seen.update(f"{file}\0{found.st_size}\0{found.st_mtime_ns}\0".encode())
-    for source in sorted(SOURCES.glob("sluice/*.java")):
-        seen.update(source.read_bytes())
-    return spark_home / f"{PREFIX}{seen.hexdigest()[:16]}{SUFFIX}"
+    for content in contents:
+        seen.update(content)
+    return spark_home / f"{prefix}{seen.hexdigest()[:16]}{SUFFIX}"
+
+
+def spark_archive_of(java: Path, spark_home: Path) -> Path:
+    """Return where the archive of a Spark's own classes is, whether or not there is one."""
+    return name_archive(SPARK_PREFIX, java, spark_home, (SPARK_FORM,))
+
+
+def find_spark_classes(java: Path, spark_home: Path) -> SparkClasses | None:
+    """Return the archive of a Spark's own classes for this Java and these jars, if there is one."""
+    archive = spark_archive_of(java, spark_home)
+    jar = archive.with_suffix(".jar")
+    if not archive.is_file() or not jar.is_file():
+        return None
+    return SparkClasses(str(jar), f"-XX:SharedArchiveFile={archive}")
 
 
 def find_compiled(archive: Path) -> Path | None:
@@ -103,7 +127,7 @@ def compile_sources(java: Path, spark_home: Path, environment: dict[str, str]) -
             place.replace(jar)
     except OSError as error:
         raise NotArchived(f"`{jar}` cannot be written: {error}") from error
-    _remove_others(jar)
+    remove_others(jar)
     return jar
 
 
@@ -140,12 +164,13 @@ def store_archive(java: Path, spark_home: Path, command: list[str], environment:
             place.replace(archive)
     except OSError as error:
         raise NotArchived(f"`{archive}` cannot be written: {error}") from error
-    _remove_others(archive)
+    remove_others(archive)
     return archive
 
 
-def _remove_others(kept: Path) -> None:
-    for other in kept.parent.glob(f"{PREFIX}*{kept.suffix}"):
+def remove_others(kept: Path, prefix: str = PREFIX) -> None:
+    """Remove what was made like `kept` from other jars or sources."""
+    for other in kept.parent.glob(f"{prefix}*{kept.suffix}"):
         if other != kept:
             other.unlink(missing_ok=True)
 

@@ -25,6 +25,7 @@ from gateway.model.reading import (
 )
 from gateway.model.spark_configuration import ParserConfiguration
 from gateway.model.spark_minors import find_supported_minor, minor_of
+from gateway.model.tracing import traced
 from gateway.reader.java_runtime import find_java, find_spark_home, spark_version
 from gateway.reader.limits import ReaderLimits, refuse
 from gateway.reader.parsers import Parsers
@@ -336,6 +337,10 @@ class ReaderPool(Closing):
                 del self._questions[key]
 
     async def _ask(self, operation: str, fields: JsonReply) -> JsonReply | NotRead:
+        with traced("read", question=operation):
+            return await self._ask_process(operation, fields)
+
+    async def _ask_process(self, operation: str, fields: JsonReply) -> JsonReply | NotRead:
         limits = self.limits
         give_up = asyncio.get_running_loop().time() + limits.wait_s
         for _ in range(2):

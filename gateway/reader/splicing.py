@@ -8,11 +8,13 @@ from gateway.model.reading import Splice
 
 
 def apply_splices(text: str, splices: Sequence[Splice]) -> str | None:
-    """Return `text` with each span replaced, or None when spans are empty, overlap or lie outside it."""
+    """Return `text` with each span replaced, or None when spans overlap, lie outside it, or are empty where
+    something has to be replaced."""
     pieces: list[str] = []
     at = 0
     for splice in sorted(splices, key=lambda one: one.span.start):
-        if not at <= splice.span.start < splice.span.end <= len(text):
+        replaces = splice.span.start < splice.span.end or splice.kind == "title"
+        if not (replaces and at <= splice.span.start <= splice.span.end <= len(text)):
             return None
         pieces += (text[at : splice.span.start], splice.text)
         at = splice.span.end

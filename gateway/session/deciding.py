@@ -12,6 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from gateway.errors import LimitExceeded
 from gateway.model.catalog import TableName
 from gateway.model.statement import Cleared, Client, Refused, Statement, Verdict
+from gateway.model.tracing import traced
 from gateway.session.budgets import StatementMeter
 from gateway.session.dependencies import Dependencies
 from gateway.session.endpoint import (
@@ -192,11 +193,15 @@ class Deciding(Generic[S, E]):
     async def judge_with_fresh_tables(self, session: S, statement: Statement, client: Client) -> Verdict:
         """Judge a statement by tables that Spark's session knows as they are, and by what the session
         forbids it."""
-        verdict = await self._freshness.judge_with_fresh_tables(session, statement, client)
-        verdict = self._verdicts.without_streams(  # RULE (stream-of-walked-files)
-            verdict, session.collect_dependencies
-        )
-        return await self._endpoint.restrict(session, verdict, client)
+        with traced("judge") as span:
+            verdict = await self._freshness.judge_with_fresh_tables(session, statement, client)
+            verdict = self._verdicts.without_streams(  # RULE (stream-of-walked-files)
+                verdict, session.collect_dependencies
+            )
+            verdict = await self._endpoint.restrict(session, verdict, client)
+            if span is not None:
+                span.note(verdict=verdict.code if isinstance(verdict, Refused) else "cleared")
+            return verdict
 
     async def let_others_end(self, session: S) -> None:
         """Wait until nothing of the session looks names up any more, before they begin to mean something
@@ -235,7 +240,8 @@ class Deciding(Generic[S, E]):
         while isinstance(verdict, Cleared):
             request = LockRequest.of(verdict, session.collect_dependencies(verdict))
             # RULE (names-held)
-            locks = await self._locks.acquire(request, until=until, by=session.number)
+            with traced("wait for names"):
+                locks = await self._locks.acquire(request, until=until, by=session.number)
             if locks is None:
                 return _busy(verdict, request), NO_LOCKS
             bound = False

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gateway.model.sparks import DEFAULT_BACKEND
 from gateway.model.statement import SessionContext
+from gateway.model.tracing import Tracer
 from gateway.session.budgets import Budgets
 from gateway.session.identifiers import tag_of
 from gateway.session.lifecycle import Lifecycle
@@ -46,6 +47,8 @@ class Dependencies(VerdictInputs):
     """None: there are no other gateways."""
     tag: bytes = field(init=False)
     """What this gateway's handles begin with."""
+    tracer: Tracer | None = None
+    """Where requests are traced; None: nowhere."""
     session_counts: SessionCounts = field(default_factory=SessionCounts)
     """Shared by the Sparks of a gateway, so that its limits are for all of them together."""
     budgets: Budgets = field(default_factory=Budgets)

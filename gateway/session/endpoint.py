@@ -29,6 +29,7 @@ from gateway.model.statement import (
     Statement,
     UseNamespace,
 )
+from gateway.model.tracing import TraceSpan
 from gateway.session.budgets import Seat, StatementMeter
 from gateway.session.identifiers import new_event_id
 from gateway.session.judged import Basis
@@ -52,6 +53,10 @@ class RecordedCall:
     relayed_rows: int = 0
     relayed_bytes: int = 0
     error: SluiceError | None = None
+    waiting_span: TraceSpan | None = field(default=None, repr=False)
+    """While it waits for a slot in Spark, where it is traced."""
+    span: TraceSpan | None = field(default=None, repr=False)
+    """From being handed to Spark to its closing event, where it is traced."""
 
     @property
     def backend_id(self) -> str:

@@ -12,6 +12,7 @@ import structlog
 
 from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded
 from gateway.model.statement import Cleared, Client, Statement, Verdict
+from gateway.model.tracing import begin_span
 from gateway.session.audit_records import StatementOutcome
 from gateway.session.conditions import NO_PARAMETERS_SHOWN, Own
 from gateway.session.deciding import Deciding
@@ -50,6 +51,7 @@ class Execution:
         self._verdicts = dependencies.verdicts
         self._recorder = dependencies.recorder
         self._limits = dependencies.limits
+        self._lifecycle = dependencies.lifecycle
         self._close_aborted = abort
         self._aborting: dict[Session, asyncio.Task[None]] = {}
         self._tag = dependencies.tag
@@ -211,6 +213,7 @@ class Execution:
         session.prepare_to_forward(cleared)
         operation.hold.forget_before_forwarding()
         operation.life.apply(Event.FORWARD)
+        operation.span = operation.span or begin_span("spark")
         try:
             if not operation.tended:
                 await self._verdicts.maintain_dataset(cleared, session.client)
@@ -243,7 +246,8 @@ class Execution:
                 self._settle(operation)
                 known = isinstance(operation.error, StatementFailed | InvalidRequest)
                 operation.hold.release(0 if known else self._limits.unsettled_s)
-                reason = "" if operation.error is not None else "the gateway aborted the statement"
+                aborted = self._lifecycle.reason("the gateway aborted the statement")
+                reason = "" if operation.error is not None else aborted
                 await self._recorder.record_completed(operation, "failed", reason)
                 if not known:
                     # Whether Spark has the statement is not known; ending the session ends it there.
@@ -352,6 +356,9 @@ class Execution:
         if not state.terminal:
             return
         operation.answered = time.monotonic()
+        if operation.span is not None:
+            operation.span.note(outcome=operation.life.outcome)
+            operation.span.end("" if state.state == FINISHED else operation.life.outcome)
         operation.note_stopped_running()
         certain = self._settle(operation)
         self._release_names_later(

@@ -82,6 +82,12 @@ class Metrics:
         self.policy_version = Gauge(
             "sluice_policy_version", "Version of the policies in force", registry=registry
         )
+        self.trace_spans = Counter(
+            "sluice_trace_spans",
+            "Spans of traces for the collector; failed: it was away or took too long",
+            ["fate"],
+            registry=registry,
+        )
         # Read from other rooms: on the page once somebody has given `watch` a way to read them.
         self.spool_bytes = Gauge("sluice_spool_bytes", "Bytes of audit events on disk", registry=None)
         self.ledger_connected = Gauge(

@@ -74,6 +74,11 @@ class OpenSessions:
         # RULE (stopping-waits-answers)
         return max(sessions, sum(answering() for answering in self._answering))
 
+    def begin_closing(self) -> None:
+        """Have endpoints begin to close what Spark has to end, which they wait for when they are closed."""
+        for endpoint in self._endpoints:
+            endpoint.begin_closing()
+
     def list_sessions(self) -> list[OpenSession]:
         """Return all of them, by user and then by age."""
         found = [

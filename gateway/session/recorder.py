@@ -13,6 +13,7 @@ from gateway.model.audit import AuditEvent
 from gateway.model.decision import Decision
 from gateway.model.principal import Principal
 from gateway.model.statement import Cleared, Client, Refused, Verdict
+from gateway.model.tracing import CURRENT, traced
 from gateway.session import audit_records
 from gateway.session.audit_records import Stamp, StatementOutcome
 from gateway.session.endpoint import RecordedCall
@@ -132,6 +133,12 @@ class Recorder:
             return
         operation.completed = True
         self._metrics.outcomes.labels(outcome).inc()
+        for span in filter(None, (operation.waiting_span, operation.span)):
+            rows, size = operation.relayed_rows, operation.relayed_bytes
+            span.note(outcome=outcome, rows=rows, bytes=size)
+            span.end("" if outcome == "finished" else outcome)
+        # It may be run again, as another entry of the record.
+        operation.waiting_span = operation.span = None
         failure, ended = operation.error, time.monotonic()
         answered = ended if operation.answered is None else operation.answered
         await self._record(
@@ -173,8 +180,11 @@ class Recorder:
 
     async def _record_decided(self, event: AuditEvent, refusal: str | None) -> None:
         """Make a verdict durable, and count it as what came of it: without a ledger nothing is forwarded."""
+        if (span := CURRENT.get()) is not None:
+            span.note(audit_event=event.event_id)
         try:
-            await self._ledger.record_decided(event)
+            with traced("record"):
+                await self._ledger.record_decided(event)
         except LedgerUnavailable:
             self._metrics.unrecorded.inc()
             raise

@@ -218,6 +218,9 @@ class EndpointSessions(ABC, Generic[K, S]):
         """Do what another gateway asks for about a handle of this endpoint; it may have none."""
         return UNKNOWN
 
+    def begin_closing(self) -> None:
+        """Begin to close what Spark has to end; nothing where its sessions outlive a gateway."""
+
     @abstractmethod
     def describe_wait(self, session: S) -> str:
         """Say what a statement of a session waits for, and its place; empty where none does."""

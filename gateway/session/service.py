@@ -71,6 +71,7 @@ class Sessions(EndpointSessions[bytes, Session]):
         self._elsewhere = Elsewhere(dependencies.ask_owner, self._tag)
         self._operations: dict[bytes, ThriftOperation] = {}
         self._given_up: set[asyncio.Task[None]] = set()
+        self._closing: asyncio.Task[None] | None = None
         self._unwatch = (
             self.metrics.watch(self.metrics.sessions, lambda: len(self._registry)),
             self.metrics.watch(self.metrics.operations, lambda: len(self._operations)),
@@ -142,12 +143,12 @@ class Sessions(EndpointSessions[bytes, Session]):
         closing.add_done_callback(self._given_up.discard)
         await wait_a_moment(closing)
 
-    def describe_wait(self, session: Session) -> str:
-        return self._execution.describe_wait(session)
-
     def knows(self, handle: Handle) -> bool:
         """Whether a handle is of a session or an operation here, whoever's."""
         return self._registry.get(handle.guid) is not None or handle.guid in self._operations
+
+    def describe_wait(self, session: Session) -> str:
+        return self._execution.describe_wait(session)
 
     async def close_session(self, principal: Principal, handle: Handle) -> None:
         """Close the session, whatever runs in it."""
@@ -160,7 +161,7 @@ class Sessions(EndpointSessions[bytes, Session]):
     async def close_disconnected(self, handles: Sequence[Handle]) -> None:
         """Close the sessions of a connection that is gone, and stop in Spark what runs in them."""
         found = [session for h in handles if (session := self._registry.get(h.guid)) is not None]
-        await self._close_all(found, self.lifecycle.reason("the client disconnected"))
+        await self._close_all(found, "the client disconnected")
 
     async def expire(self) -> None:
         await self._close_all(self._registry.idle(), "the session was idle for too long")
@@ -169,8 +170,18 @@ class Sessions(EndpointSessions[bytes, Session]):
         for operation in stale:
             await self._end(operation, "the operation was idle for too long")
 
+    def begin_closing(self) -> None:
+        if self._closing is None:
+            self._closing = asyncio.create_task(self.lifecycle.close_in_time(self._close_everything))
+
     async def close(self) -> None:
-        """Close every session; new ones are refused from here on."""
+        """Close every session, in the time that a gateway that stops has for it; new ones are refused from
+        here on."""
+        self.begin_closing()
+        if self._closing is not None:
+            await self._closing
+
+    async def _close_everything(self) -> None:
         self._registry.shut = True
         await self._close_all(self._registry.all(), STOPPING)
         if self._given_up:
@@ -182,6 +193,7 @@ class Sessions(EndpointSessions[bytes, Session]):
     async def _close(self, session: Session, reason: str) -> None:
         if not self._registry.close(session.handle.guid, session):
             return
+        reason = self.lifecycle.reason(reason)
         known: list[ThriftOperation] = []
         for operation in session.operations.values():
             if operation.upstream is None and operation.answer is None and not operation.queued:

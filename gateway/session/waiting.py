@@ -16,6 +16,7 @@ from typing import Protocol
 import structlog
 
 from gateway.errors import BackendUnavailable, LimitExceeded, SluiceError
+from gateway.model.tracing import begin_span
 from gateway.session.dependencies import Dependencies
 from gateway.session.failures import StatementFailed
 from gateway.session.operation import ENDINGS, LOG_SCHEMA, LocalRows, Session, ThriftOperation
@@ -68,6 +69,9 @@ class WaitingStatements:
 
     def note_taken(self, operation: ThriftOperation, watch: Callable[[], None]) -> None:
         """Note that Spark has taken an operation, with the session's slot; `watch` finds out how it ends."""
+        if operation.waiting_span is not None:
+            operation.waiting_span.end()
+            operation.waiting_span = None
         slot, operation.session.slot = operation.session.slot, None
         if slot is not None:
             operation.slot = slot
@@ -86,6 +90,7 @@ class WaitingStatements:
     def enqueue(self, operation: ThriftOperation) -> None:
         """Make an operation one that waits. It holds no names from here on."""
         operation.life.apply(Event.QUEUE)
+        operation.waiting_span = operation.waiting_span or begin_span("wait for spark")
         if not operation.arrived:
             operation.arrived = asyncio.get_running_loop().time()
             operation.log = LocalRows([(self.describe(operation, entering=True),)], LOG_SCHEMA)

@@ -17,6 +17,7 @@ from gateway.settings.section import (
     Seconds,
     Secret,
     Section,
+    ServerPort,
     require_safe_url,
 )
 
@@ -89,7 +90,7 @@ class ThriftBackend(Section):
 
     host: Host
     """Name or address of the Thrift Server."""
-    port: Port = 10000
+    port: ServerPort = 10000
     """Its port, binary transport."""
 
 
@@ -98,7 +99,7 @@ class ConnectBackend(Section):
 
     host: Host
     """Name or address of the Spark Connect server."""
-    port: Port = 15002
+    port: ServerPort = 15002
     """Its port."""
     token: Secret | None = None
     """The server's `spark.connect.authenticate.token`, as `{env: NAME}` or `{file: PATH}`."""

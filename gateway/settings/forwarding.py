@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from gateway.audit.forward_formats import ForwardFormat
 from gateway.model.audit import AuditKind
-from gateway.settings.section import Count, Host, Name, Port, Seconds, Secret, Section
+from gateway.settings.section import Count, Host, Name, Seconds, Secret, Section, ServerPort
 
 
 class ForwardSettings(Section):
@@ -22,7 +22,7 @@ class ForwardSettings(Section):
     """`syslog`: RFC 5424 over TCP, with TLS where `tls` is set; `http`: lines by POST."""
     host: Host | None = None
     """Syslog server; needed by `syslog`."""
-    port: Port = 6514
+    port: ServerPort = 6514
     """Port of the syslog server."""
     tls: bool = True
     """Whether syslog goes over TLS."""

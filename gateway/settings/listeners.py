@@ -102,16 +102,6 @@ class ConnectListener(Section):
     """Bytes of requests in progress, of all calls together; more are refused, but one always fits. Requests
     of up to 64 KiB do not count; one that takes 5 seconds to arrive counts as the largest."""
 
-    @model_validator(mode="after")
-    def _grpc_chooses_the_version(self) -> ConnectListener:
-        if self.tls is not None and self.tls.minimum_version != "1.2":
-            raise ValueError(
-                "`tls.minimum_version` must be 1.2 here: gRPC takes TLS 1.2 and 1.3 and offers no choice"
-            )
-        if self.tls is not None and self.tls.client_certificates != "required":
-            raise ValueError("`tls.client_certificates` must be `required` here: gRPC offers no choice")
-        return self
-
 
 class _Administered(Section):
     """What administrators alone may use: somebody has to be named."""
@@ -181,6 +171,8 @@ class AdminListener(Section):
     """Port to listen on; 0 picks a free one."""
     tls: Tls | None = None
     """Without it passwords cross the network in the clear."""
+    balancers: tuple[Network, ...] = ()
+    """As of `listeners.thrift`."""
     ranger: RangerApiSettings | None = None
     lineage: LineageApiSettings | None = None
     tags: TagApiSettings | None = None

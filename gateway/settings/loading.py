@@ -190,17 +190,24 @@ def section_type(annotation: Any) -> type[BaseModel] | None:
     return None
 
 
+def _expand_home(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        raise Faults([f"`{path}`: the user has no home directory; set `HOME`"]) from None
+
+
 def _with_absolute_paths(section: Any, directory: Path) -> Any:
     """Return a copy in which every relative path starts at `directory`."""
     changed: dict[str, Any] = {}
     for name in type(section).model_fields:
         value = getattr(section, name)
         if isinstance(value, Path):
-            changed[name] = directory / value.expanduser()
+            changed[name] = directory / _expand_home(value)
         elif isinstance(value, Section):
             changed[name] = _with_absolute_paths(value, directory)
         elif isinstance(value, tuple) and any(isinstance(entry, Path) for entry in value):
-            changed[name] = tuple(directory / entry.expanduser() for entry in value)
+            changed[name] = tuple(directory / _expand_home(entry) for entry in value)
         elif isinstance(value, dict) and any(isinstance(entry, Section) for entry in value.values()):
             changed[name] = {
                 key: _with_absolute_paths(entry, directory) if isinstance(entry, Section) else entry

@@ -35,6 +35,7 @@ from gateway.settings.section import (
     Section,
     VaultSettings,
 )
+from gateway.settings.tracing import TracingSettings
 
 
 class ConnectionSettings(Section):
@@ -378,6 +379,7 @@ class Settings(Section):
     vault: VaultSettings | None = None
     connections: ConnectionSettings = ConnectionSettings()
     logging: LogSettings = LogSettings()
+    tracing: TracingSettings | None = None
 
     @model_validator(mode="before")
     @classmethod

@@ -22,6 +22,8 @@ REFERENCES = (
 )
 
 Port = Annotated[int, Field(strict=True, ge=0, le=65535)]
+ServerPort = Annotated[int, Field(strict=True, ge=1, le=65535)]
+"""Port of a server that is connected to."""
 Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
 Days = Annotated[int, Field(strict=True, gt=0, le=36_500)]
 Count = Annotated[int, Field(strict=True, gt=0, le=1_000_000_000)]

@@ -13,7 +13,7 @@ from gateway.sql.functions import CODE_FUNCTIONS, builtin_name
 from gateway.sql.names import Names, Ungovernable
 from gateway.sql.required import Privilege
 
-_WHOLE = 3
+WHOLE_NAME = 3
 """Parts of a name with its catalog."""
 _RESERVED = frozenset({"builtin", "session", "system"})
 
@@ -23,7 +23,7 @@ def find_short_function(function: FunctionRef, names: Names) -> TableName | None
 
     The caller knows that the name is none of Spark's functions, and none that the session registered.
     """
-    if function.builtin or len(function.parts) >= _WHOLE or function.parts[0].lower() in _RESERVED:
+    if function.builtin or len(function.parts) >= WHOLE_NAME or function.parts[0].lower() in _RESERVED:
         return None
     name = names.new_table(function.parts)
     if isinstance(name, Ungovernable) or name.catalog.lower() != SESSION_CATALOG:

@@ -7,7 +7,7 @@ reads is judged by `pipeline/function_bodies.py`; it calls nothing but functions
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -194,10 +194,19 @@ class WholeBody:
 
 
 def write_whole_body(
-    body: str, parameters: Iterable[tuple[str, str]], name: str, *, is_table: bool
+    body: str,
+    parameters: Iterable[tuple[str, str]],
+    name: str,
+    *,
+    is_table: bool,
+    defaults: Sequence[str] = (),
 ) -> WholeBody:
-    """Return the query: it is judged, and never run."""
-    given = ", ".join(f"CAST(NULL AS {kind}) AS {quote(parameter)}" for parameter, kind in parameters)
+    """Return the query: it is judged, and never run. `defaults`: of the parameters, empty of one without."""
+    named = [*parameters]
+    given = ", ".join(
+        f"CAST({default or 'NULL'} AS {kind}) AS {quote(parameter)}"
+        for (parameter, kind), default in zip(named, defaults or [""] * len(named), strict=True)
+    )
     source = f"(SELECT {given or '1'}) AS {quote(name)}"
     if is_table:
         return WholeBody(f"SELECT `its rows`.* FROM {source}, LATERAL (\n", body, "\n) AS `its rows`")

@@ -12,7 +12,7 @@ import enum
 import struct
 from dataclasses import dataclass, field
 
-from gateway.model.credentials import Password
+from gateway.model.credentials import Password, UnreadableLogin
 from gateway.wire.thrift import MalformedMessage
 
 _HEAD = struct.Struct(">BI")
@@ -90,8 +90,8 @@ class _ServerState(enum.Enum):
 
 
 class SaslServer:
-    """The server's end. Feed it with `receive`; answer Password with `accept` or `refuse`, and SaslToken with
-    `challenge` as well.
+    """The server's end. Feed it with `receive`; answer Password with `accept` or `refuse`, UnreadableLogin
+    with `refuse`, and SaslToken with `challenge` as well.
 
     Bytes that the client sends ahead of the verdict are kept, at most `max_early_bytes`; `accept` gives them
     back: they are the first frames.
@@ -117,7 +117,7 @@ class SaslServer:
         """Whether the handshake is over, well or badly."""
         return self._state is _ServerState.DONE
 
-    def receive(self, chunk: bytes) -> Password | SaslToken | HandshakeRefused | None:
+    def receive(self, chunk: bytes) -> Password | UnreadableLogin | SaslToken | HandshakeRefused | None:
         """Take a chunk; return what the client claims, a refusal, or None when more bytes are needed."""
         if self._state is _ServerState.DONE:
             raise RuntimeError("the SASL handshake has already ended")
@@ -131,7 +131,7 @@ class SaslServer:
         except MalformedMessage as fault:
             return self.refuse(str(fault))
 
-    def _advance(self) -> Password | SaslToken | HandshakeRefused | None:
+    def _advance(self) -> Password | UnreadableLogin | SaslToken | HandshakeRefused | None:
         while (received := self._steps.next()) is not None:
             status, payload = received
             if self._state is _ServerState.AWAIT_START:
@@ -139,15 +139,14 @@ class SaslServer:
                     return self.refuse("a SASL handshake begins with START")
                 if payload not in self._mechanisms:
                     taken = b" and ".join(self._mechanisms).decode()
-                    return self.refuse(f"unsupported SASL mechanism; this server supports {taken}")
+                    self._state = _ServerState.AWAIT_VERDICT
+                    return UnreadableLogin(f"unsupported SASL mechanism; this server supports {taken}")
                 self._mechanism = payload
                 self._state = _ServerState.AWAIT_CREDENTIALS
                 continue
             if status not in (Status.OK, Status.COMPLETE):
                 return self.refuse("the client gave up the handshake")
             claimed = parse_plain(payload) if self._mechanism == PLAIN else SaslToken(payload)
-            if isinstance(claimed, str):
-                return self.refuse(claimed)
             self._state = _ServerState.AWAIT_VERDICT
             if len(self._steps.buffer) > self._early:
                 return self.refuse("too many bytes before the login was answered")
@@ -177,7 +176,7 @@ class SaslServer:
         return HandshakeRefused(reason, step(Status.BAD, reason.encode("utf-8", "replace")))
 
 
-def parse_plain(payload: bytes) -> Password | str:
+def parse_plain(payload: bytes) -> Password | UnreadableLogin:
     """Read `authzid NUL authcid NUL password`; return the credentials, or why they are refused.
 
     A user who logs in as one and asks to be another is refused: Spark ignores the authzid, so the client
@@ -185,15 +184,15 @@ def parse_plain(payload: bytes) -> Password | str:
     """
     parts = payload.split(b"\0")
     if len(parts) != 3:
-        return "PLAIN credentials must have three parts"
+        return UnreadableLogin("PLAIN credentials must have three parts")
     try:
         authzid, user, password = (part.decode("utf-8") for part in parts)
     except UnicodeDecodeError:
-        return "PLAIN credentials must be UTF-8"
+        return UnreadableLogin("PLAIN credentials must be UTF-8")
     if not user:
-        return "the user name is empty"
+        return UnreadableLogin("the user name is empty")
     if authzid not in ("", user):
-        return "acting as another user is not allowed"
+        return UnreadableLogin("acting as another user is not allowed", user=user)
     return Password(user, password)
 
 

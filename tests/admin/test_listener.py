@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import ipaddress
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -12,8 +14,16 @@ from aiohttp import web
 
 from gateway.admin import listener as listener_module
 from gateway.admin.listener import AdminServer, Check
-from gateway.frontends.connection_limits import ConnectionLimiter
+from gateway.admin.requests import NotAuthenticated, log_in
+from gateway.app.rest_logins import log_in_rest
+from gateway.frontends.connection_limits import ConnectionLimiter, ConnectionLimits
+from gateway.model.credentials import Credentials
+from gateway.model.principal import Principal
 from gateway.session.metrics import Metrics
+from tests.frontends.listening import Gateway
+from tests.frontends.test_connection_limits import IPV4, proxied
+from tests.session.fakes import World
+from tests.speed import patience
 
 
 class Parts:
@@ -180,3 +190,46 @@ async def test_who_probes_is_answered_before_there_is_anything_to_ask() -> None:
             assert (status, "the gateway is stopping" in body) == (503, True)
     finally:
         await listener.close()
+
+
+async def test_a_login_that_comes_by_a_balancer_or_cannot_be_read_is_recorded_with_its_address() -> None:
+    logins = Gateway(World())
+
+    async def answer(request: web.Request) -> web.Response:
+        async def authenticate(shown: Credentials, address: str) -> Principal:
+            return await log_in_rest(logins.authenticator, "sessions", shown, address)
+
+        try:
+            principal = await log_in(request, authenticate)
+        except NotAuthenticated as fault:
+            return web.Response(status=401, text=str(fault))
+        return web.Response(text=principal.user)
+
+    def make() -> web.Application:
+        app = web.Application()
+        app.router.add_post("/", answer)
+        return app
+
+    listener = AdminServer({}, Metrics().registry, mounted={"/x": make})
+    balancers = (ipaddress.ip_network("127.0.0.1/32"),)
+    door = ConnectionLimiter("admin", ConnectionLimits(balancers=balancers))
+    port = await listener.start(door, "127.0.0.1", 0)
+    basic = base64.b64encode(b"bob:secret").decode()
+    for last, shown, status in (
+        (7, f"Authorization: Basic {basic}", 200),
+        (8, "Authorization: sluice_secret", 401),
+        (9, f"Authorization: Basic {basic}\r\nAuthorization: Bearer secret", 401),
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(proxied(bytes([198, 51, 100, last]) + IPV4[4:]))
+        writer.write(f"POST /x/ HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n{shown}\r\n\r\nhi".encode())
+        assert f" {status} ".encode() in await asyncio.wait_for(reader.readline(), patience())
+        writer.close()
+    await listener.close()
+    told = [event.body for event in logins.world.ledger.of("login")]
+    assert [(one["cliIP"], one["mechanism"], one["verdict"]) for one in told] == [
+        ("198.51.100.7", "PLAIN", "accepted"),
+        ("198.51.100.8", "UNKNOWN", "rejected"),
+        ("198.51.100.9", "UNKNOWN", "rejected"),
+    ]
+    assert "secret" not in str(told)

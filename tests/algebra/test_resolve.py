@@ -219,9 +219,16 @@ def test_a_name_of_both_sides_is_ambiguous() -> None:
     assert means(joined, "id") == "ambiguous"
     assert means(joined, "y") == "b.y"
     assert means(joined, "q") == "unknown"
-    # A second USING of a name that stands on both sides of the first join is refused by Spark.
-    again = Join(joined, table("c"), JoinKind.INNER, (), ("id",))
-    assert means(again, "x") == "open"
+
+
+@pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.LEFT_SEMI])
+def test_using_takes_the_first_of_several_columns(kind: JoinKind) -> None:
+    again = Join(join(JoinKind.INNER), table("c"), kind, (), ("id",))
+    assert listed(again)[0] == ("id", "a.id")
+    # The other one keeps its name.
+    assert means(again, "id") == "ambiguous"
+    assert means(again, "b.id") == "b.id"
+    assert means(again, "y") == ("ambiguous" if kind is JoinKind.INNER else "b.y")
 
 
 def test_what_is_not_known_may_have_any_name() -> None:

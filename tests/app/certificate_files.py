@@ -28,6 +28,7 @@ def make_pair(
     key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | None = None,
     form: PrivateFormat = PrivateFormat.PKCS8,
     uses: tuple[x509.ObjectIdentifier, ...] = (),
+    signs: bool | None = None,
 ) -> None:
     """Write a certificate and its key, which ends in so many days."""
     key = key or ec.generate_private_key(ec.SECP256R1())
@@ -48,6 +49,8 @@ def make_pair(
         )
     if uses:
         made = made.add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+    if signs is not None:
+        made = made.add_extension(x509.BasicConstraints(ca=signs, path_length=None), critical=True)
     (directory / certificate_name).write_bytes(made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
     secret(
         directory / key_name,

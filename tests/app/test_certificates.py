@@ -15,7 +15,7 @@ import structlog
 from prometheus_client import generate_latest
 
 from gateway.app.certificates import Certificates, context_of, read_pair, tls_context
-from gateway.app.connect import certificate, read_grpc_pair
+from gateway.app.connect import connect_context_of
 from gateway.errors import Faults
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.session.metrics import Metrics
@@ -67,8 +67,9 @@ async def served(tmp_path: Path) -> AsyncIterator[Served]:
     port = await door.open("127.0.0.1", 0, Echo, tls=tls_context(tls))
     certificates.add("thrift", tls, lambda pair: door.renew(context_of(pair)))
     connect = Listening(None, None)
-    connect.port = await connect.server.start("127.0.0.1", 0, certificate=certificate(tls))
-    certificates.add("connect", tls, lambda pair: connect.server.renew(read_grpc_pair(pair)))
+    connect.port = await connect.server.start("127.0.0.1", 0, ssl=connect_context_of(read_pair(tls)))
+    connect_door = connect.server._connection_limiter
+    certificates.add("connect", tls, lambda pair: connect_door.renew(connect_context_of(pair)))
     try:
         yield Served(tmp_path, port, connect, certificates, metrics)
     finally:

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 import pytest
+from aiohttp import web
 from prometheus_client import CollectorRegistry, generate_latest
 
 from gateway.app import collector_tuning
@@ -428,3 +429,34 @@ async def test_a_set_that_was_replaced_is_freed_without_the_collector(tmp_path: 
             assert engine() is None
         finally:
             gc.enable()
+
+
+async def test_a_changed_user_store_counts_from_the_next_statement_on(tmp_path: Path) -> None:
+    """Attributes are no part of a login: sessions that are open have the newest, and lose what is gone."""
+    asking = policy(1, "orders", conditions=[{"type": "expression", "values": ["USER.dept == 'hr'"]}])
+    told = service_policies(17, asking)
+    told["serviceDef"]["policyConditions"] = [
+        {
+            "itemId": 1,
+            "name": "expression",
+            "evaluator": "org.apache.ranger.plugin.conditionevaluator.RangerScriptConditionEvaluator",
+        }
+    ]
+    admin = FakeAdmin(content={DownloadKind.POLICIES: told, DownloadKind.ROLES: roles(4)})
+    stores: list[dict[str, dict[str, str]]] = [{"ann": {"dept": "hr"}}, {"ann": {"dept": "it"}}, {}]
+    admin.content[DownloadKind.USERS] = {"userStoreVersion": 1, "userAttrMapping": stores[0]}
+    async with running(admin), rules_of(tmp_path, admin.url) as (rules, _):
+        assert may_read(rules, "ann", "hive", "shop", "orders", "id")
+        for version, store in enumerate(stores[1:], 2):
+            before = rules.current.version
+            admin.content[DownloadKind.USERS] = {"userStoreVersion": version, "userAttrMapping": store}
+            assert await look(rules)
+            assert rules.current.version > before, "verdicts that were kept do not count any more"
+            assert not may_read(rules, "ann", "hive", "shop", "orders", "id")
+        admin.content[DownloadKind.USERS] = {"userStoreVersion": 4, "userAttrMapping": stores[0]}
+        assert await look(rules)
+        assert may_read(rules, "ann", "hive", "shop", "orders", "id")
+        # An Admin that is away takes nothing away; what it has told ages with `max_stale_s`.
+        admin.next(DownloadKind.USERS, web.Response(status=500))
+        await look(rules)
+        assert may_read(rules, "ann", "hive", "shop", "orders", "id")

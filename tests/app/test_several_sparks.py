@@ -78,6 +78,7 @@ class Running:
         self.sessions = RoutedSessions(
             sparks.fleet,
             main.dependencies.recorder,
+            main.dependencies.lifecycle,
             first_catalog="spark_catalog",
             named_catalogs=frozenset(),
         )

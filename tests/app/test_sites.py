@@ -488,6 +488,22 @@ FAULTS: dict[str, tuple[Breaking, str]] = {
         broken("ledger:\n  spool_bytes: 10\n"),
         ":4: `ledger.spool_bytes`: input should be greater than or equal to 1048576",
     ),
+    # -- found by a sixth look
+    "a Spark without a port": (
+        settings_of("backend:\n  thrift: {host: h, port: 0}\n" + PORTS),
+        ":2: `backend.thrift.port`: input should be greater than or equal to 1",
+    ),
+    "two protocols at one port of Spark's": (
+        settings_of(
+            "backend:\n  thrift: {host: h, port: 15002}\n  connect: {host: h}\n"
+            "listeners: {thrift: {port: 0}, connect: {port: 0}, admin: {port: 0}}\n"
+        ),
+        ":3: `backend.connect` has the address of `backend.thrift`, h:15002",
+    ),
+    "an extension that no parser has": (
+        broken("reader:\n  extensions: [no.such.Extension]\n"),
+        ":4: `no.such.Extension` is no extension that a gateway reads texts with: org.apache.iceberg.",
+    ),
     "a group with a blank": (
         lambda site: site.write(
             "users.yaml", (site.directory / "users.yaml").read_text().replace("- a", "- ' a'")
@@ -615,6 +631,77 @@ WARNINGS: dict[str, tuple[Breaking, str]] = {
         ),
         ":4: nobody can log in by a proxy: `listeners.thrift_http` is not set",
     ),
+    # -- found by a sixth look
+    "settings that everybody may change": (
+        lambda s: s.write("gateway.yaml", "", 0o666),
+        ":1: `{d}/gateway.yaml` is writable by every user (mode 0666): run `chmod o-w`",
+    ),
+    "policies that everybody may change": (
+        all_of(broken("policies:\n  paths: [pack.yaml]\n"), file("pack.yaml", PACK, 0o646)),
+        ":4: `{d}/pack.yaml` is writable by every user (mode 0646)",
+    ),
+    "a directory of policies that everybody may change": (
+        all_of(broken("policies:\n  paths: [p]\n"), made_directory("p"), file("p/pack.yaml", PACK)),
+        ":4: `{d}/p` is writable by every user (mode 0777)",
+    ),
+    "passwords in the clear": (
+        broken("listeners:\n  thrift: {host: 0.0.0.0, port: 0}\n  admin: {port: 0}\n", ports=False),
+        ":3: `listeners.thrift` has no `tls` on 0.0.0.0: passwords and tokens cross the network",
+    ),
+    "a password for Ranger in the clear": (
+        all_of(
+            broken(RANGER.replace("https", "http") + "  user: u, password: {file: p}}]}\n"), file("p", "x")
+        ),
+        ":3: the password of `u` crosses the network in the clear: use `https://`",
+    ),
+    "proxies that are everybody": (
+        settings_of(
+            SPARK + "listeners:\n  thrift: {port: 0}\n  admin: {port: 0}\n"
+            "  thrift_http: {port: 0, trusted_proxies: ['0.0.0.0/0']}\n"
+        ),
+        ":5: `listeners.thrift_http.trusted_proxies` trusts every address",
+    ),
+    "clients' authorities that are none": (
+        all_of(
+            settings_of(SPARK + TLS.replace("key: k.pem", "key: k.pem\n      client_ca: ca.pem")),
+            lambda s: make_pair(s.directory),
+            lambda s: make_pair(s.directory, certificate_name="ca.pem", key_name="ca.key", signs=False),
+        ),
+        ":8: `{d}/ca.pem` has no authority: none of its certificates may sign others",
+    ),
+    "a list of revoked certificates that is none": (
+        all_of(
+            broken("logins:\n  certificates: {revocation_lists: [r], rules: [{part: upn, fits: '(.*)'}]}\n"),
+            file("r", "none"),
+        ),
+        ":3: `{d}/r` cannot be read",
+    ),
+    "no catalogs": (
+        broken("policies:\n  catalogs: {}\n"),
+        ":4: `policies.catalogs` is empty: every statement that names a table is refused",
+    ),
+    "a catalog that Spark cannot have": (
+        broken("policies:\n  catalogs:\n    a.b: spark\n"),
+        ":5: `a.b` is no name of a catalog that Spark can have",
+    ),
+    "a namespace of a catalog that there is not": (
+        broken("lineage:\n  openlineage: {transport: file, catalogs: {lake: 'hive://m:9083'}}\n"),
+        ":4: there is no catalog `lake`: its namespace is never used",
+    ),
+    "jobs on a Spark that there cannot be": (
+        broken("jobs:\n  master: lokal[*]\n  schedule: {rollups: {every_s: 60}}\n"),
+        ":4: jobs will fail: `lokal[*]` is nothing that `spark-submit --master` takes",
+    ),
+    "a jar of jobs that is none": (
+        all_of(
+            broken("jobs:\n  jars: [a.jar]\n  schedule: {rollups: {every_s: 60}}\n"), file("a.jar", "none")
+        ),
+        ":4: jobs will fail: `{d}/a.jar` is not a jar",
+    ),
+    "authorities of the system that are not there": (
+        all_of(broken(RANGER + "  secure: true}]}\n"), variable("SSL_CERT_FILE", "/no/ca.pem")),
+        ":1: the environment variable `SSL_CERT_FILE` names `/no/ca.pem`, which does not exist",
+    ),
     "a spool that is larger than its disk": (
         broken("ledger:\n  directory: spool\n  spool_bytes: 999999999999999\n"),
         ":5: the disk of `{d}/spool` has ",
@@ -628,6 +715,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     made = Site(tmp_path, monkeypatch)
     monkeypatch.setattr(site_checks, "few_descriptors", lambda _: None)  # the machine's own matter
     umask = os.umask(0)
+    made.write("gateway.yaml", "")
     set_user(tmp_path / "users.yaml", "ann", password="secret", groups=["a"])
     try:
         yield made
@@ -703,6 +791,21 @@ async def test_what_a_site_is_warned_of_is_in_the_log_of_its_gateway(
     faults, warnings = await served(site, monkeypatch)
     assert set(faults) == {STOPPED}
     assert [warning for warning in warnings if told in warning], warnings
+
+
+async def test_people_of_policies_that_there_are_not_are_told(site: Site) -> None:
+    """A mask for a group that is written otherwise masks nothing."""
+    site.write(
+        "pack.yaml", PACK.replace("groups: [public]", "groups: [analists, a, public], users: [ann, x]")
+    )
+    site.settings(PACKS)
+    users = f"`{site.directory}/users.yaml`"
+    assert (await checked(site)).warnings == (
+        f"policies name users that are not in {users}: `x`",
+        f"policies name groups that are not in {users}: `analists`",
+    )
+    site.settings(PACKS + "logins: {jwt: {issuer: 'https://idp', audiences: [a]}}\n")
+    assert (await checked(site)).warnings == ()
 
 
 async def test_settings_without_any_policy_are_told(site: Site) -> None:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from gateway.model.credentials import Password
+from gateway.model.credentials import Password, UnreadableLogin
 from gateway.model.spark_configuration import CALLERS, PARSER, PARSER_CLASSES, PROBE_TEXT
 from gateway.wire import calls, messages, tcli
 from gateway.wire.frames import FrameSplitter, frame
@@ -283,12 +283,14 @@ class FakeHiveServer:
 
     async def _login(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str | None:
         sasl = SaslServer()
-        claimed: Password | SaslToken | HandshakeRefused | None = None
+        claimed: Password | UnreadableLogin | SaslToken | HandshakeRefused | None = None
         while claimed is None:
             chunk = await reader.read(65536)
             if not chunk:
                 return None
             claimed = sasl.receive(chunk)
+        if isinstance(claimed, UnreadableLogin):
+            claimed = sasl.refuse(claimed.reason)
         if isinstance(claimed, HandshakeRefused):
             writer.write(claimed.reply)
             return None

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
 
-from gateway.backends.embedded_spark import SITES, UNUSED, defaults, write_hadoop_defaults
+from gateway.backends.embedded_spark import (
+    SITES,
+    UNUSED,
+    defaults,
+    pack_hadoop_defaults,
+    write_hadoop_defaults,
+)
 from gateway.reader.java_runtime import find_spark_home
 
 JARS = find_spark_home() / "jars"
@@ -45,3 +52,11 @@ def test_everybody_may_read_them(tmp_path: Path) -> None:
 def test_a_spark_without_hadoops_jar_has_none(tmp_path: Path) -> None:
     (tmp_path / "another.jar").touch()
     assert list(defaults(tmp_path)) == []
+
+
+def test_hadoops_defaults_are_packed_as_they_are_written(tmp_path: Path) -> None:
+    pack_hadoop_defaults(JARS, tmp_path / "made.jar")
+    write_hadoop_defaults(JARS, tmp_path)
+    with zipfile.ZipFile(tmp_path / "made.jar") as packed:
+        texts = {name: packed.read(name).decode() for name in packed.namelist()}
+    assert texts == {file.name: file.read_text() for file in tmp_path.glob("*.xml")}

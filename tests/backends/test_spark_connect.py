@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -21,6 +22,7 @@ from gateway.model.reading_settings import READING_SETTINGS
 from gateway.model.spark_configuration import ParserConfiguration
 from gateway.model.statement import Cleared, SessionContext, Statement
 from gateway.model.table_formats import DELTA
+from gateway.model.tracing import CURRENT, TraceSpan
 from gateway.session.ports import BackendError, Envelope
 from gateway.wire.connect import METHODS, pb
 from tests.backends.fake_connect_server import Configured, FakeConnectServer, rows, spark_connect
@@ -142,6 +144,21 @@ async def test_a_cleared_plan_goes_out_in_its_envelope_and_nothing_else() -> Non
         )
         assert metadata["authorization"] == f"Bearer {TOKEN}"
         assert "grpc-timeout" not in metadata
+        assert "traceparent" not in metadata
+
+
+async def test_spark_is_told_the_trace_that_a_call_is_of() -> None:
+    span = cast(TraceSpan, SimpleNamespace(traceparent="00-mine"))
+    async with spark_connect() as server, backend_for(server) as backend:
+        server.answers["ExecutePlan"], server.answers["Config"] = two, answering(b"")
+        plan = pb.Plan(root=pb.Relation(range=pb.Range(end=1, step=1))).SerializeToString()
+        before = CURRENT.set(span)
+        try:
+            await all_of(backend.execute(cleared(plan), envelope()))
+            await backend.call("Config", b"")
+        finally:
+            CURRENT.reset(before)
+        assert [metadata["traceparent"] for _, _, metadata in server.calls] == ["00-mine", "00-mine"]
 
 
 async def test_what_the_client_left_out_is_left_out() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.frontends.users import set_user
+from gateway.reader.class_archive import find_spark_classes
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.bench.bare_relay import BareRelay
 from tests.bench.figures import OUTPUT, Record, conditions, table
@@ -102,6 +103,7 @@ def spark(record: Record, directory: Path) -> Iterator[EmbeddedSpark]:
             directory=directory / "spark",
             java=find_java(),
             spark_home=find_spark_home(),
+            classes=find_spark_classes(find_java(), find_spark_home()),
             # Rows come from memory: a fetch that waits for Spark to compute would flatter the ratio.
             conf={
                 "spark.sql.thriftServer.incrementalCollect": "false",

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
+from gateway.reader.class_archive import find_spark_classes
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from gateway.wire import calls
 from gateway.wire.messages import encode_call
@@ -60,6 +61,7 @@ def spark_over_http(record: Record, directory: Path) -> Iterator[Server]:
             directory=directory / "spark-http",
             java=find_java(),
             spark_home=find_spark_home(),
+            classes=find_spark_classes(find_java(), find_spark_home()),
             thrift_port=port,
             conf=http,
             java_options=jdk_openings(),

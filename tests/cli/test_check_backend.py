@@ -83,6 +83,10 @@ def test_catalogs_that_nobody_speaks_for_are_told(
     assert "catalog `ice` (some.Catalog), which is not in `policies.catalogs`: nobody can access its" in out
     assert "nobody can access its tables; names with capitals are not supported" in out
     assert "hunter2" not in out
+    assert "`spark_catalog`" not in out
+    settings.write_text(settings.read_text().replace("spark_catalog: spark, ", ""))
+    assert main(["check", "--no-site", "--no-parser", str(settings)]) == exit_codes.OK
+    assert "`policies.catalogs` does not have `spark_catalog`: names" in capsys.readouterr().out
 
 
 def test_a_catalog_that_spark_does_not_have_is_a_fault(

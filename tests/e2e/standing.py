@@ -16,6 +16,7 @@ from pathlib import Path
 
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.demo import data as demo_data
+from gateway.reader.class_archive import find_spark_classes
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.e2e.connect.worker_python import worker_python
 from tests.e2e.running import Spark, answers, query
@@ -64,6 +65,7 @@ def server(directory: Path, shelter: Path, *, heap: str = HEAP, thrift_port: int
             java=find_java(),
             spark_home=find_spark_home(),
             java_options=jdk_openings(),
+            classes=find_spark_classes(find_java(), find_spark_home()),
             start_timeout_s=patience(240),
             heap=heap,
             thrift_port=thrift_port,

@@ -14,6 +14,7 @@ import pytest
 
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
 from gateway.errors import BackendUnavailable
+from gateway.reader.class_archive import find_spark_classes
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.e2e.running import LoopThread, Spark, answers
 from tests.speed import patience
@@ -130,3 +131,11 @@ def test_spark_dies_with_its_parent(open_directory: Path, how: signal.Signals) -
         parent.send_signal(how)
         parent.wait(patience())
         assert wait_until_gone(pid), "Spark outlived its parent"
+
+
+def test_classes_come_from_the_archive_if_there_is_one(spark: Spark) -> None:
+    """`make classes`, before `make test`, makes it; Java says nothing of one that it does not take."""
+    classes = find_spark_classes(find_java(), find_spark_home())
+    mapped = {Path(region.path) for region in psutil.Process(spark.pid).memory_maps()}
+    ours = {path for path in mapped if path.name.startswith("sluice-spark-") and path.suffix == ".jsa"}
+    assert ours == (set() if classes is None else {Path(classes.option.partition("=")[2]).resolve()})

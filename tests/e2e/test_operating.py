@@ -14,6 +14,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,11 @@ from thrift_sasl import TSaslClientTransport
 
 from gateway.database.postgres import EmbeddedPostgres
 from gateway.frontends.users import set_user
+from gateway.session.lifecycle import STOP_S
 from gateway.wire.tcli import TTypeId
 from tests.app.certificate_files import make_pair
-from tests.backends.fake_hive_server import Answer, FakeHiveServer
+from tests.app.otlp_collector import TOLD, Collector, collecting
+from tests.backends.fake_hive_server import Answer, FakeHiveServer, Fault, Silence
 from tests.e2e.running import LoopThread, RunningGateway, until
 from tests.speed import patience
 
@@ -53,9 +56,12 @@ class HoldingSpark(FakeHiveServer):
     def __init__(self) -> None:
         super().__init__()
         self.version = pyspark.__version__
+        self.silent = False
+        """Takes what it is sent, and answers nothing."""
         self.go_on: dict[str, asyncio.Event] = {}
         """By what is held."""
         self.on("SELECT 1", Answer.of([("1", TTypeId.INT)], [(1,)]))
+        self.on(re.compile("SELECT 1 /.*"), Answer.of([("1", TTypeId.INT)], [(1,)]))
         self.on("USE `spark_catalog`.`default`", Answer.done())  # PyHive's first words
         self.on("SHOW DATABASES LIKE 'default'", Answer.text(["default"]))  # whether it is ready
         self.on(re.compile("DESCRIBE TABLE .*"), Answer.error("42P01", "[TABLE_OR_VIEW_NOT_FOUND] no."))
@@ -66,6 +72,9 @@ class HoldingSpark(FakeHiveServer):
         answer = Answer.text([name])
         answer.until = self.go_on[name] = asyncio.Event()
         return answer
+
+    async def _send(self, writer: asyncio.StreamWriter, data: bytes, fault: Fault | None) -> None:
+        await super()._send(writer, data, Silence() if self.silent else fault)
 
     def has(self, name: str) -> bool:
         return name in self.go_on
@@ -149,7 +158,14 @@ class Operated(RunningGateway):
 
 
 @pytest.fixture(scope="module")
-def operated(open_directory: Path, spark: HoldingSpark) -> Iterator[Operated]:
+def collector(session_loop: LoopThread) -> Iterator[Collector]:
+    stack = AsyncExitStack()
+    yield session_loop.run(stack.enter_async_context(collecting()))
+    session_loop.run(stack.aclose())
+
+
+@pytest.fixture(scope="module")
+def operated(open_directory: Path, spark: HoldingSpark, collector: Collector) -> Iterator[Operated]:
     directory = open_directory / "operated"
     directory.mkdir()
     directory.chmod(0o711)
@@ -168,6 +184,7 @@ def operated(open_directory: Path, spark: HoldingSpark) -> Iterator[Operated]:
         "ledger": {"directory": "ledger", "embedded": {"directory": "postgres"}},
         "sessions": {"drain_s": patience(300)},  # what ends the draining is an event
         "logging": {"format": "json"},
+        "tracing": {"url": collector.url},
     }
     (directory / "gateway.yaml").write_text(json.dumps(settings))
     running = Operated(directory / "gateway.yaml")
@@ -233,6 +250,18 @@ def test_a_gateway_is_probed_while_it_starts(operated: Operated) -> None:
     assert probing.told[-1][1] == 200
     page = operated.admin("/metrics")[1]
     assert re.search(rf'^sluice_build_info\{{.*spark="{re.escape(pyspark.__version__)}"', page, re.MULTILINE)
+
+
+@pytest.mark.timeout(900)
+def test_a_statement_is_traced_from_its_reading_to_its_rows(operated: Operated, collector: Collector) -> None:
+    connection = operated.connect()
+    cursor = connection.cursor()
+    cursor.execute(f"SELECT 1 /*traceparent='{TOLD}'*/")
+    assert cursor.fetchall() == [(1,)]
+    connection.close()
+    parts = {"ExecuteStatement", "read", "judge", "record", "spark", "FetchResults"}
+    until(lambda: collector.of_trace().keys() >= parts, "the collector has its spans")
+    assert 'sluice_trace_spans_total{fate="sent"}' in operated.admin("/metrics")[1]
 
 
 @pytest.mark.timeout(900)
@@ -303,13 +332,15 @@ def test_a_gateway_that_is_told_to_stop_drains(
         session_loop.loop.call_soon_threadsafe(spark.go_on[name].set)
         client.join(patience())
         assert (client.rows, client.error) == ([(name,)], None)
-    # What does not end is waited for until somebody has enough.
+    # What does not end is waited for until somebody has enough; a Spark that answers nothing holds up nobody.
+    spark.silent = True
     os.kill(operated.pid, signal.SIGTERM)
-    assert operated.process is not None
-    assert operated.process.wait(patience()) == 0
     for client in cut:
         client.join(patience())
-        assert client.error is not None
+        assert "SLUICE_STOPPING" in str(client.error)
+    assert operated.process is not None
+    assert operated.process.wait(STOP_S + patience(20)) == 0
+    spark.silent = False
     operated.settings(sessions={"drain_s": 0})
     operated.start()
     dsn = EmbeddedPostgres(operated.directory / "postgres").dsn

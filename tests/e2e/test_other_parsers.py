@@ -13,6 +13,7 @@ from pyspark.errors import PySparkException
 
 from gateway.app import exit_codes
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
+from gateway.reader.class_archive import find_spark_classes
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.e2e.conftest import write_settings
 from tests.e2e.jars import make_jar
@@ -44,6 +45,7 @@ class Restartable:
                 directory=self._directory,
                 java=find_java(),
                 spark_home=find_spark_home(),
+                classes=find_spark_classes(find_java(), find_spark_home()),
                 java_options=jdk_openings(),
                 start_timeout_s=patience(240),
                 thrift_port=before.thrift_port if before is not None else 0,

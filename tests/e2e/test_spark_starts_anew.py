@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from thrift.transport.TTransport import TTransportException
 
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions
+from gateway.reader.class_archive import find_spark_classes
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from tests.e2e.one_pack import PASSWORD, Thrift, sessions, write_settings
 from tests.e2e.running import LoopThread, RunningGateway, Spark, answers, connect_session, until
@@ -49,6 +50,7 @@ def process(session_loop: LoopThread, open_directory: Path) -> Iterator[Embedded
             directory=open_directory / "spark-anew",
             java=find_java(),
             spark_home=find_spark_home(),
+            classes=find_spark_classes(find_java(), find_spark_home()),
             java_options=jdk_openings(),
             start_timeout_s=patience(240),
             heap="768m",

@@ -72,6 +72,12 @@ def test_what_cannot_be_parsed_fails_where_spark_says_so(pair: Pair, run_async: 
         assert "[PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'" in told.errorMessage
 
 
+def test_what_the_parser_throws_is_told_as_spark_tells_it(pair: Pair) -> None:
+    text = "SELECT 1 FROM range(1) a NATURAL SEMI JOIN range(1) b"
+    told = [one.execute(text).status.errorMessage.split("\n")[0] for one in (pair.gateway, pair.direct)]
+    assert told[0] == told[1]
+
+
 def test_an_unknown_function_is_refused_before_spark(pair: Pair) -> None:
     """On purpose: whether it exists is not looked up; a function of somebody's could read anything."""
     status = pair.gateway.execute("SELECT no_such_function(1)").status

@@ -12,14 +12,17 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from gateway.app.certificates import read_pair
+from gateway.app.connect import connect_context_of
 from gateway.frontends.authentication import Authenticator
-from gateway.frontends.connect_server import Certificate, ConnectLimits, ConnectServer
+from gateway.frontends.connect_server import ConnectLimits, ConnectServer
 from gateway.frontends.connection_limits import ConnectionLimiter, ConnectionLimits
 from gateway.frontends.guessing import FailedLogins, LoginLimits
 from gateway.frontends.tokens import new_token
 from gateway.frontends.users import User
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
+from gateway.settings.listeners import Tls
 from gateway.wire.connect import METHODS, pb
 from tests.frontends.listening import chain_of, user
 from tests.session.fakes import World
@@ -158,10 +161,10 @@ async def connect_listening(
     here = Listening(limits, logins, doors)
     certificate = None
     if tls:
-        certificate = Certificate(
-            (TLS / "test-only-certificate.pem").read_bytes(), (TLS / "test-only-key.pem").read_bytes()
+        certificate = connect_context_of(
+            read_pair(Tls(certificate=TLS / "test-only-certificate.pem", key=TLS / "test-only-key.pem"))
         )
-    here.port = await here.server.start("127.0.0.1", 0, certificate=certificate)
+    here.port = await here.server.start("127.0.0.1", 0, ssl=certificate)
     try:
         yield here
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import replace
@@ -24,6 +25,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from gateway.app.certificates import context_of, read_pair
+from gateway.app.connect import connect_context_of
 from gateway.errors import AuthenticationFailed
 from gateway.frontends.authentication import Authenticator
 from gateway.frontends.certificate_logins import (
@@ -34,7 +36,7 @@ from gateway.frontends.certificate_logins import (
     make_rule,
     user_of_certificate,
 )
-from gateway.frontends.connect_server import Certificate, ConnectServer
+from gateway.frontends.connect_server import ConnectServer
 from gateway.frontends.connection_limits import ConnectionLimiter
 from gateway.frontends.known_users import KnownUsers
 from gateway.frontends.login_chain import LoginChain
@@ -59,7 +61,13 @@ from tests.speed import patience
 NAME = make_rule("common_name", "([a-z]+)", "$1")
 SECRET, TOKEN = new_token()
 KEY = ec.generate_private_key(ec.SECP256R1())
-AUTHORITY = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
+
+
+def name_of(*names: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, one) for one in names])
+
+
+AUTHORITY, STRANGERS, BOBS = name_of("authority"), name_of("another"), name_of("bob")
 
 
 @cache
@@ -74,13 +82,15 @@ def issue(
     days: int = 1,
     use: x509.ObjectIdentifier = ExtendedKeyUsageOID.CLIENT_AUTH,
     authority: bool = False,
+    issuer: x509.Name = AUTHORITY,
+    subject: x509.Name | None = None,
 ) -> x509.Certificate:
     """Return a certificate of the authority for common names, with alternative names; its key is `KEY`."""
     now = datetime.now(UTC)
     made = (
         x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, one) for one in names]))
-        .issuer_name(AUTHORITY)
+        .subject_name(subject or name_of(*names))
+        .issuer_name(issuer)
         .public_key(KEY.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=10))
@@ -291,8 +301,8 @@ class Listening:
     async def __aenter__(self) -> Listening:
         self.binary_port = await self.gateway.server.start("localhost", 0, ssl=self.context)
         self.http_port = await self.http.start("localhost", 0, ssl=self.context)
-        shown = Certificate(self.pair.chain, self.pair.key, self.pair.client_ca)
-        self.connect_port = await self.connect.start("localhost", 0, certificate=shown)
+        tls = connect_context_of(self.pair)
+        self.connect_port = await self.connect.start("localhost", 0, ssl=tls)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -315,11 +325,9 @@ async def test_a_certificate_logs_in_over_spark_connect(tmp_path: Path) -> None:
             assert "UNAUTHENTICATED" in told
             assert "another user" in told
         assert "more than one" in await one.call(issue("bob"), alice, alice)
-        # gRPC alone sees these: no call is made on such a connection.
-        for bad in (issue("bob", days=-1), issue("bob", key=other_key()), None):
-            assert "UNAVAILABLE" in await one.call(bad, alice)
+        assert await one.call(None, alice) == "in"
         calls_of = [call[1].user for call in one.connect._service.calls]  # type: ignore[attr-defined]
-        assert calls_of == ["bob", "bob", "alice"]
+        assert calls_of == ["bob", "bob", "alice", "alice"]
 
 
 async def test_a_certificate_ends_while_its_connection_goes_on(tmp_path: Path) -> None:
@@ -375,6 +383,59 @@ async def test_a_bad_certificate_opens_no_connection(
         assert [(event.body["mechanism"], event.body["verdict"]) for event in told] == [
             ("CERTIFICATE", "rejected")
         ] * 2
+
+
+@pytest.mark.parametrize(
+    ("certificate", "told"),
+    [
+        (lambda: issue("bob", days=-1), "the certificate: certificate has expired"),
+        (lambda: issue("bob", key=other_key()), "the certificate: certificate signature failure"),
+        (lambda: issue("bob", use=ExtendedKeyUsageOID.SERVER_AUTH), "unsupported certificate purpose"),
+        (lambda: issue("bob", issuer=STRANGERS), "unable to get local issuer certificate"),
+        (lambda: issue("bob", issuer=BOBS, subject=BOBS), "self-signed certificate"),
+        (lambda: None, "has shown no certificate"),
+    ],
+    ids=["expired", "of another authority's key", "for servers", "of a stranger", "its own", "none"],
+)
+async def test_a_bad_certificate_is_refused_over_spark_connect_by_a_status(
+    tmp_path: Path, certificate: Callable[[], x509.Certificate | None], told: str
+) -> None:
+    """A client of gRPC that is not let in to TLS takes the gateway for away, and tries for minutes."""
+    async with Listening(tmp_path, "required") as one:
+        one.gateway.users["bob"] = replace(one.gateway.users["bob"], tokens=(TOKEN,))
+        alice = "Basic " + base64.b64encode(b"alice:wonder").decode()
+        for shown in ((), (alice,), (f"Bearer {SECRET}",), (alice, alice)):
+            refused = await one.call(certificate(), *shown)
+            assert refused.startswith("UNAUTHENTICATED")
+            assert told in refused
+        assert one.connect._service.calls == []  # type: ignore[attr-defined]
+        (event,) = one.gateway.world.ledger.of("login")
+        assert (event.body["mechanism"], event.body["verdict"]) == ("CERTIFICATE", "rejected")
+        assert told in event.body["reason"]
+        assert await one.call(issue("bob")) == "in"
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_a_connection_is_not_resumed_without_its_certificate(
+    tmp_path: Path, version: ssl.TLSVersion
+) -> None:
+    async with Listening(tmp_path) as one:
+        client = one.client(issue("bob"))
+        client.minimum_version = client.maximum_version = version
+        client.set_alpn_protocols(["h2"])
+
+        def connect(session: ssl.SSLSession | None) -> tuple[ssl.SSLSession | None, bool]:
+            with (
+                socket.create_connection(("localhost", one.connect_port), timeout=patience()) as plain,
+                client.wrap_socket(plain, server_hostname="localhost", session=session) as tls,
+            ):
+                tls.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\4" + bytes(5))
+                assert tls.recv(9)[3] == 4, "gRPC's settings"
+                return tls.session, bool(tls.session_reused)
+
+        session, _ = await asyncio.to_thread(connect, None)
+        assert session is not None
+        assert (await asyncio.to_thread(connect, session))[1] is False
 
 
 async def test_without_a_certificate_there_is_no_connection_where_it_is_required(tmp_path: Path) -> None:

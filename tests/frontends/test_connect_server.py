@@ -129,14 +129,21 @@ async def test_wrong_logins_are_told_apart_from_refusals_and_tell_what_to_do() -
             ((("authorization", basic("bob")),), "must have `USER:PASSWORD`"),
             ((("authorization", f"Bearer {here.token}x"),), "the token is unknown or was revoked"),
             ((("authorization", f"Bearer {here.token[:-1]}"),), "the token is unknown or was revoked"),
-            (here.bearer * 2, "more than one `authorization`"),
+            (here.bearer * 2, "more than one `Authorization`"),
         ):
             with ends_with(Code.UNAUTHENTICATED, "[SLUICE_AUTHENTICATION_FAILED]", text) as caught:
                 await here.call(metadata=metadata)
             # With an ErrorInfo PySpark would call twice more, and three failures would be counted for one.
             assert list(status_in(caught.value).details) == []
         assert here.service.calls == []
-        assert here.token not in str([event.body for event in here.world.ledger.events])
+        told = [event.body for event in here.world.ledger.events]
+        assert here.token not in str(told)
+        assert [one["reason"] for one in told if one["mechanism"] == "UNKNOWN"] == [
+            "the user name before the colon is empty",
+            "the scheme of `Authorization` is not supported; use `Basic` or `Bearer`",
+            "`Authorization: Basic` must have `USER:PASSWORD` in base64",
+            "the request has more than one `Authorization`",
+        ]
 
 
 async def test_who_somebody_says_to_be_in_metadata_does_not_count() -> None:

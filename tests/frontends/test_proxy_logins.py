@@ -8,10 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.errors import AuthenticationFailed
 from gateway.frontends.known_users import KnownUsers
 from gateway.frontends.proxy_logins import ProxyLogins, ProxyRule, read_proxied_user
-from gateway.model.credentials import ProxiedUser
+from gateway.model.credentials import ProxiedUser, UnreadableLogin
 from tests.frontends.test_thrift_http import basic, client, listening, open_status
 
 SECRET = "s" * 32
@@ -30,10 +29,8 @@ def written(*headers: tuple[str, str]) -> Callable[[str], list[str]]:
 def read(
     *headers: tuple[str, str], peer: str = "127.0.0.1", has_login: bool = False
 ) -> ProxiedUser | str | None:
-    try:
-        return read_proxied_user(written(*headers), peer, RULE, has_login=has_login)
-    except AuthenticationFailed as refused:
-        return refused.message
+    found = read_proxied_user(written(*headers), peer, RULE, has_login=has_login)
+    return found.reason if isinstance(found, UnreadableLogin) else found
 
 
 USER, PROOF = ("x-forwarded-user", "bob"), ("x-proxy-secret", SECRET)

@@ -314,6 +314,21 @@ async def test_who_does_not_say_who_he_is_gets_a_401(shown: dict[str, str]) -> N
         assert not gateway.world.backend.sessions
 
 
+async def test_a_login_that_cannot_be_read_is_recorded_without_what_it_says() -> None:
+    async with listening() as gateway, client(gateway) as one:
+        for header in (
+            "sluice_secret",
+            "bob:sluice_secret",
+            "Basic sluice_secret",
+            "Negotiate sluice_secret",
+        ):
+            assert await open_status(one, Authorization=header) == 401
+        told = [event.body for event in gateway.world.ledger.of("login")]
+        assert {(one["mechanism"], one["verdict"]) for one in told} == {("UNKNOWN", "rejected")}
+        assert len(told) == 4
+        assert "secret" not in str(told)
+
+
 async def test_a_login_is_recorded_once_in_a_while_and_a_failure_each_time() -> None:
     async with listening() as gateway:
         for _ in range(3):
@@ -392,8 +407,10 @@ async def test_two_logins_in_one_request_are_refused_and_a_cookie_gives_way_to_a
         reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
         writer.write(head(0, more=f"Authorization: {login}\r\n"))
         async with asyncio.timeout(patience()):
-            assert b" 400 " in await reader.readline()
+            assert b" 401 " in await reader.readline()
         writer.close()
+        (event,) = [one for one in gateway.world.ledger.of("login") if one.body["mechanism"] == "UNKNOWN"]
+        assert event.body["reason"] == "the request has more than one `Authorization`"
 
 
 async def test_acting_as_another_user_is_refused_and_recorded() -> None:

@@ -47,6 +47,7 @@ from gateway.policy.packs import load_packs
 from gateway.policy.propagation import load_propagation
 from gateway.policy.service_defs import load_service_defs
 from gateway.policy.views import Viewing
+from gateway.reader.class_archive import find_spark_classes
 from gateway.reader.java_runtime import find_java, find_spark_home, spark_version
 from gateway.reader.limits import ReaderLimits
 from gateway.reader.pool import ReaderPool
@@ -84,6 +85,7 @@ def options() -> SparkOptions:
         driver_memory=HEAP,
         shuffle_partitions=2,
         java_home=find_java().resolve().parent.parent,
+        classes=find_spark_classes(find_java(), find_spark_home()),
         # A few events are sooner read than code for them is compiled, by Spark or by Java.
         conf={
             "spark.sql.codegen.wholeStage": "false",

@@ -11,7 +11,7 @@ from gateway.reader.pool import ReaderPool
 from gateway.wire.connect import pb
 from tests.judge_world import World
 from tests.pipeline.test_global_views import DATA as VIEWS
-from tests.pipeline.test_plans import refused
+from tests.pipeline.test_plans import refused, sql_command
 from tests.plan.frames import message, sql, table
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -44,6 +44,12 @@ async def test_plans_are_explained_without_what_policies_say(
             assert b"CAST(NULL AS string) AS `region`" in verdict.forwarded_plan
             assert b"EMEA" not in verdict.forwarded_plan
             assert b"s3cret" not in verdict.forwarded_plan
+    # In a text it is the same as over Thrift.
+    if mode != "simple":
+        text = sql_command(sql(f"EXPLAIN {mode.upper()} SELECT region FROM spark_catalog.lab.filtered"))
+        verdict = await world.judge_plan(text, reader, user="ann")
+        assert isinstance(verdict, Cleared) is shown, verdict
+        assert not isinstance(verdict, Cleared) or b"EMEA" not in verdict.forwarded_plan
     for frame, views, code in (
         (table("v"), frozenset({"v"}), "NOT_GOVERNABLE"),
         (table("global_temp.over_filtered"), frozenset[str](), "ACCESS_DENIED"),

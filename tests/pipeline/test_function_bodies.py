@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from pyspark.sql.connect import functions as F  # noqa: N812  as everybody calls them
@@ -16,13 +17,14 @@ from gateway.model.reading import Proof
 from gateway.model.statement import Cleared, Refused, SessionContext, Statement, Verdict
 from gateway.reader.pool import ReaderPool
 from tests.judge_world import World
+from tests.pipeline.test_explained import explained
 from tests.pipeline.test_plans import execute
 from tests.plan.frames import sql
 from tests.readers import is_older
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-DATA = {
+DATA: dict[str, Any] = {
     "catalogs": ["spark_catalog"],
     "tables": {
         f"spark_catalog.lab.{name}": {"id": "int", "region": "string", "note": "string"}
@@ -62,6 +64,11 @@ policies:
     mask: [{users: [cat], type: MASK_NULL}]
 """,
 }
+FREE_IS_WRITTEN = """
+  - name: guests change what is free
+    on: {catalog: spark_catalog, database: lab, table: free, column: "*"}
+    allow: [{groups: [guests], access: [update]}]
+"""
 NAME = TableName("spark_catalog", "lab", "total", FUNCTION)
 
 
@@ -74,7 +81,7 @@ def described(
         ("Function:      spark_catalog.lab.total",),
         (f"Type:          {kind}",),
         *given,
-        ("Returns:       INT",),
+        ("Returns:       a INT  'its number'" if kind == "TABLE" else "Returns:       INT",),
         *mark,
         ("Deterministic: true",),
         (f"Body:          {body}",),
@@ -206,68 +213,178 @@ async def test_a_comment_of_the_users_names_no_definer(reader4: ReaderPool) -> N
 FREE = "SELECT max(id) FROM `spark_catalog`.`lab`.`free` WHERE id < p"
 
 
+FILTERED = FREE.replace("free", "filtered")
+
+
 @pytest.mark.parametrize(
-    ("body", "by", "user", "passes"),
+    ("body", "by", "user", "found"),
     [
-        (FREE, "ann", "ann", True),
-        (FREE, "ann", "bob", True),
-        (FREE.replace("free", "filtered"), "ann", "ann", True),
+        (FREE, "ann", "ann", "as it is"),
+        (FREE, "ann", "bob", "as it is"),
+        (FILTERED, "ann", "ann", "as it is"),
         # Spark would run it past the filter.
-        (FREE.replace("free", "filtered"), "ann", "bob", False),
-        (FREE.replace("free", "over_filtered"), "ann", "bob", False),
+        (FILTERED, "ann", "bob", "region = 'EMEA'"),
+        (FREE.replace("free", "over_filtered"), "ann", "bob", "region = 'EMEA'"),
         # Whoever made it may not any more.
-        (FREE.replace("free", "closed"), "ann", "ann", False),
-        (FREE.replace("free", "filtered"), "cat", "ann", False),
-        (FREE, "gone", "ann", False),
-        (FREE.replace("free", "half").replace("id", "note"), "ann", "bob", True),
+        (FREE.replace("free", "closed"), "ann", "ann", "refused"),
+        (FILTERED, "cat", "ann", "refused"),
+        (FREE, "gone", "ann", "refused"),
+        # Conditions on it would be tried on what it gives for others.
+        (FREE.replace("free", "half").replace("id", "note"), "ann", "bob", "any_value(`its value`)"),
         # It would name columns that are hidden.
-        (FREE.replace("free", "half"), "bob", "bob", False),
+        (FREE.replace("free", "half"), "bob", "bob", "SELECT `id`, `region` FROM"),
         (
             "(SELECT max(id) FROM `spark_catalog`.`lab`.`filtered` WHERE EXISTS (SELECT 1)) + p",
             "ann",
             "bob",
-            False,
+            "region = 'EMEA'",
         ),
         # Nobody but an operator vouches for it.
-        (FREE.replace("free", "filtered"), None, "bob", True),
+        (FILTERED, None, "bob", "as it is"),
     ],
 )
 async def test_a_body_is_judged_for_who_calls(
-    reader4: ReaderPool, body: str, by: str | None, user: str, passes: bool
+    reader4: ReaderPool, body: str, by: str | None, user: str, found: str
 ) -> None:
     lab = Lab(reader4, described(body, by))
     for text in ("SELECT total(1)", "SELECT spark_catalog.lab.total(id) FROM free"):
         verdict = await lab.judged(text, user)
-        assert isinstance(verdict, Cleared if passes else Refused), verdict
-        if isinstance(verdict, Cleared) and by is not None:
+        assert isinstance(verdict, Refused if found == "refused" else Cleared), verdict
+        if isinstance(verdict, Cleared):
+            called = "`spark_catalog`.`lab`.`total`(1)", "spark_catalog.lab.total(id) FROM `spark"
+            assert any(one in verdict.forwarded for one in called) is (found == "as it is")
+            assert found == "as it is" or found in verdict.forwarded
+            assert verdict.shows_errors is (found == "as it is")
             tables = {scan.table.table for scan in verdict.scans}
-            assert tables & {"free", "filtered", "half"}
-    for plan in (
-        execute(sql("SELECT spark_catalog.lab.total(1)")),
-        execute(sql("SELECT 1 AS a").select(F.call_function("spark_catalog.lab.total", F.lit(1)))),
+            assert by is None or tables & {"free", "filtered", "half"}
+    call = F.call_function("spark_catalog.lab.total", F.lit(1))
+    for plan, refusing in (
+        (sql("SELECT spark_catalog.lab.total(1)"), {"refused"}),
+        # In an expression of a DataFrame nothing is written out.
+        (sql("SELECT 1 AS a").select(call), {"refused", found} - {"as it is"}),
     ):
-        verdict = await lab.world.judge_plan(plan, reader4, user=user)
-        assert isinstance(verdict, Cleared if passes else Refused), verdict
+        verdict = await lab.world.judge_plan(execute(plan), reader4, user=user)
+        assert isinstance(verdict, Refused if found in refusing else Cleared), verdict
 
 
 @pytest.mark.parametrize(
-    ("body", "user", "passes"),
+    ("body", "user", "found"),
     [
-        ("SELECT id, region FROM `spark_catalog`.`lab`.`free` WHERE id < p", "bob", True),
-        ("SELECT id, region FROM `spark_catalog`.`lab`.`filtered`", "ann", True),
-        ("SELECT id, region FROM `spark_catalog`.`lab`.`filtered`", "bob", False),
-        ("SELECT id, region FROM `spark_catalog`.`lab`.`half`", "bob", False),
-        ("SELECT id, note FROM `spark_catalog`.`lab`.`half`", "bob", False),
-        ("SELECT * FROM `spark_catalog`.`lab`.`half`", "bob", False),
+        ("SELECT id FROM `spark_catalog`.`lab`.`free` WHERE id < p", "bob", "as it is"),
+        ("SELECT id FROM `spark_catalog`.`lab`.`filtered`", "ann", "as it is"),
+        ("SELECT id FROM `spark_catalog`.`lab`.`filtered`", "bob", "region = 'EMEA'"),
+        ("SELECT id FROM `spark_catalog`.`lab`.`half`", "bob", "refused"),
+        ("SELECT note FROM `spark_catalog`.`lab`.`half`", "bob", "refused"),
+        ("SELECT * FROM `spark_catalog`.`lab`.`half`", "bob", "refused"),
     ],
 )
-async def test_so_is_that_of_a_table_function(
-    reader4: ReaderPool, body: str, user: str, passes: bool
-) -> None:
+async def test_so_is_that_of_a_table_function(reader4: ReaderPool, body: str, user: str, found: str) -> None:
     lab = Lab(reader4, described(body, kind="TABLE"))
-    for text in ("SELECT * FROM total(1)", "SELECT f.* FROM free, LATERAL lab.total(id) AS f"):
+    lateral = "SELECT f.* FROM free, LATERAL lab.total(id) AS f"
+    for text in ("SELECT * FROM total(1)", "SELECT total.a FROM total(p => 1)", lateral):
         verdict = await lab.judged(text, user)
-        assert isinstance(verdict, Cleared if passes else Refused), verdict
+        # Below a sample, which keeps conditions off, no column of another table may be.
+        refused = found == "refused" and text == lateral
+        assert isinstance(verdict, Refused if refused else Cleared), verdict
+        if isinstance(verdict, Cleared):
+            assert ("`lab`.`total`(" in verdict.forwarded) is (found == "as it is")
+            assert found in ("as it is", "refused") or found in verdict.forwarded
+            assert found != "refused" or "TABLESAMPLE (100 PERCENT)" in verdict.forwarded
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        # Arguments stay where they are, with what stands for what they read.
+        (
+            "SELECT total((id)) AS z FROM filtered",
+            "(SELECT CAST(id AS INT) AS `sluice argument 0 0`, CAST('d'",
+        ),
+        ("SELECT lab.total(q => 'x', p => 1)", "AS `total`(`q`, `p`)) AS `spark_catalog.lab.total(1, x)`"),
+        ("SELECT total(1)", "CAST('d' AS STRING) AS `sluice argument 0 q`) AS `total`(`p`, `q`)"),
+        ("SELECT total(total(2)) + 1 AS z", "SELECT CAST((SELECT CAST("),
+        ("SELECT (total(id) + 1), 1 FROM free", " + 1) AS `(spark_catalog.lab.total(id) + 1)`, 1"),
+        (
+            "SELECT total(total(1)) > -1",
+            " > -1 AS `(spark_catalog.lab.total(spark_catalog.lab.total(1)) > -1)`",
+        ),
+        ("SELECT id FROM free WHERE total(id) > 2 GROUP BY id, total(id)", "GROUP BY id, (SELECT"),
+        ("SELECT total((SELECT max(id) FROM filtered)) AS z", ""),
+        ("CREATE TEMPORARY VIEW tv AS SELECT total(id) + 1 AS z FROM free", ""),
+        ("SELECT a FROM (SELECT total(id) AS a FROM free)", ""),
+        ("SELECT /* f( */ total( -- )\n id /* ) */ ) AS z FROM free", ""),
+    ],
+)
+async def test_a_body_is_written_out_where_it_is_called(reader4: ReaderPool, text: str, written: str) -> None:
+    rows = described(FILTERED, inputs=("p INT", "q STRING DEFAULT 'd'"))
+    found = await cleared(Lab(reader4, rows), text, "bob")
+    assert "region = 'EMEA'" in found.forwarded
+    assert written in found.forwarded
+    assert "`lab`.`total`(" not in found.forwarded
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("SELECT total(id) + id FROM free", "give the column an alias"),
+        ("SELECT total(id + 1) FROM free", "give the column an alias"),
+        ("SELECT total(1) IN (SELECT 1)", "give the column an alias"),
+        ("SELECT total()", "without all of its arguments"),
+        ("SELECT total(1, 2)", "with these arguments"),
+        ("SELECT total(q => 1)", "with these arguments"),
+        ("SELECT total(*) AS z FROM free", "with such an argument"),
+        ("SELECT total(`sluice argument 0 0`) AS z FROM free", "in this text"),
+        ("SELECT total(DISTINCT 1) AS z", "could not prove"),
+        ("SELECT total(1) FILTER (WHERE true) AS z", "with such an argument"),
+        ("SELECT a FROM free LATERAL VIEW total(1) v AS a", "in this place"),
+        ("EXPLAIN SELECT total(1) AS z", "a plan that is shown"),
+        ("UPDATE free SET id = 1 WHERE total(id) > 1", "where rows are changed"),
+    ],
+)
+async def test_what_cannot_be_written_out_is_refused(reader4: ReaderPool, text: str, why: str) -> None:
+    lab = Lab(reader4, described(FILTERED))
+    lab.world = World({**DATA, "pack": DATA["pack"] + FREE_IS_WRITTEN})
+    lab.world.tables[NAME] = function_from_rows(described(FILTERED), NAME)
+    assert why in (await refused(lab, text, "bob")).message
+
+
+async def test_nor_under_settings_or_beside_variables_of_the_session(reader4: ReaderPool) -> None:
+    lab = Lab(reader4, described(FILTERED))
+    for context, why in (
+        (SessionContext(namespace=("lab",), settings=frozenset({"spark.sql.ansi.enabled"})), "the settings"),
+        (SessionContext(namespace=("lab",), variables=frozenset({"id"})), "a variable of this session"),
+    ):
+        statement = Statement(text="SELECT total(1)", principal=lab.world.principal("bob"), context=context)
+        verdict = await lab.world.judge_statement(statement, reader4)
+        assert isinstance(verdict, Refused)
+        assert why in verdict.message
+
+
+@pytest.mark.parametrize("mode", ["simple", "extended", "cost"])
+async def test_no_plan_shows_what_is_written_out(reader4: ReaderPool, mode: str) -> None:
+    lab = Lab(reader4, described(FILTERED))
+    asked = explained(sql("SELECT spark_catalog.lab.total(1) AS z"), mode)
+    assert isinstance(await lab.world.judge_plan(asked, reader4, user="ann"), Cleared)
+    assert isinstance(await lab.world.judge_plan(asked, reader4, user="bob"), Refused)
+
+
+async def test_a_view_that_calls_one_is_written_out(reader4: ReaderPool) -> None:
+    text = "SELECT spark_catalog.lab.total(id) AS z FROM spark_catalog.lab.free"
+    view = {"columns": {"z": "int"}, "text": text, "database": "lab", "output": ["z"]}
+    lab = Lab(reader4)
+    lab.world = World(
+        {
+            **DATA,
+            "views": {**DATA["views"], "spark_catalog.lab.calling": view},
+            "pack": DATA["pack"].replace("[free, filtered], column", "[free, filtered, calling], column"),
+        }
+    )
+    lab.world.tables[NAME] = function_from_rows(described(FILTERED), NAME)
+    found = await cleared(lab, "SELECT z FROM calling WHERE z > 1", "bob")
+    assert "region = 'EMEA'" in found.forwarded
+    assert "`calling`" not in found.forwarded.replace("AS `calling`", "")
+    await refused(lab, "EXPLAIN SELECT z FROM calling", "bob")
+    await refused(lab, "SHOW CREATE TABLE calling", "bob")
 
 
 async def test_whose_parameters_are_of_another_form_is_none(reader4: ReaderPool) -> None:

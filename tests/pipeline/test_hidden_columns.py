@@ -15,6 +15,7 @@ import yaml
 from pyspark.sql.connect import functions as F  # noqa: N812  pyspark's own convention
 from pyspark.sql.types import IntegerType, StructType
 
+from gateway.model.reading_settings import VARIABLES_MARK
 from gateway.model.statement import Cleared, PlanRequest, Refused, Verdict
 from gateway.pipeline import Rules
 from gateway.reader.pool import ReaderPool
@@ -243,6 +244,13 @@ ELSEWHERE = [
     "WHERE EXISTS (SELECT 1 FROM employee WHERE {c}.k = name)",
     # One of several names of a generator's columns.
     "SELECT posexplode(array(1)) AS (p, {c}), {c} + 1 AS y FROM employee",
+    # What USING joins by: the first of several columns.
+    "SELECT count(*) FROM employee JOIN (SELECT id, name AS {c} FROM department) d USING (id) "
+    "JOIN (SELECT name AS {c} FROM department) w USING ({c})",
+    "SELECT w.n FROM (SELECT name AS {c}, 1 AS n FROM department) w LEFT JOIN "
+    "(employee JOIN (SELECT id, name AS {c} FROM department) d USING (id)) USING ({c})",
+    "SELECT id FROM employee JOIN (SELECT id, name AS {c} FROM department) d USING (id) "
+    "LEFT ANTI JOIN (SELECT name AS {c} FROM department) w USING ({c})",
     # Behind a pipe.
     "FROM employee |> EXTEND upper(name) AS {c}, concat({c}, 'x') AS q |> SELECT q",
     "FROM employee |> SELECT upper(name) AS {c}, concat({c}, 'x') AS q",
@@ -291,6 +299,8 @@ NOT_ELSEWHERE = [
     "SELECT hr.department.id FROM hr.department WHERE EXISTS "
     "(SELECT 1 FROM employee WHERE hr.department.id = id)",
     "SELECT {c}.k FROM (SELECT named_struct('k', name) AS {c} FROM employee) w",
+    "SELECT count(*) FROM (SELECT id, name AS {c} FROM department) d JOIN employee USING (id) "
+    "JOIN (SELECT name AS {c} FROM department) w USING ({c})",
     "FROM employee |> SELECT upper(name) AS {c} |> WHERE {c} > 'a' |> ORDER BY {c} |> SELECT {c}, {c} || 'x'",
     "FROM employee |> AGGREGATE count(*) AS {c} GROUP BY name |> WHERE {c} > 1",
     "FROM employee |> EXTEND upper(name) AS {c} |> SELECT {c}",
@@ -319,6 +329,68 @@ async def test_a_hidden_column_is_not_found_elsewhere(text: str, world: World, r
         if "tmp_own" not in text and (user == "bob" or "orders" not in text):
             verdict = await world.judge(text.format(c="salary"), reader, user=user, rules=rules)
             assert isinstance(verdict, Cleared), verdict
+
+
+VARIABLE = [
+    "SELECT id, {c} FROM employee",
+    "SELECT id FROM employee WHERE {c} = 'x'",
+    "SELECT d.id FROM department d WHERE EXISTS (SELECT 1 FROM employee WHERE name = {c})",
+    "SELECT transform(array(id), x -> {c}) AS y FROM employee",
+    "SELECT {c}.k FROM employee",
+    "SELECT id FROM employee JOIN department USING (id) ORDER BY {c}",
+    "INSERT INTO sales.orders SELECT id, {c}, 'x', 1 FROM employee",
+    "FROM employee |> WHERE {c} = 'x' |> SELECT id",
+    "BEGIN DECLARE {c} STRING DEFAULT 'x'; SELECT id FROM employee WHERE {c} = 'x'; END",
+    "BEGIN FOR r AS SELECT 'x' AS {c} DO SELECT id FROM employee WHERE {c} = 'x'; END FOR; END",
+]
+"""Statements in which Spark would take a variable for the hidden column."""
+
+
+@pytest.mark.parametrize("text", VARIABLE)
+async def test_a_hidden_column_is_no_variable(text: str, world: World, reader: ReaderPool) -> None:
+    told = []
+    for name in ("salary", NOBODYS):
+        variables = frozenset() if text.startswith("BEGIN") else frozenset({name})
+        verdict = await world.judge(text.format(c=name), reader, user="bob", variables=variables)
+        assert isinstance(verdict, Refused), verdict
+        assert f"`{name}` could be resolved to a column" in verdict.message
+        told.append(seen(verdict, name))
+    assert told[0] == told[1]
+
+
+async def test_a_variable_is_one_where_no_column_is_hidden(world: World, reader: ReaderPool) -> None:
+    for text in (
+        f"SELECT id, {NOBODYS} FROM department",
+        f"SELECT id, session.{NOBODYS} FROM employee",
+        f"SELECT w.{NOBODYS} FROM (SELECT id AS {NOBODYS} FROM employee) w",
+    ):
+        verdict = await world.judge(text, reader, user="bob", variables=frozenset({NOBODYS}))
+        assert isinstance(verdict, Cleared), verdict
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        lambda c: table("employee").where(f"{c} = 'x'").select("id"),
+        lambda c: table("employee").select("id", F.col(c)),
+        lambda c: table("employee").selectExpr(f"transform(array(id), x -> {c}) AS y"),
+        lambda c: sql(f"SELECT id FROM employee WHERE {c} = 'x'"),
+    ],
+    ids=range(4),
+)
+async def test_nor_is_it_one_in_dataframes(
+    frame: Callable[[str], Any], world: World, reader: ReaderPool
+) -> None:
+    for name in ("salary", NOBODYS):
+        plan = message(frame(name)).SerializeToString(deterministic=True)
+        request = PlanRequest(kind="execute", message=plan)
+        verdict = await world.judge_plan(request, reader, user="bob", variables=frozenset({name}))
+        assert isinstance(verdict, Refused), verdict
+        assert f"`{name}` could be resolved to a column" in verdict.message
+        # Variables that a gateway before this one knew of.
+        settings = frozenset({VARIABLES_MARK})
+        assert isinstance(await world.judge_plan(request, reader, user="bob", settings=settings), Refused)
+        assert isinstance(await world.judge_plan(request, reader, user="bob"), Cleared)
 
 
 @pytest.mark.parametrize("text", NOT_ELSEWHERE)
@@ -419,6 +491,12 @@ ELSEWHERE_IN_FRAMES: list[Callable[[str], Any]] = [
         .select("q")
     ),
     lambda c: table("employee").groupBy(F.upper("name").alias(c)).agg(F.max(F.col(c)).alias("q")),
+    lambda c: (
+        table("employee")
+        .join(table("department").select("id", F.col("name").alias(c)), "id")
+        .join(table("department").select(F.col("name").alias(c)), c)
+        .select("id")
+    ),
     lambda c: sql(f"FROM employee |> EXTEND upper(name) AS {c}, {c} || 'x' AS q |> SELECT q").select("q"),
     lambda c: (
         table("department")

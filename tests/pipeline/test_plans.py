@@ -379,6 +379,18 @@ async def test_identities_are_the_principal(world: World, reader: ReaderPool) ->
     assert second.expression_string.expression == "'bob' AS me"
     text = forwarded(await world.judge_plan(execute(sql("SELECT current_user()")), reader, user="bob"))
     assert text.root.sql.query == "SELECT 'bob' AS `current_user()`"
+    # Spark names columns after their expressions.
+    text = forwarded(
+        await world.judge_plan(
+            execute(sql("SELECT (current_user IS NULL), (SELECT user()), concat(current_user())")),
+            reader,
+            user="bob",
+        )
+    )
+    assert text.root.sql.query == (
+        "SELECT ('bob' IS NULL) AS `(current_user() IS NULL)`, (SELECT 'bob' AS `user()`), "
+        "concat('bob') AS `concat(current_user())`"
+    )
     over_thrift = await world.judge("SELECT current_user()", reader, user="bob")
     assert isinstance(over_thrift, Cleared)
     assert over_thrift.forwarded == "SELECT current_user()"

@@ -40,6 +40,7 @@ DATA: dict[str, Any] = {
         "spark_catalog.lab.plain": {"id": "int", "region": "string", "pay": "int"},
         "spark_catalog.lab.hidden": {"id": "int", "region": "string", "pay": "int"},
         "spark_catalog.lab.itself": {"id": "int", "region": "string"},
+        "spark_catalog.lab.reading": {"id": "int"},
         "spark_catalog.lab.u": {"id": "int"},
         "spark_catalog.lab.s": {"id": "int", "owner": "string"},
         "spark_catalog.lab.checked": {"id": "int", "pay": "int"},
@@ -51,8 +52,8 @@ DATA: dict[str, Any] = {
     "pack": """
 service: spark
 policies:
-  - {name: all, on: {catalog: "*", database: lab, table: [t, rows, plain, u, s, itself, checked, fields],
-     column: "*"}, allow: [{users: [ann], access: [all]}, {users: [bob], access: [select]}]}
+  - {name: all, on: {catalog: "*", database: lab, table: [t, rows, plain, u, s, itself, checked, fields,
+     reading], column: "*"}, allow: [{users: [ann], access: [all]}, {users: [bob], access: [select]}]}
   - {name: some, on: {catalog: "*", database: lab, table: hidden, column: [id, region]},
      allow: [{users: [ann], access: [select, update]}]}
   - {name: gone, on: {catalog: "*", database: lab, table: hidden}, allow: [{users: [ann], access: [delete]}]}
@@ -62,6 +63,8 @@ policies:
      filter: [{users: [ann], where: "itself.region = 'EMEA'"}]}
   - {name: rows, on: {catalog: "*", database: lab, table: [t, rows, plain, hidden]},
      filter: [{users: [ann, bob], where: "region = 'EMEA'"}]}
+  - {name: reading, on: {catalog: "*", database: lab, table: reading},
+     filter: [{users: [ann], where: "id IN (SELECT u.id FROM spark_catalog.lab.u u)"}]}
   - {name: own, on: {catalog: "*", database: lab, table: fields},
      filter: [{users: [ann], where: "s.owner = 'ann'"}]}
   - {name: pay, on: {catalog: "*", database: lab, table: [t, checked], column: pay},
@@ -217,6 +220,7 @@ async def test_to_a_merge_hidden_rows_are_not_there(
         ("DELETE FROM plain WHERE id = 1", "row filter, column mask"),
         ("DELETE FROM hidden WHERE id = 1", "row filter, column mask"),
         ("DELETE FROM rows WHERE id IN (SELECT 1)", "row filter, column mask"),
+        ("DELETE FROM reading WHERE id > 1", "reads other tables, which UPDATE and DELETE of Delta cannot"),
         ("MERGE INTO t USING u ON t.id = u.id WHEN MATCHED THEN DELETE", "row filter, column mask"),
         (f"{ON_T} WHEN MATCHED THEN UPDATE SET *", "row filter, column mask"),
         (f"{ON_T} WHEN MATCHED THEN UPDATE SET pay = u.id", "row filter, column mask"),

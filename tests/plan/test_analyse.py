@@ -290,7 +290,7 @@ SILENT: dict[str, Callable[[], Frame]] = {
     "refers to a relation that is not in the plan": lambda: t.select(u["id"]),
     "cannot be matched": lambda: t.union(table("temp")),
     "nothing is read": lambda: frames.made(plans.Range(0, 9, 1)),
-    "the join column `b` is in 0 known relations": lambda: t.join(u, "b"),
+    "the join column `b` is in no known relation": lambda: t.join(u, "b"),
     "does not understand an expression": lambda: t.select(t.colRegex("`(a|b)+`")),
     "a pattern of columns": lambda: temp.select(temp.colRegex("`a.`")),
 }

@@ -99,8 +99,15 @@ async def test_a_parser_that_asserts_lives_on(reader: ReaderPool) -> None:
     before = reader.pids
     answer = await reader.read("SELECT * FROM t TABLESAMPLE (:n PERCENT)")
     assert isinstance(answer, NotParsed)
-    assert answer.error_class == ("PARSE_SYNTAX_ERROR" if is_older(reader, "4.1") else "INTERNAL_ERROR")
+    assert answer.error_class == ("PARSE_SYNTAX_ERROR" if is_older(reader, "4.1") else "")
     assert reader.pids == before
+
+
+async def test_what_the_parser_throws_that_is_no_error_of_spark_is_told_as_it_is(reader: ReaderPool) -> None:
+    answer = await reader.read("SELECT 1 FROM a NATURAL SEMI JOIN b")
+    assert isinstance(answer, NotParsed)
+    assert answer.message == "requirement failed: Unsupported natural join type LeftSemi"
+    assert (answer.error_class, answer.exceptions[0]) == ("", "java.lang.IllegalArgumentException")
 
 
 async def guarded(reader: ReaderPool, text: str) -> tuple[str, list[Splice]]:

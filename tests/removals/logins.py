@@ -8,6 +8,36 @@ from tests.removals.removing import Removal
 
 REMOVALS = (
     Removal(
+        "error-text-in-no-span",
+        "a span tells an error by its kind alone",
+        Becomes("str(error)"),
+        "app.test_tracing",
+    ),
+    Removal(
+        "admin-address-of-client",
+        "who guesses at the admin listener through a balancer is counted by his own address",
+        Never(),
+        "admin.test_listener",
+    ),
+    Removal(
+        "bad-certificate-opens-nothing",
+        "no call is answered on a connection whose client certificate is bad",
+        Never(),
+        "frontends.test_certificate_logins",
+    ),
+    Removal(
+        "certificate-fault-kept",
+        "what OpenSSL has against a client certificate is kept",
+        Never(),
+        "frontends.test_certificate_logins",
+    ),
+    Removal(
+        "unreadable-login-refused",
+        "a login that cannot be read is nobody's",
+        Never(),
+        "frontends.test_thrift_http frontends.test_connect_server",
+    ),
+    Removal(
         "names-of-the-file",
         "a name of the user file is nobody else's",
         Always(),

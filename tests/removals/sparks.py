@@ -31,6 +31,12 @@ REMOVALS = (
         "session.connect.test_routing",
     ),
     Removal(
+        "refused-unbound",
+        "who is refused a session leaves nothing in the store",
+        Deleted(),
+        "session.connect.test_routing",
+    ),
+    Removal(
         "sessions-open-no-breaker",
         "sessions of one user that fail close no Spark to others",
         Never(),

@@ -557,8 +557,8 @@ class World:
         identity: CurrentIdentity | None = None,
         gateway: str = "gw-1",
         ask_owner: AskOwner | None = None,
-        shared: SharedUse | None = None,
         name: str = DEFAULT_BACKEND,
+        shared: SharedUse | None = None,
     ) -> None:
         self.order: list[str] = []
         self.promotion = FakePromotion(self.order)

@@ -419,7 +419,7 @@ async def test_what_a_gateway_cuts_is_not_its_clients_doing() -> None:
     world.backend.slow = "SLOW"
     handle = await open_session(world)
     await run(world, handle, "SLOW", run_async=True)
-    world.sessions.lifecycle.stopping = world.sessions.lifecycle.cuts = True
+    world.sessions.lifecycle.cut()
     await world.sessions.close_disconnected([handle])
     (event,) = world.ledger.of("completed")
     assert event.body["error"] == "the gateway is stopping"

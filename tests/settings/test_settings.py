@@ -122,10 +122,6 @@ def test_there_is_a_door_for_spark_connect_where_it_is_named() -> None:
             "`backend`: set either `connect` or `embedded`, not both",
         ),
         (
-            "listeners: {connect: {tls: {certificate: c, key: k, minimum_version: '1.3'}}}",
-            "`listeners.connect`: `tls.minimum_version` must be 1.2 here",
-        ),
-        (
             "listeners: {connect: {}}\nbackend: {connect: {host: s, ca_file: ca.pem}}",
             "`backend.connect`: `ca_file` needs `tls: true`",
         ),
@@ -274,3 +270,17 @@ def test_faults_of_a_ranger_admin_are_explained(entry: str, fault: str) -> None:
 def test_a_service_stands_in_ranger_once() -> None:
     entry = "    - {service: a, urls: ['http://x']}\n"
     assert "service `a` is in `ranger` more than once" in faults_of(f"policies:\n  ranger:\n{entry * 2}")[0]
+
+
+def test_a_user_without_a_home_is_told_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container whose user is in no list, and that sets no `HOME`."""
+
+    def expand(path: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", expand)
+    (tmp_path / "gateway.yaml").write_text("{}\n")
+    with pytest.raises(Faults, match="set `HOME`"):
+        load_settings(tmp_path / "gateway.yaml")

@@ -1,4 +1,6 @@
-"""What delegated administrators may do to the masks and row filters of others.
+"""What delegated administrators may do to the denials, masks and row filters of others.
+
+A denial that somebody else wrote they do not take back: it counts before all that they may allow.
 
 The first mask or filter that matches counts: one that is changed, deleted, or preceded by another on the
 same columns hides nothing any more. Whoever administers some resources only does none of that to what
@@ -26,6 +28,8 @@ OBLIGATIONS: Mapping[int, str] = {MASK: "dataMaskPolicyItems", ROW_FILTER: "rowF
 """Policy type → where its items are."""
 _HARMLESS = frozenset({"description", "policyLabels"})
 """Fields of a policy that an administrator of its resources may change."""
+_ALLOWING = ("policyItems", "allowExceptions")
+"""Fields of a policy that deny nothing."""
 _KEPT_BY_US = frozenset({"id", "guid", "version", "createdBy", "createTime", "updatedBy", "updateTime"})
 """Fields of a policy that the store sets, whatever a request body says."""
 
@@ -79,10 +83,28 @@ def list_others_affected(
     return found
 
 
+def takes_back_denial(
+    principal: Principal, *, stored: Mapping[str, Any], policy: Mapping[str, Any] | None
+) -> bool:
+    """Whether a change (`policy` None: a deletion) may take back what somebody else's policy denies.
+
+    What it allows may change, unless it denies all else.
+    """
+    is_total = bool(stored.get("isDenyAllElse"))
+    if not (is_total or stored.get("denyPolicyItems")) or _wrote(principal, stored):
+        return False
+    return policy is None or differ(stored, policy, but=() if is_total else _ALLOWING)
+
+
+def _wrote(principal: Principal, policy: Mapping[str, Any]) -> bool:
+    """Whether the principal alone wrote the policy."""
+    # INVARIANT (a name is nobody): who was removed and added again did not write what the first one did.
+    return set(writers_of(policy)) == {principal.identity}  # RULE (policy-of-user)
+
+
 def _is_own(principal: Principal, policy: Mapping[str, Any]) -> bool:
     """Whether the principal alone wrote the policy, or it delegates itself to him."""
-    # INVARIANT (a name is nobody): who was removed and added again did not write what the first one did.
-    if set(writers_of(policy)) == {principal.identity}:  # RULE (policy-of-user)
+    if _wrote(principal, policy):
         return True
     return any(
         item.get("delegateAdmin")
@@ -95,12 +117,18 @@ def _is_own(principal: Principal, policy: Mapping[str, Any]) -> bool:
     )
 
 
-def differ(stored: Mapping[str, Any], policy: Mapping[str, Any], *, harmless: bool = True) -> bool:
-    """Say whether a policy does anything that the stored one does not, or the other way round; if not
-    `harmless`, also whether its words are others."""
+def differ(
+    stored: Mapping[str, Any],
+    policy: Mapping[str, Any],
+    *,
+    harmless: bool = True,
+    but: Iterable[str] = (),
+) -> bool:
+    """Say whether a policy does anything that the stored one does not, or the other way round, other than by
+    the fields `but`; if not `harmless`, also whether its words are others."""
     # Whose the texts are is no word of the body either.
     before, after = without_people(stored), without_people(policy)
-    same = _KEPT_BY_US | _HARMLESS if harmless else _KEPT_BY_US
+    same = _KEPT_BY_US.union(_HARMLESS if harmless else (), but)
     return any(before.get(key) != after.get(key) for key in {*before, *after} - same)
 
 

@@ -20,7 +20,13 @@ from gateway.admin.ranger.calls import ApiCall, bad_request, forbidden, parse_ob
 from gateway.admin.ranger.definitions import MASK, ServiceType
 from gateway.admin.ranger.json_fields import show
 from gateway.admin.ranger.kinds import Body, ChangedObject, ObjectKind, What
-from gateway.admin.ranger.obliging import OBLIGATIONS, author_of, differ, list_others_affected
+from gateway.admin.ranger.obliging import (
+    OBLIGATIONS,
+    author_of,
+    differ,
+    list_others_affected,
+    takes_back_denial,
+)
 from gateway.admin.ranger.role_changes import roles_of
 from gateway.admin.ranger.shapes import POLICY
 from gateway.admin.ranger.signature import policy_signature
@@ -425,10 +431,18 @@ async def _require_own(
     stored: Mapping[str, Any] | None,
     policy: Mapping[str, Any] | None,
 ) -> None:
-    """Refuse a change (`policy` None: a deletion) that takes back masks or filters of others.
+    """Refuse a change (`policy` None: a deletion) that takes back denials, masks or filters of others.
 
     Raises RangerError 403 for whoever does not administer the service or the zone.
     """
+    if stored is not None and not access.rights.delegates_may_override:
+        taken_back = takes_back_denial(principal, stored=stored, policy=policy)  # RULE (denial-of-others)
+        if taken_back and not await access.governs(writing, principal, service, stored.get("zoneName") or ""):
+            raise forbidden(
+                f"user `{principal.user}` only has delegated admin in service `{service['name']}`, and "
+                f"this would take back what `{stored.get('name')}` of others denies; this needs an "
+                "administrator of the service or of the zone"
+            )
     for one in filter(None, (policy, stored)):
         type_, zone = int(one.get("policyType") or 0), one.get("zoneName") or ""
         if type_ not in OBLIGATIONS or access.rights.delegates_may_override:

@@ -21,6 +21,7 @@ from gateway.model.statement import (
     Statement,
     Verdict,
 )
+from gateway.model.tracing import begin_span
 from gateway.pipeline.checkpoints import refuse_other_checkpoint
 from gateway.session.connect.endings import Endings
 from gateway.session.connect.operation import (
@@ -312,6 +313,7 @@ class ConnectExecution:
         """Note what may change as soon as Spark has an operation, and return what to send it in."""
         session, cleared, hold = operation.session, operation.cleared, operation.hold
         operation.life.apply(Event.FORWARD)
+        operation.span = operation.span or begin_span("spark")
         operation.begin_timing(lambda fault: self._endings.cut(operation, fault))
         session.prepare_to_forward(cleared)
         hold.forget_before_forwarding()

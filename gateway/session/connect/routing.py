@@ -12,7 +12,7 @@ from contextlib import aclosing, suppress
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidRequest
+from gateway.errors import BackendUnavailable, InvalidRequest, RpcError, SluiceError
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session.connect.service import ConnectSessions
@@ -187,7 +187,13 @@ class RoutedConnectSessions:
         if is_open:
             await opening
             return sessions
-        await spark.attempt("connect", opening)
+        try:
+            await spark.attempt("connect", opening)
+        except (SluiceError, RpcError) as error:
+            if not isinstance(error, BackendUnavailable):
+                # Who is refused, as at a limit, leaves no row behind.
+                await self._affinity.give_up(key, spark.name)  # RULE (refused-unbound)
+            raise
         if await self._affinity.confirm(key, spark.name):
             return sessions
         # Another gateway could not reach this Spark, and has moved it.

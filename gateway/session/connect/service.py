@@ -448,7 +448,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         """
         self._registry.shut = True
         await asyncio.gather(*(self._close(one, STOPPING, release=False) for one in self._registry.all()))
-        await self._endings.close()
+        await self.lifecycle.close_in_time(self._endings.close)
         self._execution.slots.close()
         for stop in self._unwatch:
             stop()

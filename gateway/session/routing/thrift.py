@@ -10,6 +10,7 @@ from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session.elsewhere import OperationReport
 from gateway.session.identifiers import Handle
+from gateway.session.lifecycle import Lifecycle
 from gateway.session.metadata import Patterns
 from gateway.session.operation import Batch
 from gateway.session.ports import FrameSink, RelayedFrame
@@ -24,11 +25,18 @@ class RoutedSessions:
     """What listeners call of `Sessions`, on whichever Spark a session is."""
 
     def __init__(
-        self, fleet: Fleet, recorder: Recorder, *, first_catalog: str, named_catalogs: frozenset[str]
+        self,
+        fleet: Fleet,
+        recorder: Recorder,
+        lifecycle: Lifecycle,
+        *,
+        first_catalog: str,
+        named_catalogs: frozenset[str],
     ) -> None:
         """`first_catalog`: where sessions start that do not say; `named_catalogs`: what else a database may
         begin with."""
         self.recorder = recorder
+        self.lifecycle = lifecycle
         self._fleet = fleet
         self._first_catalog = first_catalog
         self._named_catalogs = named_catalogs

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from gateway.admin.ranger.obliging import takes_back_denial
+from gateway.model.principal import Principal
 from tests.admin.conftest import Served
 from tests.admin.ranger.test_access import API, policy, with_delegate
 
@@ -68,6 +70,55 @@ async def test_what_an_administrator_wrote_is_not_rewritten(
     assert status == 200, changed
     # He changed nothing of what it does, so it is not his now.
     assert (await served.ask("DELETE", one, user="bob"))[0] == 403
+
+
+DENIED = {"users": ["zoe"], "accesses": [{"type": "select"}]}
+
+
+async def test_what_an_administrator_denies_is_not_taken_back(served: Served) -> None:
+    await with_delegate(served)
+    made = await stored(served, policy("central", "sales_eu", policyItems=[FIRST], denyPolicyItems=[DENIED]))
+    one = f"{API}/policy/{made['id']}"
+    changes: tuple[dict[str, Any], ...] = (
+        {"isEnabled": False},
+        {"denyPolicyItems": []},
+        {"denyExceptions": [DENIED]},
+        {"validitySchedules": [{"endTime": "2020/01/01 00:00:00"}]},
+        {"resources": policy("-", "sales_us")["resources"]},
+        {"name": "mine"},
+    )
+    for change in changes:
+        status, told = await served.ask("PUT", one, {**made, **change}, user="bob")
+        assert status == 403, (change, told)
+    status, told = await served.ask("DELETE", one, user="bob")
+    assert status == 403
+    assert "what `central` of others denies" in told["msgDesc"]
+    allowing = {**policy("central", "sales_eu", policyItems=[DENIED]), "denyPolicyItems": []}
+    for way in ("policy?updateIfExists=true", "policy?deleteIfExists=true", "policy/apply"):
+        await served.ask("POST", f"{API}/{way}", allowing, user="bob")
+    _, kept = await served.ask("GET", one)
+    assert kept["denyPolicyItems"] == made["denyPolicyItems"]
+    more = {**kept, "policyItems": [FIRST, {**FIRST, "users": ["eve"]}]}
+    assert (await served.ask("PUT", one, more, user="bob"))[0] == 200
+    # It is not his now.
+    assert (await served.ask("DELETE", one, user="bob"))[0] == 403
+    assert (await served.ask("DELETE", one))[0] == 204
+
+
+def test_what_is_allowed_where_all_else_is_denied_denies_too() -> None:
+    total = policy("central", "sales_eu", policyItems=[FIRST], isDenyAllElse=True, createdBy="admin")
+    bob = Principal(user="bob")
+    assert takes_back_denial(bob, stored=total, policy={**total, "policyItems": [FIRST, DENIED]})
+    assert takes_back_denial(bob, stored=total, policy=None)
+    assert not takes_back_denial(bob, stored=total, policy={**total, "description": "of the centre"})
+    assert not takes_back_denial(bob, stored={**total, "isDenyAllElse": False}, policy=None)
+
+
+async def test_ones_own_denial_is(served: Served) -> None:
+    await with_delegate(served)
+    own = policy("own", "sales_eu", policyItems=[], denyPolicyItems=[DENIED])
+    made = await stored(served, own, user="bob")
+    assert (await served.ask("DELETE", f"{API}/policy/{made['id']}", user="bob"))[0] == 204
 
 
 @pytest.mark.parametrize(

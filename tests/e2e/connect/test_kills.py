@@ -21,6 +21,7 @@ import pytest
 
 from gateway.backends.embedded_spark import EmbeddedSpark, EmbeddedSparkOptions, free_port
 from gateway.database.postgres import EmbeddedPostgres
+from gateway.reader.class_archive import find_spark_classes
 from gateway.reader.java_runtime import find_java, find_spark_home, jdk_openings
 from gateway.wire import calls
 from gateway.wire.rows import decode_rows
@@ -252,6 +253,7 @@ def own_spark(session_loop: LoopThread, open_directory: Path) -> Iterator[Spark]
             directory=open_directory / "mortal-spark",
             java=find_java(),
             spark_home=find_spark_home(),
+            classes=find_spark_classes(find_java(), find_spark_home()),
             java_options=jdk_openings(),
             start_timeout_s=patience(240),
             heap="768m",

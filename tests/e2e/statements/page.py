@@ -70,10 +70,13 @@ one is told that there is none. Who may replace a function that a policy calls c
 What a body reads is judged as the text of a view is: whoever makes the function has to have `select` on it,
 and is its definer, which the gateway records at the end of the function's comment; tables are stored with
 their whole names. A call needs that the definer may read all of it now, and has the masks and filters of
-whoever calls. Spark runs the body as it is stored, so where one of these would stand in it the call is
-refused; a view of the same query is governed. So is the call of a table function by somebody to whom its
-definer's access would lend something. A function that was made past the gateway has no definer: an operator
-vouches for what it reads.
+whoever calls. Where one of these stands in it, and where its definer's access lends something, the body is
+written out in the place of the call, under the settings of the session, which have to be Spark's own. Then
+a call is refused in UPDATE, DELETE and MERGE, in EXPLAIN and DESCRIBE QUERY, in lists of columns beside an
+alias (`f(1) AS t(a, b)`), in expressions of DataFrames, and where Spark has no subqueries: in ON, and in
+queries with GROUP BY unless it is grouped by or aggregated. A column that is computed of a call may need an
+alias. A table function that lends rows is called with constants. A function that was made past the gateway
+has no definer: an operator vouches for what it reads.
 
 Spark keeps the body of a function in each session that has called it, with or without a gateway: there the
 old one runs after `CREATE OR REPLACE FUNCTION`, and after dropping and creating it, too. Where either body

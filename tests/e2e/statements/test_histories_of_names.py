@@ -24,6 +24,10 @@ SETUP = (
     "CREATE TABLE named.plain USING parquet AS SELECT 7 AS id",
     "CREATE VIEW named.over AS SELECT id, amount FROM named.pay WHERE region = 'EMEA'",
 )
+ANN_READS = """
+  - name: ann reads and calls
+    on:
+      - {catalog: spark_catalog, database: named, table: "*", column: "*"}"""
 GRANTS = """
 service: spark
 policies:
@@ -37,8 +41,8 @@ policies:
     allow: [{users: [owen], access: [all]}]
   - name: ann reads and calls
     on:
-      - {catalog: spark_catalog, database: named}
       - {catalog: spark_catalog, database: named, table: "*", column: "*"}
+      - {catalog: spark_catalog, database: named}
       - {catalog: spark_catalog, database: named, udf: "*"}
       - {catalog: system, database: session, udf: "*"}
     allow: [{users: [ann], access: [use, select, execute, create]}]
@@ -126,6 +130,10 @@ def test_a_variable_is_not_what_a_policy_or_a_view_names(
         assert "DROP TEMPORARY VARIABLE region" in said(ann, "SELECT id FROM named.over")
         assert ann("SELECT id FROM named.plain") == [(7,)]
         ann("DROP TEMPORARY VARIABLE region")
+        ann("DECLARE me STRING DEFAULT upper(current_user())")
+        ann("SET VAR me = DEFAULT")
+        assert ann("SELECT me") == [("ANN",)]
+        ann("DROP TEMPORARY VARIABLE me")
         assert ann("SELECT id FROM named.pay") == [(1,)]
         assert ann("SELECT id FROM named.over") == [(1,)]
 
@@ -259,10 +267,34 @@ def test_a_body_is_read_by_who_made_it_and_as_who_calls(named: RunningGateway, p
         ann("CREATE TEMPORARY VIEW calling AS SELECT named.paid('AMER') AS p")
         assert ann("SELECT p FROM calling") == [(20,)]
         put(GRANTS + FILTER)
-        assert "masked, filtered or hidden" in said(ann, "SELECT named.paid('AMER')")
-        assert "masked, filtered or hidden" in said(ann, "SELECT id FROM named.those(15)")
-        assert "the temporary view `calling` end" in said(ann, "SELECT p FROM calling")
+        assert ann("SELECT named.paid('AMER')") == [(None,)]
+        assert ann("SELECT named.paid(region) AS p, named.paid(r => upper('emea')) AS q FROM named.pay") == [
+            (10, 10)
+        ]
+        assert ann("SELECT id FROM named.pay WHERE named.paid(region) > 5") == [(1,)]
+        assert ann("SELECT sum(named.paid(region)) AS p FROM named.pay GROUP BY id, named.paid(region)") == [
+            (10,)
+        ]
+        assert ann("SELECT id FROM named.those(5)") == [(1,)]
+        assert ann("SELECT id FROM named.those(15)") == []
+        assert ann("SELECT t.id FROM named.plain p, LATERAL named.those(p.id - 2) AS t") == [(1,)]
+        assert "a plan that is shown" in said(ann, "EXPLAIN SELECT named.paid('AMER')")
+        assert "x10" not in said(ann, "SELECT CAST(concat('x', named.paid('EMEA')) AS INT) AS n")
+        assert ann("SELECT p FROM calling") == [(None,)]
+        owen("CREATE VIEW named.shown AS SELECT id, named.paid(region) AS p FROM named.pay")
+        assert ann("SELECT id, p FROM named.shown") == [(1, 10)]
         assert owen("SELECT named.paid('AMER')") == [(20,)]
+        assert owen("SELECT id, p FROM named.shown ORDER BY id") == [(1, 10), (2, 20)]
+        owen("DROP VIEW named.shown")
+        put(GRANTS.replace(ANN_READS, ANN_READS.replace('table: "*"', "table: plain")))
+        # It shows its rows by its definer's access, and a condition is tried on no others.
+        called = "SELECT count(*) FROM (VALUES ('EMEA')) AS t(r) WHERE 1 / (named.paid(r) - {}) < 9"
+        assert ann(called.format(20)) == [(1,)]
+        assert "DIVIDE_BY_ZERO" in said(ann, called.format(10))
+        assert ann("SELECT id FROM named.those(20) WHERE 1 / (id - 1) > 0") == [(2,)]
+        assert "call it with constants" in said(
+            ann, "SELECT t.id FROM named.plain p, LATERAL named.those(p.id) AS t"
+        )
         put(GRANTS.replace('named, table: "*", column', "named, table: plain, column", 1))
         # Its definer lacks what it reads.
         assert "ACCESS_DENIED" in said(ann, "SELECT named.paid('AMER')")

@@ -726,8 +726,8 @@ class World:
         catalog: FakeCatalog | None = None,
         locks: CatalogLocks | None = None,
         promotes: bool = False,
-        budgets: Budgets | None = None,
         name: str = DEFAULT_BACKEND,
+        budgets: Budgets | None = None,
     ) -> None:
         self.order: list[str] = []
         self.promotion = FakePromotion(self.order)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from gateway.errors import BackendUnavailable, RpcError, SessionElsewhere
+from gateway.errors import BackendUnavailable, LimitExceeded, RpcError, SessionElsewhere
 from gateway.model.principal import Principal
 from gateway.model.sparks import BoundSession, Routing, SparkFacts
 from gateway.session.connect.routing import RoutedConnectSessions
+from gateway.session.limits import SessionLimits
 from gateway.session.routing.fleet import BackendNotAllowed
 from gateway.wire.connect import pb, serialize
 from tests.session.connect.fakes import (
@@ -36,8 +37,15 @@ KEY = ("dana", SESSION)
 class Gateway(World):
     """One gateway of several: it has the Sparks `a` and `b`, and the store, with the others."""
 
-    def __init__(self, sparks: dict[str, Spark], store: MemoryStore, *, groups: Any = None) -> None:
-        self.worlds = {name: World(spark=spark, name=name) for name, spark in sparks.items()}
+    def __init__(
+        self,
+        sparks: dict[str, Spark],
+        store: MemoryStore,
+        *,
+        groups: Any = None,
+        limits: SessionLimits | None = None,
+    ) -> None:
+        self.worlds = {name: World(limits, spark=spark, name=name) for name, spark in sparks.items()}
         facts = {"a": SparkFacts(name="a"), "b": SparkFacts(name="b", groups=groups)}
         self.fleet = fleet_of(
             Routing(default=("a", "b")),
@@ -58,10 +66,10 @@ class Gateway(World):
 class Site:
     """Two Sparks, and gateways before them."""
 
-    def __init__(self, gateways: int = 2, *, groups: Any = None) -> None:
+    def __init__(self, gateways: int = 2, **more: Any) -> None:
         self.sparks = {name: Spark([]) for name in ("a", "b")}
         self.store = MemoryStore()
-        self.gateways = [Gateway(self.sparks, self.store, groups=groups) for _ in range(gateways)]
+        self.gateways = [Gateway(self.sparks, self.store, **more) for _ in range(gateways)]
         self.one, self.two = self.gateways[0], self.gateways[-1]
 
     def where(self, key: tuple[str, str] = KEY) -> list[str]:
@@ -266,3 +274,13 @@ async def test_a_session_of_another_gateway_is_not_released_when_it_is_refused()
         await site.two.plan()
     assert site.where() == [spark]
     assert site.store.rows[KEY].is_open
+
+
+async def test_who_is_refused_a_session_leaves_nothing_in_the_store() -> None:
+    site = Site(limits=SessionLimits(sessions_per_user=2))
+    for _ in range(20):
+        with suppress(LimitExceeded):
+            await site.one.plan(session=uid())
+    rows = [row for (user, _), row in site.store.rows.items() if user == "dana"]
+    assert rows
+    assert all(row.is_open for row in rows)

@@ -39,6 +39,7 @@ class Gateway:
         self.sessions = RoutedSessions(
             self.fleet,
             self.a.sessions.recorder,
+            self.a.sessions.lifecycle,
             first_catalog="spark_catalog",
             named_catalogs=frozenset({"lake"}),
         )

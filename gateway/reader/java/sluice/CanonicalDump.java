@@ -131,17 +131,34 @@ final class CanonicalDump {
     static final class Standing {
         private final Object plan;
         private final Map expressionIds;
+        /** Whether something else may stand in the place of it, too. */
+        private final boolean again;
 
         Standing(Object plan, Map expressionIds) {
             this.plan = plan;
             this.expressionIds = expressionIds;
+            this.again = false;
+        }
+
+        private Standing(Object plan, boolean again) {
+            this.plan = plan;
+            this.expressionIds = null;
+            this.again = again;
         }
 
         /** A node that stands as it is within what stands in its place. */
         static Standing itself(Object node) {
-            return new Standing(node, null);
+            return new Standing(node, false);
+        }
+
+        /** A node that stands there with all that was put in the place of it, or of what is in it. */
+        static Standing moved(Object node) {
+            return new Standing(node, true);
         }
     }
+
+    /** Whether it is of a statement that makes a variable. */
+    private boolean declares;
 
     /** The node that is written as it is, though something stands in its place. */
     private Object itself;
@@ -151,7 +168,7 @@ final class CanonicalDump {
         Object before = itself;
         if (standing.expressionIds != null) {
             expressionIds = standing.expressionIds;
-        } else {
+        } else if (!standing.again) {
             itself = standing.plan;
         }
         write(standing.plan);
@@ -219,11 +236,12 @@ final class CanonicalDump {
             met.put(product, Boolean.TRUE);
             giveFields(product, elements, given);
         }
+        declares |= simple.equals("CreateVariable");
         for (int i = 0; i < elements.size(); i++) {
             if (i > 0) {
                 out.append(',');
             }
-            if (!isTextCopy(simple, product, i)) {
+            if (!isTextCopy(simple, product, i) && !isOfVariable(simple, product, i)) {
                 writeElement(elements.get(i));
             }
         }
@@ -289,6 +307,12 @@ final class CanonicalDump {
 
     static boolean isTextCopy(String name, scala.Product product, int i) {
         return KEEPING_COPIES.contains(name) && TEXT_COPIES.contains(name + "." + ScalaValues.elementName(product, i));
+    }
+
+    /** Whether it is the text of what a variable is by default. That of a column is kept for whoever inserts. */
+    private boolean isOfVariable(String name, scala.Product product, int i) {
+        return declares && name.equals("DefaultValueExpression")
+            && ScalaValues.elementName(product, i).equals("originalSQL");
     }
 
     /** Java lists stand for Scala's sequences where a name was replaced. */

@@ -128,6 +128,10 @@ final class ExpressionTree {
             Object given = ScalaValues.callOr(expression, "colNames", null);
             told.put("parts", given == null ? PlanWalk.starQualifier(expression) : ScalaValues.strings(given));
             starred(expression, told, level);
+        } else if (ScalaValues.name(expression).equals("NamedArgumentExpression")) {
+            List name = new ArrayList();
+            name.add(((scala.Product) expression).productElement(0));
+            told.put("parts", name);
         } else if (expression instanceof MultiAlias) {
             told.put("parts", ScalaValues.strings(((MultiAlias) expression).names()));
         } else if (expression instanceof UnresolvedWindowExpression) {
@@ -210,6 +214,10 @@ final class ExpressionTree {
             names = ScalaValues.strings(((UnresolvedTVFAliases) plan).outputNames());
         } else if (plan instanceof UnresolvedTableValuedFunction) {
             names = ScalaValues.strings(((UnresolvedTableValuedFunction) plan).name());
+            ParsedText.Span span = (ParsedText.Span) spans.get(plan);
+            if (span != null) {
+                told.put("span", span.json());
+            }
         } else if (plan instanceof UnresolvedInlineTable) {
             names = ScalaValues.strings(((UnresolvedInlineTable) plan).names());
         } else if (plan instanceof UnresolvedWith) {

@@ -39,6 +39,24 @@ final class Measures {
         }
     }
 
+    /** What names the column of an expression that has no alias, or null. */
+    Object aliasAround(Object expression) {
+        return aliased.get(expression);
+    }
+
+    /** What names columns after an expression at this range, by the expression. */
+    Map aliasedAt(ParsedText.Span span) {
+        Map found = new IdentityHashMap();
+        Iterator each = aliased.entrySet().iterator();
+        while (each.hasNext()) {
+            Map.Entry entry = (Map.Entry) each.next();
+            if (span.same(parsed.originOf(entry.getKey()))) {
+                found.put(entry.getKey(), entry.getValue());
+            }
+        }
+        return found;
+    }
+
     /** The nodes that an expression at this range replaces; with a name, those whose columns Spark would name. */
     List at(ParsedText.Span span, boolean named) {
         List found = new ArrayList(1);

@@ -10,7 +10,9 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.analysis.RelationTimeTravel;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedFunction;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedRelation;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedTableValuedFunction;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -140,6 +142,11 @@ final class Prover {
             applied = value(span, (String) splice.get("query"));
         } else if ("measure".equals(kind)) {
             applied = measure(span, (String) splice.get("query"), (String) splice.get("alias"));
+        } else if ("call".equals(kind)) {
+            applied = call(span.start, (String) splice.get("query"), (String) splice.get("alias"),
+                (List) splice.get("parts"));
+        } else if ("title".equals(kind)) {
+            applied = title((String) splice.get("query"), (String) splice.get("alias"), (List) splice.get("parts"));
         } else if ("property".equals(kind)) {
             applied = property((List) splice.get("parts"));
         } else if ("condition".equals(kind)) {
@@ -289,6 +296,117 @@ final class Prover {
             plans.put(nodes.get(i), standing);
         }
         return nodes.size();
+    }
+
+    /**
+     * A call of a function in SQL becomes the query that Spark would run for it, in which each argument stands
+     * where its place is named. The splice begins where the function's name does.
+     */
+    private int call(int start, String query, String alias, List places) throws Unproven {
+        int applied = 0;
+        List nodes = calledAt(start);
+        for (int i = 0; i < nodes.size(); i++) {
+            boolean rows = nodes.get(i) instanceof UnresolvedTableValuedFunction;
+            ParsedText parsed = rows ? ParsedText.of(query, false) : ParsedText.expression(query);
+            PlanWalk within = new PlanWalk(parsed);
+            noteReferences(within);
+            if (!within.markers.isEmpty() || (rows && PlanWalk.isCommand((LogicalPlan) parsed.root))) {
+                throw new Unproven("what stands for a call must be a query without parameter markers");
+            }
+            List arguments = argumentsOf(nodes.get(i));
+            if (arguments.size() != places.size()) {
+                throw new Unproven("a call has other arguments than what stands for it");
+            }
+            for (int at = 0; at < arguments.size(); at++) {
+                Object place = placeIn(within, places.get(at));
+                if (place == null) {
+                    throw new Unproven("an argument stands nowhere");
+                }
+                plans.put(place, CanonicalDump.Standing.moved(arguments.get(at)));
+            }
+            Object replaced = nodes.get(i);
+            Object stands = parsed.root;
+            boolean named = alias != null && alias.length() > 0;
+            if (rows && named) {
+                stands = SubqueryAlias$.MODULE$.apply(alias, (LogicalPlan) parsed.root);
+            } else if (!rows) {
+                Object around = walk.measures.aliasAround(replaced);
+                boolean isNamed = stands instanceof Alias && ((Alias) stands).name().equals(alias);
+                if (named ? around == null || !isNamed : stands instanceof Alias) {
+                    throw new Unproven("what stands for a call must be called as the column is");
+                }
+                replaced = named ? around : replaced;
+            }
+            plans.put(replaced, new CanonicalDump.Standing(stands, new java.util.HashMap()));
+            applied++;
+        }
+        return applied;
+    }
+
+    /**
+     * An item of a select list that has no alias gets one. The parts are where its expression stands, and what
+     * stands for that in `query`.
+     */
+    private int title(String query, String alias, List parts) throws Unproven {
+        if (parts == null || parts.size() != 3) {
+            throw new Unproven("a splice that names a column needs its place");
+        }
+        ParsedText.Span item = new ParsedText.Span(
+            Integer.parseInt((String) parts.get(0)), Integer.parseInt((String) parts.get(1)));
+        Map found = walk.measures.aliasedAt(item);
+        Iterator each = found.entrySet().iterator();
+        while (each.hasNext()) {
+            Map.Entry entry = (Map.Entry) each.next();
+            ParsedText parsed = ParsedText.expression(query);
+            Object place = placeIn(new PlanWalk(parsed), parts.get(2));
+            boolean isNamed = parsed.root instanceof Alias && ((Alias) parsed.root).name().equals(alias)
+                && ((Alias) parsed.root).child() == place;
+            if (!isNamed) {
+                throw new Unproven("a column that is named must stand there as it is");
+            }
+            plans.put(place, CanonicalDump.Standing.moved(entry.getKey()));
+            plans.put(entry.getValue(), new CanonicalDump.Standing(parsed.root, new java.util.HashMap()));
+        }
+        return found.size();
+    }
+
+    /** The calls of functions whose name begins at a character. */
+    private List calledAt(int start) {
+        List found = new ArrayList();
+        Map[] places = {walk.columnSpans, walk.nameSpans};
+        for (int i = 0; i < places.length; i++) {
+            Iterator each = places[i].entrySet().iterator();
+            while (each.hasNext()) {
+                Map.Entry entry = (Map.Entry) each.next();
+                boolean calls = entry.getKey() instanceof UnresolvedFunction
+                    || entry.getKey() instanceof UnresolvedTableValuedFunction;
+                if (calls && ((ParsedText.Span) entry.getValue()).start == start) {
+                    found.add(entry.getKey());
+                }
+            }
+        }
+        return found;
+    }
+
+    /** The arguments of a call that has nothing else, without the names that they are given by. */
+    private static List argumentsOf(Object call) throws Unproven {
+        List given;
+        if (call instanceof UnresolvedTableValuedFunction) {
+            given = ScalaValues.list(((UnresolvedTableValuedFunction) call).functionArgs());
+        } else {
+            UnresolvedFunction function = (UnresolvedFunction) call;
+            if (function.isDistinct() || function.filter().isDefined()) {
+                throw new Unproven("a call has more than arguments");
+            }
+            given = ScalaValues.list(function.arguments());
+        }
+        List found = new ArrayList();
+        for (int i = 0; i < given.size(); i++) {
+            Object argument = given.get(i);
+            boolean isNamed = "NamedArgumentExpression".equals(ScalaValues.name(argument));
+            found.add(isNamed ? ((scala.Product) argument).productElement(1) : argument);
+        }
+        return found;
     }
 
     /** A persistent view gets one property, which must be new to it: the text must not have it twice. */

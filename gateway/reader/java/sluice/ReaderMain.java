@@ -221,10 +221,7 @@ public final class ReaderMain {
         }
 
         private static String message(Throwable rejected) {
-            if (!(rejected instanceof SparkThrowable) || rejected.getMessage() == null) {
-                return "[INTERNAL_ERROR] the parser failed on this statement";
-            }
-            return rejected.getMessage();
+            return rejected.getMessage() == null ? "the parser failed on this statement" : rejected.getMessage();
         }
 
         private static Map parameters(Throwable rejected) {
@@ -235,20 +232,18 @@ public final class ReaderMain {
             return told;
         }
 
-        /** The exception's class and those above it. */
+        /** The exception's class and those above it: Spark's parser also throws some that are not its own. */
         private static List exceptions(Throwable rejected) {
             List names = new ArrayList();
-            if (rejected instanceof SparkThrowable) {
-                for (Class one = rejected.getClass(); one != Object.class; one = one.getSuperclass()) {
-                    names.add(one.getName());
-                }
+            for (Class one = rejected.getClass(); one != Object.class; one = one.getSuperclass()) {
+                names.add(one.getName());
             }
             return names;
         }
 
         private static String errorClass(Throwable rejected) {
             String name = rejected instanceof SparkThrowable ? ((SparkThrowable) rejected).getErrorClass() : null;
-            return name == null ? "INTERNAL_ERROR" : name;
+            return name == null ? "" : name;
         }
 
         private static String sqlState(Throwable rejected) {

@@ -1,0 +1,179 @@
+"""TLS whose client certificates are judged after the handshake, for protocols that can say what is wrong.
+
+Python's `ssl` ends a connection with a certificate that it does not take, and clients of gRPC take that for a
+server that is away: they try again for minutes. Here the handshake goes on, and what OpenSSL has against the
+certificate is kept, so that calls on the connection are refused by these words.
+
+INVARIANT (a bad certificate opens nothing): whoever listens with it asks for `fault` before anything else.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from typing import Any, cast
+
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from OpenSSL import SSL, crypto
+
+ALPN = b"h2"
+NO_CERTIFICATE = "the client has shown no certificate, which this listener requires"
+MAX_RECORD_BYTES = 16 * 1024
+MAX_OUT_BYTES = 64 * 1024
+_CODES = SSL.X509VerificationCodes
+_WORDS = {
+    _CODES.ERR_CERT_HAS_EXPIRED: "certificate has expired",
+    _CODES.ERR_CERT_NOT_YET_VALID: "certificate is not yet valid",
+    _CODES.ERR_DEPTH_ZERO_SELF_SIGNED_CERT: "self-signed certificate",
+    _CODES.ERR_SELF_SIGNED_CERT_IN_CHAIN: "self-signed certificate in certificate chain",
+    _CODES.ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "unable to get local issuer certificate",
+    _CODES.ERR_CERT_SIGNATURE_FAILURE: "certificate signature failure",
+    _CODES.ERR_INVALID_PURPOSE: "unsupported certificate purpose",
+}
+"""As OpenSSL has them, so that the record has the same words for all listeners."""
+
+
+class JudgedTls:
+    """What asyncio takes in place of an `ssl.SSLContext`, of which it calls `wrap_bio` alone."""
+
+    verify_mode = ssl.CERT_OPTIONAL
+
+    def __init__(
+        self,
+        *,
+        chain: bytes,
+        key: bytes,
+        client_ca: bytes,
+        is_required: bool,
+        minimum_version: int = ssl.TLSVersion.TLSv1_2,
+    ) -> None:
+        """All in PEM. `is_required`: whether a client without a certificate is at fault. Raises ValueError
+        for what OpenSSL does not take."""
+        self.is_required = is_required
+        self._context = context = SSL.Context(SSL.TLS_SERVER_METHOD)
+        try:
+            first, *others = x509.load_pem_x509_certificates(chain)
+            context.use_certificate(first)
+            for one in others:
+                context.add_extra_chain_cert(one)
+            context.use_privatekey(cast(Any, load_pem_private_key(key, password=None)))
+            context.check_privatekey()
+            store = context.get_cert_store()
+            if store is None:
+                raise ValueError("OpenSSL has no store of certificates")
+            for one in x509.load_pem_x509_certificates(client_ca):
+                store.add_cert(crypto.X509.from_cryptography(one))
+        except (SSL.Error, crypto.Error) as error:
+            raise ValueError(f"OpenSSL does not take the certificate: {error}") from None
+        context.set_verify(SSL.VERIFY_PEER, _note_fault)
+        context.set_min_proto_version(int(minimum_version))
+        # A session that is resumed would outlive its certificate, and bring none.
+        context.set_options(SSL.OP_NO_TICKET | SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION)
+        context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+        context.set_alpn_select_callback(_select_protocol)
+
+    def wrap_bio(
+        self,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+        server_side: bool = True,
+        server_hostname: str | None = None,
+    ) -> JudgedConnection:
+        """Return one client's connection, whose bytes come and go by these two."""
+        return JudgedConnection(self, SSL.Connection(self._context, None), incoming, outgoing)
+
+
+class JudgedConnection:
+    """What asyncio takes in place of an `ssl.SSLObject`."""
+
+    def __init__(
+        self,
+        context: JudgedTls,
+        connection: SSL.Connection,
+        incoming: ssl.MemoryBIO,
+        outgoing: ssl.MemoryBIO,
+    ) -> None:
+        self.context = context
+        self._tls = connection
+        self._incoming, self._outgoing = incoming, outgoing
+        self._errors: list[int] = []
+        connection.set_app_data(self._errors)
+        connection.set_accept_state()
+
+    @property
+    def fault(self) -> str | None:
+        """What is wrong with the client's certificate, once hands are shaken; None for nothing."""
+        if self._errors:
+            error = self._errors[0]
+            return f"the certificate: {_WORDS.get(error, f'error {error} of OpenSSL')}"
+        if self.context.is_required and self._tls.get_peer_certificate() is None:
+            return NO_CERTIFICATE
+        return None
+
+    def getpeercert(self, binary_form: bool = False) -> bytes | None:
+        """Return a certificate that is good, in DER alone."""
+        if not binary_form or self.fault is not None:
+            return None
+        found = self._tls.get_peer_certificate()
+        return crypto.dump_certificate(crypto.FILETYPE_ASN1, found) if found is not None else None
+
+    def do_handshake(self) -> None:
+        self._run(self._tls.do_handshake)
+
+    def read(self, most: int = MAX_RECORD_BYTES) -> bytes:
+        try:
+            return cast(bytes, self._run(self._tls.recv, min(most, MAX_RECORD_BYTES)))
+        except SSL.ZeroReturnError:
+            return b""
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Encrypt all of it: OpenSSL takes a record at a time."""
+        view, taken = memoryview(data), 0
+        while taken < len(view):
+            taken += self._run(self._tls.send, view[taken : taken + MAX_RECORD_BYTES])
+        return taken
+
+    def unwrap(self) -> None:
+        if not self._run(self._tls.shutdown):
+            raise ssl.SSLWantReadError
+
+    def cipher(self) -> None:
+        """Nobody asks."""
+
+    def compression(self) -> None:
+        """There is none."""
+
+    def _run(self, step: Callable[..., Any], *arguments: Any) -> Any:
+        if self._incoming.pending:
+            self._tls.bio_write(self._incoming.read())
+        try:
+            return step(*arguments)
+        except SSL.WantReadError:
+            raise ssl.SSLWantReadError from None
+        except SSL.ZeroReturnError:
+            raise
+        except SSL.Error as error:
+            raise ssl.SSLError(f"OpenSSL: {error}") from None
+        finally:
+            self._take_out()
+
+    def _take_out(self) -> None:
+        try:
+            while len(data := self._tls.bio_read(MAX_OUT_BYTES)) == MAX_OUT_BYTES:
+                self._outgoing.write(data)
+            self._outgoing.write(data)
+        except SSL.WantReadError:
+            pass  # there is nothing
+
+
+def _note_fault(
+    connection: SSL.Connection, _certificate: crypto.X509, error: int, _depth: int, is_good: int
+) -> bool:
+    if not is_good:  # RULE (certificate-fault-kept)
+        cast("list[int]", connection.get_app_data()).append(error)
+    return True
+
+
+def _select_protocol(_connection: SSL.Connection, offered: list[bytes]) -> Any:
+    return ALPN if ALPN in offered else SSL.NO_OVERLAPPING_PROTOCOLS
