@@ -27,7 +27,7 @@ from gateway.app.spark_classes import store_spark_classes
 from gateway.errors import SluiceError
 from gateway.model.spark_minors import Minor
 from gateway.model.table_formats import Artifact, TableFormat
-from gateway.reader.class_archive import compile_sources, store_archive
+from gateway.reader.class_archive import NotArchived, compile_sources, store_archive
 from gateway.reader.extension_jars import find_cached_jars, places_of
 from gateway.reader.java_runtime import find_java, find_kept_spark, find_spark_home
 from gateway.reader.parsers import Parsers
@@ -58,9 +58,10 @@ def archive_classes() -> Path:
     Raises JavaNotFound, NotArchived.
     """
     java, spark_home = find_java(), find_spark_home()
-    compile_sources(java, spark_home, ENVIRONMENT)
-    run = command(java, Parsers(spark_home=spark_home), heap="512m", threads=2, archived=False)
-    return store_archive(java, spark_home, run, ENVIRONMENT)
+    with _alone_in(spark_home):
+        compile_sources(java, spark_home, ENVIRONMENT)
+        run = command(java, Parsers(spark_home=spark_home), heap="512m", threads=2, archived=False)
+        return store_archive(java, spark_home, run, ENVIRONMENT)
 
 
 def archive_spark() -> Path:
@@ -68,7 +69,21 @@ def archive_spark() -> Path:
 
     Raises JavaNotFound, NotArchived.
     """
-    return asyncio.run(store_spark_classes(find_java(), find_spark_home()))
+    java, spark_home = find_java(), find_spark_home()
+    with _alone_in(spark_home):
+        return asyncio.run(store_spark_classes(java, spark_home))
+
+
+@contextlib.contextmanager
+def _alone_in(spark_home: Path) -> Iterator[None]:
+    """Archive classes of a Spark in one process at a time. Raises NotArchived."""
+    try:
+        lock = (spark_home / ".sluice-classes.lock").open("a")
+    except OSError as error:
+        raise NotArchived(f"`{spark_home}` cannot be written: {error}") from error
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def fetch(minor: Minor, into: Path, progress: _Progress = lambda _: None) -> Path:
