@@ -74,7 +74,7 @@ class InvalidRequest(SluiceError):
 
 
 class SessionElsewhere(InvalidRequest):
-    """The session of Spark Connect was opened through another gateway."""
+    """The session was opened through another gateway."""
 
 
 class BackendUnavailable(SluiceError):
