@@ -182,14 +182,18 @@ def test_values_of_partitions_that_came_outside_are_not_told(
     if endpoint == "connect":
         with gateway.session("ann", PASSWORD) as frames:
             frame = frames.table(table).select("id", "note")
-            for ask in (frame.inputFiles, frame._explain_string):
-                with pytest.raises(PySparkException, match="SLUICE_ACCESS_DENIED"):
-                    ask()
+            with pytest.raises(PySparkException, match="SLUICE_ACCESS_DENIED"):
+                frame.inputFiles()
+            plans = frame._explain_string(extended=True)
+            assert plans.count("Sample 0.0, 1.0") == 4, "no condition from around reaches the table"
+            assert "RAW" not in plans
     with session(gateway, endpoint, "ann") as ann:
-        for text in (f"EXPLAIN SELECT id, note FROM {table}", f"SHOW PARTITIONS {table}"):
-            with pytest.raises((Error, PySparkException), match="SLUICE_ACCESS_DENIED") as refused:
-                ann(text)
-            assert "RAW" not in str(refused.value)
+        ((plans,),) = ann(f"EXPLAIN EXTENDED SELECT id, note FROM {table} WHERE day = 2")
+        assert plans.count("Sample 0.0, 1.0") == 4
+        assert "RAW" not in plans
+        with pytest.raises((Error, PySparkException), match="SLUICE_ACCESS_DENIED") as refused:
+            ann(f"SHOW PARTITIONS {table}")
+        assert "RAW" not in str(refused.value)
 
 
 # -- through another gateway ---------------------------------------------------------------------------------
