@@ -390,7 +390,7 @@ async def test_a_bad_certificate_opens_no_connection(
     [
         (lambda: issue("bob", days=-1), "the certificate: certificate has expired"),
         (lambda: issue("bob", key=other_key()), "the certificate: certificate signature failure"),
-        (lambda: issue("bob", use=ExtendedKeyUsageOID.SERVER_AUTH), "unsupported certificate purpose"),
+        (lambda: issue("bob", use=ExtendedKeyUsageOID.SERVER_AUTH), "unsuitable certificate purpose"),
         (lambda: issue("bob", issuer=STRANGERS), "unable to get local issuer certificate"),
         (lambda: issue("bob", issuer=BOBS, subject=BOBS), "self-signed certificate"),
         (lambda: None, "has shown no certificate"),
@@ -413,6 +413,40 @@ async def test_a_bad_certificate_is_refused_over_spark_connect_by_a_status(
         assert (event.body["mechanism"], event.body["verdict"]) == ("CERTIFICATE", "rejected")
         assert told in event.body["reason"]
         assert await one.call(issue("bob")) == "in"
+
+
+async def test_a_client_that_ends_tls_within_the_handshake_is_no_fault_of_the_gateway(tmp_path: Path) -> None:
+    """Whoever connects could fill the log otherwise."""
+    faults, loop = list[object](), asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, told: faults.append(told))
+    async with Listening(tmp_path, "required") as one:
+        reader, writer = await asyncio.open_connection("localhost", one.connect_port)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        with pytest.raises(ssl.SSLWantReadError):
+            one.client(None).wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
+        writer.write(outgoing.read())
+        assert await reader.read(1)
+        writer.write(bytes([21, 3, 3, 0, 2, 1, 0]))  # the alert `close_notify`
+        await reader.read()
+        writer.close()
+        assert await one.call(issue("bob")) == "in"
+    assert faults == []
+
+
+async def test_spark_connect_takes_no_weaker_ciphers_than_other_listeners(tmp_path: Path) -> None:
+    async with Listening(tmp_path, "required") as one:
+        weak = one.client(issue("bob"))
+        weak.maximum_version = ssl.TLSVersion.TLSv1_2
+        for ciphers, is_taken in (("ECDHE-ECDSA-AES128-SHA", False), ("ECDHE+AESGCM", True)):
+            weak.set_ciphers(ciphers)
+            for port in (one.binary_port, one.connect_port):
+                try:
+                    _, writer = await asyncio.open_connection("localhost", port, ssl=weak)
+                except (ssl.SSLError, ConnectionError):
+                    assert not is_taken
+                else:
+                    writer.close()
+                    assert is_taken
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])

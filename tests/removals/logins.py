@@ -3,7 +3,7 @@ that should notice."""
 
 from __future__ import annotations
 
-from tests.removals.operations import Always, Becomes, Condition, Deleted, Never
+from tests.removals.operations import Always, Becomes, Condition, Deleted, Never, Statement
 from tests.removals.removing import Removal
 
 REMOVALS = (
@@ -29,6 +29,18 @@ REMOVALS = (
         "certificate-fault-kept",
         "what OpenSSL has against a client certificate is kept",
         Never(),
+        "frontends.test_certificate_logins",
+    ),
+    Removal(
+        "judged-tls-as-strong",
+        "Spark Connect takes no weaker ciphers than other listeners",
+        Deleted(),
+        "frontends.test_certificate_logins",
+    ),
+    Removal(
+        "end-within-handshake",
+        "a client that ends TLS within the handshake is no fault of the gateway",
+        Statement("raise"),
         "frontends.test_certificate_logins",
     ),
     Removal(
