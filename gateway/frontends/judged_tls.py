@@ -22,6 +22,9 @@ ALPN = b"h2"
 NO_CERTIFICATE = "the client has shown no certificate, which this listener requires"
 MAX_RECORD_BYTES = 16 * 1024
 MAX_OUT_BYTES = 64 * 1024
+MAX_INTERMEDIATES = 8
+"""Between a client's certificate and its authority. Strangers choose how many they send, and of what keys, and
+OpenSSL checks all signatures of a chain that is at fault already, since here it goes on."""
 _OPENSSL: Any = Binding.lib
 
 
@@ -60,6 +63,7 @@ class JudgedTls:
         except (SSL.Error, crypto.Error) as error:
             raise ValueError(f"OpenSSL does not take the certificate: {error}") from None
         context.set_verify(SSL.VERIFY_PEER, _note_fault)
+        context.set_verify_depth(MAX_INTERMEDIATES)  # RULE (judged-chain-bound)
         context.set_min_proto_version(int(like.minimum_version))
         # A session that is resumed would outlive its certificate, and bring none.
         context.set_options(SSL.OP_NO_TICKET | SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION)

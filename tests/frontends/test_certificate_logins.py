@@ -7,10 +7,11 @@ import base64
 import contextlib
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -283,11 +284,17 @@ class Listening:
         except aiohttp.ClientError:
             return "no connection"
 
-    async def call(self, certificate: x509.Certificate | None, *shown: str) -> str:
+    async def call(
+        self,
+        certificate: x509.Certificate | None,
+        *shown: str,
+        intermediates: Iterable[x509.Certificate] = (),
+    ) -> str:
         """Make a call of Spark Connect."""
         own: tuple[bytes | None, bytes | None] = (None, None)
         if certificate is not None:
-            own = ((self.directory / "client.key").read_bytes(), certificate.public_bytes(Encoding.PEM))
+            sent = b"".join(one.public_bytes(Encoding.PEM) for one in (certificate, *intermediates))
+            own = ((self.directory / "client.key").read_bytes(), sent)
         tls = grpc.ssl_channel_credentials(self.pair.chain, *own)
         options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
         async with grpc.aio.secure_channel(f"localhost:{self.connect_port}", tls, options=options) as channel:
@@ -431,6 +438,22 @@ async def test_a_client_that_ends_tls_within_the_handshake_is_no_fault_of_the_ga
         writer.close()
         assert await one.call(issue("bob")) == "in"
     assert faults == []
+
+
+@pytest.mark.parametrize(
+    ("count", "is_authority", "told"),
+    [(1, True, "in"), (1, False, "certificate: invalid CA"), (10, True, "certificate chain too long")],
+)
+async def test_a_certificate_comes_by_few_intermediates_that_may_issue_it(
+    tmp_path: Path, count: int, is_authority: bool, told: str
+) -> None:
+    issuers = [name_of(f"issuer-{number}") for number in range(count)]
+    between = [
+        issue(issuer=issuer, subject=subject, authority=is_authority)
+        for subject, issuer in pairwise((*issuers, AUTHORITY))
+    ]
+    async with Listening(tmp_path, "required") as one:
+        assert told in await one.call(issue("bob", issuer=issuers[0]), intermediates=between)
 
 
 async def test_spark_connect_takes_no_weaker_ciphers_than_other_listeners(tmp_path: Path) -> None:

@@ -38,6 +38,12 @@ REMOVALS = (
         "frontends.test_certificate_logins",
     ),
     Removal(
+        "judged-chain-bound",
+        "the chain of a client certificate is short: all of it is checked, even where it is at fault",
+        Deleted(),
+        "frontends.test_certificate_logins",
+    ),
+    Removal(
         "end-within-handshake",
         "a client that ends TLS within the handshake is no fault of the gateway",
         Statement("raise"),
