@@ -23,8 +23,8 @@ NO_CERTIFICATE = "the client has shown no certificate, which this listener requi
 MAX_RECORD_BYTES = 16 * 1024
 MAX_OUT_BYTES = 64 * 1024
 MAX_INTERMEDIATES = 8
-"""Between a client's certificate and its authority. Strangers choose how many they send, and of what keys, and
-OpenSSL checks all signatures of a chain that is at fault already, since here it goes on."""
+"""Between a client's certificate and its authority. Strangers choose how many they send, and of what keys;
+OpenSSL checks all signatures even of a chain that is at fault, since here it goes on."""
 _OPENSSL: Any = Binding.lib
 
 
