@@ -8,6 +8,12 @@ from tests.removals.removing import Removal
 
 REMOVALS = (
     Removal(
+        "client-bytes-in-no-log",
+        "a request that cannot be read is logged without its bytes, which may be a password",
+        Never(),
+        "app.test_logs",
+    ),
+    Removal(
         "error-text-in-no-span",
         "a span tells an error by its kind alone",
         Becomes("str(error)"),
