@@ -163,13 +163,7 @@ def connect_context_of(pair: CertificatePair) -> ssl.SSLContext | JudgedTls:
     context = context_of(pair)
     if pair.client_ca:
         try:
-            return JudgedTls(
-                chain=pair.chain,
-                key=pair.key,
-                client_ca=pair.client_ca,
-                is_required=pair.tls.client_certificates == "required",
-                minimum_version=context.minimum_version,
-            )
+            return JudgedTls(chain=pair.chain, key=pair.key, client_ca=pair.client_ca, like=context)
         except ValueError as error:
             raise Faults([f"{pair.tls.certificate}, {pair.tls.client_ca}: {error}"]) from None
     context.set_alpn_protocols([ALPN.decode()])

@@ -15,6 +15,9 @@ from gateway.settings.models import LogSettings
 FORBIDDEN_FIELDS = frozenset({"sql", "statement", "text", "query", "password", "row", "rows_sample", "dsn"})
 """Fields that would carry what belongs into the audit record, or nowhere; dropped should one slip in."""
 
+CLIENT_FAULTS = "aiohttp.http_exceptions"
+"""Where exceptions are from that tell what a client of HTTP has done wrong."""
+
 
 def configure(settings: LogSettings, stream: TextIO | None = None) -> None:
     """Send structlog's and the standard library's records to one stream in one format."""
@@ -64,10 +67,14 @@ class _Forward(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         fields: dict[str, Any] = {"library": record.name, "message": record.getMessage()}
-        if record.exc_info:
+        level, error = record.levelno, record.exc_info[1] if record.exc_info else None
+        if type(error).__module__ == CLIENT_FAULTS:  # RULE (client-bytes-in-no-log)
+            # Anybody may send what is no HTTP, and its text quotes it: a header with a password, too.
+            level, fields["fault"] = logging.INFO, type(error).__name__
+        elif error is not None:
             fields["exc_info"] = record.exc_info
         try:
-            structlog.get_logger("library").log(record.levelno, "library_warning", **fields)
+            structlog.get_logger("library").log(level, "library_warning", **fields)
         except OSError:
             # Nobody reads the log any more. asyncio, telling of an exception, would take another for its end.
             self.handleError(record)

@@ -112,9 +112,9 @@ class OtlpTracer:
         self._tracer = provider.get_tracer("sluice", __version__)
         self._from_clients = settings.from_clients
 
-    def begin(self, name: str, traceparent: str) -> OtlpSpan:
+    def begin(self, name: str, traceparent: str, *, is_ours: bool = False) -> OtlpSpan:
         """See `model.tracing.Tracer`."""
-        context, told = None, read_traceparent(traceparent) if self._from_clients else ""
+        context, told = None, read_traceparent(traceparent) if is_ours or self._from_clients else ""
         if told:
             _, trace_id, span_id, flags = told.split("-")
             parent = trace.SpanContext(

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from cryptography import x509
+from cryptography.hazmat.bindings.openssl.binding import Binding
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from OpenSSL import SSL, crypto
 
@@ -21,17 +22,10 @@ ALPN = b"h2"
 NO_CERTIFICATE = "the client has shown no certificate, which this listener requires"
 MAX_RECORD_BYTES = 16 * 1024
 MAX_OUT_BYTES = 64 * 1024
-_CODES = SSL.X509VerificationCodes
-_WORDS = {
-    _CODES.ERR_CERT_HAS_EXPIRED: "certificate has expired",
-    _CODES.ERR_CERT_NOT_YET_VALID: "certificate is not yet valid",
-    _CODES.ERR_DEPTH_ZERO_SELF_SIGNED_CERT: "self-signed certificate",
-    _CODES.ERR_SELF_SIGNED_CERT_IN_CHAIN: "self-signed certificate in certificate chain",
-    _CODES.ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "unable to get local issuer certificate",
-    _CODES.ERR_CERT_SIGNATURE_FAILURE: "certificate signature failure",
-    _CODES.ERR_INVALID_PURPOSE: "unsupported certificate purpose",
-}
-"""As OpenSSL has them, so that the record has the same words for all listeners."""
+MAX_INTERMEDIATES = 8
+"""Between a client's certificate and its authority. Strangers choose how many they send, and of what keys;
+OpenSSL checks all signatures even of a chain that is at fault, since here it goes on."""
+_OPENSSL: Any = Binding.lib
 
 
 class JudgedTls:
@@ -45,12 +39,12 @@ class JudgedTls:
         chain: bytes,
         key: bytes,
         client_ca: bytes,
-        is_required: bool,
-        minimum_version: int = ssl.TLSVersion.TLSv1_2,
+        like: ssl.SSLContext,
     ) -> None:
-        """All in PEM. `is_required`: whether a client without a certificate is at fault. Raises ValueError
-        for what OpenSSL does not take."""
-        self.is_required = is_required
+        """All in PEM. `like`: whose versions, ciphers and ways to verify are taken, so that no listener is
+        weaker than another; where it requires certificates, a client without one is at fault. Raises
+        ValueError for what OpenSSL does not take."""
+        self.is_required = like.verify_mode is ssl.CERT_REQUIRED
         self._context = context = SSL.Context(SSL.TLS_SERVER_METHOD)
         try:
             first, *others = x509.load_pem_x509_certificates(chain)
@@ -62,12 +56,15 @@ class JudgedTls:
             store = context.get_cert_store()
             if store is None:
                 raise ValueError("OpenSSL has no store of certificates")
+            store.set_flags(int(like.verify_flags))
             for one in x509.load_pem_x509_certificates(client_ca):
                 store.add_cert(crypto.X509.from_cryptography(one))
+            context.set_cipher_list(_ciphers_of(like))  # RULE (judged-tls-as-strong)
         except (SSL.Error, crypto.Error) as error:
             raise ValueError(f"OpenSSL does not take the certificate: {error}") from None
         context.set_verify(SSL.VERIFY_PEER, _note_fault)
-        context.set_min_proto_version(int(minimum_version))
+        context.set_verify_depth(MAX_INTERMEDIATES)  # RULE (judged-chain-bound)
+        context.set_min_proto_version(int(like.minimum_version))
         # A session that is resumed would outlive its certificate, and bring none.
         context.set_options(SSL.OP_NO_TICKET | SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION)
         context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
@@ -105,8 +102,8 @@ class JudgedConnection:
     def fault(self) -> str | None:
         """What is wrong with the client's certificate, once hands are shaken; None for nothing."""
         if self._errors:
-            error = self._errors[0]
-            return f"the certificate: {_WORDS.get(error, f'error {error} of OpenSSL')}"
+            words = Binding.ffi.string(_OPENSSL.X509_verify_cert_error_string(self._errors[0])).decode()
+            return f"the certificate: {words}"
         if self.context.is_required and self._tls.get_peer_certificate() is None:
             return NO_CERTIFICATE
         return None
@@ -124,7 +121,7 @@ class JudgedConnection:
     def read(self, most: int = MAX_RECORD_BYTES) -> bytes:
         try:
             return cast(bytes, self._run(self._tls.recv, min(most, MAX_RECORD_BYTES)))
-        except SSL.ZeroReturnError:
+        except ssl.SSLZeroReturnError:
             return b""
 
     def write(self, data: bytes | memoryview) -> int:
@@ -147,12 +144,14 @@ class JudgedConnection:
     def _run(self, step: Callable[..., Any], *arguments: Any) -> Any:
         if self._incoming.pending:
             self._tls.bio_write(self._incoming.read())
+        # OpenSSL before 4 takes what a bad signature left on its queue for an error of the next connection.
+        _OPENSSL.ERR_clear_error()
         try:
             return step(*arguments)
         except SSL.WantReadError:
             raise ssl.SSLWantReadError from None
         except SSL.ZeroReturnError:
-            raise
+            raise ssl.SSLZeroReturnError("the client has ended TLS") from None  # RULE (end-within-handshake)
         except SSL.Error as error:
             raise ssl.SSLError(f"OpenSSL: {error}") from None
         finally:
@@ -165,6 +164,12 @@ class JudgedConnection:
             self._outgoing.write(data)
         except SSL.WantReadError:
             pass  # there is nothing
+
+
+def _ciphers_of(like: ssl.SSLContext) -> bytes:
+    """Return its ciphers and security level, in OpenSSL's words; those of TLS 1.3 are always all there."""
+    names = [one["name"] for one in like.get_ciphers() if one["protocol"] != "TLSv1.3"]
+    return ":".join((*names, f"@SECLEVEL={like.security_level}")).encode()
 
 
 def _note_fault(

@@ -126,7 +126,9 @@ class ThriftService:
         """Return the reply, or None when it has been relayed to the caller's sink already."""
         if self._tracer is None or method in UNTRACED:
             return await self._answer_call(method, request, seqid, caller)
-        with traced_request(self._tracer, method, self._find_traceparent(request)) as span:
+        statement, ours = getattr(request, "statement", None), self._find_traceparent(request)
+        told = traceparent_in(statement) if isinstance(statement, str) else ""
+        with traced_request(self._tracer, method, told, goes_on=ours) as span:
             reply = await self._answer_call(method, request, seqid, caller)
             if span is not None and (opened := getattr(reply, "operationHandle", None)) is not None:
                 self._traceparents[opened.operationId.guid.hex()] = span.traceparent
@@ -135,12 +137,11 @@ class ThriftService:
             return reply
 
     def _find_traceparent(self, request: Struct) -> str:
-        """Return in whose trace a call is, where it says so: by its operation, or a comment of its text."""
+        """Return in which of our traces a call goes on: that of its operation."""
         handle = getattr(request, "operationHandle", None)
-        if handle is not None and handle.operationId is not None:
-            return self._traceparents.get(bytes(handle.operationId.guid or b"").hex(), "")
-        statement = getattr(request, "statement", None)
-        return traceparent_in(statement) if isinstance(statement, str) else ""
+        if handle is None or handle.operationId is None:
+            return ""
+        return self._traceparents.get(bytes(handle.operationId.guid or b"").hex(), "")
 
     async def _answer_call(self, method: str, request: Struct, seqid: int, caller: Caller) -> Struct | None:
         reply: Struct | None

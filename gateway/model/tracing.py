@@ -49,8 +49,9 @@ class TraceSpan(Protocol):
 class Tracer(Protocol):
     """Begins traces."""
 
-    def begin(self, name: str, traceparent: str) -> TraceSpan:
-        """Begin what a request asked for; `traceparent`: as the client says, empty for a trace of its own."""
+    def begin(self, name: str, traceparent: str, *, is_ours: bool = False) -> TraceSpan:
+        """Begin what a request asked for; `traceparent`: as the client says, empty for a trace of its own.
+        `is_ours`: it is of another span that we have begun, which no client says."""
         ...
 
 
@@ -60,7 +61,7 @@ CLIENTS: ContextVar[str] = ContextVar("traceparent", default="")
 """The `traceparent` of the request that the running task answers."""
 
 _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII)
-_IN_COMMENT = re.compile(rf"traceparent\s*=\s*'?({_TRACEPARENT.pattern})", re.ASCII)
+_IN_COMMENT = re.compile(rf"\btraceparent\s*=\s*'?({_TRACEPARENT.pattern})", re.ASCII)
 MAX_COMMENT_CHARS = 512
 
 
@@ -84,11 +85,15 @@ def traced(name: str, **attributes: SpanValue) -> Iterator[TraceSpan | None]:
 
 
 @contextmanager
-def traced_request(tracer: Tracer | None, name: str, traceparent: str = "") -> Iterator[TraceSpan | None]:
-    """Have a client's request be a span: within what the task works on, or else where the client says."""
+def traced_request(
+    tracer: Tracer | None, name: str, traceparent: str = "", *, goes_on: str = ""
+) -> Iterator[TraceSpan | None]:
+    """Have a client's request be a span: within what the task works on, or `goes_on`, a span of ours; or else
+    where the client says."""
     span = begin_span(name)
     if span is None and tracer is not None:
-        span = tracer.begin(name, traceparent or CLIENTS.get())
+        told = goes_on or traceparent or CLIENTS.get()
+        span = tracer.begin(name, told, is_ours=bool(goes_on))
     if span is None:
         yield None
         return
@@ -119,9 +124,13 @@ def read_traceparent(text: str) -> str:
 def traceparent_in(statement: str) -> str:
     """Return what a comment at either end of a statement says, as sqlcommenter writes it
     (`/*traceparent='00-…'*/`); empty for none. Whatever it says, nothing but the trace goes by it."""
-    for comment in (statement[:MAX_COMMENT_CHARS], statement[-MAX_COMMENT_CHARS:]):
-        stripped = comment.strip().removesuffix(";").rstrip()
-        is_comment = stripped.startswith("/*") or stripped.endswith("*/")
-        if is_comment and (found := _IN_COMMENT.search(stripped)) is not None:
+    head, tail = statement[:MAX_COMMENT_CHARS].lstrip(), statement[-MAX_COMMENT_CHARS:].rstrip()
+    tail, comments = tail.removesuffix(";").rstrip(), list[str]()
+    if head.startswith("/*") and "*/" in head:
+        comments.append(head.partition("*/")[0])
+    if tail.endswith("*/") and "/*" in tail:
+        comments.append(tail.rpartition("/*")[2])
+    for comment in comments:
+        if (found := _IN_COMMENT.search(comment)) is not None:
             return found.group(1)
     return ""

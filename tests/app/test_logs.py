@@ -7,10 +7,12 @@ import io
 import json
 import logging
 
+import pytest
 import structlog
 
 from gateway.app import logs
 from gateway.settings.models import LogSettings
+from tests.frontends.test_thrift_http import listening as http_listening
 
 
 def test_a_record_is_one_json_object_with_its_event_and_fields() -> None:
@@ -49,6 +51,28 @@ def test_warnings_of_libraries_come_in_the_same_format() -> None:
         "asyncio",
         "slow callback 3",
     )
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"Authorization: Basic a-secret\x01\r\n\r\n",
+        b"Authorization : Basic a-secret\r\n\r\n",
+        b"Authorization: Bearer a-secret" + b"x" * 20_000 + b"\r\n\r\n",
+    ],
+)
+async def test_a_request_that_cannot_be_read_leaves_none_of_its_bytes_in_the_log(sent: bytes) -> None:
+    stream = io.StringIO()
+    logs.configure(LogSettings(), stream)
+    async with http_listening() as gateway:
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
+        writer.write(b"POST /cliservice HTTP/1.1\r\nHost: x\r\n" + sent)
+        assert b" 400 " in await reader.readline()
+        writer.close()
+    (record,) = [one for one in map(json.loads, stream.getvalue().splitlines()) if "library" in one]
+    assert (record["level"], record["library"]) == ("info", "aiohttp.server")
+    assert record["fault"] in ("BadHttpMessage", "LineTooLong")
+    assert "secret" not in stream.getvalue()
 
 
 class Unread(io.StringIO):

@@ -80,6 +80,21 @@ async def test_a_statement_over_thrift_goes_on_with_the_trace_that_its_comment_n
             assert told not in b"".join(collector.bodies)
 
 
+async def test_what_is_fetched_of_a_statement_is_in_its_trace_where_no_client_says_so() -> None:
+    async with collecting() as collector, thrift_listening() as gateway:
+        tracer = make_tracer(collector.url, from_clients=False)
+        with tracing(gateway, tracer):
+            one = await RawClient.logged_in(gateway.port)
+            text = f"SELECT 1 /*traceparent='{TOLD}'*/"
+            operation = await one.execute(await one.open_session(), text)
+            fetch = calls.TFetchResultsReq(operationHandle=operation, maxRows=10)
+            await one.call("FetchResults", fetch, calls.TFetchResultsResp)
+        await tracer.close()
+        spans = {span.name: span for span in collector.spans()}
+        assert spans["ExecuteStatement"].trace_id.hex() != TRACE
+        assert spans["FetchResults"].parent_span_id == spans["ExecuteStatement"].span_id
+
+
 async def test_a_refused_statement_says_by_which_code_and_in_no_words() -> None:
     async with collecting() as collector, thrift_listening() as gateway:
         tracer = make_tracer(collector.url)
@@ -256,6 +271,8 @@ async def test_the_log_has_the_ids_of_what_is_traced() -> None:
         (f"/* app='x',traceparent='{TOLD}' */ SELECT 1", TOLD),
         (f"SELECT 1 /* traceparent={TOLD} */ ;", TOLD),
         (f"SELECT 'traceparent={TOLD}'", ""),
+        (f"/* x */ SELECT 'traceparent={TOLD}' /* y */", ""),
+        (f"SELECT 1 -- traceparent={TOLD} */", ""),
         (f"SELECT 1 /*traceparent='{TOLD.upper()}'*/", ""),
         (f"SELECT 1 /*traceparent='00-{'0' * 32}-{PARENT}-01'*/", ""),
         ("SELECT 1", ""),

@@ -7,10 +7,11 @@ import base64
 import contextlib
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -283,11 +284,17 @@ class Listening:
         except aiohttp.ClientError:
             return "no connection"
 
-    async def call(self, certificate: x509.Certificate | None, *shown: str) -> str:
+    async def call(
+        self,
+        certificate: x509.Certificate | None,
+        *shown: str,
+        intermediates: Iterable[x509.Certificate] = (),
+    ) -> str:
         """Make a call of Spark Connect."""
         own: tuple[bytes | None, bytes | None] = (None, None)
         if certificate is not None:
-            own = ((self.directory / "client.key").read_bytes(), certificate.public_bytes(Encoding.PEM))
+            sent = b"".join(one.public_bytes(Encoding.PEM) for one in (certificate, *intermediates))
+            own = ((self.directory / "client.key").read_bytes(), sent)
         tls = grpc.ssl_channel_credentials(self.pair.chain, *own)
         options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
         async with grpc.aio.secure_channel(f"localhost:{self.connect_port}", tls, options=options) as channel:
@@ -390,7 +397,7 @@ async def test_a_bad_certificate_opens_no_connection(
     [
         (lambda: issue("bob", days=-1), "the certificate: certificate has expired"),
         (lambda: issue("bob", key=other_key()), "the certificate: certificate signature failure"),
-        (lambda: issue("bob", use=ExtendedKeyUsageOID.SERVER_AUTH), "unsupported certificate purpose"),
+        (lambda: issue("bob", use=ExtendedKeyUsageOID.SERVER_AUTH), "unsuitable certificate purpose"),
         (lambda: issue("bob", issuer=STRANGERS), "unable to get local issuer certificate"),
         (lambda: issue("bob", issuer=BOBS, subject=BOBS), "self-signed certificate"),
         (lambda: None, "has shown no certificate"),
@@ -413,6 +420,56 @@ async def test_a_bad_certificate_is_refused_over_spark_connect_by_a_status(
         assert (event.body["mechanism"], event.body["verdict"]) == ("CERTIFICATE", "rejected")
         assert told in event.body["reason"]
         assert await one.call(issue("bob")) == "in"
+
+
+async def test_a_client_that_ends_tls_within_the_handshake_is_no_fault_of_the_gateway(tmp_path: Path) -> None:
+    """Whoever connects could fill the log otherwise."""
+    faults, loop = list[object](), asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, told: faults.append(told))
+    async with Listening(tmp_path, "required") as one:
+        reader, writer = await asyncio.open_connection("localhost", one.connect_port)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        with pytest.raises(ssl.SSLWantReadError):
+            one.client(None).wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()
+        writer.write(outgoing.read())
+        assert await reader.read(1)
+        writer.write(bytes([21, 3, 3, 0, 2, 1, 0]))  # the alert `close_notify`
+        await reader.read()
+        writer.close()
+        assert await one.call(issue("bob")) == "in"
+    assert faults == []
+
+
+@pytest.mark.parametrize(
+    ("count", "is_authority", "told"),
+    [(1, True, "in"), (1, False, "certificate: invalid CA"), (10, True, "certificate chain too long")],
+)
+async def test_a_certificate_comes_by_few_intermediates_that_may_issue_it(
+    tmp_path: Path, count: int, is_authority: bool, told: str
+) -> None:
+    issuers = [name_of(f"issuer-{number}") for number in range(count)]
+    between = [
+        issue(issuer=issuer, subject=subject, authority=is_authority)
+        for subject, issuer in pairwise((*issuers, AUTHORITY))
+    ]
+    async with Listening(tmp_path, "required") as one:
+        assert told in await one.call(issue("bob", issuer=issuers[0]), intermediates=between)
+
+
+async def test_spark_connect_takes_no_weaker_ciphers_than_other_listeners(tmp_path: Path) -> None:
+    async with Listening(tmp_path, "required") as one:
+        weak = one.client(issue("bob"))
+        weak.maximum_version = ssl.TLSVersion.TLSv1_2
+        for ciphers, is_taken in (("ECDHE-ECDSA-AES128-SHA", False), ("ECDHE+AESGCM", True)):
+            weak.set_ciphers(ciphers)
+            for port in (one.binary_port, one.connect_port):
+                try:
+                    _, writer = await asyncio.open_connection("localhost", port, ssl=weak)
+                except (ssl.SSLError, ConnectionError):
+                    assert not is_taken
+                else:
+                    writer.close()
+                    assert is_taken
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])

@@ -3,10 +3,16 @@ that should notice."""
 
 from __future__ import annotations
 
-from tests.removals.operations import Always, Becomes, Condition, Deleted, Never
+from tests.removals.operations import Always, Becomes, Condition, Deleted, Never, Statement
 from tests.removals.removing import Removal
 
 REMOVALS = (
+    Removal(
+        "client-bytes-in-no-log",
+        "a request that cannot be read is logged without its bytes, which may be a password",
+        Never(),
+        "app.test_logs",
+    ),
     Removal(
         "error-text-in-no-span",
         "a span tells an error by its kind alone",
@@ -29,6 +35,24 @@ REMOVALS = (
         "certificate-fault-kept",
         "what OpenSSL has against a client certificate is kept",
         Never(),
+        "frontends.test_certificate_logins",
+    ),
+    Removal(
+        "judged-tls-as-strong",
+        "Spark Connect takes no weaker ciphers than other listeners",
+        Deleted(),
+        "frontends.test_certificate_logins",
+    ),
+    Removal(
+        "judged-chain-bound",
+        "the chain of a client certificate is short: all of it is checked, even where it is at fault",
+        Deleted(),
+        "frontends.test_certificate_logins",
+    ),
+    Removal(
+        "end-within-handshake",
+        "a client that ends TLS within the handshake is no fault of the gateway",
+        Statement("raise"),
         "frontends.test_certificate_logins",
     ),
     Removal(
