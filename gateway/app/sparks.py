@@ -213,6 +213,7 @@ class Sparks:
                 limits=limits,
                 lineage_input=self._choose_lineage(pool),
                 backend=name,
+                may_use=self.build_facts(name, pool, version).may_be_used_by,
                 secrets=catalogs.secrets(),
                 session_catalogs=catalogs.list_session_catalogs,
                 places=self.wrap_places(pool, own),

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from gateway.errors import AuthenticationFailed, GatewayStopping, LimitExceeded
+from gateway.errors import AuthenticationFailed, BackendNotAllowed, GatewayStopping, LimitExceeded
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session import audit_records
@@ -48,6 +48,7 @@ class Registry(Generic[K, S]):
         self._closing = closing
         self._budgets = dependencies.budgets
         self._backend = dependencies.backend
+        self._may_use = dependencies.may_use
         self.sessions: dict[K, S] = {}
         self.per_user = dependencies.session_counts.of(closing)
         """Sessions by user, those that are being opened too, on whichever Spark."""
@@ -65,11 +66,13 @@ class Registry(Generic[K, S]):
         return list(self.sessions.values())
 
     def reserve(self, principal: Principal, client: Client) -> Seat:
-        """Take a place for a session that is about to be opened. Raises LimitExceeded, GatewayStopping."""
+        """Take a place for a session that is about to be opened. Raises BackendNotAllowed, LimitExceeded,
+        GatewayStopping."""
         user = principal.user
         if self.shut:
             raise GatewayStopping()
         self._lifecycle.require_running()  # RULE (stopping-no-session)
+        self.require_allowed(principal)  # RULE (session-backend-allowed)
         if self.per_user.total() >= self._limits.sessions:
             raise LimitExceeded("the gateway has no room for another session; try again later", passes=True)
         most = self._limits.sessions_per_user
@@ -78,6 +81,11 @@ class Registry(Generic[K, S]):
         seat = self._budgets.open_session(principal, client, self._backend)
         self.per_user[user] += 1
         return seat
+
+    def require_allowed(self, principal: Principal) -> None:
+        """Raise BackendNotAllowed where somebody may not use the Spark, whichever way he came to it."""
+        if not self._may_use(principal):
+            raise BackendNotAllowed("you may not use the Spark of this session")
 
     def give_back(self, seat: Seat) -> None:
         """Give the place of a session back, or of one that was not opened."""

@@ -224,6 +224,7 @@ class Sessions(EndpointSessions[bytes, Session]):
         """
         session = await self._session(principal, handle)
         self.lifecycle.require_running()  # RULE (stopping-no-statement)
+        self._registry.require_allowed(session.principal_now)  # RULE (statement-backend-allowed)
         operation = await self._execution.execute(session, text, timeout_s=timeout_s, wait=not run_async)
         session.used_at = operation.used_at = self._clock()
         if not operation.closed:
@@ -287,6 +288,7 @@ class Sessions(EndpointSessions[bytes, Session]):
     ) -> Opened:
         """Answer a metadata call from what the principal may know of; recorded like a statement."""
         session = await self._session(principal, handle)
+        self._registry.require_allowed(session.principal_now)  # RULE (metadata-backend-allowed)
         session.require_place(self.limits.operations_per_session)
         operation = ThriftOperation(session, new_handle(), new_event_id(), kind)
         await self.recorder.metadata_decided(

@@ -18,14 +18,13 @@ from gateway.app import sparks as sparks_module
 from gateway.app.gateway import Gateway
 from gateway.app.gateway_requests import drain_backend, list_backends
 from gateway.app.sparks import Sparks
-from gateway.errors import BackendUnavailable, SluiceError
+from gateway.errors import BackendNotAllowed, BackendUnavailable, SluiceError
 from gateway.frontends.users import set_user
 from gateway.model.catalog import TableName
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.reader.pool import ReaderPool
 from gateway.session.identifiers import Handle
-from gateway.session.routing.fleet import BackendNotAllowed
 from gateway.session.routing.thrift import RoutedSessions
 from gateway.settings.loading import parse_settings
 from tests.backends.fake_hive_server import Answer, FakeHiveServer

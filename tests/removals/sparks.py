@@ -19,6 +19,36 @@ REMOVALS = (
         "session.connect.test_routing",
     ),
     Removal(
+        "session-backend-allowed",
+        "no call makes a session on a Spark that its user may not use",
+        Deleted(),
+        "session.connect.test_routing",
+    ),
+    Removal(
+        "plan-backend-allowed",
+        "no plan begins in an open session on a Spark that its user may not use any more",
+        Deleted(),
+        "session.connect.test_routing",
+    ),
+    Removal(
+        "reattach-backend-allowed",
+        "nobody reads on from a Spark that he may not use any more",
+        Deleted(),
+        "session.connect.test_routing",
+    ),
+    Removal(
+        "statement-backend-allowed",
+        "no statement begins in an open session on a Spark that its user may not use any more",
+        Deleted(),
+        "session.routing.test_thrift",
+    ),
+    Removal(
+        "metadata-backend-allowed",
+        "no metadata call is answered from a Spark that its user may not use any more",
+        Deleted(),
+        "session.routing.test_thrift",
+    ),
+    Removal(
         "first-bind-wins",
         "a session goes where it was bound first",
         Never(),

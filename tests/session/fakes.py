@@ -552,6 +552,7 @@ class World:
         promotes: bool = False,
         identity: CurrentIdentity | None = None,
         name: str = DEFAULT_BACKEND,
+        may_use: Callable[[Principal], bool] = lambda _: True,
         shared: SharedUse | None = None,
     ) -> None:
         self.order: list[str] = []
@@ -581,6 +582,7 @@ class World:
                 ledger=self.ledger,
                 gateway="gw-1",
                 backend=name,
+                may_use=may_use,
                 records_backend=name != DEFAULT_BACKEND,
                 limits=limits,
                 clock=lambda: self.now,

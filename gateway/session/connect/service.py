@@ -132,6 +132,8 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
         asked = connect_requests.reattach_execute(request)
         client = _build_recorded_client(client, asked)
         session = self._find_session(principal, client, asked)
+        if session is not None:
+            self._registry.require_allowed(session.principal_now)  # RULE (reattach-backend-allowed)
         operation = session.operations.get(asked.operation_id) if session is not None else None
         if operation is not None and not operation.released:
             stream = self._streams.stream_after(operation, asked.last_response_id, asked.client_type)
@@ -326,6 +328,7 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
                 await self._attach(session, observed, client, lives=lives)
             if not session.closed:
                 self._take_call(session, principal, client, observed)
+                self._registry.require_allowed(session.principal_now)  # RULE (plan-backend-allowed)
                 return session
             if session.ending is not None:
                 raise session.ending

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidRequest
+from gateway.errors import BackendNotAllowed, BackendUnavailable
 from gateway.model.principal import Principal
 from gateway.model.sparks import Routing, SparkFacts
 from gateway.session.routing.breaker import Breaker
@@ -30,13 +30,6 @@ TRIAL_S = 10.0
 """Longest wait for a Spark that failed to open a session for the gateway itself."""
 MAX_NAMES = 20
 """Names of Sparks that a client is told."""
-
-
-class BackendNotAllowed(InvalidRequest):
-    """A client may not use what it asks for, or what rules would give it; it is told what it may use."""
-
-    code = "BACKEND_NOT_ALLOWED"
-    sqlstate = "42501"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

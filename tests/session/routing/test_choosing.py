@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gateway.errors import BackendUnavailable
+from gateway.errors import BackendNotAllowed, BackendUnavailable
 from gateway.model.principal import Principal
 from gateway.model.sparks import Routing, RoutingRule, SparkFacts
-from gateway.session.routing.fleet import BackendNotAllowed, Fleet
+from gateway.session.routing.fleet import Fleet
 from tests.session.routing.sparks import DANA, EVA, fleet_of
 
 ETL = SparkFacts(name="etl", groups=frozenset({"etl"}), tags=frozenset({"big"}), minor="4.2")
