@@ -154,6 +154,7 @@ class StatementMeter:
     @contextmanager
     def asking_for(self, rows: int) -> Iterator[None]:
         """Keep rows for a batch that is being asked for: others may be, of the same result."""
+        rows = max(0, rows)  # RULE (limit-rows-not-negative)
         self._asked_rows += rows
         try:
             yield

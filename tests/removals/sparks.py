@@ -61,6 +61,18 @@ REMOVALS = (
         "session.connect.test_routing",
     ),
     Removal(
+        "moved-clone-dropped",
+        "a clone that was moved meanwhile is not on two Sparks",
+        Deleted(),
+        "session.connect.test_routing",
+    ),
+    Removal(
+        "drained-stays-drained",
+        "a Spark that joins after it was drained gets no sessions",
+        Deleted(),
+        "session.routing.test_choosing",
+    ),
+    Removal(
         "refused-unbound",
         "who is refused a session leaves nothing in the store",
         Deleted(),

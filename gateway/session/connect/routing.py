@@ -260,8 +260,15 @@ class RoutedConnectSessions:
             raise
         # One without an id of its client's has one that nobody else can know yet.
         key = (principal.user, connect_requests.read_cloned_id(answer))
-        await self._affinity.bind(key, sessions.backend)
-        await self._affinity.confirm(key, sessions.backend)
+        is_here = False
+        try:
+            await self._affinity.bind(key, sessions.backend)
+            is_here = await self._affinity.confirm(key, sessions.backend)
+        finally:
+            if not is_here:
+                await sessions.drop(key)  # RULE (moved-clone-dropped)
+        if not is_here:
+            raise BackendUnavailable("the clone was opened on another Spark meanwhile; try again")
         return answer
 
 

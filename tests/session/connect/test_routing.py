@@ -255,6 +255,26 @@ async def test_a_clone_is_on_the_spark_of_its_session() -> None:
         await site.one.call("CloneSession", DANA, new_session_id=OTHER_SESSION)
 
 
+@pytest.mark.parametrize("away", [False, True])
+async def test_a_clone_that_was_moved_while_it_was_made_is_not_on_two_sparks(away: bool) -> None:
+    """Another gateway could not reach its Spark, and opened it on the other one; or the store is away."""
+    site = Site()
+    await site.one.plan(asked="a")
+    wanted = uid()
+    hold = site.sparks["a"].hold["CloneSession"] = asyncio.Event()
+    cloning = asyncio.create_task(site.one.call("CloneSession", DANA, new_session_id=wanted))
+    while not any(method == "CloneSession" for method, _ in site.sparks["a"].calls):  # noqa: ASYNC110 - a list
+        await asyncio.sleep(0)
+    assert await site.store.give_up(("dana", wanted), "a")
+    await site.two.plan(session=wanted, asked="b")
+    site.store.away = away
+    hold.set()
+    with pytest.raises(BackendUnavailable):
+        await cloning
+    assert site.where(("dana", wanted)) == ["b"]
+    assert not site.one.worlds["a"].service.has(("dana", wanted))
+
+
 async def test_a_session_of_before_there_were_several_sparks_is_found() -> None:
     site = Site()
     lone = World(spark=site.sparks["b"], name="b")
