@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from gateway.errors import AuthenticationFailed, BackendNotAllowed, GatewayStopping, LimitExceeded
+from gateway.errors import (
+    AuthenticationFailed,
+    BackendNotAllowed,
+    GatewayStopping,
+    LimitExceeded,
+    SluiceError,
+)
 from gateway.model.principal import Principal
 from gateway.model.statement import Client
 from gateway.session import audit_records
@@ -164,26 +170,34 @@ class EndpointSessions(ABC, Generic[K, S]):
         try:
             return self._dependencies.identity.admit(principal, client)
         except AuthenticationFailed as fault:
-            await self.recorder.record(
-                audit_records.security,
-                principal,
-                action="session_refused",
-                reason=fault.message,
-                client=client,
-            )
+            await self._record_refused(principal, client, fault)
             raise
 
-    async def record_no_room(self, principal: Principal, client: Client, fault: LimitExceeded) -> None:
-        """Record that a limit of a pack lets no further session of a user open."""
-        if fault.limit:
-            await self.recorder.record(
-                audit_records.security,
-                principal,
-                action="session_refused",
-                reason=fault.message,
-                client=client,
-                limit=fault.limit,
-            )
+    @asynccontextmanager
+    async def recording_refusals(self, principal: Principal, client: Client) -> AsyncIterator[None]:
+        """Record within that a session does not open: its user may not use the Spark, or a limit of a pack
+        lets none open."""
+        try:
+            yield
+        except BackendNotAllowed as fault:
+            await self._record_refused(principal, client, fault)  # RULE (backend-refused-on-record)
+            raise
+        except LimitExceeded as fault:
+            if fault.limit:
+                await self._record_refused(principal, client, fault, fault.limit)
+            raise
+
+    async def _record_refused(
+        self, principal: Principal, client: Client, fault: SluiceError, limit: str = ""
+    ) -> None:
+        await self.recorder.record(
+            audit_records.security,
+            principal,
+            action="session_refused",
+            reason=fault.message,
+            client=client,
+            limit=limit,
+        )
 
     def follow_login(self, session: S, principal: Principal, client: Client) -> None:
         """Have a session judge by the groups and attributes of its user's last login, or those of now."""

@@ -18,7 +18,6 @@ from gateway.errors import (
     AuthenticationFailed,
     BackendUnavailable,
     InvalidHandle,
-    LimitExceeded,
     SluiceError,
 )
 from gateway.model.catalog import quote, quote_parts
@@ -99,11 +98,8 @@ class Sessions(EndpointSessions[bytes, Session]):
         recorded and refused as such; when one is refused, so is the session.
         """
         principal = await self.admit(principal, client)
-        try:
+        async with self.recording_refusals(principal, client):
             seat = self._registry.reserve(principal, client)
-        except LimitExceeded as fault:
-            await self.record_no_room(principal, client, fault)
-            raise
         session_catalogs, first = self._dependencies.session_catalogs, self._dependencies.first_context
         catalogs = frozenset(session_catalogs().items())
         try:

@@ -49,6 +49,12 @@ REMOVALS = (
         "session.routing.test_thrift",
     ),
     Removal(
+        "backend-refused-on-record",
+        "who asks for a Spark that is not his is on record",
+        Deleted(),
+        "session.connect.test_routing session.routing.test_thrift",
+    ),
+    Removal(
         "first-bind-wins",
         "a session goes where it was bound first",
         Never(),

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import structlog
 
-from gateway.errors import BackendUnavailable, InvalidRequest, LimitExceeded, RpcError, SessionElsewhere
+from gateway.errors import BackendUnavailable, InvalidRequest, RpcError, SessionElsewhere
 from gateway.model.meaning_settings import list_changed_settings
 from gateway.model.principal import Principal
 from gateway.model.reading_settings import list_overridden_settings
@@ -335,11 +335,8 @@ class ConnectSessions(EndpointSessions[SessionKey, ConnectSession]):
 
     async def _open(self, session_id: str, principal: Principal, client: Client) -> ConnectSession:
         """Register a session, at once: nobody else opens the same one meanwhile."""
-        try:
+        async with self.recording_refusals(principal, client):
             seat = self._registry.reserve(principal, client)
-        except LimitExceeded as fault:
-            await self.record_no_room(principal, client, fault)
-            raise
         session = ConnectSession(
             session_id=session_id, principal=principal, client=client, opened=self._clock()
         )

@@ -62,6 +62,11 @@ class SparkEntry:
     def name(self) -> str:
         return self.facts.name
 
+    @property
+    def name_for_clients(self) -> str:
+        """Its name, or that under which it was discovered."""
+        return self.facts.pool or self.facts.name
+
     def sessions_of(self, endpoint: SparkEndpoint) -> Sessions | ConnectSessions | None:
         return self.thrift if endpoint == "thrift" else self.connect
 
@@ -197,7 +202,9 @@ class Fleet:
             return sparks  # there is nothing to fail over to: its own error says more
         ready = [one for one in sparks if not one.explain(endpoint)]
         if not ready:
-            told = ", ".join(f"`{one.name}` {one.explain(endpoint)}" for one in sparks[:MAX_NAMES])
+            # Addresses of those that were discovered are no client's.
+            why = dict.fromkeys(f"`{one.name_for_clients}` {one.explain(endpoint)}" for one in sparks)
+            told = ", ".join(list(why)[:MAX_NAMES])
             raise BackendUnavailable(f"no Spark takes a new session now: {told}")
         return sorted(ready, key=_by_load)
 

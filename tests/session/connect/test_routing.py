@@ -229,6 +229,8 @@ async def test_a_call_that_makes_a_session_makes_none_where_its_user_may_not(
     with pytest.raises(BackendNotAllowed):
         await site.one.plan(principal=EVA)
     assert not site.sparks["b"].sessions
+    events = [one for world in site.one.worlds.values() for one in world.ledger.of("security")]
+    assert {(one.body["action"], one.body["reqUser"]) for one in events} == {("session_refused", "eva")}
 
 
 async def test_a_session_is_not_on_another_spark_than_its_client_asks_for() -> None:

@@ -154,3 +154,13 @@ async def test_whatever_a_spark_says_the_gateway_looks_on(fault: Exception) -> N
     spark.looks = {"thrift": look}
     await fleet.look()
     assert spark.breakers["thrift"].state == "open"
+
+
+def test_clients_are_told_no_address() -> None:
+    sparks = [SparkFacts(name=f"pool@10.0.0.{number}", pool="pool") for number in range(30)]
+    fleet = fleet_of(Routing(default=("pool",)), *((one, [], None) for one in sparks))
+    for spark in fleet.all():
+        spark.breakers["thrift"].note_failure("trial", "connection refused")
+    with pytest.raises(BackendUnavailable) as raised:
+        fleet.choose("thrift", "", Principal(user="bob"), "spark_catalog")
+    assert raised.value.message == "no Spark takes a new session now: `pool` does not answer"

@@ -99,6 +99,8 @@ async def test_who_may_not_use_a_spark_gets_no_session_there() -> None:
         await gateway.open(EVA, "b")
     with pytest.raises(BackendNotAllowed, match="no Spark of the rules is for you"):
         await gateway.open(EVA, database="lake.x")
+    refused = [one.body["action"] for one in gateway.a.ledger.of("security")]
+    assert refused == ["session_refused"] * 2
     await gateway.open(EVA)
     await gateway.open(DANA, "b")
     assert gateway.counts == (1, 1)
